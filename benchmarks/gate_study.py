@@ -1,4 +1,4 @@
-"""How often the nightly gate is wrong: false alarms on equal code, and slowdowns that it finds.
+"""Errors of the nightly gate: false alarms on equal code, and slowdowns that it finds.
 
 ::
 
@@ -8,8 +8,7 @@
 Each night runs the whole gate, second looks included, on this checkout against itself. In a null
 night both sides are equal. In a planted night every metric of tonight's side costs a share more
 (`harness.nightly.sampling.PLANTED`), a different share for each metric. Outcomes are appended to
-``docs/gate-study.jsonl``, one line a comparison; it can be interrupted and goes on.
-"""
+``docs/gate-study.jsonl``, one line a comparison; it can be interrupted and goes on."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ LOOPS = chosen(
 
 
 def planted(night: int) -> Mapping[str, float]:
-    """What each metric costs more in a night: nothing in a null night."""
+    """Return the extra cost of each metric in a night: nothing in a null night."""
     if night < NULL_NIGHTS:
         return {}
     shift = night - NULL_NIGHTS
@@ -61,7 +60,7 @@ def planted(night: int) -> Mapping[str, float]:
 
 
 def run(night: int) -> list[dict[str, Any]]:
-    """Every comparison of one night."""
+    """Make every comparison of one night."""
     shares, here = planted(night), working_tree()
     began, load = time.time(), os.getloadavg()[0]
     _, judged = compare_sides(
@@ -96,7 +95,7 @@ def _numbers(found: Any) -> dict[str, float | None]:
 
 
 def table(outcomes: Sequence[Mapping[str, Any]]) -> str:
-    """The outcomes as the page shows them."""
+    """Return the outcomes as a table in Markdown."""
     lines = [
         "| slowdown of tonight's code | comparisons | called worse (95 % interval) "
         "| called better | median ratio measured |",
@@ -139,12 +138,12 @@ def _share(count: int, of: int) -> str:
 
 
 def read(path: Path = OUTCOMES) -> list[dict[str, Any]]:
-    """The outcomes so far."""
+    """Return the outcomes so far."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def page(text: str, outcomes: Sequence[Mapping[str, Any]]) -> str:
-    """The page with the table between its marks."""
+    """Return the page with the table between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table(outcomes)}\n{END}{after}"

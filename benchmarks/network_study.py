@@ -1,4 +1,4 @@
-"""What a network of its own costs a worker: round trips and bytes, beside loopback addresses.
+"""The cost of a worker's own network: round trips and bytes, compared with loopback addresses.
 
 ::
 
@@ -6,8 +6,7 @@
 
 It starts itself again inside namespaces, where both ways exist: the loopback device, and a virtual
 cable over a bridge as a worker of ``--network namespaces`` has it. Rounds of both alternate; each
-line is the median over the rounds, with the smallest and the largest.
-"""
+line is the median over the rounds, with the smallest and the largest."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ with socket.create_server(("0.0.0.0", {PORT})) as server:
 
 @contextmanager
 def peer(laid: LocalNetwork, host: str) -> Iterator[None]:
-    """A program where the worker is, which answers or takes bytes."""
+    """Run a program at the worker, which answers or takes bytes."""
     command = laid.within(WORKER, [sys.executable, "-S", "-c", _PEER])
     with subprocess.Popen(command) as process:
         try:
@@ -69,7 +68,7 @@ def peer(laid: LocalNetwork, host: str) -> Iterator[None]:
 
 
 def trip_us(host: str) -> float:
-    """The median of many round trips of one byte."""
+    """Return the median of many round trips of one byte."""
     took: list[float] = []
     with socket.create_connection((host, PORT)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -97,7 +96,7 @@ def bytes_cost(host: str) -> tuple[float, float]:
 
 
 def study() -> Iterator[dict[str, object]]:
-    """A line per network and quantity."""
+    """Print a line per network and quantity."""
     found: dict[tuple[str, str], list[float]] = {}
     cable = Namespaces()
     with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""What it costs to spread simulated schedules over a Spark cluster, and how it scales.
+"""Cost and scaling of simulated schedules that are spread over a Spark cluster.
 
 ::
 
@@ -7,8 +7,7 @@
 
 The same seeds run in processes of this machine and on executors; each line is one campaign. The
 first schedules of every campaign are not counted in its rate: they pay for the start of processes,
-and that is said beside it. All reports must be equal, wherever they were made.
-"""
+and the output says so. All reports must be equal, wherever they were made."""
 
 from __future__ import annotations
 
@@ -36,9 +35,9 @@ class Campaign:
     where: str
     workers: int
     cluster_s: float
-    """Until the cluster was up; 0 where none is needed."""
+    """Time until the cluster was up; 0 where none is needed."""
     first_s: float
-    """From there until the first report."""
+    """Time from there to the first report."""
     rate_per_s: float
     """Schedules per second after the first ones."""
 
@@ -66,8 +65,9 @@ def timed(
 
 
 def study(choice: Choice, backend: str, workers: Sequence[int]) -> Iterator[Campaign]:
-    """Every number of workers here, then on the cluster. Raises `AssertionError` for reports that
-    are not the same everywhere."""
+    """Run every number of workers here, then on the cluster.
+
+    Raises `AssertionError` for reports that are not the same everywhere."""
     expected: list[SimulatedRun] | None = None
     for number in workers:
         campaign, made = timed(reports(choice, number), "this machine", number, 0.0)
@@ -90,7 +90,7 @@ def study(choice: Choice, backend: str, workers: Sequence[int]) -> Iterator[Camp
 @click.option("--workers", type=click.IntRange(1), multiple=True, default=(1, 2))
 @click.option("--seeds", type=click.IntRange(20), default=400, show_default=True)
 def main(backend: str, workers: tuple[int, ...], seeds: int) -> None:
-    """A line of JSON per campaign, then the speed-up of each."""
+    """Print a line of JSON per campaign, then the speed-up of each."""
     choice = Choice(first_seed=0, last_seed=seeds - 1)
     rates: dict[str, list[float]] = {}
     for campaign in study(choice, backend, workers):

@@ -1,4 +1,4 @@
-"""What a micro-batch of the stock engine costs, and which of Spark's settings make it cheaper.
+"""The cost of a micro-batch of the stock engine, and the settings of Spark that reduce it.
 
 Each variant gets applications of its own on one cluster. They count words (the load of
 `stock/worker-kill`: 500 lines/s, windows of 4 s every 1 s) piece by piece with batches back to
@@ -7,8 +7,7 @@ load at a trigger of 2 s, as the experiments run it. Numbers of one machine at o
 of one table compare, and the variant that the others are compared with is measured at the beginning
 and at the end::
 
-    .venv/bin/python -P -m benchmarks.stock_settings --variants now,rocksdb+spark-files,now
-"""
+    .venv/bin/python -P -m benchmarks.stock_settings --variants now,rocksdb+spark-files,now"""
 
 from __future__ import annotations
 
@@ -25,6 +24,7 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Engine, Setup
 from harness.engines.structured.driver import PARTS
 from harness.engines.structured.engine import running_applications
+from harness.engines.structured.parameters import StockParameters
 from harness.failures.schedule import NO_FAILURES
 from harness.judging.passes import Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
@@ -76,7 +76,7 @@ VARIANTS: Mapping[str, Variant] = {
 
 
 class _Silent:
-    """As much of a run's context as a pass needs."""
+    """The part of a run's context that a pass needs."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -156,15 +156,16 @@ def once(cluster: Cluster, engine: Engine, load_s: float, interval_s: float) -> 
 
 
 def run(name: str, variant: Variant, cluster: LocalCluster, pieces: int) -> Iterator[Measured]:
-    """Load with batches back to back, piece by piece, then once at the trigger of the
-    experiments."""
+    """Load with batches back to back, in pieces, then once at the trigger of the experiments."""
     base = cluster.spark_conf()
     java = {
         option: f"{base[option]} {variant.java}"
         for option in ("spark.executor.extraJavaOptions", "spark.driver.extraJavaOptions")
     }
     parameters = {**(java if variant.java else {}), **variant.conf}
-    with running_applications(cluster, Setup(scheme="checkpoint", parameters=parameters)) as engine:
+    with running_applications(
+        cluster, Setup(scheme="checkpoint", parameters=StockParameters(conf=parameters))
+    ) as engine:
         for load_s, interval_s in [(PIECE_S, 0.1)] * pieces + [(STEADY_S, STEADY_INTERVAL_S)]:
             yield measured(name, once(cluster, engine, load_s, interval_s), interval_s)
 
@@ -179,7 +180,7 @@ def variant_of(name: str) -> Variant:
 
 
 def line(m: Measured) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     return (
         f"{m.variant:<24} trigger {m.interval_s:g} s: {m.batches:3d} batches, {m.batch_p50_s:.2f} s"
         f" (offsets {m.offsets_s:.2f}, planning {m.planning_s:.2f}, jobs {m.jobs_s:.2f}, log"

@@ -1,8 +1,7 @@
 """Records per second of one core, against what they must feed.
 
 Day 66 replayed 48 times as fast peaks at 172,000 records/s. `ratio` in each benchmark's extra
-info is how many times that one core manages.
-"""
+info is how many times that one core manages."""
 
 from __future__ import annotations
 

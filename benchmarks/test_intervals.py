@@ -2,8 +2,7 @@
 
 `ratio` in each benchmark's extra info is how many times faster the simulator gets through a
 failure. The first loop is the process as the paper tells it, checkpoint by checkpoint; the
-second already knows that one division counts them.
-"""
+second already knows that one division counts them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""What one core's worth of load generator sends, against the World Cup's peak at 48 times.
+"""The rate of a load generator on one core, compared with the World Cup's peak at 48 times.
 
 A real broker, real lines of text, the schedule of a run. ``ratio`` in the extra info is the
 records per CPU second of the generator, all its threads counted, over 172,000 records/s: above
 1, one core is enough. ``late_share`` and ``invalid`` say whether the schedule was kept as well;
-that depends on who else uses the machine.
-"""
+that depends on who else uses the machine."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What planning costs: many plans at once, and a plan for a large topology.
+"""The cost of planning: many plans at once, and a plan for a large topology.
 
 Ratios are measured in one run, over the processor time of the process, so that they mean the same
-on every machine: `ratio` in each benchmark's extra info.
-"""
+on every machine: `ratio` in each benchmark's extra info."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ PAPER_S = 0.5
 
 
 def topology(operators: int = 50, tasks: tuple[int, int] = (10, 20), seed: int = 0) -> Topology:
-    """A topology of Fig. 18b's kind."""
+    """Draw a topology of Fig. 18b's kind."""
     spec = Specification(operators=(operators, operators), parallelism=tasks, join_fraction=0.5)
     return random_topology(spec, generator(seed, "benchmark"))
 
@@ -43,7 +42,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def timed(benchmark: BenchmarkFixture, call: Callable[[], object], rounds: int = 5) -> float:
-    """The least processor time of ``call``, in seconds."""
+    """Return the least processor time of ``call``, in seconds."""
     pedantic: Any = benchmark.pedantic
     times: list[float] = []
     pedantic(lambda: times.append(seconds(call)), rounds=rounds, warmup_rounds=1)
@@ -71,8 +70,7 @@ def test_a_plan_for_figure_18b(benchmark: BenchmarkFixture, name: str) -> None:
 
 
 def test_a_plan_within_one_per_cent(benchmark: BenchmarkFixture) -> None:
-    """Refined SA at the size where the optimum can be proven (``ppa/optimum-gap``); half a second
-    is what it may take."""
+    """Refined SA takes half a second at most where the optimum is proven (``ppa/optimum-gap``)."""
     spec = Specification(operators=(6, 6), parallelism=(3, 8), zipf=0.1, join_fraction=0.5)
     small = random_topology(spec, generator(0, "benchmark"))
     budget = small.total_cost // 2
@@ -83,7 +81,7 @@ def test_a_plan_within_one_per_cent(benchmark: BenchmarkFixture) -> None:
 
 
 def exponent(sizes: list[int], times: list[float]) -> float:
-    """The slope of time over size, both logarithmic."""
+    """Return the slope of time over size, both logarithmic."""
     return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 

@@ -1,11 +1,10 @@
-"""How fast schedules run: the 15-task recovery topology, the kernel, and growth with tasks.
+"""The speed of simulated schedules: the 15-task topology, the kernel, and growth with tasks.
 
 Absolute numbers depend on the machine; each benchmark stores what it counted in ``extra_info``.
 Schedules per minute are given by the wall clock and by the processor's time. On a machine that has
 much else to do both lie: what shares its caches makes every instruction slower. So the ratio is the
 one to compare there: how many events that do nothing cost as much as one event of a schedule, both
-taken in turns in one process.
-"""
+taken in turns in one process."""
 
 from __future__ import annotations
 
@@ -15,6 +14,7 @@ from time import process_time
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from harness.protocol.schemes import SCHEMES
 from harness.simulator.campaign import Choice
@@ -76,7 +76,7 @@ def test_kernel_events(benchmark: Any) -> None:
 
 
 def tree(leaves: int) -> Callable[[], Options]:
-    """A merge tree with ``leaves`` sources below a local checkpoint scheme, without faults."""
+    """Build a merge tree of ``leaves`` sources under a local checkpoint scheme, without faults."""
     sizes = [leaves]
     while sizes[-1] > 1:
         sizes.append(sizes[-1] // 2)
@@ -90,7 +90,7 @@ def tree(leaves: int) -> Callable[[], Options]:
     return lambda: replace(
         base,
         wiring=wiring,
-        nodes=tuple(replace(base.nodes[0], name=f"n{t}", slots=1) for t in wiring.tasks),
+        nodes=tuple(structs.replace(base.nodes[0], name=f"n{t}", slots=1) for t in wiring.tasks),
         placement=tuple(wiring.tasks),
         batches=10,
         faults=(),

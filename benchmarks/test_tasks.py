@@ -1,9 +1,8 @@
-"""What the task engine's hot paths cost, as ratios taken in turns in one process.
+"""The cost of the task engine's hot paths, as ratios taken in turns in one process.
 
 ``ratio`` is how many times as long the plain way takes: what the code did before it was made
 fast, or what it would do without thinking. ``us_per_line`` and the like depend on the machine and
-are there to be read, not compared.
-"""
+are there to be read, not compared."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def source(values: list[bytes], first_offset: int) -> pa.Table:
 
 
 def in_turns(*functions: Callable[[], object]) -> list[float]:
-    """The least CPU seconds of each, taken in turns."""
+    """Return the least CPU seconds of each, taken in turns."""
     least = [float("inf")] * len(functions)
     for _ in range(ROUNDS):
         for place, function in enumerate(functions):
@@ -99,8 +98,9 @@ def test_counting_words(benchmark: Any) -> None:
 
 
 def test_an_empty_batch(benchmark: Any) -> None:
-    """Of a World Cup slicer, against one of 250 requests: 20 slicers at ten batches a second have
-    200 of them."""
+    """Measure a World Cup slicer against one of 250 requests.
+
+    20 slicers at ten batches a second have 200 of them."""
     records = np.zeros(250, dtype=RECORD)
     records["object"] = np.arange(250) % 97
     full = source([record.tobytes() for record in records], 0)
@@ -121,7 +121,7 @@ def test_an_empty_batch(benchmark: Any) -> None:
 
 @pytest.fixture
 def broker() -> Iterator[str]:
-    """The client library's own imitation of a broker, in this process."""
+    """Start the client library's own imitation of a broker, in this process."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": "x", "test.mock.num.brokers": 1, "log_level": 0})

@@ -7,8 +7,7 @@ than the gap to the car before it, moves by what it drives, and reports to the s
 An accident stops a car for a while; the cars behind queue up, and stop as well.
 
 All arithmetic is in whole centimetres, so a road looks the same on every machine. The state at
-a second follows from (seed, partition, second) alone.
-"""
+a second follows from (seed, partition, second) alone."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ class Road:
 
 
 def step(road: Road, desired_cm_per_s: Ints) -> Road:
-    """The same road a second later."""
+    """Return the same road a second later."""
     possible = np.maximum(road.gap_cm() - KEPT_GAP_CM, 0)
     speed = np.minimum(road.speed_cm_per_s + ACCELERATION_CM_PER_S, desired_cm_per_s)
     speed = np.minimum(speed, possible)
@@ -79,8 +78,7 @@ class Cars(BlockSource):
 
     Record i of a partition is of car i mod ``cars`` at second i // ``cars``: sent at ``cars``
     records a second per partition, the simulation runs in real time. The roads are empty of
-    accidents at second 0; ``start_s`` seconds have passed before the first record.
-    """
+    accidents at second 0; ``start_s`` seconds have passed before the first record."""
 
     def __init__(
         self, *, seed: int, partitions: int = 14, cars: int = 100, start_s: int = 0
@@ -99,16 +97,16 @@ class Cars(BlockSource):
         self._roads: dict[int, list[Road]] = {}
 
     def records(self, partition: int, start_index: int, count: int) -> NDArray[np.void]:
-        """Reports ``start_index`` to ``start_index + count`` after the start."""
+        """Return reports ``start_index`` to ``start_index + count`` after the start."""
         return super().records(partition, start_index + self.start_s * self.cars, count)
 
     def desired_cm_per_s(self, partition: int) -> Ints:
-        """The speed that each car of a road drives when nothing is in its way."""
+        """Return the speed of each car on a free road."""
         random = generator(self._seed, "desired speed", partition)
         return random.integers(*DESIRED_KMH, self.cars, endpoint=True) * 100_000 // 3_600
 
     def _start(self, partition: int, block: int) -> Road:
-        """The road at the start of a block; earlier blocks are driven through first."""
+        """Return the road at the start of a block; earlier blocks are driven through first."""
         if partition not in self._roads:
             spacing = _ROAD_CM // self.cars
             still = np.zeros(self.cars, dtype=np.int64)
@@ -119,7 +117,7 @@ class Cars(BlockSource):
         return starts[block]
 
     def drive(self, partition: int, block: int) -> list[Road]:
-        """The road at each of the 100 seconds of ``block`` and at the second after them."""
+        """Return the road at each of the 100 seconds of ``block`` and at the second after them."""
         random = generator(self._seed, "accidents", partition, block)
         happens = random.random(_BLOCK_S) < 1 / ACCIDENT_INTERVAL_S
         victims = random.integers(0, self.cars, _BLOCK_S)

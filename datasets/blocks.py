@@ -1,9 +1,8 @@
-"""How every generator here is random by position: records come in blocks with seeds of their own.
+"""Random records by position: they come in blocks with seeds of their own.
 
-A record depends on (seed, partition, index) alone, never on earlier calls, so a load generator
-may start anywhere and a second process makes the same records. Drawing a block of thousands at
-once keeps that affordable: the seed of a block costs as much as a hundred records.
-"""
+A record depends on (seed, partition, index) alone, never on earlier calls, so a load generator may
+start anywhere and a second process makes the same records. Drawing a block of thousands at once
+keeps that affordable: the seed of a block costs as much as a hundred records."""
 
 from __future__ import annotations
 
@@ -30,10 +29,9 @@ class BlockSource(ABC):
     def draw(
         self, random: np.random.Generator, partition: int, indices: NDArray[np.int64]
     ) -> NDArray[Any]:
-        """The records of ``partition`` at ``indices`` (consecutive), one array item each.
+        """Return the records of ``partition`` at ``indices`` (consecutive), one array item each.
 
-        Items are encoded already: a structured dtype, or rows of bytes viewed as one void.
-        """
+        Items are encoded already: a structured dtype, or rows of bytes viewed as one void."""
 
     def _block(self, partition: int, block: int) -> NDArray[Any]:
         random = generator(self._seed, self._name, partition, block)
@@ -41,7 +39,7 @@ class BlockSource(ABC):
         return self.draw(random, partition, indices)
 
     def records(self, partition: int, start_index: int, count: int) -> NDArray[Any]:
-        """Records ``start_index`` to ``start_index + count`` of ``partition`` as an array."""
+        """Return ``count`` records of ``partition`` from ``start_index`` on as an array."""
         first, last = start_index // self._size, (start_index + count - 1) // self._size
         blocks = [self._cached(partition, block) for block in range(first, max(first, last) + 1)]
         joined = blocks[0] if len(blocks) == 1 else _join(blocks)
@@ -49,7 +47,7 @@ class BlockSource(ABC):
         return joined[offset : offset + count]
 
     def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
-        """The same records as the values that go to the wire."""
+        """Return the same records as the values on the wire."""
         return as_payloads(self.records(partition, start_index, count))
 
 
@@ -71,10 +69,9 @@ def as_payloads(records: NDArray[Any]) -> list[bytes]:
 
 
 def balanced(weights: NDArray[np.float64], parts: int) -> NDArray[np.int64]:
-    """A part (0 to ``parts`` − 1) for every weight, so that the parts weigh about the same.
+    """Return a part (0 to ``parts`` − 1) for every weight, so that the parts weigh about the same.
 
-    Heaviest first, each to the part that weighs least so far; ties go to the lower number.
-    """
+    The heaviest is first, each goes to the lightest part so far; ties go to the lower number."""
     assignment = np.zeros(len(weights), dtype=np.int64)
     loads = np.zeros(parts)
     for item in np.argsort(-weights, kind="stable"):
@@ -87,8 +84,7 @@ def balanced(weights: NDArray[np.float64], parts: int) -> NDArray[np.int64]:
 def lookup_table(weights: NDArray[np.float64], size: int = 1 << 20) -> NDArray[np.int64]:
     """``table[r]`` for a uniform ``r`` below ``size`` draws an item by its weight.
 
-    Exact to 1/``size``; one gather a draw instead of a search. ``size`` is a power of two.
-    """
+    Exact to 1/``size``; one gather a draw instead of a search. ``size`` is a power of two."""
     bounds = np.cumsum(weights) / weights.sum()
     positions = (np.arange(size) + 0.5) / size
     return np.minimum(np.searchsorted(bounds, positions), len(weights) - 1)

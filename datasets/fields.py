@@ -1,8 +1,7 @@
 """Records as text of fixed width: comma-separated decimal numbers with leading zeros.
 
 Anyone can read such a record, Spark takes it apart with ``substring`` and ``cast``, and numpy
-writes and reads a million of them without a loop.
-"""
+writes and reads a million of them without a loop."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """How many bytes a record is long, commas included."""
+        """The length of a record in bytes, commas included."""
         return sum(self.widths.values()) + len(self.widths) - 1
 
     def start(self, name: str) -> int:
-        """The position of a field's first digit, from 0."""
+        """Return the position of a field's first digit, from 0."""
         names = list(self.widths)
         before = names[: names.index(name)]
         return sum(self.widths[other] + 1 for other in before)
@@ -37,8 +36,7 @@ class Layout:
     def encode(self, columns: Mapping[str, NDArray[np.int64]]) -> NDArray[np.void]:
         """One record per row of ``columns``, as an array of plain bytes items.
 
-        Raises `UsageError` for a value that is negative or too wide for its field.
-        """
+        Raises `UsageError` for a value that is negative or too wide for its field."""
         rows = len(next(iter(columns.values())))
         text = np.full((rows, self.size), _COMMA, dtype=np.uint8)
         for name, width in self.widths.items():
@@ -57,10 +55,9 @@ class Layout:
         return text.view(f"V{self.size}").reshape(rows)
 
     def decode(self, values: Sequence[bytes] | NDArray[np.uint8]) -> dict[str, NDArray[np.int64]]:
-        """The columns of these records: bytes objects, or one array of shape ``(n, size)``.
+        """Return the columns of these records: bytes objects, or one array of shape ``(n, size)``.
 
-        The records must be whole: leave out markers, and whatever else has another length, before.
-        """
+        The records must be whole: leave out markers and other lengths before."""
         if isinstance(values, np.ndarray):
             text = values.reshape(-1, self.size)
         else:

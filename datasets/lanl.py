@@ -6,8 +6,7 @@ Derek-Jones/ESEUR-code-data on GitHub; it is not part of this repository. Result
 it should acknowledge Los Alamos National Laboratory.
 
 Times are local, to the minute. A file of one's own works too: the columns ``System``,
-``Prob Started`` and ``Prob Fixed`` are enough, the others are filled with nothing.
-"""
+``Prob Started`` and ``Prob Fixed`` are enough, the others are filled with nothing."""
 
 from __future__ import annotations
 
@@ -28,15 +27,14 @@ _FIRST_LINE = 2
 
 
 def load_failures(path: Path) -> pd.DataFrame:
-    """The records of a CSV file (``.gz`` too), sorted by system and start.
+    """Read the records of a CSV file (``.gz`` too), sorted by system and start.
 
     Columns: ``system`` (int), ``node`` (float, NaN where unknown), ``nodes`` of the system,
-    ``started`` and ``fixed`` (datetime64), ``downtime_min`` as recorded (from the two times
-    where it is not), ``cause`` (None where none is given) and ``line`` in the file.
+    ``started`` and ``fixed`` (datetime64), ``downtime_min`` as recorded (from the two times where
+    it is not), ``cause`` (None where none is given) and ``line`` in the file.
 
-    Raises `UsageError`, naming file, line and value, if the file is missing, a column is
-    missing, a time cannot be read, or a repair comes before its failure.
-    """
+    Raises `UsageError`, naming file, line and value, if the file is missing, a column is missing, a
+    time cannot be read, or a repair comes before its failure."""
     raw = _read(path)
     started = _times(raw, "Prob Started", path)
     fixed = _times(raw, "Prob Fixed", path)
@@ -68,8 +66,7 @@ def load_failures(path: Path) -> pd.DataFrame:
 def gaps_s(records: pd.DataFrame, system: int) -> Array:
     """Seconds between consecutive failures of one system, zeros (ties) included.
 
-    Raises `UsageError` for a system with fewer than three failures.
-    """
+    Raises `UsageError` for a system with fewer than three failures."""
     started = records.loc[records["system"] == system, "started"]
     if len(started) < 3:
         known = records["system"].value_counts()
@@ -81,7 +78,7 @@ def gaps_s(records: pd.DataFrame, system: int) -> Array:
 
 
 def trace(records: pd.DataFrame, system: int) -> Trace:
-    """The failures of one system, to replay in a simulation."""
+    """Return the failures of one system, to replay in a simulation."""
     return Trace(gaps_s(records, system))
 
 
@@ -121,7 +118,7 @@ def _column(raw: pd.DataFrame, name: str) -> pd.Series[float]:
 
 
 def _causes(raw: pd.DataFrame) -> pd.Series[str]:
-    """The name of the one cause column that is filled, or None."""
+    """Return the name of the one cause column that is filled, or None."""
     causes = np.full(len(raw), None, dtype=object)
     for name in reversed(CAUSES):
         if name in raw:

@@ -15,14 +15,15 @@ _NOT_THE_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "__pycach
 
 
 def standard_library_files() -> list[Path]:
-    """The sources of the installed Python's standard library, its documentation topics among
-    them, in a fixed order; without its tests and whatever else was installed."""
+    """Return the sources of the installed Python's standard library, in a fixed order.
+
+    Its documentation topics are among them, its tests and other installed packages are not."""
     root = Path(sysconfig.get_paths()["stdlib"])
     return [path for path in _walk(root, skip=_NOT_THE_LIBRARY) if path.suffix == ".py"]
 
 
 def text_files(paths: Sequence[Path]) -> list[Path]:
-    """The files among ``paths``, and every file below the directories among them."""
+    """Return the files among ``paths``, and every file below the directories among them."""
     found: list[Path] = []
     for path in paths:
         if not path.exists():
@@ -42,10 +43,9 @@ def _walk(root: Path, *, skip: set[str]) -> Iterator[Path]:
 
 
 def read_lines(paths: Sequence[Path]) -> list[bytes]:
-    """The lines of these files that hold more than blanks, as UTF-8 without their ends.
+    """Return the lines of these files that are not blank, as UTF-8 without their ends.
 
-    Raises `UsageError` that names the file and the offset of its first byte that is not text.
-    """
+    Raises `UsageError` that names the file and the offset of its first byte that is not text."""
     lines: list[bytes] = []
     for path in paths:
         try:
@@ -86,9 +86,10 @@ def _lines_of(paths: tuple[str, ...]) -> list[bytes]:
 
 
 class TextLines:
-    """The lines of a text as records: read on in order from a place that the seed chooses, dealt
-    out to the partitions in turn, and from the beginning again at the end. A `RecordSource`.
-    """
+    """The lines of a text as records (`RecordSource`).
+
+    They are read in order from a place that the seed chooses, dealt out to the partitions in turn,
+    and read from the beginning again at the end."""
 
     def __init__(self, *, paths: Sequence[str], partitions: int, seed: int) -> None:
         self._lines = _lines_of(tuple(paths))

@@ -9,8 +9,7 @@ and jammed speeds, and that half of the incidents jam their segment for 20 to 60
 Time is nominal: record i of a partition is due at i / (rate of the partition). Both sources
 follow the same clock as long as they are sent in proportion to `location_rate` and
 `report_rate`. Segments, with all their users, are dealt to partitions, so that both sources have
-a segment in the same partition.
-"""
+a segment in the same partition."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ REPORT = Layout({"incident": 8, "segment": 4, "user": 6})
 
 ZIPF_EXPONENT = 0.5
 REPORT_INTERVAL_S = 5.0
-"""How often a user's position comes."""
+"""Seconds between two reports of a user's position."""
 INCIDENT_INTERVAL_S = 2.0
 """Mean time between incidents."""
 JAM_SHARE = 0.5
@@ -47,7 +46,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """Who is where: ``users`` on ``segments``, dealt to ``partitions``."""
+    """The distribution of ``users`` on ``segments``, dealt to ``partitions``."""
 
     users: int = 100_000
     segments: int = 1_000
@@ -79,7 +78,7 @@ class Population:
         return whole
 
     def partition_of_segment(self) -> Ints:
-        """The partition of each segment; partitions have about the same number of users."""
+        """Return the partition of each segment; partitions have about the same number of users."""
         return balanced(self.users_per_segment().astype(float), self.partitions)
 
     @property
@@ -110,11 +109,11 @@ class Incidents:
     """Index of its first report in the partition; the incident happens when that is due."""
     reports: Ints
     jam_s: NDArray[np.float64]
-    """How long it jams its segment; 0 for half of them."""
+    """Seconds for which it jams its segment; 0 for half of them."""
 
 
 class IncidentPlan:
-    """Where and when incidents happen in one partition, as far as anyone has asked so far."""
+    """Places and times of incidents in one partition, as far as they were needed so far."""
 
     def __init__(self, population: Population, seed: int, partition: int) -> None:
         self.population, self.partition, self._seed = population, partition, seed
@@ -157,7 +156,7 @@ class IncidentPlan:
         )
 
     def covering(self, first: int, last: int) -> Incidents:
-        """The incidents with any report among indices ``first`` to ``last``, both included."""
+        """Return the incidents with any report of indices ``first`` to ``last``, both included."""
         parts: list[Incidents] = []
         block = 0
         while not parts or parts[-1].first_report[-1] + parts[-1].reports[-1] <= last:
@@ -249,7 +248,7 @@ class Locations(_PlannedSource):
         return LOCATION.encode({"user": user, "segment": segment, "speed": np.maximum(speed, 0)})
 
     def _jammed(self, plan: IncidentPlan, indices: Ints, segment: Ints) -> NDArray[np.bool_]:
-        """Whether each record's segment is jammed when the record is due."""
+        """Return, for each record, True if its segment is jammed when the record is due."""
         at_s = indices * self.population.partitions / self.population.location_rate
         earliest = int((at_s[0] - JAM_S[1]) * plan.report_rate)
         latest = int(at_s[-1] * plan.report_rate)

@@ -1,4 +1,4 @@
-"""Fetches what the image needs beside Python packages, and links it to fixed places in /opt."""
+"""Fetch the image's parts other than Python packages, and link them to fixed places in /opt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main() -> None:
         OPT / "bin" / "redis-server": find_redis(),
     }.items():
         link.symlink_to(target)
-    # Whoever the containers run as must be able to read all of it.
+    # The user of the containers must be able to read all of it.
     for path in [OPT / "cache", *(OPT / "cache").rglob("*")]:
         path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
 

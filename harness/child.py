@@ -1,9 +1,8 @@
-"""A child process that speaks JSON: one object a line, orders in, events out.
+"""A child process that exchanges JSON with the harness: one object a line, orders in, events out.
 
 `Child` is the harness's side. `orders`, `speaker` and `end_with_parent` are the child's. Passwords
-come as orders, so that they stand neither on a command line nor in an environment; the end of the
-child's standard input means that the harness is gone, however it went.
-"""
+come as orders, so that they are neither on a command line nor in an environment; the end of the
+child's standard input means that the harness has ended, for whatever reason."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ import psutil
 from harness.errors import EnvironmentFailure
 
 DIED = "died"
-"""The event that ends every child's story: with its own words, or because its output ended."""
+"""The last event of every child: its own report of an error, or the end of its output."""
 _LOG_LINES = 15
 
 Event = Mapping[str, Any]
@@ -31,7 +30,7 @@ Emit = Callable[[Event], None]
 
 
 class Child:
-    """A process that runs a module of ours. Everything it says is kept in `events`, in order."""
+    """A process that runs a module of ours. All its events are kept in `events`, in order."""
 
     def __init__(
         self,
@@ -43,11 +42,10 @@ class Child:
         environment: Mapping[str, str] | None = None,
         python: Path | None = None,
     ) -> None:
-        """Starts a module by its name, or a file by its path, with ``python``, ours if None.
+        """Start a module by its name, or a file by its path, with ``python``, ours if None.
 
-        ``name`` and ``remedy`` are for error messages, ``log`` takes its standard error, and
-        ``environment`` is all of its environment, ours if None.
-        """
+        ``name`` and ``remedy`` are for error messages, ``log`` gets its standard error, and
+        ``environment`` is its whole environment, ours if None."""
         self.name, self.log = name, log
         self.events: list[Event] = []
         self._remedy = remedy
@@ -63,12 +61,12 @@ class Child:
                 env=None if environment is None else dict(environment),
                 start_new_session=True,  # Ctrl-C is for the harness, which then ends this
             )
-        self._reader = threading.Thread(target=self._read, name=f"hear {name}", daemon=True)
+        self._reader = threading.Thread(target=self._read, name=f"read {name}", daemon=True)
         self._reader.start()
 
     @property
     def pid(self) -> int:
-        """Of the process that was started."""
+        """The pid of the started process."""
         return self._process.pid
 
     @property
@@ -77,7 +75,7 @@ class Child:
         return self._process.poll()
 
     def send(self, order: Mapping[str, Any]) -> None:
-        """Give an order; `wait_for` tells what came of it."""
+        """Send an order; `wait_for` finds its answer."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(order) + "\n")
@@ -86,17 +84,17 @@ class Child:
             raise self.failure(f"{self.name} is gone and takes no order") from None
 
     def mark(self) -> int:
-        """The number of events so far: where `wait_for` and `since` may begin."""
+        """Return the present number of events, from which `wait_for` and `since` can begin."""
         with self._changed:
             return len(self.events)
 
     def since(self, mark: int, kind: str) -> list[Event]:
-        """The events of one kind from ``mark`` on."""
+        """Return the events of one kind from ``mark`` on."""
         with self._changed:
             return [event for event in self.events[mark:] if event["event"] == kind]
 
     def newest(self, kind: str) -> Event | None:
-        """The last event of one kind."""
+        """Return the last event of one kind."""
         with self._changed:
             return next((e for e in reversed(self.events) if e["event"] == kind), None)
 
@@ -108,11 +106,9 @@ class Child:
         within_s: float,
         since: int = 0,
     ) -> Event:
-        """The first event from ``since`` on that ``found`` accepts.
+        """Return the first event from ``since`` on that ``found`` accepts; wait for it.
 
-        Raises `EnvironmentFailure`, naming ``what`` was waited for, when the deadline passes or
-        the process dies.
-        """
+        Raises `EnvironmentFailure` with ``what`` when the deadline passes or the process dies."""
         deadline = time.monotonic() + within_s
         with self._changed:
             checked = since
@@ -133,8 +129,9 @@ class Child:
                 self._changed.wait(left)
 
     def each(self, what: str, kind: str, *, within_s: float) -> Iterator[Event]:
-        """The events of one kind from the first on, as they come; without an end. Raises as
-        `wait_for` does, where ``within_s`` passes between two of them."""
+        """Yield the events of one kind from the first on, as they come, without an end.
+
+        Raises as `wait_for` does, where ``within_s`` passes between two of them."""
         mark = 0
         while True:
             event = self.wait_for(
@@ -144,8 +141,7 @@ class Child:
             yield event
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the process has ended and all it said was heard; False if the time ran out
-        first."""
+        """Wait until the process has ended and its output was read; False after the timeout."""
         try:
             self._process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -154,8 +150,9 @@ class Child:
         return True
 
     def used(self) -> tuple[float, int] | None:
-        """CPU seconds and resident bytes of the process and everything below it; None when one of
-        them vanished while they were counted, and once it is gone."""
+        """Return CPU seconds and resident bytes of the process and its descendants.
+
+        None once it is gone, and when one of them ended during the count."""
         try:
             root = psutil.Process(self.pid)
             processes = [root, *root.children(recursive=True)]
@@ -172,7 +169,7 @@ class Child:
                 self._process.stdin.close()
 
     def stop(self, *, within_s: float) -> None:
-        """Let it end by itself, then kill it with everything below it. May be called twice."""
+        """Let it end by itself, then kill it with its descendants. May be called twice."""
         self.hang_up()
         if not self.wait(within_s):
             self._kill()
@@ -181,13 +178,13 @@ class Child:
             self._process.stdout.close()
 
     def failure(self, what: str) -> EnvironmentFailure:
-        """An error about it: ``what`` happened, whether it lives, its last log lines."""
+        """Return an error: ``what`` happened, the process's state, its last log lines."""
         code = self.exit_code
         alive = "its process lives" if code is None else f"its process ended with exit code {code}"
         lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        said = "\n    ".join(["", *lines]) if lines else " (it is empty)"
+        shown = "\n    ".join(["", *lines]) if lines else " (it is empty)"
         return EnvironmentFailure(
-            f"{what}; {alive}. Last lines of {self.log}:{said}", remedy=self._remedy
+            f"{what}; {alive}. Last lines of {self.log}:{shown}", remedy=self._remedy
         )
 
     def _kill(self) -> None:
@@ -214,21 +211,23 @@ class Child:
 
 
 def orders() -> Iterator[dict[str, Any]]:
-    """In a child: what it is told, until the harness hangs up."""
+    """Yield a child's orders, until the harness closes its standard input."""
     return (json.loads(line) for line in iter(sys.stdin.readline, ""))
 
 
 def speaker() -> Emit:
-    """In a child: how it says something, from any thread. Call it once, first: afterwards only
-    events go where the harness listens, and whatever else is printed goes to the log."""
+    """Return the function with which a child sends events, from any thread. Call it once, first.
+
+    Afterwards only events go to the harness, and all other output goes to the log."""
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return emit_to(stream)
 
 
 def emit_to(stream: TextIO) -> Emit:
-    """Events as lines of a stream. Nobody listening is no error: the end of the standard input
-    ends the child."""
+    """Return a function that writes events as lines of a stream.
+
+    A closed stream is not an error: the end of the standard input ends the child."""
     lock = threading.Lock()
 
     def emit(event: Event) -> None:
@@ -240,7 +239,7 @@ def emit_to(stream: TextIO) -> Emit:
 
 
 def end_with_parent() -> None:
-    """In a child that takes no more orders: end with exit code 1 when the harness is gone."""
+    """End a child that takes no more orders with exit code 1 when the harness is gone."""
 
     def watch() -> None:
         sys.stdin.read()

@@ -6,10 +6,9 @@
     ├── UsageError                exit code 2   what the user gave cannot be used
     └── EnvironmentFailure        exit code 3   the machine, or a server on it, failed
 
-An error says what happened, where and in what state, and then what to do next (``remedy``).
-`ProtocolViolation` stands apart on purpose: it is a bug of ours, never a failure that must be
-survived, and nothing catches it.
-"""
+The text of an error is what happened, where and in what state, and what to do next (``remedy``).
+`ProtocolViolation` is not one of them: it is a bug of ours, never a failure that must be
+survived, and nothing catches it."""
 
 from __future__ import annotations
 

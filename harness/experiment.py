@@ -15,8 +15,7 @@ A module under ``experiments/`` has two halves, in this order::
     EXPERIMENT = Experiment(measurement=MEASUREMENT, table=table, draw=draw, claims=CLAIMS, ...)
 
 Records depend on the code that ``run`` reaches, definition by definition (`harness.results.reach`).
-A reworded claim, a note or a colour discards none.
-"""
+A reworded claim, a note or a colour discards none."""
 
 from __future__ import annotations
 

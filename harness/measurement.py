@@ -2,8 +2,7 @@
 
 A `Measurement` is static. Running it is the work of `harness.running`, and a run leaves a record
 (`harness.results`) that depends on the code of the measuring half alone. The other half, with
-tables, drawing and claims, is an `harness.experiment.Experiment`.
-"""
+tables, drawing and claims, is an `harness.experiment.Experiment`."""
 
 from __future__ import annotations
 
@@ -59,22 +58,19 @@ class Context(Protocol):
     def options(self) -> Mapping[str, Any]:
         """Options of the command line that only some experiments understand.
 
-        ``failures``: a schedule file; ``text``: files to count words in; ``workload``: a file.
-        """
+        ``failures``: a schedule file; ``text``: files to count words in; ``workload``: a file."""
 
     @property
     def calibration(self) -> Mapping[str, Any] | None:
         """The values of the run of `Experiment.scaled_by` on this machine.
 
-        None without one, in the smoke profile, and after a failure of that run.
-        """
+        None without one, in the smoke profile, and after a failure of that run."""
 
     def seed(self, *names: str | int) -> int:
         """Return a seed for ``names``, the same for every point of this repetition.
 
         Schemes are compared on the same input by this; add the point's values for a seed of its
-        own.
-        """
+        own."""
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         """Return a running cluster of that shape, every node alive; it stays warm between runs."""
@@ -89,8 +85,7 @@ class Context(Protocol):
         """Return the object that ``start`` opens, or the one that is still open under ``key``.
 
         It is kept warm between runs, one at a time, and closed before the cluster ends. ``check``
-        raises `EnvironmentFailure` if the kept one is of no more use.
-        """
+        raises `EnvironmentFailure` if the kept one is of no more use."""
 
     def measures(self, engine: str) -> None:
         """Record the name of the measured engine."""

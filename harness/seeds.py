@@ -1,8 +1,7 @@
 """One root seed; every component derives its own from it by name.
 
 A child seed depends on the root and the names alone, so adding a component never shifts the
-random numbers of another one, and two runs that ask for the same names get the same input.
-"""
+random numbers of another one, and two runs that use the same names get the same input."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ DEFAULT_SEED = 20160516
 
 
 def derive_seed(root: int, *names: str | int) -> int:
-    """A seed in [0, 2**63) for the component called ``names`` under ``root``."""
+    """Return a seed in [0, 2**63) for the component called ``names`` under ``root``."""
     text = "\x1f".join([str(root), *(f"{type(name).__name__}:{name}" for name in names)])
     digest = blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def generator(root: int, *names: str | int) -> np.random.Generator:
-    """A random generator of its own for the component called ``names`` under ``root``."""
+    """Return a random generator for the component called ``names`` under ``root`` alone."""
     return np.random.default_rng(derive_seed(root, *names))

@@ -1,4 +1,4 @@
-"""Small words and numbers for people: durations, sizes, names that were nearly right."""
+"""Durations, amounts of data and shares as text, and the nearest name to a misspelt one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.errors import UsageError
 
 Notify = Callable[[str], None]
-"""Is called with one short line when something slow begins or moves on."""
+"""A function for one short line of progress when something slow begins or moves on."""
 
 _UNITS_S = {
     "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
@@ -19,11 +19,10 @@ _UNITS_S = {
 
 
 def parse_duration_s(text: str, *, name: str, zero: bool = False) -> float:
-    """``"1.6s"``, ``"20min"``, ``"19d"`` in seconds; ``name`` is what the user calls it.
+    """Return ``"1.6s"``, ``"20min"`` or ``"19d"`` in seconds; ``name`` is the user's word for it.
 
-    Raises `UsageError` for a bare number, an unknown unit, a negative duration and, unless
-    ``zero`` allows it, for none at all.
-    """
+    ``m`` means minutes, as in other tools. Raises `UsageError` for a bare number, an unknown unit,
+    a negative duration and, unless ``zero`` allows it, a duration of zero."""
     units = ", ".join(_UNITS_S)
     match = re.fullmatch(r"\s*([-+]?[0-9.]+(?:[eE][-+]?\d+)?)\s*([a-zA-Zµ]*)\s*", text)
     try:
@@ -38,17 +37,16 @@ def parse_duration_s(text: str, *, name: str, zero: bool = False) -> float:
         raise UsageError(
             f"{name}: {text!r} has no unit", remedy=f"write {text.strip()}s, {text.strip()}min, ..."
         )
-    if match[2] not in _UNITS_S:
-        raise UsageError(
-            f"{name}: {match[2]!r} is not a unit of time", remedy=f"use one of {units}"
-        )
+    unit = "min" if match[2] == "m" else match[2]
+    if unit not in _UNITS_S:
+        raise UsageError(f"{name}: {unit!r} is not a unit of time", remedy=f"use one of {units}")
     if number < 0 or (number == 0 and not zero):
         below = "is negative" if zero else "is not above zero"
         raise UsageError(
             f"{name}: {text!r} {below}",
             remedy=f"give {'0s or ' if zero else ''}a positive duration",
         )
-    seconds = number * _UNITS_S[match[2]]
+    seconds = number * _UNITS_S[unit]
     if not math.isfinite(seconds):
         raise UsageError(f"{name}: {text!r} is endless", remedy="give a finite duration")
     return seconds
@@ -61,25 +59,39 @@ _UNITS_BYTES = {
 
 
 def parse_bytes(text: str, *, name: str) -> float:
-    """``"2GB"``, ``"512MiB"`` in bytes; ``name`` is what the user calls it.
+    """Return ``"2GB"``, ``"512mib"`` or ``"50G"`` in bytes; ``name`` is the user's word for it.
 
-    Raises `UsageError` for a bare number, an unknown unit, and anything that is not above zero.
-    """
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
-    if match is None or match[2] not in _UNITS_BYTES or not float(match[1]) > 0:
+    Units are read in upper and lower case, with or without their ``B``. Raises `UsageError` for a
+    bare number, an unknown unit, and anything that is not above zero."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", text)
+    known = {unit.lower(): size for unit, size in _UNITS_BYTES.items()}
+    unit = match[2].lower().removesuffix("b") + "b" if match else ""
+    if match is None or unit not in known or not float(match[1]) > 0:
         raise UsageError(
             f"{name}: {text!r} is not an amount of data",
             remedy=f"write a number above zero and a unit ({', '.join(_UNITS_BYTES)})",
         )
-    return float(match[1]) * _UNITS_BYTES[match[2]]
+    return float(match[1]) * known[unit]
+
+
+def parse_share(text: str, *, name: str) -> float:
+    """Return ``"0.5"`` or ``"50%"`` as a share, 0 to 1. Raises `UsageError` for anything else."""
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", text)
+    share = float(match[1]) / (100 if match[2] else 1) if match else math.nan
+    if not 0 <= share <= 1:
+        percent = match and not match[2] and 1 < share <= 100
+        raise UsageError(
+            f"{name}: {text!r} is not a share from 0 to 1",
+            remedy=f"write {share:g}% or {share / 100:g}" if percent else "write 50% or 0.5",
+        )
+    return share
 
 
 def format_duration(seconds: float) -> str:
-    """Three significant digits in the unit a reader would choose: ``"1.6 s"``, ``"20 min"``.
+    """Return three significant digits in a fitting unit: ``"1.6 s"``, ``"20 min"``.
 
-    Never in powers of ten: what is longer than a thousand days has more digits, and what is
-    shorter than a nanosecond is ``"under 0.001 µs"``.
-    """
+    Powers of ten are never used: above a thousand days there are more digits, and below a
+    nanosecond the text is ``"under 0.001 µs"``."""
     if seconds < 0:
         return f"-{format_duration(-seconds)}"
     if seconds == 0:
@@ -95,15 +107,16 @@ def format_duration(seconds: float) -> str:
 
 
 def _three_digits(number: float) -> str:
-    """Three significant digits of ``number`` >= 0, at most three of them decimals."""
+    """Return three significant digits of ``number`` >= 0, at most three of them decimals."""
     if number < 0.1:
         return f"{number:.3f}"
     return f"{number:.0f}" if number >= 999.5 else f"{number:.3g}"
 
 
 def read_given(path: Path, option: str, remedy: str) -> str:
-    """The text of a file that a user named with ``option``. Raises `UsageError` for one that is not
-    there, not theirs, or no text in UTF-8."""
+    """Return the text of a file that a user named with ``option``.
+
+    Raises `UsageError` for a file that is missing, not readable or not text in UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -114,19 +127,19 @@ def read_given(path: Path, option: str, remedy: str) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A remedy for a misspelt name: the nearest known one, or the list of all."""
+    """Return a remedy for a misspelt name: the nearest known one, or the list of all."""
     names = list(known)
     near = nearest(given, names)
     return f"did you mean {near!r}?" if near else f"use one of: {', '.join(names)}"
 
 
 def nearest(given: str, known: Iterable[str]) -> str | None:
-    """The known name that a misspelt one was meant for, if one is near."""
+    """Return the known name nearest to a misspelt one, if any is near."""
     return next(iter(get_close_matches(given, list(known), n=1)), None)
 
 
 def not_yaml(name: str, error: Exception) -> str:
-    """In a line, where and why the text of ``name`` is not YAML; ``error`` is PyYAML's."""
+    """Return, in a line, where and why ``name`` is not YAML; ``error`` is PyYAML's."""
     mark = getattr(error, "problem_mark", None)
     where = f", line {mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or "it cannot be read"

@@ -1,7 +1,6 @@
 """The layers of the tree, from the top down: what the tests enforce and ARCHITECTURE.md shows.
 
-``python -m tests.layers`` prints the table for ARCHITECTURE.md.
-"""
+``python -m tests.layers`` prints the table for ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (["harness.cluster"], "backends: real servers and ways to break them (`docs/clusters.md`)"),
     (["harness.environment"], "finds or fetches Java, Redis and the jars; `doctor`"),
-    (["workloads"], "what is run: one file a workload, as a query and as tasks"),
+    (["workloads"], "what is run: one file a workload, with a form for each kind of engine"),
     (["datasets"], "the input of workloads: generators, and readers of real data"),
     (
         ["harness.protocol", "harness.planning"],
@@ -62,10 +61,6 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         ["harness.claims", "harness.results"],
         "records, where they are kept and what they depend on, and what is claimed of them; "
         "knows no experiment",
-    ),
-    (
-        ["harness.mutants"],
-        "puts small mistakes into the code, to see whether the tests notice them",
     ),
     (
         ["harness.child"],

@@ -1,8 +1,7 @@
 """How much of a property or a search is looked at: less after every change, all with ``--all``.
 
 ``./faultline test`` chooses the profile `BRIEF` of Hypothesis (tests/conftest.py); pytest by itself
-and ``./faultline test --all`` do not.
-"""
+and ``./faultline test --all`` do not."""
 
 from __future__ import annotations
 

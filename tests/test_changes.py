@@ -1,7 +1,6 @@
-"""A stranger's five changes, each made in a copy of this tree: at most three places each.
+"""Six additions, each made in a copy of this tree, in at most three places.
 
-CONTRIBUTING.md names the same files; what it says is checked here.
-"""
+CONTRIBUTING.md must name the same places."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,18 +22,18 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Something that somebody adds."""
+    """One addition to the tree."""
 
     heading: str
     """Its section in CONTRIBUTING.md."""
     new: Mapping[str, str] = field(default_factory=dict)
     """Files that are added, with their text."""
-    inserted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Files that are edited: (before this, comes that)."""
+    inserted: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    """Files that are edited: pairs of a place, and the text to insert before it."""
     shows: str
-    """Python that fails unless the tree has it now."""
+    """Python code that fails unless the tree has the addition."""
     run: tuple[str, ...] = ()
-    """A command line of ``faultline`` that must succeed with it."""
+    """A command line of ``faultline`` that must succeed."""
 
 
 WORKLOAD = Change(
@@ -44,7 +43,7 @@ WORKLOAD = Change(
 
 from __future__ import annotations
 
-from workloads.base import Entry, Reference, Source, Workload
+from workloads.base import QUERY, Entry, Reference, Source, Workload
 
 
 def lengths(*, seed: int = 0) -> Workload:
@@ -54,7 +53,7 @@ def lengths(*, seed: int = 0) -> Workload:
     return Workload(
         name="lengths",
         sources=[Source(name="lines", records=lines, partitions=1)],
-        query=_query,
+        forms={QUERY: _query},
         identity=["window_start", "length"],
         values=["count"],
         window_start="window_start",
@@ -89,20 +88,42 @@ assert made.reference.build().columns == ["window_start", "length", "count"]
 SCHEME = Change(
     heading="A scheme",
     inserted={
-        "harness/protocol/schemes.py": (
-            '        "dpc": Family(',
-            '        "everything": Family(\n'
-            "            recovery=Recovery.LOCAL, replicas=Replicas.ALL, closing=None\n"
-            "        ),\n",
-        ),
-        "harness/figures/style.py": (
-            '    "rppg": Look("RPPG", PURPLE, "^"),\n}',
-            '    "everything": Look("everything", BLACK, "x"),\n',
-        ),
+        "harness/protocol/schemes.py": [
+            (
+                '        "dpc": Family(',
+                '        "everything": Family(\n'
+                '            label="everything",\n'
+                '            summary="a replica of every task, and checkpoints",\n'
+                "            recovery=Recovery.LOCAL,\n"
+                "            replicas=Replicas.ALL,\n"
+                "        ),\n",
+            )
+        ],
+        "harness/figures/style.py": [
+            (
+                '    "rppg": Look("RPPG", PURPLE, "^"),\n}',
+                '    "everything": Look("everything", BLACK, "x"),\n',
+            )
+        ],
     },
     shows="""
-from harness.protocol.schemes import SCHEMES
-assert "everything" in SCHEMES
+from harness.cluster.base import ClusterSpec, Node
+from harness.engines.base import Setup
+from harness.engines.kinds import find_engine
+from harness.engines.tasks.choices import scheme_of
+from harness.engines.tasks.contenders import setup_of
+from harness.engines.tasks.job import wiring_for
+from harness.engines.tasks.parameters import TaskParameters
+from workloads.wordcount import word_count
+
+tasks, words = find_engine("tasks"), word_count(depth=4)
+assert tasks.schemes["everything"].summary == "a replica of every task, and checkpoints"
+spec = ClusterSpec(racks=2)
+assert tasks.lacks(Setup(scheme="everything"), words, spec) is None
+nodes = [Node(name=f"n{n}", rack=f"r{n}", worker=f"w{n}", host="127.0.0.1") for n in range(2)]
+setup = setup_of("everything", words, nodes, rate_per_s=100, parameters=TaskParameters())
+wiring = wiring_for(words, 100_000, {})
+assert scheme_of(setup, wiring, 0.1).replicated == tuple(wiring.tasks)
 """,
     run=("simulate", "--seeds", "1..3", "--scheme", "everything"),
 )
@@ -130,17 +151,21 @@ class Last(Planner):
 '''
     },
     inserted={
-        "harness/planning/planners.py": (
-            '    Entry(\n        name="inc",',
-            '    Entry(\n        name="last",\n        label="last",\n'
-            "        decides=Decides.REPLICATION,\n"
-            '        about="the tasks nearest to the sinks",\n'
-            '        paper="",\n        target="harness.planning.last:Last",\n    ),\n',
-        ),
-        "harness/figures/style.py": (
-            '    "exhaustive": Look(',
-            '    "last": Look("last", ORANGE, "<"),\n',
-        ),
+        "harness/planning/planners.py": [
+            (
+                '    Entry(\n        name="inc",',
+                '    Entry(\n        name="last",\n        label="last",\n'
+                "        decides=Decides.REPLICATION,\n"
+                '        about="the tasks nearest to the sinks",\n'
+                '        paper="",\n        target="harness.planning.last:Last",\n    ),\n',
+            )
+        ],
+        "harness/figures/style.py": [
+            (
+                '    "exhaustive": Look(',
+                '    "last": Look("last", ORANGE, "<"),\n',
+            )
+        ],
     },
     shows="""
 from harness.planning.planners import Decides, names
@@ -197,7 +222,7 @@ EXPERIMENT = Experiment(
 )
 '''
     },
-    inserted={"experiments/README.md": ("# Experiments", "")},
+    inserted={"experiments/README.md": [("# Experiments", "")]},
     shows="""
 from harness.running.discovery import catalogue_markdown, find
 assert find(["intervals/squares"])
@@ -209,7 +234,7 @@ assert "./faultline run intervals/squares" in catalogue_markdown()
 BACKEND = Change(
     heading="A backend",
     new={
-        "harness/cluster/nowhere.py": '''"""A backend that has everything but servers."""
+        "harness/cluster/nowhere.py": '''"""A backend with everything but servers."""
 
 from __future__ import annotations
 
@@ -217,7 +242,7 @@ from harness.cluster.base import Cluster
 
 
 class NowhereCluster(Cluster):
-    """Says what it is; a real one fills in what the contract asks for."""
+    """An empty backend; a real one implements the contract."""
 
     backend = "nowhere"
 
@@ -229,21 +254,23 @@ NowhereCluster.__abstractmethods__ = frozenset()
 '''
     },
     inserted={
-        "harness/cluster/backends.py": (
-            "BACKENDS: Mapping",
-            "from harness.cluster.nowhere import NowhereCluster\n\n"
-            "_ALL += (\n"
-            "    Backend(\n"
-            '        name="nowhere",\n'
-            '        summary="no server at all",\n'
-            "        capabilities=_BREAK,\n"
-            '        code="harness.cluster.nowhere",\n'
-            "        make=lambda spec, *, keep=False: NowhereCluster(spec),\n"
-            "        servers=lambda record: {},\n"
-            "        remove=_nothing,\n"
-            "    ),\n"
-            ")\n",
-        )
+        "harness/cluster/backends.py": [
+            (
+                "BACKENDS: Mapping",
+                "from harness.cluster.nowhere import NowhereCluster\n\n"
+                "_ALL += (\n"
+                "    Backend(\n"
+                '        name="nowhere",\n'
+                '        summary="no server at all",\n'
+                "        capabilities=_BREAK,\n"
+                '        code="harness.cluster.nowhere",\n'
+                "        make=lambda spec, *, keep=False: NowhereCluster(spec),\n"
+                "        servers=lambda record: {},\n"
+                "        remove=_nothing,\n"
+                "    ),\n"
+                ")\n",
+            )
+        ],
     },
     shows="""
 from harness.cluster.backends import find_backend
@@ -253,7 +280,74 @@ assert find_backend("nowhere").make(ClusterSpec()).backend == "nowhere"
     run=("run", "stock/worker-kill", "--profile", "smoke", "--cluster", "nowhere", "--dry-run"),
 )
 
-CHANGES = {change.heading: change for change in (WORKLOAD, SCHEME, PLANNER, FIGURE, BACKEND)}
+ENGINE = Change(
+    heading="An engine",
+    new={
+        "harness/engines/echo.py": '''"""A program that prints; a real engine runs it on nodes."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from harness.engines.base import ClusterNeeds, EngineKind
+
+
+class Echo:
+    name, used = "echo", False
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def check(self):
+        """It is always ready."""
+
+    def begin(self, work):
+        self.used = True
+        self.command = work.workload.form("command")
+
+
+class EchoKind(EngineKind):
+    name = "echo"
+    summary = "prints, and measures nothing"
+    form = "command"
+    schemes = {"none": ClusterNeeds(summary="no fault tolerance")}
+
+    def open(self, setup, cluster):
+        self.needs(setup)
+        return nullcontext(Echo(cluster))
+'''
+    },
+    inserted={
+        "harness/engines/kinds.py": [
+            ("from harness.engines.structured", "from harness.engines.echo import EchoKind\n"),
+            ("    TaskEngineKind(),\n)", "    EchoKind(),\n"),
+        ],
+        "workloads/wordcount.py": [
+            ("            QUERY: _counting(", '            "command": ("echo", "words"),\n')
+        ],
+    },
+    shows="""
+from types import SimpleNamespace
+
+from harness.cluster.base import ClusterSpec
+from harness.engines.base import Setup
+from harness.engines.kinds import find_engine
+from workloads.wordcount import word_count
+from workloads.worldcup import world_cup
+
+kind, setup = find_engine("echo"), Setup(scheme="none")
+assert kind.lacks(setup, word_count(), ClusterSpec()) is None
+assert "'command'" in kind.lacks(setup, world_cup(), ClusterSpec())
+with kind.open(setup, cluster=None) as engine:
+    engine.check()
+    engine.begin(SimpleNamespace(workload=word_count()))
+    assert engine.command == ("echo", "words")
+""",
+)
+
+CHANGES = {
+    change.heading: change for change in (WORKLOAD, SCHEME, PLANNER, FIGURE, BACKEND, ENGINE)
+}
 
 TOPOLOGY = """
 operators:
@@ -295,13 +389,14 @@ def test_a_change_touches_few_places(tree: Path, change: Change) -> None:
         for name, text in change.new.items():
             assert not (tree / name).exists()
             (tree / name).write_text(text)
-        for name, (place, text) in change.inserted.items():
-            assert before[name].count(place) == 1, f"{name} does not say {place!r} once"
+        for name, pairs in change.inserted.items():
             whole = before[name]
-            if place.endswith("}"):  # the end of a mapping: it comes inside
-                whole = whole.replace(place, place[:-1] + text + "}")
-            else:
-                whole = whole.replace(place, text + place)
+            for place, text in pairs:
+                assert whole.count(place) == 1, f"{name} does not have {place!r} once"
+                if place.endswith("}"):  # the end of a mapping: it comes inside
+                    whole = whole.replace(place, place[:-1] + text + "}")
+                else:
+                    whole = whole.replace(place, text + place)
             (tree / name).write_text(whole)
         shown = python(tree, "-c", change.shows)
         assert shown.returncode == 0, shown.stderr

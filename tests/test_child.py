@@ -15,7 +15,7 @@ WITHIN_S = 60
 
 
 def main() -> None:
-    """The child: repeats what it is told until it is told to do something else."""
+    """Run the child, which repeats each order until another kind of order comes."""
     emit = speaker()
     print("this belongs in the log")
     for order in orders():

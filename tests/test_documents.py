@@ -1,4 +1,4 @@
-"""What the documents and the help texts name exists: commands, options, experiments, files."""
+"""Commands, options, experiments and files named in documents and help texts exist."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCUMENTS = [
 ]
 EXAMPLES = ROOT / "docs" / "examples"
 MADE = ("results/report", "results/history", "records/")
-"""What runs write."""
+"""Folders that runs write."""
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b")
 
 
@@ -41,7 +41,7 @@ def help_texts() -> Iterator[tuple[str, str]]:
 
 
 def command_lines() -> Iterator[tuple[str, str]]:
-    """Every command line that a reader might copy, and where it stands."""
+    """Yield every command line that a reader might copy, and its place."""
     texts = [(path.name, path.read_text()) for path in DOCUMENTS]
     for where, text in [*texts, *help_texts()]:
         for line in re.findall(

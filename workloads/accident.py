@@ -7,8 +7,7 @@ second out of order are taken, the paper's lag; in event time, so that a failure
 itself.
 
 A result is one row per window and location: ``window_start`` (the paper's win_id), ``location``,
-and ``car_ids``, the cars in ascending order as text.
-"""
+and ``car_ids``, the cars in ascending order as text."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from datasets.accident import REPORT, SENSOR_ERROR_KMH
 from harness.topology.model import Edge, Operator, Topology
-from workloads.base import Contributions, Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Contributions, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -65,12 +64,11 @@ def accidents(
     epsilon_kmh: int = SENSOR_ERROR_KMH,
     aggregators: int | None = None,
 ) -> Workload:
-    """Accident detection over simulated roads, one partition each; send at ``partitions`` ×
-    ``cars`` records a second for real time (the paper's 1,400/s).
+    """Detect accidents on simulated roads, one partition each.
 
+    Send at ``partitions`` × ``cars`` records a second for real time (the paper's 1,400/s).
     ``start_s`` seconds of traffic have passed when the run begins; accidents take a while to come.
-    ``aggregators`` is for the topology of tasks (`program`).
-    """
+    ``aggregators`` is for the topology of tasks (`program`)."""
     shape = {"seed": seed, "partitions": partitions, "cars": cars, "start_s": start_s}
     return Workload(
         name="accidents",
@@ -81,7 +79,17 @@ def accidents(
                 partitions=partitions,
             )
         ],
-        query=_query(epsilon_kmh),
+        forms={
+            QUERY: _query(epsilon_kmh),
+            TASKS: Reference(
+                target="workloads.accident:program",
+                parameters={
+                    "filters": partitions,
+                    "aggregators": aggregators,
+                    "epsilon_kmh": epsilon_kmh,
+                },
+            ),
+        },
         identity=["window_start", "location"],
         values=["car_ids"],
         window_start="window_start",
@@ -95,14 +103,6 @@ def accidents(
         reference=Reference(
             target="workloads.accident:accidents",
             parameters={**shape, "epsilon_kmh": epsilon_kmh, "aggregators": aggregators},
-        ),
-        program=Reference(
-            target="workloads.accident:program",
-            parameters={
-                "filters": partitions,
-                "aggregators": aggregators,
-                "epsilon_kmh": epsilon_kmh,
-            },
         ),
     )
 
@@ -126,7 +126,7 @@ def _query(epsilon_kmh: int) -> Query:
 
 
 def _standing_cars() -> Column:
-    """A car that was seen standing at a location."""
+    """Return the cars that were seen standing at a location."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.transform(F.split("car_ids", " "), lambda car: F.concat_ws(" ", "location", car))
@@ -167,8 +167,7 @@ def program(
 
     14 filters and 2 aggregators are the paper's; with fewer than four filters there is one
     aggregator. ``rate`` is records per second in all, 100 for each filter by default. About 1 %
-    of the cars stand.
-    """
+    of the cars stand."""
     if aggregators is None:
         aggregators = 2 if filters >= 4 else 1
     each = CARS_PER_S if rate is None else rate / filters

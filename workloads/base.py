@@ -1,13 +1,13 @@
-"""What a workload is: records in, one query, and how its results are told apart.
+"""The description of a workload: records in, the forms that engines run, and results told apart.
 
-A workload is data and one function. Its ``query`` turns the source topics into results and is
-used twice: as a streaming query by the engine under test, and as a batch over the same topics
-for the ground truth. So it must be a function of its input alone: no clock, no randomness, no
-order of arrival, and whole or decimal values, so that two runs compare exactly.
+A workload is data and functions. Its `QUERY` turns the source topics into results and is used
+twice: as a streaming query by the engine under test, and as a batch over the same topics for the
+ground truth. So it must be a function of its input alone: no clock, no randomness, no order of
+arrival. Whole numbers, decimals and text compare exactly, floating point within
+`Workload.tolerance`. The other forms must give the same results.
 
 Other processes (the load generator, an application's driver) build their own copy from a
-`Reference`, which is JSON; nothing is pickled.
-"""
+`Reference`, which is JSON; nothing is pickled."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from harness.text import did_you_mean
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    import pyarrow as pa
     from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -34,41 +35,56 @@ SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 """The columns of a source's DataFrame, with the types of Spark's Kafka source: ``value`` is
 binary, ``timestamp`` (the event time) the record's intended send time."""
 
+TOLERANCE = 1e-9
+"""The relative difference up to which floating-point values are equal by default: sums of the same
+numbers in another order differ by less."""
+
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+def _require(holds: object, what: str, remedy: str) -> None:
+    if not holds:
+        raise UsageError(what, remedy=remedy)
+
+
+def _check_name(name: str, of: str = "workload") -> None:
+    _require(
+        _NAME.fullmatch(name),
+        f"a {of} cannot be called {name!r}",
+        "use lower-case letters, digits and dashes, a letter first",
+    )
 
 
 @runtime_checkable
 class RecordSource(Protocol):
-    """The records of one source, as the load generator asks for them."""
+    """The records of one source, in the form for the load generator."""
 
     def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
-        """The values of records ``start_index`` to ``start_index + count`` of ``partition``.
+        """Return the values of records ``start_index`` to ``start_index + count`` of ``partition``.
 
-        They depend on the source's parameters and these numbers alone, never on earlier calls.
-        """
+        They depend on the source's parameters and these numbers alone, never on earlier calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Where another process finds an object, and what to call it with.
+    """The place of an object for another process, and the arguments to call it with.
 
     ``target`` is ``"package.module:name"`` or ``"/path/to/file.py:name"``; ``parameters`` are
-    keyword arguments that JSON can carry.
-    """
+    keyword arguments that JSON can carry."""
 
     target: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r".+:[A-Za-z_]\w*", self.target):
-            raise UsageError(
-                f"{self.target!r} names no object",
-                remedy='write "package.module:name" or "/path/to/file.py:name"',
-            )
+        _require(
+            re.fullmatch(r".+:[A-Za-z_]\w*", self.target),
+            f"{self.target!r} names no object",
+            'write "package.module:name" or "/path/to/file.py:name"',
+        )
 
     @property
     def is_file(self) -> bool:
-        """Whether it names a file, and not a module."""
+        """True if it names a file, and not a module."""
         return self.target.rpartition(":")[0].endswith(".py")
 
     def module(self) -> ModuleType:
@@ -77,8 +93,9 @@ class Reference:
         return load_file(Path(place)) if self.is_file else importlib.import_module(place)
 
     def build(self, **more: Any) -> Any:
-        """The object itself if it is no callable, else what it returns for the parameters and
-        ``more``, which only this process knows."""
+        """Return the object, or its return value if it is callable.
+
+        It is called with the parameters and with ``more``, which only this process knows."""
         module, name = self.module(), self.target.rpartition(":")[2]
         if not hasattr(module, name):
             raise UsageError(
@@ -110,17 +127,16 @@ class Source:
     """The payload of a record that moves event time on and contributes to no result."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"a source cannot be called {self.name!r}",
-                remedy="use lower-case letters, digits and dashes, a letter first",
-            )
-        if self.partitions < 1 or self.share <= 0:
-            raise UsageError(
-                f"source {self.name!r} has {self.partitions} partitions and share {self.share}",
-                remedy="give it at least one partition and a share above zero",
-            )
+        _check_name(self.name, "source")
+        _require(
+            self.partitions >= 1 and self.share > 0,
+            f"source {self.name!r} has {self.partitions} partitions and share {self.share}",
+            "give it at least one partition and a share above zero",
+        )
 
+
+QUERY, TASKS = "query", "tasks"
+"""Keys of `Workload.forms`: a query of Spark, a topology of tasks."""
 
 Query = Callable[["SparkSession", Mapping[str, "DataFrame"]], "DataFrame"]
 
@@ -132,20 +148,26 @@ event times (ms since the epoch): a row per record and result it goes into, with
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Everything the harness must know to run a query and to judge its output."""
+    """The whole description of a workload, for engines and for the judge."""
 
     name: str
     sources: Sequence[Source]
-    query: Query
-    """``query(spark, sources)``, with a DataFrame of `SOURCE_COLUMNS` per source name."""
+    forms: Mapping[str, Any]
+    """The workload as each kind of engine runs it, at least one form:
+
+    * `QUERY`: a `Query`, ``query(spark, sources)`` with a DataFrame of `SOURCE_COLUMNS` for each
+      source name;
+    * `TASKS`: the `Reference` of a topology of tasks (`workloads.toolkit.operators.program_of`), a
+      function of a ``timeline``, a ``rate`` and these parameters;
+    * any other key, such as ``"sql"`` or ``"command"``, with the value that its engine expects."""
     identity: Sequence[str]
-    """The columns of a result that say which result it is: window and key."""
+    """The columns of a result that identify it: window and key."""
     values: Sequence[str]
-    """The columns that carry its answer; integers, decimals or text."""
+    """The columns that carry its answer."""
     window_start: str
     """The timestamp column where a result's window begins; one of ``identity``."""
     window_s: float
-    """How long a window is."""
+    """The length of a window."""
     slide_s: float
     """Windows begin at whole multiples of this since the epoch. A run starts at such a
     multiple too, so that the same input falls into the same windows in every run."""
@@ -153,60 +175,100 @@ class Workload:
     """The query's watermark delay: a window closes with the first record whose event time is
     this much or more past the window's end."""
     members: Callable[[], Column] | None = None
-    """For accuracy: an array column with what a result says, such as the objects of a top 100.
+    """For accuracy: an array column with the members of a result, such as the objects of a top 100.
     Without it a run has no accuracy of members."""
     members_of: Callable[[Mapping[str, Any]], Collection[Hashable]] | None = None
-    """The same members of one result, in Python: given a row's columns by name, what it says."""
+    """The same members of one result, in Python: from a row's columns by name."""
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """Types of result columns, such as ``{"average": pa.decimal128(16, 6)}``: the form in which
+    their values are compared. The ground truth decides for a column that is not named here."""
+    tolerance: float = TOLERANCE
+    """The relative difference up to which floating-point values are equal; 0 asks for equality."""
     contributions: Contributions | None = None
     """For the success of tuples: which results a record goes into. Without it a run has no
     success rate."""
     windows_in_a_row: int = 1
-    """How many windows of ``window_s`` a record passes on its way: a last record is in results
-    that end up to so many windows after it."""
+    """Windows of ``window_s`` that a record passes on its way: a last record is in results that end
+    up to this many windows after it."""
     into_table: bool = False
     """Its results go into a database table, too, as they arrive
     (`workloads.toolkit.result_table`)."""
     reference: Reference | None = None
-    """How another process builds this workload; `load_workload_file` fills it in."""
-    program: Reference | None = None
-    """How the workload as a topology of tasks is built (`workloads.toolkit.operators.program_of`):
-    a function of a ``timeline``, a ``rate`` and these parameters. Without it only engines that
-    run the query can run the workload."""
+    """The way to build this workload in another process; `load_workload_file` fills it in."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"a workload cannot be called {self.name!r}",
-                remedy="use lower-case letters, digits and dashes, a letter first",
-            )
+        _check_name(self.name)
         names = [source.name for source in self.sources]
-        if not names or len(set(names)) < len(names):
-            raise UsageError(
-                f"workload {self.name!r} has sources {names}",
-                remedy="give it at least one source, and every source a name of its own",
-            )
-        if not callable(self.query):
-            raise UsageError(
-                f"workload {self.name!r}: query is a {type(self.query).__name__}",
-                remedy="give a function query(spark, sources) that returns a DataFrame",
-            )
-        if self.window_start not in self.identity or set(self.identity) & set(self.values):
-            raise UsageError(
-                f"workload {self.name!r}: identity {list(self.identity)}, values "
-                f"{list(self.values)}, window_start {self.window_start!r} do not fit together",
-                remedy="name window_start in identity, and no column in both lists",
-            )
-        if not self.values:
-            raise UsageError(
-                f"workload {self.name!r} names no value columns",
-                remedy="name at least one column that carries the result's answer in values",
-            )
+        _require(
+            names and len(set(names)) == len(names),
+            f"workload {self.name!r} has sources {names}",
+            "give it at least one source, and every source a name of its own",
+        )
+        self._check_forms()
+        _require(
+            self.window_start in self.identity and not set(self.identity) & set(self.values),
+            f"workload {self.name!r}: identity {list(self.identity)}, values "
+            f"{list(self.values)}, window_start {self.window_start!r} do not fit together",
+            "name window_start in identity, and no column in both lists",
+        )
+        _require(
+            self.values,
+            f"workload {self.name!r} names no value columns",
+            "name at least one column that carries the result's answer in values",
+        )
         for name in ("window_s", "slide_s", "watermark_delay_s"):
-            if getattr(self, name) <= 0:
+            _require(
+                getattr(self, name) > 0,
+                f"workload {self.name!r}: {name} is {getattr(self, name)}",
+                f"give {name} a number of seconds above zero",
+            )
+        self._check_values()
+
+    def _check_forms(self) -> None:
+        _require(
+            self.forms,
+            f"workload {self.name!r} has no form",
+            f"give forms={{{QUERY!r}: query}}, a function query(spark, sources)",
+        )
+        query, tasks = self.forms.get(QUERY), self.forms.get(TASKS)
+        _require(
+            QUERY not in self.forms or callable(query),
+            f"workload {self.name!r}: query is a {type(query).__name__}",
+            "give a function query(spark, sources) that returns a DataFrame",
+        )
+        _require(
+            TASKS not in self.forms or isinstance(tasks, Reference),
+            f"workload {self.name!r}: tasks is a {type(tasks).__name__}",
+            "give the Reference of a function that builds a topology of tasks",
+        )
+
+    def form(self, key: str) -> Any:
+        """Return the form that an engine runs; raise `UsageError` if the workload has none."""
+        if key not in self.forms:
+            raise UsageError(
+                f"workload {self.name!r} has no form {key!r}, only "
+                f"{', '.join(map(repr, self.forms))}",
+                remedy=f"add it to the workload's forms, as workloads/accident.py has {TASKS!r}, "
+                "or choose an engine that runs another form",
+            )
+        return self.forms[key]
+
+    def _check_values(self) -> None:
+        """Raise `UsageError` for a column that cannot be compared."""
+        if not 0 <= self.tolerance < 1:
+            raise UsageError(
+                f"workload {self.name!r}: tolerance is {self.tolerance}",
+                remedy="give a relative difference such as 1e-9, or 0 for equality",
+            )
+        if self.types:  # imported on use: the load generator's process needs no pandas
+            from harness.measure.values import demand_comparable
+        for column, kind in self.types.items():
+            if column not in self.columns:
                 raise UsageError(
-                    f"workload {self.name!r}: {name} is {getattr(self, name)}",
-                    remedy=f"give {name} a number of seconds above zero",
+                    f"workload {self.name!r}: types names {column!r}, which is not a column of it",
+                    remedy=did_you_mean(column, self.columns),
                 )
+            demand_comparable(self.name, column, kind, identity=column in self.identity)
 
     @property
     def columns(self) -> list[str]:
@@ -215,12 +277,11 @@ class Workload:
 
     @property
     def identity_in_run(self) -> list[str]:
-        """The identity where windows count from the start of the load: ``window_start_s``, in
-        seconds, in place of the window's timestamp."""
+        """The identity with ``window_start_s``, seconds since the load began, as the window."""
         return ["window_start_s", *(c for c in self.identity if c != self.window_start)]
 
     def source(self, name: str) -> Source:
-        """The source of that name; raises `UsageError`."""
+        """Return the source of that name; raise `UsageError` if there is none."""
         for source in self.sources:
             if source.name == name:
                 return source
@@ -237,24 +298,20 @@ class Entry:
     name: str
     """`Workload.name` of what ``make`` builds."""
     label: str
-    """What a figure calls it."""
+    """The name in figures."""
     paper: str
-    """Whose application it is, as ``--paper`` names papers."""
+    """The paper of the application, by the names of ``--paper``."""
     make: Callable[..., Workload]
     """The workload; every parameter has a default, ``seed`` among them."""
     paper_rate_per_s: float | None
     """Records per second of all sources in the paper; None where it prints none."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"a workload cannot be called {self.name!r}",
-                remedy="use lower-case letters, digits and dashes, a letter first",
-            )
+        _check_name(self.name)
 
 
 _CARRIED: dict[str, str] = {}
-"""Path to what a file says on the machine that it came from."""
+"""Path to the text of a file on the machine of its origin."""
 
 
 def carry(files: Mapping[str, str]) -> None:
@@ -289,7 +346,7 @@ def load_file(path: Path) -> ModuleType:
 
 
 def _execute(name: str, path: Path, text: str) -> ModuleType:
-    """A module from a text that stood at ``path`` on another machine."""
+    """Execute a text as a module that was at ``path`` on another machine."""
     module = ModuleType(name)
     module.__file__ = str(path)
     module.__dict__["__carried__"] = text
@@ -303,10 +360,9 @@ def _execute(name: str, path: Path, text: str) -> ModuleType:
 
 
 def load_workload_file(path: Path) -> Workload:
-    """The workload a user's file defines as ``WORKLOAD``.
+    """Load the workload that a user's file defines as ``WORKLOAD``.
 
-    Raises `UsageError` that names what the file lacks, with its line where there is one.
-    """
+    Raises `UsageError` that names the missing part, with its line where there is one."""
     path = path.resolve()
     try:
         module = load_file(path)
@@ -367,7 +423,7 @@ def _required_fields() -> list[str]:
 
 
 def _line_in(path: Path, error: BaseException) -> int:
-    """The last line of ``path`` in the error's traceback."""
+    """Return the last line of ``path`` in the error's traceback."""
     line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(path):

@@ -2,8 +2,7 @@
 
 A workload in the tree is one file with both of its forms, the query and the tasks, and an
 `Entry` at its end; nothing else lists it. A user's own file needs no entry
-(`workloads.base.load_workload_file`).
-"""
+(`workloads.base.load_workload_file`)."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def all_workloads() -> Mapping[str, Entry]:
 
 
 def workload_entry(name: str) -> Entry:
-    """The workload called ``name``; `UsageError` if there is none."""
+    """Return the workload called ``name``; raise `UsageError` if there is none."""
     known = all_workloads()
     if name not in known:
         raise UsageError(f"no workload is called {name!r}", remedy=did_you_mean(name, known))

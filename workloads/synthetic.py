@@ -8,8 +8,7 @@ leave a task as enter it: at the sources by construction, further down because k
 become one, so that every task of every level receives twice the source rate, as in the papers.
 
 The state is the window's input tuples themselves, not their sums: its size is what makes
-recovery cost something (input rate × window at most).
-"""
+recovery cost something (input rate × window at most)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from datasets.blocks import BlockSource
 from datasets.fields import Layout
 from harness.errors import UsageError
 from harness.topology.named import recovery
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -53,8 +52,7 @@ RESULT = pa.schema([("window_start", pa.timestamp("us")), *KEYED])
 class KeyedTuples(BlockSource):
     """Tuples of ``partitions`` sources: each has ``keys`` keys of its own and takes them in turn.
 
-    With half as many keys as tuples a second, every key comes twice a second.
-    """
+    With half as many keys as tuples a second, every key comes twice a second."""
 
     def __init__(self, *, seed: int, partitions: int = 16, keys: int = 500) -> None:
         if not (partitions >= 1 and 1 <= partitions * keys <= 10**6):
@@ -79,8 +77,9 @@ def synthetic(
     slide_s: float = 1,
     watermark_delay_s: float = 1,
 ) -> Workload:
-    """A chain of ``levels`` sliding sums over 2^``levels`` source partitions with ``keys`` keys
-    each; send 2 × ``keys`` tuples a second to each partition for selectivity 0.5."""
+    """Sum in a chain of ``levels`` sliding windows over 2^``levels`` partitions of ``keys`` keys.
+
+    Send 2 × ``keys`` tuples a second to each partition for selectivity 0.5."""
     if levels < 1:
         raise UsageError(f"{levels} levels", remedy="give at least one level")
     parameters = {
@@ -98,7 +97,10 @@ def synthetic(
     return Workload(
         name="synthetic",
         sources=[Source(name="tuples", records=tuples, partitions=2**levels)],
-        query=_query(levels, window_s, slide_s, watermark_delay_s),
+        forms={
+            QUERY: _query(levels, window_s, slide_s, watermark_delay_s),
+            TASKS: Reference(target="workloads.synthetic:program", parameters={"levels": levels}),
+        },
         identity=["window_start", "key"],
         values=["amount"],
         window_start="window_start",
@@ -107,7 +109,6 @@ def synthetic(
         watermark_delay_s=watermark_delay_s,
         windows_in_a_row=levels,
         reference=Reference(target="workloads.synthetic:synthetic", parameters=parameters),
-        program=Reference(target="workloads.synthetic:program", parameters={"levels": levels}),
     )
 
 
@@ -130,10 +131,9 @@ def _query(levels: int, window_s: float, slide_s: float, watermark_delay_s: floa
 
 
 def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVELS) -> TableProgram:
-    """The recovery topology (`harness.topology.named.recovery`) with code for its tasks.
+    """Return the recovery topology (`harness.topology.named.recovery`) with code for its tasks.
 
-    ``rate`` is tuples a second of all sources together, 1,000 for each by default.
-    """
+    ``rate`` is tuples a second of all sources together, 1,000 for each by default."""
     each = 1_000.0 if rate is None else rate / 2**levels
     topology = recovery(each, levels=levels)
     names = [operator.name for operator in topology.operators[1:]]
@@ -164,8 +164,10 @@ class ReadTuples(TableTask):
 
 
 class WindowSum(PaneTask):
-    """Sums per key over the window, once a slide. ``halve`` makes keys 2k and 2k + 1 one;
-    ``final`` gives results with their window instead of tuples for another level."""
+    """Sums per key over the window, once a slide.
+
+    ``halve`` makes keys 2k and 2k + 1 one; ``final`` gives results with their window instead of
+    tuples for another level."""
 
     schema = KEYED
 

@@ -11,8 +11,7 @@ The four operators of the papers (ppa TKDE, section 7.2 and Fig. 13):
 A segment is slow in a second when its users drove at less than ``slow_kmh`` on the average; the
 papers give no threshold, 30 km/h is chosen. A result is one row per window: its start, and
 ``incidents``, the numbers of the incidents in ascending order as text; a window without jams
-gives no row.
-"""
+gives no row."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from datasets.traffic import LOCATION, REPORT, Population
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -68,8 +67,10 @@ def traffic_jams(
     watermark_delay_s: float = 1,
     slow_kmh: int = SLOW_KMH,
 ) -> Workload:
-    """Q2 over generated traffic; send at `Population.location_rate` + `Population.report_rate`
-    records a second in all for the papers' clock (20,098/s with 100,000 users)."""
+    """Run Q2 over generated traffic.
+
+    Send at `Population.location_rate` + `Population.report_rate` records a second in all for the
+    papers' clock (20,098/s with 100,000 users)."""
     parameters = {
         "seed": seed,
         "users": users,
@@ -103,7 +104,18 @@ def traffic_jams(
                 share=population.report_rate,
             ),
         ],
-        query=_query(window_s, slide_s, watermark_delay_s, slow_kmh),
+        forms={
+            QUERY: _query(window_s, slide_s, watermark_delay_s, slow_kmh),
+            TASKS: Reference(
+                target="workloads.traffic:program",
+                parameters={
+                    "users": users,
+                    "segments": segments,
+                    "partitions": partitions,
+                    "slow_kmh": slow_kmh,
+                },
+            ),
+        },
         identity=["window_start"],
         values=["incidents"],
         window_start="window_start",
@@ -113,15 +125,6 @@ def traffic_jams(
         members=_incidents,
         members_of=lambda row: set(parse_incidents(row["incidents"])),
         reference=Reference(target="workloads.traffic:traffic_jams", parameters=parameters),
-        program=Reference(
-            target="workloads.traffic:program",
-            parameters={
-                "users": users,
-                "segments": segments,
-                "partitions": partitions,
-                "slow_kmh": slow_kmh,
-            },
-        ),
     )
 
 
@@ -161,14 +164,14 @@ def _query(window_s: float, slide_s: float, watermark_delay_s: float, slow_kmh: 
 
 
 def _incidents() -> Column:
-    """|I_T ∩ I_A| counts incidents."""
+    """Return the members for |I_T ∩ I_A|: incidents."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.split("incidents", " ")
 
 
 def parse_incidents(text: str) -> list[int]:
-    """The incidents of a result."""
+    """Return the incidents of a result."""
     return [int(number) for number in text.split()]
 
 
@@ -184,12 +187,11 @@ def program(
     partitions: int = 4,
     slow_kmh: int = SLOW_KMH,
 ) -> TableProgram:
-    """Q2 as tasks: O1, O2 and O3 with one task per partition (a segment is in the same one
-    everywhere), O4 with one. The papers' degrees are lost.
+    """Return Q2 as tasks.
 
-    ``rate`` is records per second in all, by default that of the papers' clock, spread evenly as
-    segments are dealt out by their users.
-    """
+    O1, O2 and O3 have one task per partition (a segment is in the same one everywhere), O4 has one.
+    The papers' degrees are lost. ``rate`` is records per second in all, by default that of the
+    papers' clock, spread evenly as segments are dealt out by their users."""
     population = Population(users=users, segments=segments, partitions=partitions)
     tasks, clock = partitions, population.location_rate + population.report_rate
     speed = 1.0 if rate is None else rate / clock
@@ -243,7 +245,7 @@ def program(
 
 
 def _columns(inputs: Sequence[pa.Table], layout: Layout) -> tuple[Ints, dict[str, Ints]]:
-    """The times in µs and the fields of the whole records among ``inputs``."""
+    """Return the times in µs and the fields of the whole records among ``inputs``."""
     rows, raw = whole_records(joined(inputs, SOURCE_SCHEMA), layout.size)
     return numbers(rows, "timestamp"), layout.decode(raw)
 
@@ -251,8 +253,7 @@ def _columns(inputs: Sequence[pa.Table], layout: Layout) -> tuple[Ints, dict[str
 class SegmentSpeeds(TableTask):
     """O1: speeds and users per segment and second, sent when the second is over.
 
-    The state is the second that is not over yet: nothing if batches end with seconds.
-    """
+    The state is the second that is not over yet: nothing if batches end with seconds."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -281,8 +282,7 @@ class SegmentSpeeds(TableTask):
 class DistinctIncidents(TableTask):
     """O2: each incident once per pane, when its first report of that pane comes.
 
-    The state is the incidents of the pane so far.
-    """
+    The state is the incidents of the pane so far."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -305,8 +305,7 @@ class DistinctIncidents(TableTask):
 class JoinJams(TableTask):
     """O3: incidents whose segment was slow in a second of the pane, when the pane ends.
 
-    The state is the slow segments and the incidents of the pane so far.
-    """
+    The state is the slow segments and the incidents of the pane so far."""
 
     def __init__(self, timeline: Timeline, slow_kmh: int) -> None:
         self.timeline, self.slow_kmh = timeline, slow_kmh

@@ -1,15 +1,14 @@
-"""Word count, the workload of the utilization paper: "a continuous stream of data and word
-counting was performed in a sliding window" (intervals, section 5).
+"""Word count, the workload of the utilization paper (intervals, section 5).
 
-The text is real: by default the sources of the installed Python's standard library, which
-every machine has. A word is a run of ASCII letters, digits and underscores, in lower case.
+In its words: "a continuous stream of data and word counting was performed in a sliding window". The
+text is real: by default the sources of the installed Python's standard library, which every machine
+has. A word is a run of ASCII letters, digits and underscores, in lower case.
 
-As a topology of tasks its depth can be chosen: the paper runs it with 5 and with 7 operators in
-a row (Table 1). Here these are: ``split`` (a line to words; reads the topic), ``lower``, as many
-``pass`` operators as the depth asks for, ``count`` (per window and word, partitioned by word)
-and ``collect`` (one task with all results). Between them a word goes once per batch, with how
-often it came, as Spark's own aggregation counts before it exchanges.
-"""
+The topology of tasks has a chosen depth: the paper runs it with 5 and with 7 operators in a row
+(Table 1). Here these are: ``split`` (a line to words; reads the topic), ``lower``, a number of
+``pass`` operators that follows from the depth, ``count`` (per window and word, partitioned by word)
+and ``collect`` (one task with all results). Between them a word goes once per batch with its count,
+as Spark's own aggregation counts before it exchanges."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from datasets.text import text_files
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     Forward,
@@ -46,13 +45,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 NOT_IN_WORDS = "[^A-Za-z0-9_]+"
-"""What separates words, as a regular expression that Java and Python read alike."""
+"""The separator of words, a regular expression that Java and Python read alike."""
 
 SHALLOWEST = 4
 COUNTS = pa.schema([("word", pa.string()), ("count", pa.int64())])
 RESULT = pa.schema([("window_start", pa.timestamp("us")), *COUNTS])
 WORDS_PER_LINE = 5.0
-"""Of source code, roughly; for the planners."""
+"""Words per line of source code, roughly; for the planners."""
 
 
 def word_count(
@@ -66,12 +65,11 @@ def word_count(
     depth: int = 5,
     counters: int = 2,
 ) -> Workload:
-    """Counts of every word in windows of ``window_s`` that begin every ``slide_s``.
+    """Count every word in windows of ``window_s`` that begin every ``slide_s``.
 
-    ``text`` are files or directories; none means the standard library's sources. The paper does
-    not print its window; these are chosen for runs of a minute. ``depth`` and ``counters`` are
-    for the topology of tasks (`program`).
-    """
+    ``text`` are files or directories; none means the standard library's sources. The paper does not
+    print its window; these are chosen for runs of a minute. ``depth`` and ``counters`` are for the
+    topology of tasks (`program`)."""
     files = [str(path.resolve()) for path in text_files([Path(path) for path in text])]
     parameters = {
         "text": files,
@@ -92,7 +90,13 @@ def word_count(
     return Workload(
         name="word-count",
         sources=[lines],
-        query=_counting(window_s, slide_s, watermark_delay_s),
+        forms={
+            QUERY: _counting(window_s, slide_s, watermark_delay_s),
+            TASKS: Reference(
+                target="workloads.wordcount:program",
+                parameters={"depth": depth, "partitions": partitions, "counters": counters},
+            ),
+        },
         identity=["window_start", "word"],
         values=["count"],
         window_start="window_start",
@@ -109,10 +113,6 @@ def word_count(
                 "depth": depth,
                 "counters": counters,
             },
-        ),
-        program=Reference(
-            target="workloads.wordcount:program",
-            parameters={"depth": depth, "partitions": partitions, "counters": counters},
         ),
     )
 
@@ -140,7 +140,7 @@ def _counting(window_s: float, slide_s: float, watermark_delay_s: float) -> Quer
 
 
 def _counted_word() -> Column:
-    """A word with its count: right or wrong as a whole."""
+    """Return a word with its count: right or wrong as a whole."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.array(F.concat_ws(" ", "word", "count"))
@@ -157,8 +157,9 @@ def program(
     partitions: int = 2,
     counters: int = 2,
 ) -> TableProgram:
-    """Word count with ``depth`` operators in a row; ``rate`` is lines per second in all, by
-    default a chosen 10,000."""
+    """Return word count with ``depth`` operators in a row.
+
+    ``rate`` is lines per second in all, by default a chosen 10,000."""
     if depth < SHALLOWEST:
         raise UsageError(
             f"word count cannot have depth {depth}",
@@ -210,15 +211,14 @@ _BLANKED = bytes(
     byte if re.fullmatch(r"[A-Za-z0-9_]", chr(byte)) and byte < 128 else ord(" ")
     for byte in range(256)
 )
-"""A byte of a word to itself, any other to a blank, as `NOT_IN_WORDS` says."""
+"""A byte of a word to itself, any other to a blank, as in `NOT_IN_WORDS`."""
 
 
 class Split(TableTask):
     """Lines to words, as the query splits them, each with how often it came in this batch.
 
     A batch repeats its words: a row stands for all of a word's occurrences, so that what the next
-    operators do, and what crosses between them, is a third of the words.
-    """
+    operators do, and what crosses between them, is a third of the words."""
 
     reads_times = False
 
@@ -246,8 +246,9 @@ def _text(columns: Sequence[pa.ChunkedArray]) -> bytes:
 
 
 def _counted(words: pa.Array, times: Ints | None = None) -> pa.Table:
-    """Each distinct word, in the order of its first appearance, with how often it stands there;
-    or, where each stands for ``times`` of it, with their sum."""
+    """Return each distinct word with its count, in the order of first appearance.
+
+    Where each row stands for ``times`` words, the count is their sum."""
     encoded = words.dictionary_encode()
     # Sums of floats up to 2**53 are exact.
     sums = np.bincount(encoded.indices.to_numpy(), weights=times, minlength=len(encoded.dictionary))
@@ -255,8 +256,9 @@ def _counted(words: pa.Array, times: Ints | None = None) -> pa.Table:
 
 
 class Words(TableTask):
-    """A task that gives counted words to the next one, or, before the counters, to the counter
-    that is the word's."""
+    """A task that gives counted words to the next one.
+
+    Before the counters, each word goes to its own counter."""
 
     def __init__(self, counters: int | None) -> None:
         """``counters`` is how many there are; None if another task stands between."""
@@ -267,7 +269,7 @@ class Words(TableTask):
         return sum(int(numbers(table, "count").sum()) for table in inputs if table is not None)
 
     def words(self, inputs: Sequence[pa.Table]) -> pa.Table:
-        """The rows of all inputs, one behind the other."""
+        """Return the rows of all inputs, one after the other."""
         return joined(inputs, COUNTS)
 
     def work(
@@ -310,7 +312,7 @@ class Count(PaneTask):
     schema, result = COUNTS, RESULT
 
     def add(self, pane: pa.Table, inputs: Sequence[pa.Table]) -> pa.Table:
-        """The words of a batch stand behind those of the pane until both are added up."""
+        """Append the words of a batch to those of the pane; they are added up later."""
         fresh = [table for table in inputs if table.num_rows]
         return pa.concat_tables([pane, *fresh]) if fresh else pane
 
@@ -325,7 +327,7 @@ class Count(PaneTask):
 
 
 def _summed(tables: Sequence[pa.Table]) -> pa.Table:
-    """Counts of the same words added up."""
+    """Return the counts with those of the same words added up."""
     rows = joined([table for table in tables if table.num_rows], COUNTS)
     if not rows.num_rows:
         return rows

@@ -15,8 +15,7 @@ travels between the levels, never what a window's result is, and a window is fin
 the watermark has passed its end.
 
 A result is one row per window: its start, and ``top``, the text "id:requests id:requests …" in
-order. One row, so that a reader can never see half of a top 100.
-"""
+order. One row, so that a reader can never see half of a top 100."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from datasets.worldcup.format import RECORD, RECORD_BYTES
 from datasets.worldcup.generator import REPLAY_FACTOR, Day66
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -75,8 +74,7 @@ def world_cup(
 
     ``start_share`` is how much of the day's requests have passed when the run begins: 0.5 is in
     the hour after the first match. Send at 40,718 records a second for the papers' replay.
-    ``mergers`` is the degree of O2 (`program`).
-    """
+    ``mergers`` is the degree of O2 (`program`)."""
     parameters = {
         "seed": seed,
         "partitions": partitions,
@@ -93,7 +91,13 @@ def world_cup(
     return Workload(
         name="world-cup",
         sources=[Source(name="requests", records=records, partitions=partitions)],
-        query=_query(window_s, slide_s, watermark_delay_s),
+        forms={
+            QUERY: _query(window_s, slide_s, watermark_delay_s),
+            TASKS: Reference(
+                target="workloads.worldcup:program",
+                parameters={"slicers": partitions, "mergers": mergers},
+            ),
+        },
         identity=["window_start"],
         values=["top"],
         window_start="window_start",
@@ -104,10 +108,6 @@ def world_cup(
         members_of=lambda row: {item for item, _ in parse_top(row["top"])},
         reference=Reference(
             target="workloads.worldcup:world_cup", parameters={**parameters, "mergers": mergers}
-        ),
-        program=Reference(
-            target="workloads.worldcup:program",
-            parameters={"slicers": partitions, "mergers": mergers},
         ),
     )
 
@@ -162,7 +162,7 @@ def _objects() -> Column:
 
 
 def parse_top(text: str) -> list[tuple[int, int]]:
-    """The (object, requests) pairs of a result, most requested first."""
+    """Return the (object, requests) pairs of a result, most requested first."""
     pairs = (entry.split(":") for entry in text.split())
     return [(int(item), int(requests)) for item, requests in pairs]
 
@@ -180,8 +180,7 @@ def program(
     """Q1 as tasks: ``slicers`` (O1, one per partition), ``mergers`` (O2) and one top task (O3).
 
     20 slicers follow from the papers' "20 MC-trees"; a merger for every five of them is chosen.
-    ``rate`` is records per second in all, by default the mean of the papers' replay.
-    """
+    ``rate`` is records per second in all, by default the mean of the papers' replay."""
     if mergers is None:
         mergers = max(1, slicers // SLICERS_PER_MERGER)
     total = DAY_66_REQUESTS * REPLAY_FACTOR / 86_400 if rate is None else rate
@@ -220,8 +219,7 @@ class SliceCount(TableTask):
     """O1: counts per object within each slice of 100 tuples of its partition.
 
     The state is the slice that is not full yet. It is sent when its last tuple has come or its
-    pane ends, whichever is first.
-    """
+    pane ends, whichever is first."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -256,7 +254,7 @@ class SliceCount(TableTask):
     def _without_records(
         self, state: pa.Table, batch: int
     ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
-        """The open slice waits, until its pane ends."""
+        """Keep the open slice until its pane ends."""
         if state.num_rows and self.timeline.ends_pane(batch):
             return self.initial(), (state.select(COUNTS.names),)
         return state, (_NO_COUNTS,)
@@ -266,7 +264,7 @@ _SLICED = pa.schema([("slice", pa.int64()), *COUNTS])
 _NO_SLICE, _NO_COUNTS = _SLICED.empty_table(), COUNTS.empty_table()
 """Made once: most batches of a slow partition are empty, and cost next to nothing."""
 OBJECT_BITS = 32
-"""Of an object's number; above them in one key stands the slice, or the place of a hundred."""
+"""Bits of an object's number; above them a key has the slice, or the place of a hundred."""
 _OBJECT = (1 << OBJECT_BITS) - 1
 
 
@@ -340,7 +338,7 @@ def _by_object(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def top_text(counts: pa.Table) -> str:
-    """The 100 most requested objects of ``counts`` as a result's text; ties go by id."""
+    """Return the 100 most requested objects of ``counts`` as a result's text; ties go by id."""
     objects, requests = numbers(counts, "object"), numbers(counts, "requests")
     order = np.lexsort((objects, -requests))[:TOP]
     return " ".join(f"{objects[i]}:{requests[i]}" for i in order.tolist())

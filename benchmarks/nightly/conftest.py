@@ -1,8 +1,7 @@
-"""How the nightly benchmarks measure.
+"""The measurement of the nightly benchmarks.
 
 Imports of what is measured stand inside the benchmarks: where an older revision lacks one, only
-that metric has no number there.
-"""
+that metric has no number there."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ Measure = Callable[[Callable[[], object]], None]
 
 
 def pytest_benchmark_generate_machine_info() -> dict[str, str]:
-    """The history has its own words for the machine; asking the processor takes a second, of every
-    sample."""
+    """Leave the machine out: the history describes it, and the query takes a second per sample."""
     return {"described_by": "harness.results.provenance"}
 
 
@@ -37,11 +35,10 @@ def pytest_benchmark_generate_commit_info() -> dict[str, str]:
 
 @pytest.fixture
 def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Measure:
-    """Times a call a few times after one to warm up; the gate takes the least of them.
+    """Time a call a few times after one to warm up; the gate takes the least of them.
 
     ``FAULTLINE_PLANTED``, which only the study of the gate itself sets, makes a call cost a
-    share more: that much processor time is burnt after each call.
-    """
+    share more: that much processor time is used up after each call."""
     import harness
 
     name = request.node.name.removeprefix("test_")

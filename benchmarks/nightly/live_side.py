@@ -25,7 +25,7 @@ WATERMARK_S = 0.2
 
 
 class Quiet:
-    """What a pass wants to tell of its progress goes to the log."""
+    """An observer that writes the progress of a pass to the log."""
 
     def measures(self, engine: str) -> None:
         """Nobody keeps a record."""
@@ -56,7 +56,7 @@ class Passes:
             self._once("warm-up", WARMUP_S)
 
     def measure(self, engine: str) -> dict[str, float]:
-        """The cost of a pass."""
+        """Return the cost of a pass."""
         self.open(engine)
         return self._once("pass", LOAD_S)
 

@@ -1,4 +1,4 @@
-"""What feeds a run: the log's decoder, its generator, and the load generator's own work."""
+"""The input of a run: the log's decoder, its generator, and the load generator's own work."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def topology(operators: int, tasks: tuple[int, int] = (10, 20)) -> Topology:
-    """A random topology of Fig. 18b's kind, half of its operators joins."""
+    """Draw a random topology of Fig. 18b's kind, half of its operators joins."""
     from harness.seeds import generator
     from harness.topology.generate import Specification, random_topology
 

@@ -2,5 +2,4 @@
 
 The logs themselves are not part of Faultline. They were contributed to the Internet Traffic
 Archive by Martin Arlitt and may be used and redistributed with their notice:
-M. Arlitt and T. Jin, "1998 World Cup Web Site Access Logs", August 1998.
-"""
+M. Arlitt and T. Jin, "1998 World Cup Web Site Access Logs", August 1998."""

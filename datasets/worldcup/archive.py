@@ -2,8 +2,7 @@
 
 The archive names its files ``wc_dayX_Y.gz``: day X of the tournament, part Y of that day, seven
 million requests a part. A file that was decompressed already is mapped into memory; a
-compressed one is streamed. Every record that leaves `read` was looked at (`first_impossible`).
-"""
+compressed one is streamed. Every record that leaves `read` was looked at (`first_impossible`)."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class LogFile:
 
     @property
     def label(self) -> str:
-        """What it is called in a message."""
+        """The name in messages."""
         return self.path.name
 
 
@@ -58,16 +57,15 @@ class Chunk:
 
     file: LogFile
     first: int
-    """How many records of the file come before this chunk."""
+    """The number of records of the file before this chunk."""
     records: Records
 
 
 def find(paths: Sequence[Path], *, allow_gaps: bool = False) -> list[LogFile]:
-    """The log files among ``paths`` (files, and directories of them), in the archive's order.
+    """Return the log files among ``paths`` (files, and directories), in the archive's order.
 
     Raises `UsageError` for a path that does not exist, a directory without logs, the same part
-    twice, and, unless ``allow_gaps``, a day or a part that is missing in the middle.
-    """
+    twice, and, unless ``allow_gaps``, a day or a part that is missing in the middle."""
     files = [file for path in paths for file in _at(path)]
     if not files:
         raise UsageError("no log file was named", remedy="name wc_dayX_Y.gz files or a directory")
@@ -159,11 +157,10 @@ def read_all(files: Iterable[LogFile], *, chunk_records: int = CHUNK_RECORDS) ->
 def read(
     file: LogFile, *, not_before_s: int = 0, chunk_records: int = CHUNK_RECORDS
 ) -> Iterator[Chunk]:
-    """The records of ``file``, ``chunk_records`` at a time (fewer at the end).
+    """Yield the records of ``file``, ``chunk_records`` at a time (fewer at the end).
 
-    Raises `UsageError` with file and offset (bytes of the decompressed log) when the file is
-    empty, cut off, not what it says it is, out of order, or holds an impossible record.
-    """
+    Raises `UsageError` with file and offset (bytes of the decompressed log) when the file is empty,
+    cut off, of another format, out of order, or holds an impossible record."""
     first = 0
     for records in _blocks(file, chunk_records):
         problem = first_impossible(

@@ -1,11 +1,9 @@
-"""What is published about the World Cup logs, as data: totals to verify against, and the
-statistics that the generator is calibrated to.
+"""Published facts about the World Cup logs: totals to verify against, and statistics.
 
-Sources: the archive's own check files (requests per part and per server) and the per-minute
-counts derived from its logs, for day 66 (June 30, 1998, the day the PPA paper replays); shares
-of methods, status codes, types and sizes from 10,000 genuine records of day 50 (June 14, 1998,
-21:53:43–21:54:25 GMT), because no finer ones are published.
-"""
+The generator is calibrated to the statistics. Sources: the archive's own check files (requests per
+part and per server) and the per-minute counts derived from its logs, for day 66 (June 30, 1998, the
+day the PPA paper replays); shares of methods, status codes, types and sizes from 10,000 genuine
+records of day 50 (June 14, 1998, 21:53:43–21:54:25 GMT), because no finer ones are published."""
 
 from __future__ import annotations
 

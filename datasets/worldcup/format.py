@@ -5,8 +5,7 @@ and four bytes (method, status, type, server). `RECORD` is that layout as a nump
 dtype, so a log is decoded by viewing its bytes: nothing is copied and nothing is parsed.
 
 Source: M. Arlitt and T. Jin, "1998 World Cup Web Site Access Logs", August 1998, the Internet
-Traffic Archive; format as described in the archive's README.
-"""
+Traffic Archive; format as described in the archive's README."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ def decode(buffer: Any) -> Records:
 def day_range_s(day: int | None) -> tuple[int, int]:
     """Earliest and latest timestamp that a record of ``day`` may carry, both included.
 
-    Without a day (a file that is not named as the archive names them): of the whole archive.
-    """
+    Without a day (a file that is not named as the archive names them): of the whole archive."""
     first, last = (FIRST_DAY, LAST_DAY) if day is None else (day, day)
     start = DAY_ONE_S + (first - 1) * DAY_S
     return start, DAY_ONE_S + last * DAY_S + CLOSING_S - 1
@@ -80,18 +78,17 @@ class Impossible:
     """A record that no log of the archive can hold."""
 
     index: int
-    """Where it is among the records that were looked at."""
+    """Its place among the examined records."""
     reason: str
 
 
 def first_impossible(
     records: Records, *, range_s: tuple[int, int], not_before_s: int
 ) -> Impossible | None:
-    """The first record with an impossible field, or None.
+    """Return the first record with an impossible field, or None.
 
-    ``not_before_s`` is the timestamp of the record before the first one: a log only moves
-    forward in time.
-    """
+    ``not_before_s`` is the timestamp of the record before the first one: a log only moves forward
+    in time."""
     timestamps = records["timestamp"].astype(np.int64)
     backwards = np.empty(len(records), dtype=bool)
     backwards[:1] = timestamps[:1] < not_before_s

@@ -12,8 +12,7 @@ What is calibrated, and to what (`datasets.worldcup.facts`):
 * method, status and type mix, response sizes by type, and about a thousand clients in any ten
   thousand requests, as in the genuine records.
 
-A record depends on (seed, partition, index) alone. `stock/worldcup-fit` draws the fit.
-"""
+A record depends on (seed, partition, index) alone. `stock/worldcup-fit` draws the fit."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ EXPONENT, SHIFT = 3.04, 198.0
 START_S = DAY_ONE_S + (DAY_66 - 1) * DAY_S
 """Midnight in Paris at the start of day 66, in Unix seconds."""
 REPLAY_FACTOR = 48
-"""How much faster than the day the PPA papers replay it."""
+"""The speed of the PPA papers' replay, relative to the day."""
 
 _CLIENTS_AT_ONCE, _REQUESTS_PER_NEW_CLIENT = 920, 300
 _GOLDEN = 0.6180339887498949
@@ -61,12 +60,12 @@ _NOT_MODIFIED_WITHOUT_SIZE = 723 / 1102
 
 
 def requests_by_minute() -> Floats:
-    """Requests in each of the 1,440 minutes; every ten of them sum to the published count."""
+    """Return the requests in each of the 1,440 minutes; every ten sum to the published count."""
     return np.diff(_cumulative())
 
 
 def _cumulative() -> Floats:
-    """Requests before each minute of the day, shape ``(1441,)``."""
+    """Return the requests before each minute of the day, shape ``(1441,)``."""
     from scipy.interpolate import PchipInterpolator  # here: slow to import, and used but once
 
     before = np.concatenate([[0], np.cumsum(DAY_66_PER_TEN_MINUTES)]).astype(float)
@@ -93,8 +92,7 @@ class Day66(BlockSource):
         How many a whole day has; fewer than the published 73,291,868 make the same day thinner.
     start_share
         Where in the day's requests index 0 lies, 0 to 1; indices past the last request of the
-        day go on with its first.
-    """
+        day go on with its first."""
 
     def __init__(
         self,
@@ -123,12 +121,12 @@ class Day66(BlockSource):
         return balanced(shares, self.partitions)
 
     def servers(self, partition: int) -> list[int]:
-        """The server bytes whose requests are in ``partition``."""
+        """Return the server bytes whose requests are in ``partition``."""
         bytes_ = np.array(list(DAY_66_PER_SERVER))
         return [int(byte) for byte in bytes_[self._assignment == partition]]
 
     def share(self, partition: int) -> float:
-        """The share of the day's requests that is in ``partition``."""
+        """Return the share of the day's requests that is in ``partition``."""
         requests = sum(DAY_66_PER_SERVER[byte] for byte in self.servers(partition))
         return requests / DAY_66_REQUESTS
 
@@ -155,7 +153,7 @@ class Day66(BlockSource):
         return before / before[-1], np.linspace(0.0, DAY_S, 1441)
 
     def _day_shares(self, partition: int, indices: NDArray[np.int64]) -> Floats:
-        """How much of the day's requests lies before each record, 0 to 1."""
+        """Return the share of the day's requests before each record, 0 to 1."""
         own = self.share(partition) * self.requests
         return np.asarray((self.start_share + (indices + 0.5) / own) % 1.0, dtype=float)
 

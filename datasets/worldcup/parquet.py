@@ -27,7 +27,7 @@ _STATUS = np.array([code or 0 for code in STATUS_CODES], dtype=np.int16)
 
 
 def to_arrow(records: Records, *, day: int | None, part: int | None) -> pa.RecordBatch:
-    """``records`` as a batch of the columns of `SCHEMA`."""
+    """Return ``records`` as a batch of the columns of `SCHEMA`."""
     size = records["size"].astype(np.int64)
     status_index = records["status"] & 0x3F
     status = _STATUS[status_index]
@@ -65,8 +65,7 @@ def convert(
     """Write ``files`` to the Parquet dataset ``target``, one Spark task for each of them.
 
     ``progress(done, all)`` is called with numbers of files while Spark works. The directory
-    must not exist yet. Verify the files first: an error inside Spark is hard to read.
-    """
+    must not exist yet. Verify the files first: an error inside Spark is hard to read."""
     context = spark.sparkContext
     rows = [(str(file.path.resolve()), file.day, file.part) for file in files]
     paths = spark.createDataFrame(

@@ -1,4 +1,4 @@
-"""What a set of log files holds, and whether that is what the archive published."""
+"""The content of a set of log files, and its comparison with the published numbers."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ class Summary:
         return {int(byte): int(self._servers[byte]) for byte in np.flatnonzero(self._servers)}
 
     def day_servers(self, day: int) -> dict[int, int]:
-        """Requests by server byte in the files of one day."""
+        """Return the requests by server byte in the files of one day."""
         counts = self._day_servers[day]
         return {int(byte): int(counts[byte]) for byte in np.flatnonzero(counts)}
 
     def top_objects(self, number: int) -> list[tuple[int, int]]:
-        """The ``number`` most requested objects as (id, requests); ties go by id."""
+        """Return the ``number`` most requested objects as (id, requests); ties go by id."""
         present = np.flatnonzero(self._objects)
         pairs = [(int(item), int(self._objects[item])) for item in present]
         pairs += self._sparse_objects.items()
@@ -92,7 +92,7 @@ class Summary:
 
 
 def summarize(chunks: Iterable[Chunk]) -> Summary:
-    """A `Summary` of all of ``chunks``."""
+    """Summarize all of ``chunks``."""
     summary = Summary()
     for chunk in chunks:
         summary.add(chunk)
@@ -101,7 +101,7 @@ def summarize(chunks: Iterable[Chunk]) -> Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One published number beside what the files hold."""
+    """One published number, with that of the files."""
 
     what: str
     published: int
@@ -109,7 +109,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether a file holds what was published of it."""
+        """Return True if a file holds its published content."""
         return self.published == self.found
 
 
@@ -117,8 +117,7 @@ def compare(summary: Summary, files: Sequence[LogFile]) -> list[Comparison]:
     """Every published total that these files allow to check; empty if there is none.
 
     Day 66 can be checked by part, and once all its parts are there in total, by server and by
-    ten minutes; the archive in total once every day is there.
-    """
+    ten minutes; the archive in total once every day is there."""
     parts = {file.part: file for file in files if file.day == DAY_66}
     found = [
         Comparison(

@@ -17,10 +17,9 @@ from typing import Any
 import pandas as pd
 
 from harness.protocol import inputs as told
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.effects import Kind
 from harness.protocol.operators import TaskOperator
-from harness.protocol.phases import Mode
-from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import (
     Closing,
     Corrections,
@@ -30,7 +29,8 @@ from harness.protocol.scheme import (
     Scheme,
     Tentative,
 )
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.computation import Mode
+from harness.protocol.task.machine import TaskMachine
 from harness.protocol.wiring import Wiring
 from harness.results.record import Point, Profile
 from harness.simulator.checkers import Bystander

@@ -20,9 +20,9 @@ import pandas as pd
 from experiments.edge._deployment import MASTER, MECHANISMS, Deployment, deploy, topology
 from harness.measurement import Context
 from harness.planning.schedulers import STORE, replica_of
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.effects import Kind
 from harness.protocol.planned import wiring_of
-from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
 from harness.results.record import Point
 from harness.results.tables import Results

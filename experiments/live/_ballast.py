@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from workloads import wordcount
-from workloads.base import Reference, Workload
+from workloads.base import TASKS, Reference, Workload
 from workloads.toolkit.operators import TableProgram, TableTask, Timeline
 
 PIECE_BYTES = 1 << 20
@@ -27,15 +27,17 @@ def heavy(*, state_bytes: int) -> Workload:
     light = wordcount.word_count(
         window_s=4, slide_s=1, depth=4, counters=COUNTERS, watermark_delay_s=0.2
     )
-    assert light.program is not None, "word count has a topology of tasks"
     size = {"state_bytes": state_bytes}
     return replace(
         light,
         reference=Reference(target="experiments.live._ballast:heavy", parameters=size),
-        program=Reference(
-            target="experiments.live._ballast:program",
-            parameters={**light.program.parameters, **size},
-        ),
+        forms={
+            **light.forms,
+            TASKS: Reference(
+                target="experiments.live._ballast:program",
+                parameters={**light.form(TASKS).parameters, **size},
+            ),
+        },
     )
 
 

@@ -84,16 +84,15 @@ def measure_kills(
 
 def compare(deliveries: pd.DataFrame, truth: pd.DataFrame, workload: Workload) -> dict[str, int]:
     """Count what is wrong: all numbers are 0 where stable output equals the truth."""
+    from harness.judging.outcome import against_truth
+
     identity = workload.identity_in_run
-    columns = [*identity, *workload.values]
-    stable = deliveries.loc[deliveries["stability"] == "stable", columns]
-    once = stable.drop_duplicates(identity)
-    right = truth[columns].merge(once.astype(truth[columns].dtypes), on=columns)
-    present = truth[identity].merge(once[identity].astype(truth[identity].dtypes), on=identity)
+    stable = deliveries[deliveries["stability"] == "stable"]
+    found = against_truth(stable, truth, workload, identity)
     return {
-        "lost": len(truth) - len(present),
-        "duplicated": len(stable) - len(once),
-        "contradictions": len(once) - len(right),
+        "lost": len(found.missing),
+        "duplicated": int(stable.duplicated(identity).sum()),
+        "contradictions": len(found.extra) + len(found.wrong),
     }
 
 
@@ -128,6 +127,7 @@ def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFram
                 {
                     "node": victim.node,
                     "at_s": at_s,
+                    "late_ms": done.lateness_s * 1000,
                     "signal_ms": _ms(after_s, at_s),
                     "tasks": lost["tasks"].iloc[0] if len(lost) else "",
                     "seen_ms": _ms(seen.min() if len(seen) else None, at_s),

@@ -59,18 +59,20 @@ def plan_for(
     return riskiest(topology, nodes)
 
 
-def second_query(workload: Workload, rate_per_s: float, plan: Sequence[int]) -> str:
+def second_query(
+    workload: Workload, rate_per_s: float, plan: Sequence[int]
+) -> dict[str, list[int]]:
     """Return the partitions that a plan's MC-trees need, in the form of the stock engine's ``ppa``.
 
     Those of the source tasks in it, since SA chooses whole trees.
     """
     timeline = timeline_of(workload, start_us=0, batch_s=1)
     program = program_of(workload, timeline=timeline, rate=rate_per_s)
-    needed: dict[str, list[str]] = {source.name: [] for source in workload.sources}
+    needed: dict[str, list[int]] = {source.name: [] for source in workload.sources}
     for operator, index in map(program.topology.place, sorted(plan)):
         if operator in program.sources:
-            needed[program.sources[operator]].append(str(index))
-    return ",".join(f"{source}:{' '.join(numbers)}" for source, numbers in needed.items())
+            needed[program.sources[operator]].append(index)
+    return needed
 
 
 def riskiest(topology: Topology, nodes: Sequence[str]) -> tuple[int, ...]:

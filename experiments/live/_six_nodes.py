@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.cluster.base import ClusterSpec
 from harness.results.record import Profile
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
     from harness.measurement import Context
@@ -26,7 +27,7 @@ def kept(_: object) -> str:
 
 
 def warm(
-    engine: str, scheme: str, parameters: Mapping[str, Any], context: Context
+    engine: str, scheme: str, parameters: DataclassInstance, context: Context
 ) -> tuple[Engine, Cluster]:
     """Return the engine of that name under a scheme, kept warm between the runs of a command."""
     from harness.engines.base import Setup

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
@@ -21,11 +20,12 @@ from experiments.live._runs import task_run
 from experiments.ppa._recovery import LEVELS, MACHINE, SOURCES, SYNTHETIC, TASKS_PER_SOURCE_NODE
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
+from harness.engines.tasks.parameters import TaskParameters
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.hosting.restoration import Restorations
 from harness.judging.run import LiveRun
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.planned import wiring_of
-from harness.protocol.registry import NodeInfo
 from harness.protocol.schemes import make_scheme
 from harness.protocol.wiring import Wiring
 from harness.results.record import Point
@@ -121,20 +121,18 @@ class Shape:
 
     def setup(self, contender: Contender) -> Setup:
         """Return the engine's setup for a contender."""
-        given: dict[str, Any] = {
-            "checkpoint_s": contender.checkpoint_s / self.faster,
-            "trim_s": contender.trim_s / self.faster,
-            "suspect_s": SUSPECT_S,
-            "placement": ",".join(map(str, placement())),
-            "slots": ",".join(map(str, SLOTS)),
-            "restart_s": RESTART_S,
-        }
-        if contender.plan:
-            given["plan"] = ",".join(map(str, contender.plan))
-        if self.speed:
-            given["tuples_per_s"] = TUPLES_PER_S
-            given["copied_tuples_per_s"] = COPIED_TUPLES_PER_S
-            given["checkpoint_bytes_per_s"] = CHECKPOINT_BYTES_PER_S
+        given = TaskParameters(
+            checkpoint_s=contender.checkpoint_s / self.faster,
+            trim_s=contender.trim_s / self.faster,
+            suspect_s=SUSPECT_S,
+            placement=placement(),
+            slots=SLOTS,
+            restart_s=RESTART_S,
+            plan=contender.plan,
+            tuples_per_s=TUPLES_PER_S if self.speed else 0.0,
+            copied_tuples_per_s=COPIED_TUPLES_PER_S if self.speed else 0.0,
+            checkpoint_bytes_per_s=CHECKPOINT_BYTES_PER_S if self.speed else 0.0,
+        )
         return Setup(scheme=contender.scheme, parameters=given)
 
     def simulated(self, contender: Contender, at_s: Mapping[int, float], seed: int) -> Options:

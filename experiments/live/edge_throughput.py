@@ -9,8 +9,6 @@ as one of a standing car: the whole input then arrives at the sink and can be co
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +30,7 @@ from experiments.live._topology import SPEC, kept
 from harness.claims import Claim, Finding, not_asked
 from harness.cluster.base import Action
 from harness.engines.base import Setup
+from harness.engines.tasks.parameters import Links, TaskParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.judging.run import Variant, measure_each
@@ -86,25 +85,19 @@ def setup(deployment: Deployment) -> Setup:
         slots[deployment.node(name)] += 1
         if name in useful:
             slots[deployment.node(replica_of(name))] += 1
-    given: dict[str, str | float] = {
-        "plan": _text(plan),
-        "placement": _text(deployment.node(name) for name in TASKS),
-        "replicas_at": ",".join(
-            f"{number}:{deployment.node(replica_of(TASKS[number]))}" for number in plan
-        ),
-        "slots": _text(slots),
-        "checkpoint_s": float(CHECKPOINT_S),
-        "restart_s": HEARTBEAT_TIMEOUT_S + RESTART_S,
-        "links": links(deployment),
-    }
-    return Setup(scheme="ppa", parameters={n: value for n, value in given.items() if value != ""})
+    given = TaskParameters(
+        plan=plan,
+        placement=[deployment.node(name) for name in TASKS],
+        replicas_at={number: deployment.node(replica_of(TASKS[number])) for number in plan},
+        slots=slots,
+        checkpoint_s=float(CHECKPOINT_S),
+        restart_s=HEARTBEAT_TIMEOUT_S + RESTART_S,
+        links=links(deployment),
+    )
+    return Setup(scheme="ppa", parameters=given)
 
 
-def _text(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, numbers))
-
-
-def links(deployment: Deployment) -> str:
+def links(deployment: Deployment) -> Links:
     """Return the testbed's delays and bandwidth; the coordinator is on the master.
 
     The cluster's other nodes host nothing and are at the master's place.
@@ -113,15 +106,12 @@ def links(deployment: Deployment) -> str:
     names = [node.name for node in network.nodes]
     spare = [MASTER] * (len(SPEC.node_names) - len(names))
     places = [*names, *spare, MASTER]
-    store = deployment.placement[STORE]
-    return json.dumps(
-        {
-            "pairs_us": [
-                [round(network.latency_s(one, other) * 1e6) for other in places] for one in places
-            ],
-            "store_us": [round(network.latency_s(one, store) * 1e6) for one in places[:-1]],
-            "bytes_per_s": BYTES_PER_S,
-        }
+    return Links.between(
+        places[:-1],
+        network.latency_s,
+        coordinator=MASTER,
+        store=deployment.placement[STORE],
+        bytes_per_s=BYTES_PER_S,
     )
 
 

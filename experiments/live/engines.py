@@ -17,7 +17,7 @@ Latency counts from the end of a result's window, for both: the time that a user
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -46,6 +46,8 @@ from harness.claims import (
     invariant,
     not_asked,
 )
+from harness.engines.structured.parameters import StockParameters
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -74,10 +76,10 @@ def point(
 def run(point: Point, context: Context) -> Outcome:
     """Measure one engine at one rate, or one scheme under kills."""
     stock, recovery = point["engine"] == STRUCTURED, point["part"] == "recovery"
-    parameters: Mapping[str, Any] = (
-        STOCK[str(point["settings"])]
+    parameters = (
+        StockParameters(conf=STOCK[str(point["settings"])])
         if stock
-        else {"checkpoint_s": CHECKPOINT_S, "notes_progress": recovery}
+        else TaskParameters(checkpoint_s=CHECKPOINT_S, notes_progress=recovery)
     )
     engine, cluster = warm(str(point["engine"]), str(point["scheme"]), parameters, context)
     workload = workload_named(str(point["workload"]))

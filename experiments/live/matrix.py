@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -23,6 +23,8 @@ from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim, Finding, every, found, hypothesis, invariant, not_asked
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
+from harness.engines.structured.parameters import StockParameters
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.failures.generators import Repair, exponential, one_target
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
@@ -126,16 +128,15 @@ def _wanted(
 ) -> tuple[LiveRun, Sequence[int]]:
     """Return the common part of a workload's passes, and the replicated tasks."""
     workload, rate = _plans.WORKLOADS[name](context.seed("input", name)), WORKLOADS[name].rate_per_s
-    given: dict[str, Any] = {}
+    given: TaskParameters | StockParameters | None = None
     plan: Sequence[int] = ()
     if contender.engine == TASKS:
         plan = _plans.plan_for(contender.scheme, workload, rate, nodes=SPEC.node_names)
-        given = {"checkpoint_s": CHECKPOINT_S, "by_connection": True}
-        if contender.scheme in ("ppa", "rppg"):
-            given["plan"] = ",".join(map(str, plan))
+        planned = contender.scheme in ("ppa", "rppg")
+        given = TaskParameters(checkpoint_s=CHECKPOINT_S, plan=plan if planned else ())
     elif contender.scheme == "ppa":
         plan = _plans.plan_for("ppa", workload, rate, nodes=SPEC.node_names)
-        given = {"partitions": _plans.second_query(workload, rate, plan)}
+        given = StockParameters(partitions=_plans.second_query(workload, rate, plan))
     run = LiveRun(
         # The table of accidents is written from the stock engine's messages alone.
         workload=replace(workload, into_table=False),

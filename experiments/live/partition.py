@@ -24,6 +24,7 @@ from experiments.stock.partition import FAILURES, schedule
 from harness.claims import Claim, Finding, every, found, hypothesis, invariant
 from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import GREY, ORANGE, SCHEMES, Look, not_measured, stamp
@@ -114,14 +115,12 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 def _setup(scheme: str, workload: Workload, *, brief: bool) -> Setup:
-    parameters: dict[str, Any] = {
-        "checkpoint_s": CHECKPOINT_S,
-        "heartbeat_s": HEARTBEAT_S,
-        "suspect_s": SUSPECT_S,
-    }
+    plan: Sequence[int] = ()
     if scheme == "ppa":
         plan = plan_for(scheme, workload, RATE_PER_S, nodes=SPEC.node_names)
-        parameters["plan"] = ",".join(map(str, plan))
+    parameters = TaskParameters(
+        checkpoint_s=CHECKPOINT_S, heartbeat_s=HEARTBEAT_S, suspect_s=SUSPECT_S, plan=plan
+    )
     return Setup(scheme=scheme, brief=brief, parameters=parameters)
 
 

@@ -22,6 +22,7 @@ from experiments.live._measured_costs import MeasuredCosts, counters, measure_co
 from experiments.live._rates import WATERMARK_S
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Finding, at_most, hypothesis
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, not_measured, plain_ticks
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -60,7 +61,7 @@ def run(point: Point, context: Context) -> Outcome:
     """Measure one scheme at one rate: costs, live kills, simulated kills."""
     rate_per_s = float(str(point["rate_per_s"]))
     costs = _costs(context, rate_per_s)
-    parameters = {"checkpoint_s": CHECKPOINT_S}
+    parameters = TaskParameters(checkpoint_s=CHECKPOINT_S)
     engine, cluster = warm("tasks", str(point["scheme"]), parameters, context)
     kills = KILLS[context.profile]
     outcome = measure_kills(
@@ -96,11 +97,9 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
 
     workload = _words()
     replicated = counters(workload, INTERVAL_S)
-    parameters = {
-        "checkpoint_s": CHECKPOINT_S,
-        "alternate_s": TURN_S,
-        "plan": ",".join(map(str, replicated)),
-    }
+    parameters = TaskParameters(
+        checkpoint_s=CHECKPOINT_S, alternate_s=TURN_S, plan=tuple(replicated)
+    )
     engine, cluster = warm("tasks", "rppg", parameters, context)
     directory = cluster.scratch(f"costs-{context.directory.name}")
     plan = steady_pass("costs", workload, rate_per_s, QUIET_S[context.profile], INTERVAL_S)
@@ -161,8 +160,8 @@ def simulated_kills(
     scheme: str, nodes: Sequence[tuple[str, str]], costs: MeasuredCosts, kills: int
 ) -> Options:
     """Return the topology, placement and scheme of the live run, and its kills."""
+    from harness.protocol.coordinator.registry import NodeInfo
     from harness.protocol.planned import wiring_of
-    from harness.protocol.registry import NodeInfo
     from harness.protocol.schemes import make_scheme
     from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
 

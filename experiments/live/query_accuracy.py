@@ -27,6 +27,7 @@ from experiments.ppa.query_fidelity import CONTESTANTS
 from harness.claims import Finding, at_most, found, hypothesis, paper
 from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.failures.generators import one_target
 from harness.failures.schedule import Schedule
@@ -122,16 +123,14 @@ def setup(tasks: int, plan: Sequence[int], away_s: float) -> Setup:
     slots = [tasks for _ in HERE] + [there.count(node) for node in THERE]
     return Setup(
         scheme="ppa",
-        parameters={
-            "plan": ",".join(map(str, plan)),
-            "placement": ",".join(map(str, here)),
-            "replicas_at": ",".join(
-                f"{task}:{node}" for task, node in zip(plan, there, strict=True)
-            ),
-            "slots": ",".join(map(str, slots)),
-            "checkpoint_s": 2.0,
-            "restart_s": away_s,
-        },
+        parameters=TaskParameters(
+            plan=plan,
+            placement=here,
+            replicas_at=dict(zip(plan, there, strict=True)),
+            slots=slots,
+            checkpoint_s=2.0,
+            restart_s=away_s,
+        ),
     )
 
 

@@ -35,6 +35,7 @@ from experiments.ppa import _random
 from experiments.ppa.recovery_accuracy import CLOSE, ORDERS
 from harness.claims import Claim, Finding, at_most, found, paper
 from harness.engines.base import Setup
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.judging.run import Variant, measure_each
@@ -108,13 +109,13 @@ def setup(tasks: int, order: Sequence[int], away_s: Sequence[float]) -> Setup:
     slots = [placement.count(node) for node in range(NODES)]
     return Setup(
         scheme="ppa",
-        parameters={
-            "recovery_order": ",".join(map(str, order)),
-            "placement": ",".join(map(str, placement)),
-            "slots": ",".join(map(str, slots)),
-            "checkpoint_s": CHECKPOINT_S,
-            "restart_s": ",".join(f"{seconds:g}" for seconds in away_s),
-        },
+        parameters=TaskParameters(
+            recovery_order=order,
+            placement=placement,
+            slots=slots,
+            checkpoint_s=CHECKPOINT_S,
+            restart_s=away_s,
+        ),
     )
 
 

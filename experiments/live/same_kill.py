@@ -8,12 +8,14 @@ three nodes. A result is late by its arrival in the out topic minus the end of i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from experiments.live._six_nodes import KEPT, warm
 from harness.claims import Claim, Finding, every, found, hypothesis, invariant
+from harness.engines.structured.parameters import StockParameters
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, VERMILION, not_measured, plain_ticks, stamp
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -68,7 +70,11 @@ def run(point: Point, context: Context) -> Outcome:
     from workloads.wordcount import word_count
 
     stock = point["engine"] == STRUCTURED
-    parameters: Mapping[str, Any] = STOCK[SETTINGS] if stock else {"checkpoint_s": CHECKPOINT_S}
+    parameters = (
+        StockParameters(conf=STOCK[SETTINGS])
+        if stock
+        else TaskParameters(checkpoint_s=CHECKPOINT_S)
+    )
     engine, cluster = warm(str(point["engine"]), str(point["scheme"]), parameters, context)
     workload = word_count(
         window_s=WINDOW_S, slide_s=SLIDE_S, depth=4, watermark_delay_s=WATERMARK_S

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from harness.claims import Finding, at_most, every, hypothesis, invariant
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
 from harness.measurement import Context, Measurement, Origin
@@ -61,7 +62,7 @@ def run(point: Point, context: Context) -> Outcome:
     setup = Setup(
         scheme="active",
         brief=context.profile is Profile.SMOKE,
-        parameters={"notes_progress": False},
+        parameters=TaskParameters(notes_progress=False),
     )
     began = time.monotonic()
     with find_engine("tasks").open(setup, cluster) as engine:

@@ -11,7 +11,6 @@ a replica has both already.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,10 +20,11 @@ from experiments.live._judged import numbers, right_output
 from experiments.live._kills import measure_kills
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Finding, at_most, hypothesis
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, ORANGE, not_measured, plain_ticks
 from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile, Scalar
+from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,21 +54,17 @@ def point(scheme: str, state_bytes: int, rate_per_s: float) -> Point:
     return {"scheme": scheme, "state_bytes": state_bytes, "rate_per_s": rate_per_s}
 
 
-def parameters(point: Point) -> dict[str, Scalar]:
+def parameters(point: Point) -> TaskParameters:
     """Return the engine's parameters; replicas of the counters need a slot more on their nodes."""
     replicas = point["scheme"] == REPLICAS
     slots = [most + (replicas and node in VICTIMS) for node, most in enumerate(SLOTS)]
-    return {
-        "checkpoint_s": CHECKPOINT_S,
-        "suspect_s": 5.0,  # a node that writes 100 MB is silent for longer than a second
-        "placement": _numbers(PLACEMENT),
-        "slots": _numbers(slots),
-        **({"plan": _numbers(COUNTERS)} if replicas else {}),
-    }
-
-
-def _numbers(values: Sequence[int]) -> str:
-    return ",".join(map(str, values))
+    return TaskParameters(
+        checkpoint_s=CHECKPOINT_S,
+        suspect_s=5.0,  # a node that writes 100 MB is silent for longer than a second
+        placement=PLACEMENT,
+        slots=slots,
+        plan=COUNTERS if replicas else (),
+    )
 
 
 def run(point: Point, context: Context) -> Outcome:

@@ -27,6 +27,7 @@ from experiments.live._six_nodes import SPEC, kept
 from harness.claims import Finding, every, found, invariant, paper
 from harness.cluster.base import Action
 from harness.engines.base import Setup
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import BLACK, BLUE, VERMILION, stamp
@@ -87,14 +88,14 @@ def setup(depth: int, interval_s: float) -> Setup:
     slots = [placement.count(node) for node in range(len(SPEC.node_names))]
     return Setup(
         scheme="global",
-        parameters={
+        parameters=TaskParameters(
             # Counted in batches, of which each takes longer than the input it holds.
-            "checkpoint_s": interval_s / BEHIND,
-            "placement": ",".join(map(str, placement)),
-            "slots": ",".join(map(str, slots)),
-            "tuples_per_s": TUPLES_PER_S[depth],
-            "checkpoint_bytes_per_s": CHECKPOINT_BYTES_PER_S,
-        },
+            checkpoint_s=interval_s / BEHIND,
+            placement=placement,
+            slots=slots,
+            tuples_per_s=TUPLES_PER_S[depth],
+            checkpoint_bytes_per_s=CHECKPOINT_BYTES_PER_S,
+        ),
     )
 
 

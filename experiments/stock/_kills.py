@@ -26,11 +26,12 @@ from experiments.stock._scale import (
 from harness.claims import ClaimKind, Verdict
 from harness.cluster.base import Node
 from harness.engines.base import Setup
+from harness.engines.structured.parameters import StockParameters
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
 from harness.failures.schedule import Schedule
+from harness.judging import failures
 from harness.judging.calibration import NOTHING_HELD, GridScale
-from harness.judging.disturbances import OF_ONE_FAILURE
 from harness.judging.run import LiveRun, measure
 from harness.measure.recovery import OutputRecovery, Unrecovered, bounds_of_mean
 from harness.measurement import Context
@@ -132,7 +133,7 @@ def run_kill(
         setup=Setup(
             scheme=str(point["scheme"]),
             brief=context.profile is Profile.SMOKE,
-            parameters=spark_conf(context.options),
+            parameters=StockParameters(conf=spark_conf(context.options)),
         ),
         interval_s=interval,
         rate_per_s=rate_per_s,
@@ -176,10 +177,13 @@ def _schedule(
 
 
 def tabulate(results: Results, *, scope: str | None = None) -> Mapping[str, pd.DataFrame]:
-    """``runs``: a row per run with every number of it and ``restarted_at_s``; what is said of one
-    failure is of the first of that ``scope`` ("node" or "rack"), or of the first. ``timeline``: a
-    row per run, pass and half second, throughput and latency over time."""
-    runs = _about(as_run(results.frame), results.series("recoveries"), scope)
+    """Return ``runs``, a row per run with all of its numbers, and ``timeline``, a row per run, pass
+    and half second with throughput and latency.
+
+    The numbers of one failure are those of the first of that ``scope`` ("node" or "rack"), else of
+    the first of all.
+    """
+    runs = _with_failure(as_run(results.frame), failures.read(results.series("recoveries")), scope)
     order = [name for name in ("workload", "scheme", "interval_s", "repeat") if name in runs]
     return {
         "runs": runs.sort_values(
@@ -198,18 +202,18 @@ def as_run(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(interval_s=runs["trigger_s"].fillna(runs["interval_s"]).astype(float))
 
 
-def _about(runs: pd.DataFrame, recoveries: pd.DataFrame, scope: str | None) -> pd.DataFrame:
-    """The runs with the columns of the failure that they are about. A recovery that another
-    failure interrupted is not known."""
-    wanted = recoveries["scope"] == scope
-    chosen = recoveries.assign(other=~wanted).sort_values(["run", "other", "at_s"], kind="stable")
-    first = chosen.drop_duplicates("run").set_index("run").drop(columns="other")
-    mixed = first["overlaps"].eq(True)
-    first.loc[mixed, ["recovery_s", "recovery_at_least_s"]] = None
-    why_not = first["recovery_why_not"].astype(object)  # of no type where all recovered
-    first["recovery_why_not"] = why_not.mask(mixed, Unrecovered.OVERLAPPED.value)
-    first = first.rename(columns={"at_s": "killed_at_s", "ended_at_s": "restarted_at_s"})
-    columns = [*OF_ONE_FAILURE, "killed_at_s", "restarted_at_s"]
+def _with_failure(
+    runs: pd.DataFrame, failed: Mapping[str, Sequence[failures.Failure]], scope: str | None
+) -> pd.DataFrame:
+    """Return the runs with the numbers of the failure that the figure shows. A recovery that
+    another failure interrupted is unknown."""
+    rows = {}
+    for run, every in failed.items():
+        shown = next((one for one in every if one.scope == scope), every[0]).alone
+        times = {"killed_at_s": shown.at_s, "restarted_at_s": shown.ended_at_s}
+        rows[run] = {**shown.outcome, **times}
+    columns = [*failures.OF_ONE_FAILURE, "killed_at_s", "restarted_at_s"]
+    first = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     hit = runs["run"].isin(first.index)
     runs = runs.assign(**{name: None for name in columns if name not in runs})
     return runs.assign(
@@ -329,13 +333,8 @@ def stops(run: Any) -> bool | None:
 
 
 def recovered(run: Any) -> OutputRecovery:
-    """A run's first recovery as it stands in its record."""
-    why_not = None if pd.isna(run.recovery_why_not) else Unrecovered(run.recovery_why_not)
-    return OutputRecovery(
-        seconds=None if pd.isna(run.recovery_s) else float(run.recovery_s),
-        at_least_s=None if pd.isna(run.recovery_at_least_s) else float(run.recovery_at_least_s),
-        why_not=why_not,
-    )
+    """Return the recovery in a row of the table of runs."""
+    return OutputRecovery.from_row(run._asdict())
 
 
 def catches_up(run: Any) -> bool | None:

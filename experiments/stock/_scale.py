@@ -87,6 +87,23 @@ LEAST_TRIGGER_S: Mapping[Profile, float] = {
 """The shortest trigger of the grids of kills: the first that `experiments.stock.calibration`
 tries."""
 
+LONGEST_TRIGGER_S: Mapping[Profile, float] = {
+    Profile.SMOKE: 1.0,
+    Profile.QUICK: 2.0,
+    Profile.PAPER: 10.0,
+}
+"""The longest trigger of the grids that take a schedule of the user's."""
+MOST_STRETCH = 4.0
+"""The most that a calibration stretches a trigger (`harness.judging.calibration.ladder`)."""
+
+
+def longest_load_s(profile: Profile) -> float:
+    """Return a length that no load under a schedule of the user's exceeds."""
+    scale = SCALES[profile]
+    longer_s = scale.stretched_s(MOST_STRETCH * LONGEST_TRIGGER_S[profile])
+    second_s = 0.0 if scale.rack_after_s is None else scale.rack_after_s + longer_s
+    return scale.load_s + longer_s + second_s
+
 
 def cluster_spec(profile: Profile) -> ClusterSpec:
     """The cluster of every stock experiment: one shape, so that it stays warm between them."""
@@ -115,7 +132,10 @@ def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
     if "failures" in options:
         spec = cluster_spec(profile)
         read_schedule(Path(options["failures"])).check(
-            nodes=spec.node_names, racks=spec.rack_names, actions=set(Action)
+            nodes=spec.node_names,
+            racks=spec.rack_names,
+            actions=set(Action),
+            duration_s=longest_load_s(profile),
         )
     if "text" in options:
         read_lines(text_files([Path(path) for path in options["text"]]))

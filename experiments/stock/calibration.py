@@ -24,6 +24,7 @@ from experiments.stock._scale import (
     spark_conf,
 )
 from harness.claims import ClaimKind, Verdict
+from harness.engines.structured.parameters import StockParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -53,7 +54,9 @@ def run(point: Point, context: Context) -> Outcome:
     ramp = LiveRun(
         workload=workload,
         setup=Setup(
-            scheme=str(point["scheme"]), brief=smoke, parameters=spark_conf(context.options)
+            scheme=str(point["scheme"]),
+            brief=smoke,
+            parameters=StockParameters(conf=spark_conf(context.options)),
         ),
         interval_s=rungs[0].interval_s,
         rate_per_s=rungs[0].rate_per_s,

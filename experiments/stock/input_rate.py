@@ -19,6 +19,7 @@ from experiments.stock._scale import check_options, cluster_spec, keeps, spark_c
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import ClaimKind, Verdict
 from harness.cluster.base import Cluster
+from harness.engines.structured.parameters import StockParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION
 from harness.measure.backlog import backlog, slope_per_s
@@ -81,7 +82,7 @@ def run(point: Point, context: Context) -> Outcome:
     setup = Setup(
         scheme="checkpoint",
         brief=context.profile is Profile.SMOKE,
-        parameters=spark_conf(context.options),
+        parameters=StockParameters(conf=spark_conf(context.options)),
     )
     engine = warm_engine(find_engine("structured"), setup, cluster, context)
 

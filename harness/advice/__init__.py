@@ -1,1 +1,1 @@
-"""Which scheme, interval and plan for a job: from formulas, beside the runs that come nearest."""
+"""A scheme, an interval and a plan for a job: from formulas, with the most similar runs."""

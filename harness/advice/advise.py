@@ -1,18 +1,18 @@
-"""Advice for a job: every scheme with its interval, cost, recovery and what that rests on.
+"""Advice for a job: every scheme with its interval, cost and recovery, and the evidence for them.
 
-The interval is T* of the utilization model (intervals). Recovery is the formula
-of `harness.advice.evidence`, whose constants come from measured runs; its range covers where in the
-interval a failure may strike, and how far the formula was off runs that it had not seen. PPA's plan
-is the structure-aware planner's (ppa ICDE).
-"""
+The interval is T* of the utilization model (intervals), or a shorter one where recovery must end in
+time. Recovery is the formula of `harness.advice.evidence`, whose constants come from measured runs.
+Its range covers the place of the failure in the interval, and the error of the formula on runs that
+it was not fitted to. PPA's plan is the structure-aware planner's (ppa ICDE)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from harness.advice.evidence import FailureKind, Fit, SchemeName, evidence, fit, live
@@ -20,17 +20,20 @@ from harness.advice.job import Job
 from harness.intervals.utilization import CheckpointedSystem
 from harness.planning.structure_aware import StructureAware
 from harness.results.library import Library
+from harness.text import format_duration
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 
 NEAREST = 3
+_INSIDE = 1.0 - 1e-9
+"""Share of the way to an interval that just meets the target: rounding must not miss it."""
 _EARLY, _LATE = 0.05, 0.95
-"""Where in the interval nine of ten failures strike, as shares of it."""
+"""Shares of the interval between which nine of ten failures strike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """A number of seconds with the range that nine of ten cases should lie in."""
+    """An expected number of seconds, and a range for nine of ten cases."""
 
     expected_s: float
     low_s: float
@@ -42,20 +45,34 @@ class Option:
     """One scheme for the job."""
 
     scheme: SchemeName
-    recovery: Range | None
-    """After one node's failure, from the failure on; None where it cannot be said."""
-    recovery_all: Range | None
-    """After the failure of every node at once."""
-    first_output_s: float | None
-    """Until some output comes again after the worst failure, if replicas survive it."""
-    output_fidelity: float
-    """Share of the output that is right in that time, by output fidelity; 0 without replicas."""
-    extra_tasks: float
-    """Replicas, as a share of the tasks."""
     utilization: float
     """Share of the time left for useful work."""
+    recovery: Range | None
+    """After one node's failure, from the failure on; None where it is not known."""
+    recovery_all: Range | None
+    """After the failure of every node at once."""
+    first_output_s: float | None = None
+    """Time to the first output after the worst failure, if replicas survive it."""
+    output_fidelity: float = 0.0
+    """Share of the output that is right in that time, by output fidelity; 0 without replicas."""
+    extra_tasks: float = 0.0
+    """Replicas, as a share of the tasks."""
     interval_s: float | None = None
+    shortened: bool = False
+    """True if the interval is shorter than T*, so that recovery ends in time."""
+    unknown: str = "no runs"
+    """Reason for a recovery that is not known."""
     notes: Sequence[str] = ()
+
+    @property
+    def label(self) -> str:
+        """The scheme's name in a list that may hold it twice."""
+        return f"{self.scheme}, sooner" if self.shortened else self.scheme.value
+
+    @property
+    def work_per_task(self) -> float:
+        """Useful work as a share of all tasks' time, replicas included."""
+        return self.utilization / (1.0 + self.extra_tasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +80,7 @@ class Misjudged:
     """An interval that was chosen for a wrong mean time to failure."""
 
     factor: float
-    """Of the real mean time to failure: what was believed."""
+    """The believed mean time to failure over the real one."""
     interval_s: float
     lost: float
     """Utilization at the right interval minus utilization at this one."""
@@ -71,33 +88,45 @@ class Misjudged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What is known for a job."""
+    """All that is known for a job."""
 
     job: Job
     assumed: Sequence[str]
     options: Sequence[Option]
-    choice: SchemeName | None
-    """The cheapest scheme that meets the target; None without a target, or if none does."""
+    chosen: Option | None
+    """The option with the most useful work per task that meets the target; None without a target,
+    or if none does."""
     target_s: float | None
     interval_if_wrong: Sequence[Misjudged]
-    """What it costs if T* is chosen for half or twice the real mean time to failure."""
+    """The loss if T* is chosen for half or twice the real mean time to failure."""
     placement: Sequence[str]
     plan: Sequence[str]
-    """Which tasks PPA replicates."""
+    """The tasks that PPA replicates."""
     nearest: pd.DataFrame
-    """The measured runs that come nearest, with what the formula says of each without it."""
+    """The most similar runs, with the prediction for each by a formula fitted without it."""
     live: pd.DataFrame
-    """Every recovery that was measured on real servers, beside what the formula says of it."""
+    """Every recovery that was measured on real servers, with its prediction."""
     off_by: Mapping[str, float]
-    """Scheme and failure to the factor by which the formula was off unseen runs (9 of 10)."""
+    """Scheme and failure to the largest error, as a factor, on nine of ten unseen runs."""
     sources: Sequence[str]
 
+    @property
+    def choice(self) -> SchemeName | None:
+        """The scheme of the chosen option."""
+        return self.chosen.scheme if self.chosen else None
+
+    @property
+    def off_by_live(self) -> float | None:
+        """The largest error, as a factor, on a run on real servers; None without such runs."""
+        off = self.live["off"].dropna().to_numpy(dtype=float)
+        return float(np.exp(np.abs(np.log(off)).max())) if len(off) else None
+
     def table(self) -> pd.DataFrame:
-        """The options, a row per scheme; seconds count from the failure on."""
+        """Return the options, a row for each; seconds count from the failure on."""
         return pd.DataFrame(
             [
                 {
-                    "scheme": option.scheme.value,
+                    "scheme": option.label,
                     "interval_s": option.interval_s,
                     "utilization": option.utilization,
                     "replicas": option.extra_tasks,
@@ -111,14 +140,20 @@ class Advice:
         ).set_index("scheme")
 
     def document(self) -> dict[str, Any]:
-        """As it goes into ``--json``."""
+        """Return the document of ``--json``."""
+        names = (
+            "assumed",
+            "choice",
+            "target_s",
+            "placement",
+            "plan",
+            "off_by",
+            "off_by_live",
+            "sources",
+        )
         return {
-            **{
-                name: getattr(self, name)
-                for name in (
-                    "assumed", "choice", "target_s", "placement", "plan", "off_by", "sources",
-                )
-            },
+            **{name: getattr(self, name) for name in names},
+            "choice_interval_s": self.chosen.interval_s if self.chosen else None,
             "interval_if_wrong": [asdict(each) for each in self.interval_if_wrong],
             "job": asdict(self.job),
             "options": [asdict(option) for option in self.options],
@@ -146,8 +181,7 @@ def advise(
     """Judge every scheme for ``job``, with the constants that ``results`` give.
 
     ``topology`` is the job's own; without it, ``depth`` operators in a row, fully connected, with
-    a task per node. ``assumed`` names the job's values that the user did not give.
-    """
+    a task per node. ``assumed`` names the job's values that the user did not give."""
     rows = evidence(results)
     fits = {
         (scheme, failure): fit(rows, scheme, failure)
@@ -159,9 +193,12 @@ def advise(
     topology = topology or chain(job)
     plan = StructureAware().plan(topology, int(job.budget * topology.total_cost))
     names = [f"{operator}[{index}]" for operator, index in map(topology.place, plan.tasks)]
+    checkpoint = _checkpoint(job, fits, interval_s, utilization)
+    shortened = _shortened(job, fits, system, checkpoint, target_s)
     options = [
         _replay(job, fits),
-        _checkpoint(job, fits, interval_s, utilization),
+        checkpoint,
+        *([shortened] if shortened else []),
         _ppa(job, fits, interval_s, utilization, plan.value, plan.cost / topology.total_cost),
         _active(job, fits, utilization),
     ]
@@ -169,7 +206,7 @@ def advise(
         job=job,
         assumed=assumed,
         options=options,
-        choice=_choice(options, target_s),
+        chosen=_choice(options, target_s),
         target_s=target_s,
         interval_if_wrong=_if_wrong(job, system, interval_s),
         placement=_placement(job),
@@ -186,7 +223,7 @@ def advise(
 
 
 def chain(job: Job) -> Topology:
-    """A job of which only the depth is known: operators in a row, fully connected."""
+    """Return a topology for a job of known depth: operators in a row, fully connected."""
     width = min(job.nodes, 50)
     names = ["source", *(f"operator-{number}" for number in range(1, job.depth + 1))]
     return Topology(
@@ -231,7 +268,7 @@ Fits = Mapping[tuple[SchemeName, FailureKind], Fit | None]
 def _range(
     job: Job, found: Fit | None, process_s: tuple[float, float, float], load_s: float
 ) -> Range | None:
-    """Early, expected and late in the interval; the ends widened by what the fit is off."""
+    """Return the recovery early, in the middle and late in the interval, widened by the error."""
     if found is None:
         return None
     until = job.detection_s + job.restart_s
@@ -244,7 +281,7 @@ def _range(
 
 
 def _again_s(job: Job, since_s: float) -> float:
-    """To process again what came in ``since_s`` seconds."""
+    """Return the time to process the input of ``since_s`` seconds again."""
     return job.task_rate_per_s * since_s / job.speed_per_s
 
 
@@ -266,10 +303,8 @@ def _replay(job: Job, fits: Fits) -> Option:
         scheme=SchemeName.REPLAY,
         recovery=ranges[FailureKind.NODE],
         recovery_all=ranges[FailureKind.ALL],
-        first_output_s=None,
-        output_fidelity=0.0,
-        extra_tasks=0.0,
         utilization=max(1.0 - lost, 0.0),
+        unknown="needs --window" if job.window_s is None else "no runs",
         notes=notes,
     )
 
@@ -289,13 +324,36 @@ def _checkpoint(job: Job, fits: Fits, interval_s: float, utilization: float) -> 
         scheme=SchemeName.CHECKPOINT,
         recovery=ranges[FailureKind.NODE],
         recovery_all=ranges[FailureKind.ALL],
-        first_output_s=None,
-        output_fidelity=0.0,
-        extra_tasks=0.0,
         utilization=utilization,
         interval_s=interval_s,
         notes=["a shorter interval recovers faster and leaves less time for work"],
     )
+
+
+def _shortened(
+    job: Job,
+    fits: Fits,
+    system: CheckpointedSystem,
+    usual: Option,
+    target_s: float | None,
+) -> Option | None:
+    """Return checkpoints at the longest interval whose recovery ends in time nine times of ten.
+
+    None if T* is short enough, or if not even a checkpoint after the other is: recovery grows with
+    the interval on a straight line, so two points give the interval."""
+    if target_s is None or usual.recovery is None or usual.recovery.high_s <= target_s:
+        return None
+    assert usual.interval_s is not None
+    least_s = float(system.cost_s)
+    least = _checkpoint(job, fits, least_s, 0.0).recovery
+    assert least is not None
+    if least.high_s >= target_s:
+        return None
+    share = (target_s - least.high_s) / (usual.recovery.high_s - least.high_s)
+    interval_s = float(least_s + _INSIDE * share * (usual.interval_s - least_s))
+    found = _checkpoint(job, fits, interval_s, float(system.utilization(interval_s)))
+    note = f"the longest interval with which recovery ends within {format_duration(target_s)}"
+    return replace(found, shortened=True, notes=[f"{note}, nine times of ten"])
 
 
 def _takeover(job: Job, fits: Fits) -> Range | None:
@@ -343,6 +401,7 @@ def _active(job: Job, fits: Fits, utilization: float) -> Option:
         scheme=SchemeName.ACTIVE,
         recovery=takeover,
         recovery_all=takeover if job.racks > 1 else None,
+        unknown="replicas fail, too" if takeover else "no runs",
         first_output_s=takeover.expected_s if takeover else None,
         output_fidelity=1.0,
         extra_tasks=1.0,
@@ -351,15 +410,17 @@ def _active(job: Job, fits: Fits, utilization: float) -> Option:
     )
 
 
-def _choice(options: Sequence[Option], target_s: float | None) -> SchemeName | None:
-    """The first, cheapest, whose nine of ten recoveries end in time. PPA counts only through its
-    exact output; that some output comes sooner is for the user to judge."""
-    if target_s is None:
-        return None
-    for option in options:
-        if option.recovery is not None and option.recovery.high_s <= target_s:
-            return option.scheme
-    return None
+def _choice(options: Sequence[Option], target_s: float | None) -> Option | None:
+    """Return the option with the most useful work per task whose recovery ends in time.
+
+    Nine of ten recoveries must. PPA counts only through its exact output; the value of some output
+    sooner is for the user to judge."""
+    in_time = [
+        option
+        for option in options
+        if target_s is not None and option.recovery and option.recovery.high_s <= target_s
+    ]
+    return max(in_time, key=lambda option: option.work_per_task, default=None)
 
 
 def _placement(job: Job) -> list[str]:
@@ -374,7 +435,7 @@ def _placement(job: Job) -> list[str]:
 
 
 def _nearest(job: Job, interval_s: float, fits: Fits) -> pd.DataFrame:
-    """Of each scheme the runs whose work is nearest to the job's, by ratio."""
+    """Return, for each scheme, the runs whose work is nearest to the job's."""
     wanted = {
         SchemeName.CHECKPOINT: _again_s(job, interval_s / 2) + job.transfer_s,
         SchemeName.REPLAY: _again_s(job, (job.window_s or 0.0) * (job.depth + 1) / 2),

@@ -1,16 +1,15 @@
-"""What measured runs say about recovery, as numbers that a formula can be fitted to.
+"""Measured recoveries as numbers, and a formula that is fitted to them.
 
-A run becomes one row: its scheme, what failed, and how long the ideal machine would have taken:
+A run becomes one row: its scheme, what failed, and the times that an ideal machine would take:
 
-* ``process_s``: to process the tuples that recovery must go over again, doing nothing else. With
-  checkpoints these came since the last one; with source replay they are those of all windows that
-  the lost state depends on; with an active replica there are none.
+* ``process_s``: to process the tuples of the recovery again, and nothing else. With checkpoints
+  these are the tuples since the last one; with source replay those of all windows on which the
+  lost state depends; with an active replica there are none.
 * ``load_s``: to load the state from its store.
 
-What was measured is ``recovery_s``, from the detection until the last failed task is back where it
+The measured time is ``recovery_s``, from the detection until the last failed task is back where it
 was (the papers' definition). The formula is ``base + a·process_s + b·load_s`` with constants that
-cannot be negative, fitted per scheme and kind of failure.
-"""
+cannot be negative, fitted per scheme and kind of failure."""
 
 from __future__ import annotations
 
@@ -24,25 +23,31 @@ from scipy.optimize import nnls
 from experiments.ppa import _latency, _recovery
 from harness.advice.job import ASSUMED
 from harness.errors import UsageError
+from harness.protocol.schemes import SCHEMES
 from harness.results.library import Library
 from harness.results.record import OK
 
 FEATURES = ("process_s", "load_s")
 FEWEST_RUNS = 4
-"""With fewer runs of a scheme than this, nothing is fitted."""
+"""Least number of runs of a scheme to which a formula is fitted."""
 
 
 class SchemeName(StrEnum):
-    """The schemes that are compared."""
+    """The compared schemes, by their labels."""
 
-    REPLAY = "source replay"
-    CHECKPOINT = "checkpoint"
-    PPA = "PPA"
-    ACTIVE = "active replication"
+    REPLAY = SCHEMES["replay"].label
+    CHECKPOINT = SCHEMES["checkpoint"].label
+    PPA = SCHEMES["ppa"].label
+    ACTIVE = SCHEMES["active"].label
+
+    @property
+    def key(self) -> str:
+        """The scheme's name in `harness.protocol.schemes`."""
+        return self.name.lower()
 
 
 class FailureKind(StrEnum):
-    """What fails."""
+    """The part of the cluster that fails."""
 
     NODE = "one node"
     ALL = "every node at once"
@@ -51,14 +56,16 @@ class FailureKind(StrEnum):
 
 _EXPERIMENTS = {"ppa/recovery-single": FailureKind.NODE, "ppa/recovery-correlated": FailureKind.ALL}
 _TASK_INPUT_PER_SOURCE = 2.0
-"""In the papers' recovery topology a task takes twice what a source task gives."""
+"""Input of a task over the output of a source task, in the papers' recovery topology."""
 _LEVELS = len(_recovery.LEVELS)
 
 
 def evidence(results: Library) -> pd.DataFrame:
-    """A row per measured point (the mean over its repetitions): ``experiment``, ``point``,
-    ``origin``, ``scheme``, ``failure``, ``process_s``, ``load_s``, ``recovery_s``, ``rate``,
-    ``interval_s``, ``runs``. Empty where the results hold none of the experiments."""
+    """Return a row per measured point: the mean over its repetitions.
+
+    Its columns: ``experiment``, ``point``, ``origin``, ``scheme``, ``failure``, ``process_s``,
+    ``load_s``, ``recovery_s``, ``rate``, ``interval_s``, ``runs``. Empty where the results hold
+    none of the experiments."""
     frames = [
         _of_experiment(results, experiment, failure)
         for experiment, failure in _EXPERIMENTS.items()
@@ -118,12 +125,11 @@ def _ideal(
 
 
 def live(results: Library, found: Fit | None) -> pd.DataFrame:
-    """Runs on real servers with checkpoints after a node was killed: a row per failure with a
-    recovery, as a user sees it, and what the formula says of it.
+    """Return a row per kill of a node on real servers with checkpoints, with its prediction.
 
-    It was fitted on none of them: they are another engine on another machine. Detection is the
-    measured one; what nobody declared (a task's speed, its restart) is `ASSUMED`.
-    """
+    The recovery is the user's view of it. The formula was fitted to none of these runs: they are
+    of another engine on another machine. Detection is the measured one; undeclared values (a
+    task's speed, its restart) are `ASSUMED`."""
     columns = ["experiment", "point", "origin", "scheme", "recovery_s", "predicted_s", "off"]
     failures = results.recoveries
     if found is None or not {"recovery_s", "action", "status"} <= set(failures):
@@ -159,7 +165,7 @@ def live(results: Library, found: Fit | None) -> pd.DataFrame:
 
 
 def _mean_level() -> float:
-    """On which level, counted from the sources, a failed task stands on average."""
+    """Return the mean level of a failed task, counted from the sources."""
     sizes = np.array(list(_recovery.LEVELS.values()), dtype=float)
     return float((sizes * np.arange(1, len(sizes) + 1)).sum() / sizes.sum())
 
@@ -170,25 +176,24 @@ class Fit:
 
     base_s: float
     factors: tuple[float, float]
-    """Of ``process_s`` and ``load_s``: how many times the ideal machine's time it takes."""
+    """Times over the ideal machine's ``process_s`` and ``load_s``."""
     runs: pd.DataFrame
-    """What it was fitted on, with ``predicted_s``: by a fit without that very run, and ``off``:
-    predicted over measured."""
+    """The fitted runs, with ``predicted_s`` by a fit without that run, and ``off``: predicted over
+    measured."""
 
     def predict(self, process_s: float, load_s: float) -> float:
-        """The seconds that the formula gives for these two shares of a recovery."""
+        """Return the recovery, in seconds, for these two parts of the work."""
         return self.base_s + self.factors[0] * process_s + self.factors[1] * load_s
 
     @property
     def off_by(self) -> float:
-        """By which factor a prediction of a run that was not fitted on was off, nine times out
-        of ten at most."""
+        """The largest error, as a factor, of nine of ten predictions of unseen runs."""
         wrong = np.abs(np.log(self.runs["off"].to_numpy(dtype=float)))
         return float(np.exp(np.quantile(wrong, 0.9)))
 
 
 def fit(rows: pd.DataFrame, scheme: SchemeName, failure: FailureKind) -> Fit | None:
-    """The fit of one scheme and kind of failure; None where there are too few runs."""
+    """Fit one scheme and kind of failure; None where there are too few runs."""
     mine = rows[(rows["scheme"] == scheme) & (rows["failure"] == failure)]
     if len(mine) < FEWEST_RUNS:
         return None
@@ -200,13 +205,13 @@ def fit(rows: pd.DataFrame, scheme: SchemeName, failure: FailureKind) -> Fit | N
             base_s + factors[0] * left_out["process_s"] + factors[1] * left_out["load_s"]
         )
     base_s, factors = _solve(mine)
-    told = mine.assign(predicted_s=predicted)
-    told = told.assign(off=told["predicted_s"] / told["recovery_s"]).reset_index(drop=True)
-    return Fit(base_s=base_s, factors=factors, runs=told)
+    runs = mine.assign(predicted_s=predicted)
+    runs = runs.assign(off=runs["predicted_s"] / runs["recovery_s"]).reset_index(drop=True)
+    return Fit(base_s=base_s, factors=factors, runs=runs)
 
 
 def _solve(rows: pd.DataFrame) -> tuple[float, tuple[float, float]]:
-    """Least squares of the relative error, so that a recovery of 10 ms counts like one of 10 s."""
+    """Minimize the squared relative error, so that 10 ms counts as much as 10 s."""
     measured = rows["recovery_s"].to_numpy(dtype=float)
     if not (measured > 0).all():
         raise UsageError(

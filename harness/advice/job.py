@@ -1,4 +1,4 @@
-"""The job that is asked about."""
+"""A job to be advised on, and the values assumed for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASSUMED: Mapping[str, float] = {
     "detection_s": 5.0,
     "budget": 0.5,
 }
-"""What stands for a value that was not given. An advice names those that it used."""
+"""The values for what was not given. An advice names those that it used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,15 @@ class Job:
     depth: int = int(ASSUMED["depth"])
     """Operators in a row, each spread over all nodes."""
     window_s: float | None = None
-    """How much input the state depends on; without it source replay cannot be judged."""
+    """Length of the input on which the state depends; source replay cannot be judged without it."""
     speed_per_s: float = ASSUMED["speed_per_s"]
     """Tuples per second that one task can process when it does nothing else."""
     storage_bytes_per_s: float = ASSUMED["storage_bytes_per_s"]
-    """What one node writes to, and reads from, the checkpoint store."""
+    """Bandwidth of one node to and from the checkpoint store."""
     restart_s: float = ASSUMED["restart_s"]
-    """Until a new task runs, without its state."""
+    """Time until a new task runs, without its state."""
     detection_s: float = ASSUMED["detection_s"]
-    """From a failure until it is noticed."""
+    """Time from a failure to its detection."""
     budget: float = ASSUMED["budget"]
     """Share of the tasks that may have an active replica under PPA, 0 to 1."""
 
@@ -85,27 +85,27 @@ class Job:
 
     @property
     def task_rate_per_s(self) -> float:
-        """Into one task of an operator."""
+        """Tuples per second into one task of an operator."""
         return self.rate_per_s / self.nodes
 
     @property
     def task_state_bytes(self) -> float:
-        """Of one node."""
+        """State of one node."""
         return self.state_bytes / self.nodes
 
     @property
     def transfer_s(self) -> float:
-        """To write, or to read, one node's share of the state."""
+        """Time to write, or to read, one node's share of the state."""
         return self.task_state_bytes / self.storage_bytes_per_s
 
     @property
     def failure_rate_per_s(self) -> float:
-        """Of anything: every node's and every rack's failures."""
+        """Failures per second of all nodes and racks together."""
         racks = self.racks / self.rack_mttf_s if self.rack_mttf_s else 0.0
         return self.nodes / self.node_mttf_s + racks
 
     def describe(self) -> str:
-        """In a line."""
+        """Return the job in a line."""
         state_mb = self.state_bytes / 1e6
         racks = "rack" if self.racks == 1 else "racks"
         return (

@@ -17,8 +17,7 @@ A rule that compares repeated measurements with a limit gets a `Sample` (`median
 limit inside its 95 % interval leaves the claim undecided.
 
 Null rule: on a part of the grid a claim can be refuted by a cell (`every`), and is otherwise not
-measured; a rule that needs missing rows may simply fail there (`judge`).
-"""
+measured; a rule that needs missing rows may simply fail there (`judge`)."""
 
 from __future__ import annotations
 

@@ -112,8 +112,7 @@ def judge(claim: Claim, tables: Any, *, missing: str | None = None) -> Verdict |
     """Judge one claim; None if it is not asked of this grid.
 
     ``missing`` describes the runs that are not there, None if the grid is complete. Without them a
-    claim cannot hold, only a cell can refute it, and an error of its rule means missing rows.
-    """
+    claim cannot hold, only a cell can refute it, and an error of its rule means missing rows."""
     try:
         finding = claim.decide(tables)
     except Exception as error:

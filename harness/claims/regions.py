@@ -14,8 +14,7 @@ Place = TypeVar("Place")
 def shares(held: Mapping[Place, Mapping[str, bool]]) -> dict[str, float]:
     """Return for each sentence the share of combinations where it holds, of those that decide it.
 
-    Sentences keep the order in which they come.
-    """
+    Sentences keep the order in which they come."""
     by_sentence: dict[str, list[bool]] = {}
     for cell in held.values():
         for sentence, holds in cell.items():
@@ -27,8 +26,7 @@ def region(held: Mapping[Place, Mapping[str, bool]], named: Callable[[Place], st
     """Return whether all sentences hold together for some combination, with the best one.
 
     One combination is enough, so a part of the grid that has it decides the claim only together
-    with the rest: the finding is about the whole grid.
-    """
+    with the rest: the finding is about the whole grid."""
     whole = [place for place, cell in held.items() if all(cell.values())]
     best = max(held, key=lambda place: sum(held[place].values()) / len(held[place]))
     return Finding(

@@ -23,8 +23,7 @@ def found(held: bool | None, /, why: str | None = None, **measured: Any) -> Find
 def every(cells: Iterable[Any], /, why: str | None = None, **measured: Any) -> Finding:
     """Return a finding about each cell: False if one is, else None if one is or there is none.
 
-    ``cells``: True, False or null each; a mapping counts by its values, a series by its items.
-    """
+    ``cells``: True, False or null each; a mapping counts by its values, a series by its items."""
     return Finding(held=all_of(cells), why=why, measured=measured, per_cell=True)
 
 
@@ -41,8 +40,7 @@ def at_most(
 ) -> Finding:
     """Return whether ``value`` is at most ``limit``, which is shown with the numbers.
 
-    A sample's interval with the limit inside leaves the claim undecided.
-    """
+    A sample's interval with the limit inside leaves the claim undecided."""
     if isinstance(value, Sample):
         return _of_sample(value, value.below(limit), why, {**measured, "limit": limit})
     held = None if _null(value) else value <= limit  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""``./faultline cluster``: a cluster to try things on, that stays until it is taken down."""
+"""``faultline cluster``: a cluster to try things on, which stays until it is taken down."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import cluster_option
-from harness.cli.output import emit_json, json_option
+from harness.cli.output import elapsed_reporter, emit_json, json_option
 from harness.errors import UsageError
 from harness.text import format_duration
 
 if TYPE_CHECKING:
     from harness.cluster.ownership import ClusterRecord
-    from harness.text import Notify
 
 
 @click.group(
@@ -32,8 +31,7 @@ def command() -> None:
     """Kafka, Redis and Spark, for trying things by hand.
 
     Experiments start and stop clusters of their own; this is for everything else. Only programs
-    of your user that read the credential files can use a cluster.
-    """
+    of your user that read the credential files can use a cluster."""
 
 
 @command.command(
@@ -63,7 +61,7 @@ def up(*, backend: str, keep: bool, as_json: bool, **shape: int) -> None:
     place.enter(sys.argv[1:])
     cluster = place.make(ClusterSpec(**shape), keep=keep)
     begun_s = time.monotonic()
-    cluster.start(_progress(begun_s))
+    cluster.start(elapsed_reporter())
     cluster.release()
     record = next(record for record in _records() if record.run == cluster.run)
     description = _describe(record)
@@ -93,8 +91,7 @@ Examples:
 def down(run: str | None, *, as_json: bool) -> None:
     """Take clusters down, and remove what dead runs left behind.
 
-    Clusters of experiments that are running now are left alone.
-    """
+    Clusters of experiments that are running now are left alone."""
     from harness.cluster.backends import remove_made
     from harness.cluster.ownership import ClusterRecords
 
@@ -139,7 +136,7 @@ def _records() -> list[ClusterRecord]:
 
 
 def _chosen(run: str | None) -> list[ClusterRecord]:
-    """The released clusters, or the one that was named. Raises `UsageError` if it cannot be."""
+    """Return the released clusters, or the one that was named. Raises `UsageError`."""
     from harness.cluster.processes import Machine
 
     here = Machine.here()
@@ -164,7 +161,7 @@ def _chosen(run: str | None) -> list[ClusterRecord]:
 
 
 def _describe(record: ClusterRecord) -> dict[str, Any]:
-    """What can be told of a cluster from outside, without a secret."""
+    """Return a description of a cluster that holds no secret."""
     from harness.cluster.backends import backend_of
     from harness.cluster.connection import addresses_file, kafka_file, redis_file, spark_file
     from harness.cluster.processes import Machine
@@ -214,10 +211,3 @@ def _show(description: dict[str, Any]) -> None:
 
 def _note(text: str) -> None:
     click.echo(text, err=True)
-
-
-def _progress(begun_s: float) -> Notify:
-    def report(text: str) -> None:
-        click.echo(f"{time.monotonic() - begun_s:6.1f} s  {text}", err=True)
-
-    return report

@@ -1,5 +1,4 @@
-"""``faultline compare``: results directories side by side, also of different machines, or several
-kinds of cluster in one."""
+"""``faultline compare``: sets of results side by side, of several machines or kinds of cluster."""
 
 from __future__ import annotations
 
@@ -27,13 +26,13 @@ Examples:
   ./faultline compare results --cluster local --with docker --claims
 """
 _SHORTEST = 12
-"""Characters of a commit that are enough to tell it by."""
+"""Characters of a commit that identify it."""
 _VERDICTS = {True: "holds", False: "does not hold", None: "not measured"}
 VARIANTS = "variants"
 """The table of a run with several passes (`harness.judging.run.together`)."""
 
 
-@click.command("compare", epilog=_EPILOG, short_help="Compare two sets of results.")
+@click.command("compare", epilog=_EPILOG)
 @click.argument("one", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument(
     "other", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
@@ -44,15 +43,15 @@ VARIANTS = "variants"
     "--cluster",
     "backend",
     metavar="NAME",
-    help="Of ONE, only runs on this kind of cluster, and those that need none; a FILE.yaml that "
-    "describes one is a kind of its own.",
+    help="Only the runs of ONE on this kind of cluster, and those that need no cluster. A "
+    "FILE.yaml that describes a cluster is a kind of its own.",
 )
 @click.option(
     "--with",
     "others",
     metavar="NAME",
     multiple=True,
-    help="Of OTHER (or of ONE, if it is alone), only runs on this kind of cluster; repeatable.",
+    help="Only the runs of OTHER (of ONE, if it is alone) on this kind of cluster; repeatable.",
 )
 @click.option("--claims", "claims_alone", is_flag=True, help="Only the claims, no numbers.")
 @json_option
@@ -68,12 +67,13 @@ def command(
 ) -> None:
     """Compare the medians of every quantity in the results directories ONE and OTHER.
 
-    Only valid runs of the same point are compared, and runs on different kinds of cluster are never
-    pooled: where a directory holds several kinds, say which are meant. What a run measured in
-    several passes is compared pass by pass. Below the numbers stands what each side says of each
-    claim. The command shows what differs, not whether it matters: `./faultline nightly` does that,
-    because it knows how much runs of the same code differ.
-    """
+    Only valid runs of the same point are compared. Runs on different kinds of cluster are never
+    pooled: if a directory holds several kinds, choose one with --cluster or --with. A run with
+    several passes is compared pass by pass. The verdicts on every claim follow the numbers.
+
+    The command shows differences, not whether they matter. `./faultline nightly` decides that,
+    because it measures how much runs of the same code differ."""
+    from harness.cli.options import demand_runs
     from harness.report.sides import verdicts
     from harness.results import load
 
@@ -90,6 +90,7 @@ def command(
         root: load(root, experiment=experiment, profile=profile)
         for root in dict.fromkeys(root for root, _, _ in wanted)
     }
+    demand_runs(experiment, found.values())
     sides = [_on(found[root], name, option) for root, name, option in wanted]
     rows = [] if claims_alone else comparison(sides)
     claims = verdicts([side.found for side in sides])
@@ -108,14 +109,14 @@ def command(
 
 
 def _kind(name: str | None) -> str | None:
-    """As it stands in records: of a file that describes a cluster, what it is called there."""
+    """Return the name that records have: for a file that describes a cluster, the name in it."""
     from harness.cluster.external.settings import name_of
 
     return name_of(Path(name)) if name and name.endswith((".yaml", ".yml")) else name
 
 
 def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
-    """A block per point: a line per quantity, a column per side."""
+    """Print a block per point: a line per quantity, a column per side."""
     last = None
     for row in rows:
         if (row["experiment"], row["profile"], row["point"]) != last:
@@ -134,7 +135,7 @@ def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
 
 
 def _print_claims(claims: Sequence[Mapping[str, Any]], sides: int) -> None:
-    """A block per experiment: a line per claim, a column per side."""
+    """Print a block per experiment: a line per claim, a column per side."""
     last = None
     for row in claims:
         if (row["experiment"], row["profile"]) != last:
@@ -161,8 +162,9 @@ def _runs(counts: Sequence[int]) -> str:
 
 
 def _on(side: Library, backend: str | None, option: str) -> Library:
-    """What was run on one kind of cluster, or on none. Raises `UsageError` where it is not said
-    which of several, or where there is nothing of that kind."""
+    """Return the runs on one kind of cluster, and those that need none.
+
+    Raises `UsageError` if there are several kinds and none was chosen, or none of that kind."""
     kinds = _kinds(side)
     if backend is None and len(kinds) > 1:
         raise UsageError(
@@ -180,9 +182,10 @@ def _on(side: Library, backend: str | None, option: str) -> Library:
 
 
 def comparison(sides: Sequence[Library]) -> list[dict[str, Any]]:
-    """A row per experiment, profile, point and quantity that the first side and another one have:
-    the medians and numbers of runs by side, and the ratios of medians to the first one. What a
-    side lacks is None, as is a ratio to nothing."""
+    """Return a row per experiment, profile, point and quantity of the first side and another one.
+
+    A row has the medians and numbers of runs by side, and the ratios of medians to the first side.
+    A median that a side lacks is None, as is a ratio to nothing."""
     found = [_medians(side) for side in sides]
     first, *others = found
     rows = []
@@ -208,8 +211,9 @@ def comparison(sides: Sequence[Library]) -> list[dict[str, Any]]:
 
 
 def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]]:
-    """By experiment, profile, point and quantity, facts left out: the median over the valid runs,
-    and how many runs there were."""
+    """Return the median over the valid runs, and their number, of every quantity but facts.
+
+    The key is experiment, profile, point and quantity."""
     from statistics import median
 
     values: dict[tuple[str, str, str, str], list[float]] = {}
@@ -232,8 +236,7 @@ def _fact(quantity: str) -> bool:
 
 
 def _passes(each: Found) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What a run measured: its point and values, and those of each of its variants, if it had
-    several passes with failures."""
+    """Yield the point and values of a run, and those of each variant if it had several passes."""
     import pandas as pd
 
     point = " ".join(f"{name}={value}" for name, value in sorted(each.record.point.items()))
@@ -250,7 +253,7 @@ def _kinds(side: Library) -> list[str]:
 
 
 def _where(side: Library) -> str:
-    """Machines and commits of a side, in words."""
+    """Return the machines and commits of a side, in words."""
     machines = sorted({each.machine_name for each in side.found})
     commits = sorted({each.record.commit[:_SHORTEST] for each in side.found})
     kinds = _kinds(side)

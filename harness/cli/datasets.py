@@ -1,4 +1,4 @@
-"""``faultline datasets``: where the data comes from, is it what it should be, and as Parquet."""
+"""``faultline datasets``: sources of the data; checks of it, and conversion to Parquet."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from datasets.worldcup.summary import Summary
 
 TOP = 100
-"""How many of the most requested objects are listed unless asked otherwise."""
+"""Default number of the most requested objects that are listed."""
 REPORT_INTERVAL_S = 5.0
-"""How often a progress line is written where there is no terminal for a bar."""
+"""Time between two lines of progress where there is no terminal for a bar."""
 
 DATASETS = {
     "worldcup": (
@@ -54,7 +54,7 @@ Where to get them
   The Internet Traffic Archive, page "WorldCup98": https://ita.ee.lbl.gov/html/contrib/WorldCup.html
   249 files wc_dayX_Y.gz (day X, part Y; at most 7,000,000 requests and 50 MB each).
   The PPA papers replay day 66 (June 30, 1998, the busiest): wc_day66_1.gz … wc_day66_11.gz.
-  Keep the archive's copyright notice beside the files, and cite M. Arlitt and T. Jin,
+  Keep the archive's copyright notice with the files, and cite M. Arlitt and T. Jin,
   "1998 World Cup Web Site Access Logs", August 1998, in what you publish.
 
 What to do with them
@@ -87,7 +87,7 @@ Examples:
 @json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """Where the data comes from; check and convert files of your own."""
+    """List the data and where it comes from; check and convert files of your own."""
     if context.invoked_subcommand is not None:
         return
     if as_json:
@@ -102,15 +102,14 @@ def command(context: click.Context, as_json: bool) -> None:
 @command.group(invoke_without_command=True)
 @click.pass_context
 def worldcup(context: click.Context) -> None:
-    """The 1998 World Cup access logs, and what to do with them.
+    r"""Describe the 1998 World Cup access logs and their use.
 
     \b
     Examples:
       ./faultline datasets worldcup
       ./faultline datasets worldcup check ~/worldcup98
       ./faultline datasets worldcup verify ~/worldcup98
-      ./faultline datasets worldcup convert ~/worldcup98 day66.parquet
-    """
+      ./faultline datasets worldcup convert ~/worldcup98 day66.parquet"""
     if context.invoked_subcommand is None:
         click.echo(WORLDCUP_TEXT, nl=False)
 
@@ -121,7 +120,7 @@ def worldcup(context: click.Context) -> None:
 @click.option("--top", default=TOP, show_default=True, help="How many objects to list.")
 @json_option
 def check(paths: tuple[Path, ...], allow_gaps: bool, top: int, as_json: bool) -> None:
-    """Read log files (or directories of them) and say what they hold.
+    r"""Read log files (or directories of them) and summarize them.
 
     Every record is read: a file that is cut off, corrupt, empty or not in order of time is
     refused, with the offset.
@@ -129,8 +128,7 @@ def check(paths: tuple[Path, ...], allow_gaps: bool, top: int, as_json: bool) ->
     \b
     Examples:
       ./faultline datasets worldcup check wc_day66_1.gz wc_day66_2.gz
-      ./faultline datasets worldcup check ~/worldcup98 --json
-    """
+      ./faultline datasets worldcup check ~/worldcup98 --json"""
     if top < 1:
         raise UsageError(
             f"--top {top} lists no object",
@@ -174,15 +172,14 @@ def _print_check(document: dict[str, Any]) -> None:
 @_allow_gaps
 @json_option
 def verify(paths: tuple[Path, ...], allow_gaps: bool, as_json: bool) -> None:
-    """Compare log files with the totals that the archive published.
+    r"""Compare log files with the totals that the archive published.
 
-    Published here: day 66 by part, by server and by ten minutes, and the whole archive in
-    total. Files of other days are read and checked; there is nothing to compare them with.
+    Totals are known for day 66 (by part, by server and by ten minutes) and for the whole archive.
+    Files of other days are read and checked, but there is nothing to compare them with.
 
     \b
     Examples:
-      ./faultline datasets worldcup verify ~/worldcup98
-    """
+      ./faultline datasets worldcup verify ~/worldcup98"""
     from datasets.worldcup.summary import compare
 
     files, summary = _summary(paths, allow_gaps)
@@ -221,14 +218,13 @@ def verify(paths: tuple[Path, ...], allow_gaps: bool, as_json: bool) -> None:
 @click.argument("target", type=click.Path(path_type=Path))
 @_allow_gaps
 def convert(paths: tuple[Path, ...], target: Path, allow_gaps: bool) -> None:
-    """Convert log files to the Parquet dataset TARGET, with Spark.
+    r"""Convert log files to the Parquet dataset TARGET, with Spark.
 
-    The files are checked first; then one Spark task converts each of them.
+    All files are checked first. Then one Spark task converts each of them.
 
     \b
     Examples:
-      ./faultline datasets worldcup convert ~/worldcup98 day66.parquet
-    """
+      ./faultline datasets worldcup convert ~/worldcup98 day66.parquet"""
     from datasets.worldcup.parquet import convert as convert_files
 
     if target.exists():
@@ -255,8 +251,9 @@ def _summary(paths: tuple[Path, ...], allow_gaps: bool) -> tuple[list[LogFile], 
 
 @contextmanager
 def _progress(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error that vanishes when the work is done; where standard error is no
-    terminal, a line every `REPORT_INTERVAL_S`, and nothing for work that takes less."""
+    """Show a bar on standard error while the work lasts.
+
+    Without a terminal there is a line every `REPORT_INTERVAL_S`, and none for shorter work."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""``faultline doctor``: what is found, what is missing, what to do."""
+"""``faultline doctor``: the tools that a run needs, and how to get those that are missing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ Examples:
 _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", "missing": "red"}
 
 
-@click.command("doctor", epilog=_EPILOG, short_help="What is found, what is missing, what to do.")
+@click.command("doctor", epilog=_EPILOG)
 @click.option("--fetch", is_flag=True, help="Fetch now what the first run would fetch.")
 @json_option
 def command(fetch: bool, as_json: bool) -> None:
-    """Look for everything that a run needs; say what is missing and what to do about it.
+    """Look for everything that a run needs, and show what to do about the rest.
 
-    Exit code 3 when something is missing that Faultline cannot fetch by itself.
-    """
+    The exit code is 3 if something is missing that Faultline cannot fetch by itself."""
     from harness.cluster import surroundings
     from harness.cluster.ownership import state_directory
     from harness.environment.doctor import CheckOptions, examine, ready
@@ -51,7 +50,7 @@ def command(fetch: bool, as_json: bool) -> None:
     if not well:
         missing = ", ".join(each.name for each in findings if each.status == "missing")
         if not as_json:
-            click.echo(f"Missing: {missing}. What to do stands beside each.")
+            click.echo(f"Missing: {missing}. The remedy is below each.")
         sys.exit(EnvironmentFailure.exit_code)
 
 

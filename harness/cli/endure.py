@@ -1,19 +1,23 @@
-"""``faultline endure``: kill a live engine until so many were killed, and compare its output."""
+"""``faultline endure``: kills of a live engine at random, and a check of its output."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.options import cluster_option
-from harness.cli.output import emit_json, json_option
+from harness.cli.output import elapsed_reporter, emit_json, json_option
 from harness.errors import UsageError
 from harness.text import did_you_mean, format_duration
+
+if TYPE_CHECKING:
+    from workloads.base import Workload
 
 _EPILOG = """\b
 Examples:
@@ -32,13 +36,13 @@ Examples:
     "--seed", type=int, default=0, show_default=True, help="Root of the random schedules."
 )
 @click.option("--scheme", "contenders", metavar="NAME", multiple=True,
-              help="Only this scheme, or these; default: all in turn.")  # fmt: skip
+              help="Only this scheme; repeatable.  [default: all in turn]")  # fmt: skip
 @click.option("--workload", "chosen", metavar="NAME or FILE", multiple=True,
-              help="Only this workload, or these; default: the papers' in turn.")  # fmt: skip
+              help="Only this workload; repeatable.  [default: the papers' in turn]")  # fmt: skip
 @click.option("--pass", "only", type=click.IntRange(1), metavar="N",
-              help="Only the N-th pass of this seed, to look at it again.")  # fmt: skip
+              help="Only the N-th pass of this seed.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
-              show_default=True, help="Where events and output of a failed pass go.")  # fmt: skip
+              show_default=True, help="Directory for what a failed pass leaves.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(1), default=400.0, show_default=True,
               help="Records per second, of all sources together.")  # fmt: skip
 @cluster_option
@@ -56,48 +60,30 @@ def command(
 ) -> None:
     """Kill nodes, racks and the coordinator of the running task engine, again and again.
 
-    Kills come at random instants, during recoveries too, and nodes are frozen for a while; where
+    Kills come at random instants, also during recoveries, and nodes are frozen for a while. Where
     the cluster can do it (--network namespaces, --cluster docker), racks are cut off the network.
+
     After each pass the output is compared with the ground truth: every batch of the same input,
     computed once and in order. The exit code is 1 if a result was lost, delivered twice, wrong,
-    taken back, or left tentative, or if a process was left behind.
-    """
+    taken back, or left tentative, or if a process was left behind."""
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked
-    from harness.endurance.draw import workloads_for
     from harness.endurance.endure import Endurance, Tally
     from harness.engines.base import Setup
     from harness.engines.tasks.contenders import CONTENDERS
     from harness.engines.tasks.engine import running_engine
-    from workloads.base import load_workload_file
 
-    for name in contenders:
-        if name not in CONTENDERS:
-            raise UsageError(
-                f"there is no scheme {name!r} to endure", remedy=did_you_mean(name, CONTENDERS)
-            )
-    files = [Path(name) for name in chosen if name.endswith(".py")]
-    named = [name for name in chosen if not name.endswith(".py")]
-    workloads = [load_workload_file(path) for path in files]
-    if named or not files:
-        workloads += workloads_for(named, seed)
-    for workload in workloads:
-        if workload.program is None:
-            raise UsageError(
-                f"workload {workload.name!r} has no topology of tasks, only a query",
-                remedy="give it a program (docs/own-workload.md)",
-            )
+    workloads = _workloads(contenders, chosen, seed)
     spec = ClusterSpec(
         racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
         memory_mb_per_worker=768,
     )  # fmt: skip
-    say = _speaker()
+    say = elapsed_reporter()
     began = time.monotonic()
     place = find_backend(backend)
     place.enter(sys.argv[1:])
-    cluster = place.make(spec)
-    with cluster:
+    with place.make(spec) as cluster:
         cluster.start(say)
         say("starting the engine")
         with running_engine(Setup(scheme="checkpoint"), cluster) as engine:
@@ -132,10 +118,22 @@ def command(
         sys.exit(1)
 
 
-def _speaker() -> Callable[[str], None]:
-    began = time.monotonic()
+def _workloads(contenders: Sequence[str], chosen: Sequence[str], seed: int) -> list[Workload]:
+    """Return the chosen workloads. Raises `UsageError` for a scheme or a workload that is unfit."""
+    from harness.endurance.draw import workloads_for
+    from harness.engines.tasks.contenders import CONTENDERS
+    from workloads.base import TASKS, load_workload_file
 
-    def say(line: str) -> None:
-        click.echo(f"{time.monotonic() - began:8.1f}  {line}", err=True)
-
-    return say
+    for name in contenders:
+        if name not in CONTENDERS:
+            raise UsageError(
+                f"there is no scheme {name!r} to endure", remedy=did_you_mean(name, CONTENDERS)
+            )
+    files = [Path(name) for name in chosen if name.endswith(".py")]
+    named = [name for name in chosen if not name.endswith(".py")]
+    workloads = [load_workload_file(path) for path in files]
+    if named or not files:
+        workloads += workloads_for(named, seed)
+    for workload in workloads:
+        workload.form(TASKS)
+    return workloads

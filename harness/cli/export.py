@@ -18,7 +18,7 @@ Examples:
 """
 
 
-@click.command("export", epilog=_EPILOG, short_help="Results as one Parquet or CSV file.")
+@click.command("export", epilog=_EPILOG)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
 @click.option(
     "--table",
@@ -34,7 +34,7 @@ Examples:
     help="A results directory; repeatable.  [default: those that ship with the repository]",
 )
 @click.option("--experiment", help="Only this experiment, or this group.")
-@click.option("--dictionary", is_flag=True, help="Print what every table and column means.")
+@click.option("--dictionary", is_flag=True, help="Print the meaning of every table and column.")
 def command(
     file: Path | None,
     table: str,
@@ -44,9 +44,9 @@ def command(
 ) -> None:
     """Write a table of results to FILE, as Parquet or CSV by its ending.
 
-    Every table has a row per observation; docs/results.md says what each column means.
-    """
+    Every table has a row per observation; docs/results.md explains the columns."""
     from harness.cli.measure import check_out
+    from harness.cli.options import demand_runs
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
     from harness.report.dictionary import dictionary as page
@@ -61,7 +61,9 @@ def command(
             remedy="name a file that ends in .parquet or .csv",
         )
     check_out(file.absolute().parent)
-    frame = load(*roots, experiment=experiment, warn=to_stderr).table(table)
+    found = load(*roots, experiment=experiment, warn=to_stderr)
+    demand_runs(experiment, [found])
+    frame = found.table(table)
     _write(frame, file)
     click.echo(f"{len(frame)} rows of {table}: {file}")
 

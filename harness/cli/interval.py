@@ -1,4 +1,4 @@
-"""``faultline interval``: how often to checkpoint, and what it gains."""
+"""``faultline interval``: the best interval between checkpoints, and its gain."""
 
 from __future__ import annotations
 
@@ -29,20 +29,28 @@ _COLUMNS, _LINES = 64, 8
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--cost", required=True, metavar="DURATION", help="What one checkpoint costs.")
+@click.option(
+    "--cost",
+    required=True,
+    metavar="DURATION",
+    help="Time that one checkpoint takes from useful work.",
+)
 @click.option("--mttf", metavar="DURATION", help="Mean time to failure of the whole system.")
-@click.option("--nodes", type=int, metavar="N", help="Nodes; any one's failure restarts the job.")
+@click.option(
+    "--nodes",
+    type=int,
+    metavar="N",
+    help="Number of nodes. A failure of any of them restarts the job.",
+)
 @click.option("--node-mttf", metavar="DURATION", help="Mean time to failure of one node.")
 @click.option(
     "--failure-records",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Recorded failures (CSV of the LANL kind): gives the MTTF, and is replayed.",
+    help="Recorded failures (CSV of the LANL kind): they give the MTTF and are replayed.",
 )
-@click.option("--system", "system_id", type=int, metavar="ID", help="Which system of the records.")
-@click.option(
-    "--restart", metavar="DURATION", help="From a failure until work goes on, detection included."
-)
+@click.option("--system", "system_id", type=int, metavar="ID", help="The system in the records.")
+@click.option("--restart", metavar="DURATION", help="Time from a failure until work goes on.")
 @click.option(
     "--depth",
     type=int,
@@ -53,7 +61,7 @@ _COLUMNS, _LINES = 64, 8
 @click.option(
     "--delay",
     metavar="DURATION",
-    help="How long a checkpoint token takes to the next operator; 0s: none.",
+    help="Time of a checkpoint token to the next operator; 0s if it takes none.",
 )
 @click.option(
     "--interval",
@@ -74,11 +82,11 @@ def command(
     interval: str | None,
     as_json: bool,
 ) -> None:
-    """How often to checkpoint, and what that gains.
+    """Compute how often to checkpoint, and the gain.
 
-    Computes the interval T* that maximizes utilization, the share of time left for useful
-    work, from the checkpoint's cost and the failure rate alone (the utilization model of
-    Jayasekara et al., FGCS 2020); restart, depth and delay say how much utilization that is.
+    The interval T* maximizes utilization, the share of time that is left for useful work. It
+    depends on the cost of a checkpoint and the failure rate alone (the utilization model of
+    Jayasekara et al., FGCS 2020). The utilization itself also depends on restart, depth and delay.
     """
     from harness.intervals.utilization import CheckpointedSystem
 
@@ -115,10 +123,9 @@ def command(
 
 
 def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, Any]:
-    """Everything that is reported, in seconds and shares, as it goes into ``--json``.
+    """Return the document of ``--json``, in seconds and shares.
 
-    ``system`` is one system; raises `UsageError` if its checkpoint outlasts ``interval_s``.
-    """
+    ``system`` is one system; raises `UsageError` if its checkpoint outlasts ``interval_s``."""
     from harness.intervals.rivals import RIVALS
 
     best = float(system.optimal_interval_s())
@@ -144,7 +151,7 @@ def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, 
 
 
 def _believing(system: CheckpointedSystem, factor: float) -> dict[str, float]:
-    """What choosing the interval for ``factor`` times the true failure rate costs."""
+    """Return the loss if the interval is chosen for ``factor`` times the true failure rate."""
     from harness.intervals.utilization import CheckpointedSystem
 
     believed = CheckpointedSystem(
@@ -179,7 +186,7 @@ def _recorded_gaps(path: Path | None, system_id: int | None) -> Any:
 
 
 def _mttf_s(mttf: str | None, nodes: int | None, node_mttf: str | None, recorded: Any) -> float:
-    """The mean time to failure from whichever way the user gave it; exactly one is allowed."""
+    """Return the mean time to failure, which must be given in exactly one way."""
     ways = [mttf is not None, nodes is not None or node_mttf is not None, recorded is not None]
     if sum(ways) != 1:
         raise UsageError(
@@ -201,7 +208,7 @@ def _mttf_s(mttf: str | None, nodes: int | None, node_mttf: str | None, recorded
 
 
 def _replay(system: CheckpointedSystem, recorded: Any, used_s: float | None) -> dict[str, Any]:
-    """Utilization when the recorded failures strike in their order, not exponentially."""
+    """Simulate the utilization under the recorded failures, in their order."""
     import numpy as np
 
     from harness.intervals.simulator import simulate
@@ -248,7 +255,7 @@ def _report(document: dict[str, Any]) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    """Two decimals, more where those would all be zeros; a gain from nothing is infinite."""
+    """Return two decimals, more where all would be zeros; a gain from nothing is infinite."""
     if share == float("inf"):
         return "infinite (next to nothing was done before)"
     return f"{share:.2%}" if share == 0.0 or abs(share) >= 1e-4 else f"{100.0 * share:.2g}%"

@@ -1,4 +1,4 @@
-"""``faultline list``: what can be run."""
+"""``faultline list``: the experiments."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Examples:
 """
 
 
-@click.command("list", epilog=_EPILOG, short_help="Show every experiment.")
-@click.option("--markdown", is_flag=True, help="The table of experiments/README.md.")
+@click.command("list", epilog=_EPILOG)
+@click.option("--markdown", is_flag=True, help="Print the table of experiments/README.md.")
 @json_option
 def command(markdown: bool, as_json: bool) -> None:
-    """Show every experiment: its figure, where its numbers come from, how long it takes."""
+    """Show every experiment: its figure, the origin of its numbers, and its time."""
     from harness.results.record import Profile
     from harness.running.discovery import all_experiments, catalogue_markdown, estimate_s
     from harness.text import format_duration

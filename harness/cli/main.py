@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -25,11 +28,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("harness.cli.compare", "Compare two sets of results."),
     "export": ("harness.cli.export", "Write results as one Parquet or CSV file."),
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
-    "plan": ("harness.cli.plan", "Which tasks of a topology to replicate."),
-    "interval": ("harness.cli.interval", "How often to checkpoint, and what that gains."),
-    "advise": ("harness.cli.advise", "Which scheme, interval and plan for a job."),
-    "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
-    "doctor": ("harness.cli.doctor", "What this machine has, what it lacks, what to do."),
+    "plan": ("harness.cli.plan", "Choose the tasks of a topology to replicate."),
+    "interval": ("harness.cli.interval", "Compute how often to checkpoint, and the gain."),
+    "advise": ("harness.cli.advise", "Choose a scheme, an interval and a plan for a job."),
+    "datasets": ("harness.cli.datasets", "List the data and its sources; check and convert it."),
+    "doctor": ("harness.cli.doctor", "Check what this machine has and what it lacks."),
     "simulate": (
         "harness.cli.simulate",
         "Try the protocols under random failures in virtual time.",
@@ -39,21 +42,22 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Kill nodes of a live engine, and check its output.",
     ),
     "notebooks": ("harness.cli.notebooks", "Open the notebooks, or render them."),
-    "nightly": ("harness.cli.nightly", "Did anything get worse since an earlier revision?"),
-    "mutants": ("harness.cli.mutants", "Do the tests notice small mistakes in the code?"),
-    "bisect": ("harness.cli.bisect", "Which revision made a metric of `nightly` worse?"),
-    "test": ("harness.cli.test", "Run the test suite."),
+    "nightly": ("harness.cli.nightly", "Compare this checkout with an earlier revision."),
+    "bisect": ("harness.cli.bisect", "Find the revision that made a metric of `nightly` worse."),
+    "test": ("harness.cli.test", "Run the tests."),
 }
+_FULL_BYTES = 1 << 20
+"""A disk with less free space than this is called full."""
 
 
 @contextmanager
-def _as_long_as_somebody_reads() -> Iterator[None]:
-    """End as other tools do when their reader has gone (``| head``): quietly, as by SIGPIPE."""
+def _end_with_reader() -> Iterator[None]:
+    """End quietly, as by SIGPIPE, when the reader of the output has gone (``| head``)."""
     try:
         yield
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # what is still buffered has nowhere to go
+        os.dup2(nowhere, sys.stdout.fileno())  # the output that is still buffered
         sys.exit(128 + signal.SIGPIPE)
 
 
@@ -64,11 +68,11 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _as_long_as_somebody_reads():
+        with _end_with_reader():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _as_long_as_somebody_reads():
+        with _end_with_reader():
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
@@ -94,6 +98,41 @@ def cli() -> None:
     """Run stream-processing jobs, break the cluster under them, and measure the damage."""
 
 
+def system_failure(error: OSError, arguments: Sequence[str]) -> EnvironmentFailure:
+    """Return a refusal by the system as an error of ours, with its path and its remedy.
+
+    A write that finds the disk full does not name its file. Then the places that may be meant (in
+    ``arguments``, and where every command writes) are looked at."""
+    places = [error.filename] if error.filename else []
+    remedy = "choose another place"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = "make room there or choose another place"
+        places = places or _full_places(arguments)
+    elif error.errno == errno.ENAMETOOLONG:
+        remedy = "give a shorter name"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        remedy = "choose a place that you can write to"
+    where = f"{', '.join(map(str, places))}: " if places else ""
+    return EnvironmentFailure(
+        f"{where}{error.strerror or error}",
+        remedy=f"{remedy}; what was recorded before is whole",
+    )
+
+
+def _full_places(arguments: Sequence[str]) -> list[Path]:
+    import tempfile
+
+    named = [Path(argument.partition("=")[2] or argument) for argument in arguments]
+    results = Path(__file__).parents[2] / "results"
+    full = []
+    for path in [*named, results, Path.home() / ".cache", Path(tempfile.gettempdir())]:
+        with suppress(OSError):
+            there = next(each for each in (path, *path.absolute().parents) if each.exists())
+            if shutil.disk_usage(there).free < _FULL_BYTES:
+                full.append(path.absolute())
+    return list(dict.fromkeys(full))
+
+
 def main() -> NoReturn:
     """Run the command line; a `FaultlineError` becomes one message and its exit code."""
     try:
@@ -108,11 +147,7 @@ def main() -> NoReturn:
         click.echo(f"faultline: {error}", err=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        failure = EnvironmentFailure(
-            f"{where}{error.strerror or error}",
-            remedy="make room there or choose another place; what was recorded before is whole",
-        )
+        failure = system_failure(error, sys.argv[1:])
         click.echo(f"faultline: {failure}", err=True)
         sys.exit(failure.exit_code)
     sys.exit(0)

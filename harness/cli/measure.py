@@ -1,4 +1,4 @@
-"""Measuring, for the commands ``run`` and ``reproduce``: plan, execute, report, exit code."""
+"""The work of ``run`` and ``reproduce``: plan, execute, report, exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from harness.claims import ClaimKind, Verdict, Word
-from harness.cli.options import Asked
+from harness.cli.options import RunOptions
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
@@ -42,7 +42,7 @@ FEW = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wide:
+class Executors:
     """Spark executors that make what is computed."""
 
     backend: str
@@ -50,15 +50,14 @@ class Wide:
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
-        """One that lives as long as the block."""
+        """Start one for the duration of the block."""
         place = find_backend(self.backend)
         with place.make(place.executors(self.workers)) as cluster:
             cluster.start(to_stderr)
             yield cluster
 
     def check(self, experiments: Sequence[Experiment]) -> None:
-        """Raise `UsageError` for an experiment that has a cluster of its own, and for more
-        executors than there is room for."""
+        """Raise `UsageError` for an experiment with its own cluster, and for too many executors."""
         find_backend(self.backend).executors(self.workers)
         if measured := [e.id for e in experiments if e.origin is Origin.MEASURED]:
             raise UsageError(
@@ -71,16 +70,16 @@ class Wide:
 def measure(
     experiments: Sequence[Experiment],
     settings: RunSettings,
-    asked: Asked,
+    chosen: RunOptions,
     *,
     as_json: bool,
-    wide: Wide | None = None,
+    wide: Executors | None = None,
 ) -> int:
-    """Make every run that is not there yet; returns the exit code."""
+    """Make every run that is not there yet, and return the exit code."""
     if wide is not None:
         wide.check(experiments)
-    check_out(asked.out)
-    store = RecordStore(asked.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
+    check_out(chosen.out)
+    store = RecordStore(chosen.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     brief = settings.profile is Profile.SMOKE
     beside = ProcessPool(stand_back=not brief)
     # Drawing disturbs nothing there, and few figures are not worth a process.
@@ -96,14 +95,14 @@ def measure(
         display.note(f"{experiment.id}: {said}")
 
     display = ProgressDisplay(announce)
-    place = find_backend(asked.backend)
+    place = find_backend(chosen.backend)
     _check_schedule(settings, place)
-    hold = (lambda where: _hold(display, where)) if asked.keep else None
+    hold = (lambda where: _hold(display, where)) if chosen.keep else None
     others = partial(SparkPool, wide.cluster) if wide is not None else lambda: beside
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
     runs = runner.plan(experiments, settings)
-    if asked.dry_run:
-        _show_plan(runs, verbose=asked.verbose, as_json=as_json)
+    if chosen.dry_run:
+        _show_plan(runs, verbose=chosen.verbose, as_json=as_json)
         return DONE
     if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
         place.enter(sys.argv[1:])
@@ -126,18 +125,18 @@ def measure(
         report = writer.write(campaigns)
     judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
     _summarize(judged, records, report.index, as_json=as_json)
-    return exit_code(judged, strict=asked.strict)
+    return exit_code(judged, strict=chosen.strict)
 
 
 def _check_schedule(settings: RunSettings, backend: Backend) -> None:
-    """Refuse what the backend cannot do to its nodes before anything is started."""
+    """Refuse a schedule that the backend cannot carry out, before anything is started."""
     if schedule := settings.options.get("failures"):
         planned = {event.action for event in read_schedule(schedule).events}
         backend.demand(planned, f"the schedule {schedule}")
 
 
 def check_out(out: Path) -> None:
-    """Raises `UsageError` unless results can be written to ``out``; leaves nothing there."""
+    """Raise `UsageError` unless results can be written to ``out``; leave nothing there."""
     there = next(path for path in (out, *out.absolute().parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -151,11 +150,10 @@ def check_out(out: Path) -> None:
 
 
 def exit_code(judged: Sequence[Assessment], *, strict: bool) -> int:
-    """1 for a broken invariant or a defect of an experiment, 3 for a run that failed, else 0.
+    """Return 1 for a broken invariant or a defect of an experiment, 3 for a failed run, else 0.
 
-    What could not be measured (a run that stayed invalid) is said and no error; ``strict`` takes
-    it for one, and a sentence that does not hold as well.
-    """
+    A run that stayed invalid is reported and is not an error. Under ``strict`` it is one, and so
+    is a claim that does not hold."""
     claims = [claim for item in judged for claim in item.claims]
     if any(claim.held is False and (strict or _invariant(claim)) for claim in claims):
         return FAILED_CLAIM
@@ -173,7 +171,7 @@ def _invariant(claim: Verdict) -> bool:
 
 
 def verdict_line(item: Assessment) -> str:
-    """ "3 claims hold, 1 does not"."""
+    """Return the verdicts and missing runs in a line: ``3 of 4 claims hold, 1 not``."""
     held = sum(claim.held is True for claim in item.claims)
     failed = sum(claim.held is False for claim in item.claims)
     undecided = sum(claim.word is Word.UNDECIDED for claim in item.claims)

@@ -1,4 +1,4 @@
-"""``faultline nightly``: did anything get worse since the baseline."""
+"""``faultline nightly``: the comparison of this checkout with an earlier revision."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ Examples:
   ./faultline nightly --baseline HEAD~20 --json
   ./faultline nightly --no-live --baseline main --metric codec --metric output_fidelity
   ./faultline nightly --metric live_cpu --metric live_latency
+  ./faultline nightly --summary night.md --message night.txt
 """
 
 
-@click.command(
-    "nightly", epilog=_EPILOG, short_help="Did anything get worse since an earlier revision?"
-)
+@click.command("nightly", epilog=_EPILOG)
 @click.option(
     "--baseline",
     metavar="REVISION",
-    help="What to compare this checkout with. Without it: the commit of the newest night of this "
-    "class of machine, or the commit before this one.",
+    help="Revision to compare this checkout with.  [default: the commit of the newest night of "
+    "this class of machine, or the commit before this one]",
 )
 @click.option(
     "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable."
@@ -51,6 +50,17 @@ Examples:
     show_default=True,
     help="Also compare the live engines, which starts two local clusters (six to eight minutes).",
 )
+@click.option(
+    "--summary",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="GITHUB_STEP_SUMMARY",
+    help="Add the night to this file, in Markdown.  [default: $GITHUB_STEP_SUMMARY, if it is set]",
+)
+@click.option(
+    "--message",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the night to this file, in a few lines of text for a chat.",
+)
 @out_option
 @json_option
 def command(
@@ -58,25 +68,27 @@ def command(
     metrics: tuple[str, ...],
     pairs: int | None,
     live: bool,
+    summary: Path | None,
+    message: Path | None,
     out: Path,
     as_json: bool,
 ) -> None:
     """Measure this checkout and an earlier revision (the baseline) in turns, and compare them.
 
-    The time-critical loops are measured in processor time; on real servers, the cost of the task
+    The loops that cost most are measured in processor time. On real servers, the cost of the task
     engine is measured as a share of stock Spark's (docs/nightly.md).
 
-    The baseline is built in the user's cache. The night is added to history/ of the results
-    directory, and report/trends.html is written again. The claims of the records there are
-    compared with those of the night before.
+    The baseline is built in your cache. The night is added to history/ of the results directory,
+    and report/trends.html is written again. The claims of the records there are compared with
+    those of the night before.
 
     Exit code: 0 nothing is worse, 1 an alarm (something is measurably worse, was measured before
     and is null tonight, or a claim stopped holding), 2 wrong use, 3 the environment failed (the
-    baseline does not build, say).
-    """
+    baseline does not build, say)."""
     from harness.cluster.neighbours import warn_of_neighbours
     from harness.environment.cache import to_stderr
     from harness.nightly import revisions
+    from harness.nightly import summary as texts
     from harness.nightly.claims import claims_tonight
     from harness.nightly.gate import PAIRS, measure_night
     from harness.nightly.history import History
@@ -107,6 +119,11 @@ def command(
     )
     path = history.append(night)
     trends = write_trends(history)
+    if summary is not None:
+        with summary.open("a") as file:
+            file.write(texts.markdown(night))
+    if message is not None:
+        message.write_text(texts.message(night))
     if as_json:
         emit_json({**asdict(night), "history": str(path), "trends": str(trends)})
     else:

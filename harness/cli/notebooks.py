@@ -1,4 +1,4 @@
-"""``faultline notebooks``: open them, or render them to HTML."""
+"""``faultline notebooks``: the notebooks in a browser, or as HTML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Examples:
 """
 
 
-@click.command("notebooks", epilog=_EPILOG, short_help="Open or render the notebooks.")
+@click.command("notebooks", epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--render", "rendering", is_flag=True, help="Run them and write HTML; no browser.")
 @click.option("--strip", "stripping", is_flag=True, help="Take the outputs out of the files.")
@@ -26,14 +26,13 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     default=None,
     show_default="results/notebooks",
-    help="Where the HTML goes.",
+    help="Directory for the HTML.",
 )
 def command(names: tuple[str, ...], rendering: bool, stripping: bool, out: Path | None) -> None:
-    """Open JupyterLab on notebooks/, or with --render run them all to HTML.
+    """Open JupyterLab on notebooks/, or with --render run them all and write HTML.
 
-    They read the results that ship with the repository, so they need no cluster and nothing
-    measured before.
-    """
+    They read the results that ship with the repository, so they need neither a cluster nor runs
+    of your own."""
     from harness.cli.options import DEFAULT_OUT
     from harness.notebook.rendering import lab_command, notebooks, render, strip
 

@@ -1,8 +1,8 @@
-"""Options that several commands share, and what they turn into."""
+"""Options that several commands share, and their values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
@@ -16,6 +16,7 @@ from harness.results.record import Profile
 from harness.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
+    from harness.results.library import Library
     from harness.running.plan import RunSettings
 
 _NETWORK = "faultline.network"
@@ -36,12 +37,12 @@ profile_option = click.option(
     type=click.Choice([profile.value for profile in Profile]),
     default=Profile.QUICK.value,
     show_default=True,
-    help="smoke: only whether it runs; quick: for two cores; paper: the papers' own scale.",
+    help="smoke: does it run; quick: for two cores; paper: the scale of the papers.",
 )
 
 
 def _with_network(context: click.Context, parameter: click.Parameter, backend: str) -> str:
-    """`--network` says which of the two local backends is meant."""
+    """Choose one of the two local backends by `--network`."""
     network = context.meta.get(_NETWORK)
     if network is None:
         return backend
@@ -63,8 +64,8 @@ _network_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_note_network,
-    help="Of a local cluster: loopback addresses (the default), or a network namespace for each "
-    "worker, which can be cut off and whose bytes are counted.",
+    help="Network of a local cluster: loopback addresses (the default), or a namespace for each "
+    "worker, which can then be cut off and whose bytes are counted.",
 )
 
 _backend_option = click.option(
@@ -79,13 +80,13 @@ _backend_option = click.option(
 
 
 def cluster_option(command: Command) -> Command:
-    """`--cluster` and `--network`: where servers run."""
+    """Add `--cluster` and `--network`: the place where servers run."""
     return _backend_option(_network_option(command))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a command that measures was given by the options that all of these have."""
+class RunOptions:
+    """The values of the options that every measuring command has."""
 
     profile: str
     backend: str
@@ -102,8 +103,9 @@ class Asked:
     verbose: bool
 
     def settings(self, **own: Any) -> RunSettings:
-        """The runner's settings, with the command's ``own`` options of experiments; those that the
-        user did not give are left out."""
+        """Return the runner's settings, with the command's ``own`` options of experiments.
+
+        Options that the user did not give are left out."""
         from harness.running.plan import RunSettings
 
         options = {
@@ -122,12 +124,12 @@ class Asked:
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of the commands that measure; the command gets them together, as ``asked``."""
+    """Add the options of the commands that measure; the command gets them as ``chosen``."""
 
     @wraps(command)
     def together(**given: Any) -> None:
-        common = {each.name: given.pop(each.name) for each in fields(Asked)}
-        command(asked=Asked(**common), **given)
+        common = {each.name: given.pop(each.name) for each in fields(RunOptions)}
+        command(chosen=RunOptions(**common), **given)
 
     return _with_run_options(together)
 
@@ -155,7 +157,7 @@ def _with_run_options(command: Command) -> Command:
                 type=click.Path(path_type=Path),
                 help="Files or folders to count words in, instead of Python's own library.",
             ),
-            click.option("--again", is_flag=True, help="Measure again what was measured already."),
+            click.option("--again", is_flag=True, help="Repeat runs that were made already."),
             click.option(
                 "--strict", is_flag=True, help="Exit with 1 also when a paper's claim fails."
             ),
@@ -173,7 +175,7 @@ def _with_run_options(command: Command) -> Command:
             click.option(
                 "--dry-run",
                 is_flag=True,
-                help="Show what would run and for how long.",
+                help="Show the runs and their times, and make none.",
             ),
             click.option(
                 "-v", "--verbose", is_flag=True, help="With --dry-run: every point of the grids."
@@ -182,3 +184,20 @@ def _with_run_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def demand_runs(experiment: str | None, found: Collection[Library]) -> None:
+    """Raise `UsageError` with a near name if ``experiment`` has no run in any of ``found``."""
+    from harness.results import load
+    from harness.text import did_you_mean
+
+    if experiment is None or any(library.found for library in found):
+        return
+    roots = list(dict.fromkeys(root for library in found for root in library.roots))
+    ids = {each.record.experiment for each in load(*roots).found}
+    known = sorted(ids | {name.split("/")[0] for name in ids})
+    if experiment not in known:
+        raise UsageError(
+            f"--experiment: there is no run of {experiment!r} in {', '.join(map(str, roots))}",
+            remedy=did_you_mean(experiment, known),
+        )

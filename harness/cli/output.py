@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import click
+
+from harness.text import Notify
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on standard output."
@@ -20,7 +23,7 @@ def emit_json(document: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """``value`` in terms that JSON has: numpy scalars and arrays unwrapped, NaN to None."""
+    """Return ``value`` in JSON's types: numpy scalars and arrays unwrapped, NaN as None."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -30,3 +33,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def elapsed_reporter() -> Notify:
+    """Return a function that prints a line on standard error after the seconds since now."""
+    began_s = time.monotonic()
+
+    def report(text: str) -> None:
+        click.echo(f"{time.monotonic() - began_s:8.1f} s  {text}", err=True)
+
+    return report

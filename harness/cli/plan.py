@@ -1,4 +1,4 @@
-"""``faultline plan``: which tasks of a user's topology to replicate."""
+"""``faultline plan``: the tasks of a user's topology that should be replicated."""
 
 from __future__ import annotations
 
@@ -85,9 +85,8 @@ def command(
 ) -> None:
     """Choose the tasks that get an active replica.
 
-    The plan is for the worst case, a correlated failure of every task outside it; its output
-    fidelity says how much of the queries' output then still comes.
-    """
+    The plan is for the worst case: a correlated failure of every task outside it. Its output
+    fidelity is the share of the queries' output that is left then."""
     from harness.planning.planners import planner
 
     if draw is not None and draw.suffix not in (".svg", ".png"):
@@ -108,7 +107,7 @@ def command(
 
 
 def check_objective(objective: str) -> None:
-    """Raises `UsageError` unless ``objective`` is one."""
+    """Raise `UsageError` unless ``objective`` is one."""
     from harness.text import nearest
 
     names = {"output fidelity": "of", "internal completeness": "ic", "of": "of", "ic": "ic"}
@@ -123,10 +122,10 @@ def check_objective(objective: str) -> None:
 
 
 def parse_budget(text: str, total: int) -> int:
-    """``"6"`` is units; ``"0.5"`` and ``"50%"`` are fractions of ``total``, rounded down.
+    """Return the units of a budget: ``"6"``, or a part of ``total`` (``"0.5"``, ``"50%"``).
 
-    Raises `UsageError` for anything else, and for more than ``total``.
-    """
+    Fractions are rounded down.
+    Raises `UsageError` for anything else, and for more than ``total``."""
     given = text.strip()
     if re.fullmatch(r"[+-]?\d+", given):
         units = Decimal(given)
@@ -158,7 +157,7 @@ def _read(path: Path) -> Topology:
 
 
 def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict[str, Any]:
-    """Everything that is reported, as it goes into ``--json``."""
+    """Return the document of ``--json``."""
     from time import perf_counter
 
     from harness.planning.planners import planner
@@ -193,8 +192,9 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
 def _watched(
     plan: Callable[[], ReplicationPlan], name: str, doing: str = "planning"
 ) -> ReplicationPlan:
-    """Run ``plan`` on a thread of its own: the solver does not look up for a Ctrl-C, and whoever
-    waits longer than two seconds is told so."""
+    """Run ``plan`` on a thread of its own, and report every few seconds that it is still running.
+
+    The thread is needed because the solver does not react to Ctrl-C."""
     from concurrent.futures import Future
     from threading import Thread
     from time import perf_counter

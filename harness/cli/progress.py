@@ -1,4 +1,4 @@
-"""What a person sees on standard error while experiments run."""
+"""The progress of experiments on standard error."""
 
 from __future__ import annotations
 
@@ -7,22 +7,81 @@ import time
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Column
+from rich.text import Text
 
 from harness.experiment import Experiment
 from harness.results.record import OK, Point, Record
 from harness.results.store import Campaign
-from harness.running.plan import PlannedRun
+from harness.running.plan import PlannedRun, seconds_left
 from harness.text import format_duration
 
 _PLAIN_INTERVAL_S = 10.0
-"""How often a line is written where standard error is not a terminal."""
+"""Time between two lines where standard error is not a terminal."""
 
 _PLAIN_START_S = 2.0
-"""The same for the line of a new run: many short runs need not say a line each."""
+"""The same for the line of a new run, so that not every short run has one."""
 
 _LONGEST_POINT = 60
-"""Characters; a point with more of them is shortened where a person reads it."""
+"""Characters; a longer point is shortened on the display."""
+
+_MOST_OF_A_RUN = 0.9
+"""Share of a run that time alone counts as done; the rest counts when it ends."""
+
+
+class Countdown:
+    """The time that is left, from the plan's estimate and the pace so far.
+
+    The pace (time taken over time planned) weighs as much as the share of the plan that is done:
+    a few quick runs at the start say little about the long ones."""
+
+    def __init__(self, planned_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._planned_s, self._clock = planned_s, clock
+        self._done_s = self._run_s = 0.0
+        self._began = self._run_began = clock()
+
+    def started(self, planned_s: float) -> None:
+        """Begin a run of this planned time."""
+        self._run_s, self._run_began = planned_s, self._clock()
+
+    def finished(self, planned_s: float) -> None:
+        """End a run of this planned time."""
+        self._done_s += planned_s
+        self._run_s = 0.0
+
+    def left_s(self) -> float:
+        """Return the seconds that are left; it falls within a run, too."""
+        now = self._clock()
+        in_run_s = min(now - self._run_began, _MOST_OF_A_RUN * self._run_s)
+        done_s = self._done_s + in_run_s
+        if self._planned_s <= 0 or done_s >= self._planned_s:
+            return 0.0
+        share = done_s / self._planned_s
+        pace = (now - self._began) / done_s if done_s > 0 else 1.0
+        return (self._planned_s - done_s) * (1 - share + share * pace)
+
+
+class _Left(ProgressColumn):
+    """The time left, drawn anew with every refresh of the terminal."""
+
+    def __init__(self, countdown: Countdown) -> None:
+        super().__init__(table_column=Column(no_wrap=True))
+        self._countdown = countdown
+
+    def render(self, task: Task) -> Text:
+        return Text(_left(self._countdown))
+
+
+def _left(countdown: Countdown) -> str:
+    return f"{format_duration(countdown.left_s())} left"
 
 
 class ProgressDisplay:
@@ -32,13 +91,13 @@ class ProgressDisplay:
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._on_experiment = on_experiment
         self._progress: Progress | None = None
-        self._left_s = 0.0
+        self._countdown = Countdown(0.0)
         self._total = self._finished = 0
         self._last_line = -_PLAIN_INTERVAL_S
         self._current = ""
 
     def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
-        self._left_s = estimate_s
+        self._countdown = Countdown(estimate_s)
         self._total = sum(not run.done for run in runs)
         done = len(runs) - self._total
         about = format_duration(estimate_s)
@@ -49,6 +108,7 @@ class ProgressDisplay:
                 BarColumn(bar_width=24),
                 TextColumn("{task.completed:.0f}/{task.total:.0f}"),
                 TimeElapsedColumn(),
+                _Left(self._countdown),
                 TextColumn("{task.description}"),
                 console=self._console,
                 transient=True,
@@ -58,6 +118,7 @@ class ProgressDisplay:
 
     def run_started(self, run: PlannedRun) -> None:
         self._current = _words(run)
+        self._countdown.started(seconds_left([run]))
         self._last_line -= _PLAIN_INTERVAL_S - _PLAIN_START_S
         self.stage("starting", None, None, None)
 
@@ -75,17 +136,18 @@ class ProgressDisplay:
             parts.append(f"{throughput_per_s:,.0f}/s")
         if latency_s is not None:
             parts.append(f"latency {latency_s:.2f} s")
-        line = f"{self._current}: {' · '.join(parts)} · {format_duration(self._left_s)} left"
+        line = f"{self._current}: {' · '.join(parts)}"
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], description=line)
         elif time.monotonic() - self._last_line >= _PLAIN_INTERVAL_S:
             self._last_line = time.monotonic()
-            self._console.print(f"[{self._finished}/{self._total}] {line}", markup=False)
+            counts = f"[{self._finished}/{self._total}]"
+            self._console.print(f"{counts} {line} · {_left(self._countdown)}", markup=False)
 
     def run_finished(self, run: PlannedRun, record: Record) -> None:
         planned = record.attempt == 1  # further attempts were not planned
         self._finished += planned
-        self._left_s = max(0.0, self._left_s - planned * run.seconds)
+        self._countdown.finished(planned * seconds_left([run]))
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=self._finished)
         if record.status != OK:
@@ -98,7 +160,7 @@ class ProgressDisplay:
         self._on_experiment(experiment, campaign)
 
     def note(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._console.print(text, markup=False)
 
     def close(self) -> None:
@@ -113,8 +175,9 @@ def _words(run: PlannedRun) -> str:
 
 
 def point_words(experiment: Experiment, point: Point) -> str:
-    """``"key=value key=value"``; of a long point only the keys that tell it from the others of
-    the experiment's grid, taken in the point's order."""
+    """Return ``"key=value key=value"``, in the point's order.
+
+    Of a long point only the keys are kept that tell it from the others of the experiment's grid."""
     words = {key: f"{key}={value}" for key, value in point.items()}
     if len(" ".join(words.values())) > _LONGEST_POINT:
         every = [other for grid in experiment.grid.values() for other in grid]

@@ -1,4 +1,4 @@
-"""``faultline report``: make the report anew from what was measured."""
+"""``faultline report``: the report, written again from the records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Examples:
 """
 
 
-@click.command("report", epilog=_EPILOG, short_help="Write the report from the records.")
+@click.command("report", epilog=_EPILOG)
 @out_option
 @click.option("--strict", is_flag=True, help="Exit with 1 also when a paper's claim fails.")
 @json_option

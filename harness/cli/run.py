@@ -1,4 +1,4 @@
-"""``faultline run``: some experiments, by name."""
+"""``faultline run``: experiments by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import Asked, run_options
+from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
 
 _EPILOG = """\b
@@ -23,7 +23,7 @@ Examples:
 """
 
 
-@click.command("run", epilog=_EPILOG, short_help="Run experiments by name.")
+@click.command("run", epilog=_EPILOG)
 @click.argument("experiments", nargs=-1, required=True, metavar="EXPERIMENT...")
 @click.option(
     "--workload",
@@ -39,14 +39,14 @@ Examples:
 @click.option(
     "--spread",
     metavar="CLUSTER",
-    help="Make computed runs on Spark executors, --workers of them: local, docker, or a FILE.yaml.",
+    help="Make computed runs on --workers Spark executors: local, docker, or a FILE.yaml.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1),
     default=os.cpu_count() or 1,
     show_default="one per core of this machine",
-    help="How many executors --spread uses.",
+    help="Number of executors of --spread.",
 )
 @run_options
 @json_option
@@ -56,22 +56,21 @@ def command(
     point: str | None,
     spread: str | None,
     workers: int,
-    asked: Asked,
+    chosen: RunOptions,
     as_json: bool,
 ) -> None:
-    """Run EXPERIMENTs (see `./faultline list`; a group's name means all of its experiments).
+    """Run EXPERIMENTs by name; a group's name means all of its experiments.
 
-    Runs that were measured before with the same code, seed and options are kept. Exit code: 0
-    done, 1 an invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the
-    environment failed.
-    """
-    from harness.cli.measure import Wide, measure
+    `./faultline list` shows the names. Runs that were made before with the same code, seed and
+    options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
+    claim), 2 wrong use, 3 the environment failed."""
+    from harness.cli.measure import Executors, measure
     from harness.running.discovery import at_point, find
 
-    settings, found = asked.settings(workload=workload), find(experiments)
+    settings, found = chosen.settings(workload=workload), find(experiments)
     if point:
         only = at_point(found, settings.profile, point)
         settings = replace(settings, only=only)
         found = [experiment for experiment in found if experiment.id in only]
-    wide = None if spread is None else Wide(backend=spread, workers=workers)
-    sys.exit(measure(found, settings, asked, as_json=as_json, wide=wide))
+    wide = None if spread is None else Executors(backend=spread, workers=workers)
+    sys.exit(measure(found, settings, chosen, as_json=as_json, wide=wide))

@@ -1,4 +1,4 @@
-"""``faultline simulate``: random fault schedules in virtual time, every invariant checked."""
+"""``faultline simulate``: random fault schedules in virtual time, with every invariant checked."""
 
 from __future__ import annotations
 
@@ -53,14 +53,16 @@ _IN_PLACE = "\r\x1b[K"
 @click.option(
     "--seeds", default="0..999", show_default=True, metavar="A..B", help="Both ends included."
 )
-@click.option("--scheme", metavar="NAME", help="Only this scheme; default: each seed draws one.")
-@click.option("--topology", metavar="NAME", help="Only this topology; default: drawn, too.")
+@click.option("--scheme", metavar="NAME", help="Only this scheme.  [default: each seed draws one]")
+@click.option(
+    "--topology", metavar="NAME", help="Only this topology.  [default: each seed draws one]"
+)
 @click.option("--faults", metavar="N,N", help="Only these faults of each schedule, counted from 0.")
-@click.option("--workers", type=click.IntRange(1), help="Processes; default: one per core.")
+@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one per core]")
 @click.option(
     "--spread",
     metavar="CLUSTER",
-    help="Run them on Spark executors, --workers of them: local, docker, or a FILE.yaml.",
+    help="Use --workers Spark executors on a cluster: local, docker, or a FILE.yaml.",
 )
 @click.option(
     "--draw",
@@ -72,7 +74,7 @@ _IN_PLACE = "\r\x1b[K"
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where --draw puts the picture; default: simulate-SEED.png.",
+    help="File for the picture of --draw.  [default: simulate-SEED.png]",
 )
 @json_option
 def command(
@@ -89,12 +91,12 @@ def command(
     """Try the protocols under random failures, in virtual time.
 
     Each seed is a schedule: a topology, a scheme with its intervals and policies, a network, and
-    three to eight faults in thirty batches, to which many seeds add more, such as nodes that start
+    three to eight faults in thirty batches. Many seeds add more faults, such as nodes that start
     late. When everything has healed, the stable output must equal that of a run without failures,
-    and every invariant must have held on the way. A schedule
-    that breaks one is reduced to the faults that matter and printed with the events that led to
-    it; the exit code is then 1.
-    """
+    and every invariant must have held on the way.
+
+    A schedule that breaks an invariant is reduced to the faults that matter and printed with the
+    events that led to it. The exit code is then 1."""
     _check_names(scheme, topology)
     numbers = _fault_numbers(faults)
     if draw_seed is not None:
@@ -122,7 +124,7 @@ def command(
 
 
 def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally], None]) -> Tally:
-    """The campaign on executors of a cluster that is started for it."""
+    """Run the campaign on executors of a cluster that is started for it."""
     from harness.cluster.backends import find_backend
     from harness.simulator.campaign import tally_of
     from harness.simulator.spread import spread_reports
@@ -164,8 +166,10 @@ def _fault_numbers(text: str | None) -> tuple[int, ...] | None:
 
 
 def _progress(total: int) -> Callable[[Tally], None]:
-    """A line on standard error: in place on a terminal, every few seconds elsewhere. A violation
-    is named at once: a campaign may take an hour yet."""
+    """Return a function that shows a line on standard error.
+
+    It stays in place on a terminal and comes every few seconds elsewhere. A violation is named at
+    once, because a campaign may take another hour."""
     last, named = time.monotonic(), 0
     terminal = sys.stderr.isatty()
 
@@ -207,7 +211,7 @@ def _replay_command(report: SimulatedRun, numbers: tuple[int, ...]) -> str:
 
 
 def _describe(choice: Choice, report: SimulatedRun) -> dict[str, Any]:
-    """A violation, made smaller."""
+    """Return a violation with the fewest faults that cause it."""
     from harness.simulator.campaign import smallest
     from harness.simulator.draw import draw
 

@@ -1,4 +1,4 @@
-"""``faultline test``: everything a change must pass."""
+"""``faultline test``: the tests that a change must pass."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BRIEF = "--hypothesis-profile=brief"
 """Fewer examples of each invariant (`tests.levels`)."""
 
 STAND_BACK = ("nice", "-n", "5")
-"""What starts no server fills the time in which servers are waited for."""
+"""Lower priority for the tests without servers, which fill the waits of the others."""
 
 # Side by side: a test with servers mostly waits for them.
 AFTER_A_CHANGE = (
@@ -83,21 +83,21 @@ Examples:
     epilog=_EPILOG,
     context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
 )
-@click.option("--all", "every", is_flag=True, help="Also what is marked deep.")
-@click.option("--checks", is_flag=True, help="Formatting, lint and types first.")
+@click.option("--all", "every", is_flag=True, help="Run the tests marked deep, too.")
+@click.option("--checks", is_flag=True, help="Check formatting, lint and types first.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST ARGUMENTS]...")
 def command(every: bool, checks: bool, arguments: tuple[str, ...]) -> None:
-    """Run what a change must pass, or with arguments what they select, through pytest.
+    """Run the tests that a change must pass, or those that pytest's ARGUMENTS select.
 
     Without arguments: the contract of every interface (of clusters: on the local one), the papers'
     worked examples, invariants with few examples, the tables of deliberate mistakes, and real runs
-    with real kills. Some six minutes on two cores: what starts Kafka, Redis and Spark runs beside
-    what starts no server.
+    with real kills. This takes some six minutes on two cores: the tests with Kafka, Redis and
+    Spark run at the same time as those without servers.
 
-    With --all also what is marked `deep`: more examples and seeds of the same, other clusters,
-    notebooks, a browser. A quarter of an hour, first what starts no server, then the rest. What
-    takes minutes more (marked `long`: the task engine on every other backend) is for `-m long`.
-    """
+    With --all also the tests marked `deep`: more examples and seeds of the same, other clusters,
+    notebooks, a browser. This takes a quarter of an hour, first the tests without servers, then
+    the others. Tests that take minutes more (the task engine on every other backend) are marked
+    `long`; run them with `-m long`."""
     failed = [name for name, program in CHECKS if not _passes(name, program)] if checks else []
     if arguments:
         code = _pytest(_anchored(arguments), _environment())
@@ -146,8 +146,7 @@ def _in_turn(commands: Commands, environment: Mapping[str, str]) -> list[int]:
 
 
 def _side_by_side(commands: Commands, environment: Mapping[str, str]) -> list[int]:
-    """The last one speaks at once and comes first; what the others say is shown when all have
-    ended."""
+    """Run the parts at once. The output of the last one is live; the rest follows at the end."""
     *quiet, last = commands
     with ExitStack() as files:
         said = {name: files.enter_context(tempfile.TemporaryFile()) for name in quiet}
@@ -161,7 +160,7 @@ def _side_by_side(commands: Commands, environment: Mapping[str, str]) -> list[in
             for name in quiet
         }
         click.echo(
-            f"faultline test: the tests {last}; beside them those {', '.join(quiet)}", err=True
+            f"faultline test: the tests {last}; at the same time those {', '.join(quiet)}", err=True
         )
         try:
             code = _pytest(commands[last], environment)
@@ -175,15 +174,16 @@ def _side_by_side(commands: Commands, environment: Mapping[str, str]) -> list[in
 
 
 def verdict(codes: Sequence[int]) -> int:
-    """The first exit code of pytest that is a failure; a part without tests is none, unless
-    no part has any."""
+    """Return the first exit code of a failure.
+
+    A part without tests is not a failure, unless no part has any."""
     if all(code == NO_TESTS for code in codes):
         return NO_TESTS
     return next((code for code in codes if code not in (0, NO_TESTS)), 0)
 
 
 def counts(record: Path) -> Counter[str]:
-    """Tests passed, failed (errors too) and skipped, from pytest's JUnit record."""
+    """Count tests passed, failed (errors too) and skipped in pytest's JUnit record."""
     from xml.etree import ElementTree
 
     totals: Counter[str] = Counter()
@@ -200,10 +200,9 @@ def counts(record: Path) -> Counter[str]:
 
 
 def _fetch_first() -> dict[str, str]:
-    """Fetches now, with progress, what the first test would otherwise wait for in silence.
+    """Fetch the servers with progress, not silently in the first test; return the environment.
 
-    What cannot be had fails the tests that need it, each with the same message; the others run.
-    """
+    A server that cannot be had fails the tests that need it, each with the same message."""
     from harness.environment.jars import ensure_jars
     from harness.environment.redis_server import find_redis
 
@@ -216,8 +215,10 @@ def _fetch_first() -> dict[str, str]:
 
 
 def _build_image() -> None:
-    """Minutes the first time, and longer than one test may take. Without a daemon there is nothing
-    to do: the tests of containers say that they are skipped."""
+    """Build the image here: the first time takes minutes, longer than one test may take.
+
+    Without a daemon there is nothing to do: the tests of containers are skipped with that reason.
+    """
     from harness.cluster.docker.daemon import connect
     from harness.cluster.docker.image import ensure_image
 
@@ -230,7 +231,7 @@ def _build_image() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment, with the Java that Faultline would use, when it is there."""
+    """Return this process's environment, with the Java of Faultline if it is there."""
     from harness.environment.java import find_java
 
     try:
@@ -240,7 +241,7 @@ def _environment() -> dict[str, str]:
 
 
 def _anchored(arguments: Sequence[str]) -> list[str]:
-    """``arguments`` with the test directory when they name no path of their own."""
+    """Return ``arguments``, with the test directory when they name no path of their own."""
     if any(Path(argument.split("::")[0]).exists() for argument in arguments):
         return list(arguments)
     return [*arguments, str(ROOT / "tests")]

@@ -1,12 +1,13 @@
-"""The one list of cluster backends, asked by every command, figure and document."""
+"""The list of cluster backends."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.errors import UsageError
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Make(Protocol):
-    """Builds a cluster of that shape; starts nothing."""
+    """A function that builds a cluster of that shape and starts nothing."""
 
     def __call__(self, spec: ClusterSpec, *, keep: bool = False) -> Cluster: ...
 
 
 def _stay(arguments: Sequence[str]) -> None:
-    """Most clusters can be made from where the command was started."""
+    """Do nothing: most clusters can be made from this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,29 +32,28 @@ class Backend:
     """One kind of cluster that experiments can run on."""
 
     name: str
-    """As it is given to ``--cluster`` and stands in `Cluster.backend`."""
+    """The value of ``--cluster`` and of `Cluster.backend`."""
     summary: str
     capabilities: frozenset[Action]
-    """What can be done to its nodes."""
+    """The actions on its nodes."""
     code: str
-    """The module or package that makes its clusters: what is measured on them depends on it."""
+    """The module or package that makes its clusters; measurements on them depend on it."""
     make: Make
     servers: Callable[[ClusterRecord], Mapping[str, bool]]
-    """Every server of a cluster on record, by name: whether it lives."""
+    """Returns the servers of a cluster on record, by name: True if it lives."""
     remove: Callable[[ClusterRecord], None]
-    """Remove what the backend made for a cluster on record, beside processes of this machine and
-    the run directory. May be called twice, and for a cluster of which nothing is left."""
+    """Removes what the backend made for a cluster on record, apart from local processes and the run
+    directory. May be called twice, and for a cluster of which nothing is left."""
     enter: Callable[[Sequence[str]], None] = _stay
-    """Called with the arguments of a command that will make such a cluster, before anything is
-    begun: may replace this process by the same command elsewhere."""
+    """Takes the arguments of a command that will make such a cluster, before anything is begun; may
+    replace this process by the same command elsewhere."""
     racks: Sequence[int] = ()
-    """How many workers each rack has, where that is given; empty: as many as are asked for."""
+    """The number of workers in each rack; empty where a spec may demand any number."""
 
     def executors(self, number: int) -> ClusterSpec:
-        """The shape of a cluster that gives room to that many small executors, wherever they are.
+        """Return the shape of a cluster with room for ``number`` small executors.
 
-        Raises `UsageError` where there are not so many workers.
-        """
+        Raises `UsageError` where there are fewer workers."""
         most = min(self.racks, default=number)
         racks = -(-number // most)
         if self.racks and racks > len(self.racks):
@@ -68,7 +68,7 @@ class Backend:
         )
 
     def refusal(self, actions: Iterable[Action]) -> tuple[str, str] | None:
-        """What of ``actions`` cannot be done to its nodes, and what to do about that."""
+        """Return the impossible ones of ``actions`` with a remedy; None if all are possible."""
         missing = sorted(set(actions) - self.capabilities)
         if not missing:
             return None
@@ -114,14 +114,13 @@ def _enter_namespaces(arguments: Sequence[str]) -> None:
         enter(arguments)
 
 
-def _local_servers(record: ClusterRecord) -> Mapping[str, bool]:
-    from harness.cluster.local.cluster import servers
-
-    return servers(record)
+def _on_use(module: str, name: str) -> Callable[[ClusterRecord], Any]:
+    """Return a function of a module that is imported with the first call."""
+    return lambda record: getattr(import_module(module), name)(record)
 
 
 def _nothing(record: ClusterRecord) -> None:
-    """A local cluster is processes and a directory, nothing else."""
+    """Do nothing: a local cluster consists of processes and a directory."""
 
 
 def _make_docker(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
@@ -130,35 +129,11 @@ def _make_docker(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
     return DockerCluster(spec, remove=remove_made, keep=keep)
 
 
-def _docker_servers(record: ClusterRecord) -> Mapping[str, bool]:
-    from harness.cluster.docker.cluster import servers
-
-    return servers(record)
-
-
-def _remove_docker(record: ClusterRecord) -> None:
-    from harness.cluster.docker.cluster import remove
-
-    remove(record)
-
-
 def _make_external(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
     raise UsageError(
         "a cluster that exists already must be described",
         remedy="give --cluster a YAML file like docker/external-example.yaml",
     )
-
-
-def _external_servers(record: ClusterRecord) -> Mapping[str, bool]:
-    from harness.cluster.external.cluster import servers
-
-    return servers(record)
-
-
-def _remove_external(record: ClusterRecord) -> None:
-    from harness.cluster.external.cluster import remove
-
-    remove(record)
 
 
 _BREAK = frozenset({Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME})
@@ -170,8 +145,8 @@ _EXTERNAL = Backend(
     capabilities=frozenset(),
     code="harness.cluster.external",
     make=_make_external,
-    servers=_external_servers,
-    remove=_remove_external,
+    servers=_on_use("harness.cluster.external.cluster", "servers"),
+    remove=_on_use("harness.cluster.external.cluster", "remove"),
 )
 
 _ALL = (
@@ -181,7 +156,7 @@ _ALL = (
         capabilities=_BREAK,
         code="harness.cluster.local",
         make=_make_local,
-        servers=_local_servers,
+        servers=_on_use("harness.cluster.local.cluster", "servers"),
         remove=_nothing,
     ),
     Backend(
@@ -190,7 +165,7 @@ _ALL = (
         capabilities=_BREAK | _CUT,
         code="harness.cluster.local",
         make=_make_namespaces,
-        servers=_local_servers,
+        servers=_on_use("harness.cluster.local.cluster", "servers"),
         remove=_nothing,
         enter=_enter_namespaces,
     ),
@@ -200,14 +175,14 @@ _ALL = (
         capabilities=_BREAK | _CUT,
         code="harness.cluster.docker",
         make=_make_docker,
-        servers=_docker_servers,
-        remove=_remove_docker,
+        servers=_on_use("harness.cluster.docker.cluster", "servers"),
+        remove=_on_use("harness.cluster.docker.cluster", "remove"),
     ),
 )
 
 
 def _described(path: Path) -> Backend:
-    """The backend of one cluster that exists already."""
+    """Return the backend of one cluster that exists already."""
     from harness.cluster.external.cluster import ExternalCluster
     from harness.cluster.external.settings import read_settings
 
@@ -230,10 +205,9 @@ DEFAULT = "local"
 
 
 def find_backend(name: str) -> Backend:
-    """The backend called ``name``, or described by the YAML file ``name``.
+    """Return the backend called ``name``, or described by the YAML file ``name``.
 
-    Raises `UsageError` that lists them all, or says what is wrong in the file.
-    """
+    Raises `UsageError` with the known names, or with the mistake in the file."""
     if name.endswith((".yaml", ".yml")):
         return _described(Path(name))
     if name not in BACKENDS:
@@ -244,10 +218,10 @@ def find_backend(name: str) -> Backend:
 
 
 def backend_of(record: ClusterRecord) -> Backend:
-    """The backend of a cluster on record, whatever became of the file that described it."""
+    """Return the backend of a cluster on record, even if its describing file has changed."""
     return BACKENDS.get(record.backend, _EXTERNAL)
 
 
 def remove_made(record: ClusterRecord) -> None:
-    """Remove what the cluster's backend made for it, as `ClusterRecords.clean_up` asks."""
+    """Remove what the cluster's backend made for it; given to `ClusterRecords.clean_up`."""
     backend_of(record).remove(record)

@@ -2,13 +2,13 @@
 
 A *node* is what is killed alone. A *worker* (one Spark worker process) carries one or several
 nodes and never spans racks; for the stock engine a node is a worker. A *rack* is the nodes
-that fail together. A *target* is the name of a node ("r1n2") or of a rack ("r1").
-"""
+that fail together. A *target* is the name of a node ("r1n2") or of a rack ("r1"). A *program* is a
+process of an engine that is not Spark, started on a node (`Cluster.launch`)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -40,12 +40,12 @@ class ClusterSpec:
 
     @property
     def rack_names(self) -> list[str]:
-        """r1, r2 and so on."""
+        """The racks' names: r1, r2 and so on."""
         return [f"r{rack}" for rack in range(1, self.racks + 1)]
 
     @property
     def node_names(self) -> list[str]:
-        """Of every rack in turn."""
+        """The nodes' names, rack by rack."""
         in_rack = range(1, self.workers_per_rack * self.nodes_per_worker + 1)
         return [f"{rack}n{number}" for rack in self.rack_names for number in in_rack]
 
@@ -60,86 +60,146 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What fails alone."""
+    """The smallest unit that fails alone."""
 
     name: str
     """"r<rack>n<number in the rack>", both from 1."""
     rack: str
     worker: str
-    """"r<rack>w<number in the rack>"; the worker this node lives on."""
+    """"r<rack>w<number in the rack>": the worker under this node."""
     host: str
-    """The address its worker is reached at, which Spark uses as its host name."""
+    """The worker's address, which Spark uses as its host name."""
 
 
 TOGETHER = "+"
-"""Between nodes to which something is done at the same instant, as one target: "r1n1+r1n2". Their
-worker lives on, where they share one."""
+"""Separator of nodes in one target, for an action on all of them at the same instant: "r1n1+r1n2".
+A worker that they share lives on."""
 
 
 class Action(StrEnum):
-    """What can be done to a target."""
+    """An action on a target."""
 
     KILL = "kill"
     """SIGKILL to every process of the node."""
     RESTART = "restart"
-    """Start a killed node again, empty; one that lives is left alone. Returns once it is
-    started: `Cluster.alive` tells when the master knows it. Where nodes share a worker it starts
-    a dead worker, and the engine starts the node on it."""
+    """Start a killed node again, empty, with its programs; a living one is left alone. Returns once
+    it is started; `Cluster.alive` becomes True when the master has registered it. Where nodes share
+    a worker, a dead worker is started, and the engine starts the node on it."""
     PAUSE = "pause"
     """Freeze every process of the node; its connections stay open."""
     RESUME = "resume"
     CUT = "cut"
-    """No byte in or out (Kafka, Redis and driver included); its processes live."""
+    """Let no byte in or out (Kafka, Redis and driver included); its processes live."""
     HEAL = "heal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """One node an action really reached."""
+    """One node of an action's target, and the effect on it."""
 
     node: str
     reached: bool
-    """Whether it was done: the node lived (a restart: was dead) and the backend saw that it took
-    effect. This, not a pid, is the proof of a kill: some backends have no pids to show."""
+    """True if the node lived (for a restart: was dead) and the backend saw the action's effect.
+    This, not a pid, proves a kill: some backends have no pids."""
     at_unix_s: float
-    """When it was done: when the last process had been signalled, when the command came back."""
+    """End of the action: just after the last signal, or when the command returned."""
     began_unix_s: float | None = None
-    """Just before the first signal: between the two instants it happened. Where a backend does not
-    say, only the later one is known."""
+    """Start of the action: just before the first signal. None where only the end is known."""
     executors: int | None = None
-    """How many executors, or registered hosts of a node, were among what it was done to: a worker
-    on which nothing ran is no failure of an engine. None where the backend cannot see them."""
+    """Number of executors, registered hosts and launched programs that were reached: the end of a
+    worker on which nothing ran is not a failure of an engine. None where the backend cannot see
+    them."""
     processes: tuple[int, ...] = ()
-    """The pids it was done to, as the harness's machine numbers them; empty where they cannot be
-    known. When a rack with several nodes to a worker is killed, the worker's own processes stand
-    with its first node."""
+    """Pids of the processes that were reached, as the harness's machine numbers them; empty where
+    they are unknown. When a rack with several nodes to a worker is killed, the worker's own
+    processes are counted with its first node."""
 
     @property
     def earliest_unix_s(self) -> float:
-        """The first instant at which it can have had an effect. What followed from it counts from
-        here, so that no detection or recovery is too short, and none comes before its cause."""
+        """The first instant of a possible effect, from which detection and recovery are counted.
+
+        So none is too short, and none precedes its cause."""
         return self.at_unix_s if self.began_unix_s is None else self.began_unix_s
 
     @property
     def felt(self) -> bool:
-        """Whether an engine must have noticed: reached, and something of an engine ran there."""
+        """True if an engine must have noticed: reached, and a part of an engine ran there."""
         return self.reached and self.executors != 0
+
+
+class Prepared:
+    """An action whose slow part is done, as a context manager; `apply` carries it out, once."""
+
+    def __init__(
+        self, apply: Callable[[], Sequence[Victim]], close: Callable[[], None] = lambda: None
+    ) -> None:
+        """Keep what carries the action out, and what gives up the resources held for it."""
+        self.apply = apply
+        self._close = close
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+
+class RunningProgram(ABC):
+    """A program that `Cluster.launch` started on a node, over all its incarnations.
+
+    A restart of the node starts it again, unless `stop` ended it before."""
+
+    name: str
+    """Unique within the cluster: the node's name and the program's."""
+    node: str
+    incarnation: int
+    """1 for the first start."""
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """Its pid as the node numbers it."""
+
+    @property
+    @abstractmethod
+    def exit_code(self) -> int | None:
+        """None while it lives, frozen or not; negative for the signal that ended it."""
+
+    @property
+    def alive(self) -> bool:
+        """True while its process exists."""
+        return self.exit_code is None
+
+    @property
+    @abstractmethod
+    def log(self) -> Path:
+        """The file in the run directory with the output of the present incarnation."""
+
+    @property
+    @abstractmethod
+    def directory(self) -> Path:
+        """The working directory of the present incarnation."""
+
+    @abstractmethod
+    def stop(self, *, within_s: float = 10.0) -> None:
+        """End it for good: SIGTERM, and after ``within_s`` SIGKILL to all of its processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one node's processes have used since they were started."""
+    """Resources that one node's processes have used since they were started."""
 
     cpu_s: float | None
     resident_bytes: int | None
     received_bytes: int | None
     sent_bytes: int | None
     method: str
-    """How it was counted, and why a field is None."""
+    """The way it was counted, and the reason for a field that is None."""
 
 
 CLOCK_LIMIT_S = 0.05
-"""Half of what the load generator may be late: a clock further off would decide latencies."""
+"""Largest offset of a node's clock: half of the load generator's permitted lateness. A larger one
+would decide latencies."""
 
 
 class Cluster(ABC):
@@ -149,22 +209,21 @@ class Cluster(ABC):
     """"local", "docker" or "external"."""
     spec: ClusterSpec
     run: str
-    """Random and unique; marks everything that is made for this cluster."""
+    """A random, unique mark of everything that is made for this cluster."""
     run_directory: Path
-    """Of the harness's own machine, mode 0700: logs, credentials, files of drivers. Executors may
-    not see it: see `checkpoint_location`."""
+    """Directory of the harness's machine, mode 0700: logs, credentials, files of drivers. Executors
+    may be unable to see it; see `checkpoint_location`."""
 
     @abstractmethod
     def start(self, report: Notify) -> None:
         """Start every server and return when all of them answer.
 
         Raises `harness.errors.EnvironmentFailure` with the failed process's state and its last
-        log lines; nothing is left running then.
-        """
+        log lines; nothing is left running then."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop every process of this cluster, remove what it made. May be called twice."""
+        """Stop every process of this cluster and remove what it made. May be called twice."""
 
     @abstractmethod
     def release(self) -> None:
@@ -173,141 +232,162 @@ class Cluster(ABC):
     @property
     @abstractmethod
     def kafka(self) -> KafkaEndpoint:
-        """How clients reach the broker."""
+        """Addresses and credentials of the broker."""
 
     @property
     @abstractmethod
     def redis(self) -> RedisEndpoint:
-        """How clients reach Redis."""
+        """Address and credentials of Redis."""
 
     @abstractmethod
     def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
-        """Configuration for an application on this cluster: master, authentication, jars, Python.
+        """Return the configuration of an application: master, authentication, jars, Python.
 
-        With ``racks`` (one rack so far) its executors run on those racks only. Holds no secret,
+        With ``racks`` (one rack so far) its executors run on those racks only. It holds no secret,
         because PySpark writes its whole configuration onto the command line of the driver's JVM,
-        which every user of the machine can read; the secret comes with `driver_environment`.
-        """
+        which every user of the machine can read; the secret comes with `driver_environment`."""
 
     @abstractmethod
     def driver_environment(self) -> dict[str, str]:
-        """The whole environment of a driver process (PATH, JAVA_HOME, SPARK_CONF_DIR, ...).
+        """Return the whole environment of a driver process (PATH, JAVA_HOME, SPARK_CONF_DIR, ...).
 
-        Give them to a process of its own, as the environment it is started with: they mark it
-        as part of this cluster, and it ends with the cluster at the latest. SPARK_CONF_DIR
-        leads to the secret that the master asks for, so they must be there before PySpark
-        starts its JVM.
-        """
+        Start a process of its own with it: the variables mark the process as part of this cluster,
+        and it ends with the cluster at the latest. SPARK_CONF_DIR leads to the secret that the
+        master demands, so the variables must be set before PySpark starts its JVM."""
 
     @property
     def harness_host(self) -> str:
-        """The address of the harness's machine as executors reach it: where whatever they are to
-        connect to must listen."""
+        """The address of the harness's machine for executors. A server for them listens there."""
         return self.spark_conf()["spark.driver.host"]
 
     @abstractmethod
     def health(self) -> None:
-        """Return if Kafka, Redis and the Spark master live; a dead node is not ill health.
+        """Check that Kafka, Redis and the Spark master live; nodes may be dead.
 
         Raises `harness.errors.EnvironmentFailure` that names the server that died, how, and its
-        last log lines. Cheap enough to call every second.
-        """
+        last log lines. Cheap enough to call every second."""
 
     @abstractmethod
     def register_host(self, node: str, host: HostProcess) -> None:
-        """Tell the cluster that ``node`` lives in the process ``host`` and its descendants.
+        """Register the process ``host``, with its descendants, as the home of ``node``.
 
-        Needed where several nodes share a worker: only the engine knows which process hosts
-        which node, and without it `apply` cannot tell them apart. A later registration of the
-        same node replaces the earlier one (a new incarnation). The node's own process says who it
-        is (`HostProcess.here`): its pid may be another one, or nobody's, on the harness's machine.
-        Raises `UsageError` where a node is a whole worker, or when there is no such process on
-        that worker.
-        """
+        Needed where several nodes share a worker: only the engine can map processes to nodes. A
+        later registration of the same node replaces the earlier one (a new incarnation). The node's
+        own process gives its identity (`HostProcess.here`), because its pid on the harness's
+        machine may be another one. Raises `UsageError` where a node is a whole worker, or when
+        there is no such process on that worker."""
+
+    def launch(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        name: str = "program",
+        env: Mapping[str, str] | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> RunningProgram:
+        """Start a program on a node and return at once; readiness is for the caller to check.
+
+        The program is part of the node: it is killed, frozen, cut off, counted in `usage` and
+        started again with it, and it ends with the cluster, also after a crash of the harness. On
+        a node that is one of several on its worker, it belongs to that node alone.
+
+        ``files``, by name, are written into its working directory, which is new for each
+        incarnation and readable by its owner only: the place for passwords, because the command
+        line and the environment can be read by others. The environment is that of the node's Spark
+        worker (PATH, JAVA_HOME, PYTHONPATH, ...), with ``env``. ``name`` tells the programs of a
+        node apart. Raises `UsageError` for an unknown or dead node, for a name in use, and on a
+        backend that cannot start programs; `EnvironmentFailure` when the start fails."""
+        raise UsageError(
+            f"a cluster of the backend {self.backend} cannot start {argv[0]} on {node}: it only "
+            "uses what others have started",
+            remedy="use --cluster local, local-namespaces or docker",
+        )
 
     @abstractmethod
     def scratch(self, name: str) -> Path:
-        """A directory of the harness's own machine for the files of one run, until `tidy`."""
+        """Return a directory of the harness's machine for the files of one run, until `tidy`."""
 
     @abstractmethod
     def checkpoint_location(self, name: str) -> str:
-        """A URI that drivers and executors can both write below; new for a new ``name``.
+        """Return a URI below which drivers and executors can both write, one for each ``name``.
 
-        It lives until `tidy` or `stop`. Raises `UsageError` for a name that is no plain word.
-        """
+        It lives until `tidy` or `stop`. Raises `UsageError` for a name that is not a plain word."""
 
     @abstractmethod
     def tidy(self) -> None:
-        """Remove what ended runs left on a warm cluster: checkpoints, files of dead executors.
+        """Remove the remains of ended runs: checkpoints, files of dead executors and programs.
 
-        Call it between runs, when no query is running. What running applications need stays.
-        Raises `EnvironmentFailure` when too little disk is left for another run.
-        """
+        Call it between runs, when no query is running. Files of running applications stay.
+        Raises `EnvironmentFailure` when too little disk is left for another run."""
 
     def clock_offset_s(self) -> Mapping[str, float | None]:
-        """How far each node's clock is ahead of the harness's; None where it cannot be asked.
+        """Return each node's clock minus the harness's; None where it is unknown.
 
         Latencies subtract two clocks, so `start` and `restore` refuse a cluster with a clock that
-        is off by more than `CLOCK_LIMIT_S`.
-        """
+        is off by more than `CLOCK_LIMIT_S`."""
         return dict.fromkeys((node.name for node in self.nodes()), 0.0)
 
     @abstractmethod
     def nodes(self) -> Sequence[Node]:
-        """What can fail, as it stands now, in the order of `ClusterSpec.node_names`."""
+        """Return the present nodes, in the order of `ClusterSpec.node_names`."""
 
     @abstractmethod
     def alive(self) -> Mapping[str, bool]:
-        """Node name to whether its worker is registered with the master and not cut or paused."""
+        """Return by node: True if its worker is registered, and neither cut nor paused."""
 
     @abstractmethod
     def capabilities(self) -> frozenset[Action]:
-        """What `apply` can do; known before `start`."""
+        """Return the actions that `apply` can do; known before `start`."""
 
     @abstractmethod
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
-        """Do ``action`` to a node or a rack and return what it really reached.
+        """Do ``action`` to a node or a rack and return its effect on each node.
 
         Raises `UsageError` for a target that does not exist or an action that this backend
-        cannot do (the message says why, and what to use instead).
-        """
+        cannot do (with the reason, and what to use instead)."""
+
+    def prepare(self, action: Action, target: str) -> Prepared:
+        """Do the slow part of an action ahead of its instant; `Prepared.apply` does the rest.
+
+        A backend that finds processes finds them here, so that the first signal leaves without
+        delay; a process that appears between the two calls is still found, after the others.
+        Errors are those of `apply`, from either call."""
+        return Prepared(lambda: self.apply(action, target))
 
     def shapes(self) -> frozenset[str]:
-        """Which links `shape` can lay (`harness.cluster.links`: "rate", "latency"), found out by
-        trying; known once the cluster is started."""
+        """Return the kinds of link that `shape` can lay, found by trying on a started cluster.
+
+        The names are those of `harness.cluster.links`: "rate", "latency", "loss"."""
         return frozenset()
 
     def shape(self, target: str, link: WorkerLink | None) -> None:
         """Lay a link under every worker of a node or rack, until another one, None, or `restore`.
 
-        It lies beneath all that the worker sends and receives, and outlives its processes. Raises
-        `UsageError` for a link that this backend, or this kernel, cannot lay.
-        """
+        It carries all traffic of the worker and outlives the worker's processes. Raises
+        `UsageError` for a link that this backend, or this kernel, cannot lay."""
         self.resolve(target)
         if link is not None:
             demand(link, self.shapes(), self.backend)
 
     @abstractmethod
     def restore(self, report: Notify) -> None:
-        """Bring every node back to life: heal, resume and restart whatever is needed, and wait;
-        take declared links away."""
+        """Heal, resume and restart nodes until all live; take declared links away."""
 
     def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
-        """Take another shape, with nodes that are all new, while Kafka, Redis and the master go
-        on; whatever ran on the workers has been ended. False, with nothing changed, where a backend
-        cannot: then a new cluster takes the place of this one.
+        """Replace all workers by those of another shape, while Kafka, Redis and the master go on.
 
-        Raises `harness.errors.EnvironmentFailure` as `start` does.
-        """
+        Everything on the old workers is ended. Returns False, with nothing changed, where a backend
+        cannot do this: then a new cluster must take the place of this one. Raises
+        `harness.errors.EnvironmentFailure` as `start` does."""
         return False
 
     @abstractmethod
     def usage(self) -> Mapping[str, Usage]:
-        """Per node, cumulative over its incarnations since the cluster started."""
+        """Return the usage by node, added up over its incarnations since the cluster started."""
 
     def resolve(self, target: str) -> Sequence[Node]:
-        """The nodes a target names: itself, all of its rack, or several with a plus between
-        them."""
+        """Return the nodes of a target: one, all of a rack, or several joined by a plus."""
         names = target.split(TOGETHER)
         found = [n for n in self.nodes() if n.name in names or n.rack in names]
         if not set(names) <= {name for node in found for name in (node.name, node.rack)}:
@@ -320,7 +400,7 @@ class Cluster(ABC):
         return found
 
     def is_rack(self, target: str) -> bool:
-        """Whether a target is a rack, whose workers go as a whole."""
+        """Return True if a target is a rack, whose workers are affected as a whole."""
         return target in {node.rack for node in self.nodes()}
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Credential files of a running cluster, for people and programs that want to connect to it."""
+"""Credential files of a running cluster, for people and programs that connect to it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from harness.cluster.run_directory import write_private
 
 
 def driver_configuration(run_directory: Path) -> Path:
-    """SPARK_CONF_DIR of drivers: logging, and spark-defaults.conf with the secret."""
+    """Return SPARK_CONF_DIR of drivers: logging, and spark-defaults.conf with the secret."""
     return run_directory / "driver-conf"
 
 
 def kafka_file(directory: Path) -> Path:
-    """A client's properties, as Kafka's own command line tools read them."""
+    """Return the path of a client's properties, in the format of Kafka's command line tools."""
     return directory / "secrets" / "kafka-client.properties"
 
 
 def redis_file(directory: Path) -> Path:
-    """One line: the server's URL, password included."""
+    """Return the path of a file with one line: the server's URL, password included."""
     return directory / "secrets" / "redis-url"
 
 
 def spark_file(directory: Path) -> Path:
-    """All settings of an application; its directory serves as SPARK_CONF_DIR."""
+    """Return the path of all settings of an application, in a SPARK_CONF_DIR."""
     return driver_configuration(directory) / "spark-defaults.conf"
 
 
 def addresses_file(directory: Path) -> Path:
-    """Where the servers listen, as JSON. No secret."""
+    """Return the path of the servers' addresses, as JSON without a secret."""
     return directory / "addresses.json"
 
 
@@ -44,7 +44,7 @@ def write_credentials(
     secret: str | None,
     log4j: str,
 ) -> None:
-    """Write what a client needs, each file readable by its owner only."""
+    """Write the files for clients, each readable by its owner only."""
     properties = {"bootstrap.servers": kafka.bootstrap, **kafka.java_properties()}
     # Java's format of properties: a line break inside a value (a certificate) is written as \\n.
     lines = [f"{name}={_escaped(value)}\n" for name, value in properties.items()]
@@ -62,7 +62,7 @@ def write_credentials(
 
 
 def defaults_text(settings: Mapping[str, str], secret: str | None) -> str:
-    """The text of spark-defaults.conf."""
+    """Return the text of spark-defaults.conf."""
     values = dict(settings)
     if secret is not None:
         values["spark.authenticate.secret"] = secret

@@ -1,9 +1,8 @@
-"""Where the servers of a cluster are reached, and with which credentials.
+"""Addresses and credentials of a cluster's servers.
 
-An endpoint is written down once and then spoken in the words of each client library. All of them
-hold secrets: they go to child processes through standard input or a private file, never onto a
-command line, into a record or into a log.
-"""
+An endpoint is described once and then translated for each client library. All of them hold secrets:
+they go to child processes through standard input or a private file, never onto a command line, into
+a record or into a log."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     import redis
+    from confluent_kafka.admin import AdminClient
 
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -26,16 +26,17 @@ _LOGIN_MODULES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """How a connection is encrypted, as texts in PEM: executors on other machines have no files
-    of the harness's."""
+    """The encryption of a connection, as texts in PEM.
+
+    They are not paths, because executors on other machines lack the harness's files."""
 
     ca: str | None = None
-    """Certificates of the authorities that a server's certificate must come from; None for those
-    that the system trusts."""
+    """Certificates of the authorities that may sign a server's certificate; None for those that the
+    system trusts."""
     certificate: str | None = None
     """The client's own certificate chain, where the server demands one."""
     key: str | None = field(default=None, repr=False)
-    """Its private key, in PKCS 8, without a passphrase."""
+    """The client's private key, in PKCS 8, without a passphrase."""
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
@@ -47,7 +48,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class KafkaEndpoint:
-    """How to reach the brokers."""
+    """Addresses and credentials of the brokers."""
 
     bootstrap: str
     """Addresses for the harness and for drivers."""
@@ -56,17 +57,17 @@ class KafkaEndpoint:
     username: str | None = None
     password: str | None = None
     mechanism: str | None = None
-    """Of SASL: "PLAIN", "SCRAM-SHA-256" or "SCRAM-SHA-512" with a name and a password; any other
-    one with its settings in `librdkafka` and `java`. None for no SASL."""
+    """The SASL mechanism: "PLAIN", "SCRAM-SHA-256" or "SCRAM-SHA-512" with a name and a password;
+    any other one with its settings in `librdkafka` and `java`. None for no SASL."""
     tls: Tls | None = None
     librdkafka: Mapping[str, str] = field(default_factory=dict)
-    """Further settings for confluent-kafka, for what has no field here."""
+    """Further settings for confluent-kafka."""
     java: Mapping[str, str] = field(default_factory=dict)
     """Further settings for Java clients, Spark's connector among them."""
     topic_prefix: str = ""
-    """Every topic of the run must begin with it; empty where the broker is the run's own."""
+    """Prefix of every topic of the run; empty where the broker is the run's own."""
     replication: int = 1
-    """Copies of each topic that is made."""
+    """Copies of each new topic."""
 
     def __post_init__(self) -> None:
         if self.mechanism in _LOGIN_MODULES and not (self.username and self.password):
@@ -82,12 +83,12 @@ class KafkaEndpoint:
 
     @property
     def security_protocol(self) -> str:
-        """In Kafka's own words, such as SASL_PLAINTEXT."""
+        """Kafka's name of the protocol, such as SASL_PLAINTEXT."""
         secure = "SSL" if self.tls else "PLAINTEXT"
         return f"SASL_{secure}" if self.mechanism else secure
 
     def confluent(self, *, on_executor: bool = False) -> dict[str, str | int]:
-        """Configuration for confluent-kafka clients."""
+        """Return the configuration of confluent-kafka clients."""
         tls = self.tls or Tls()
         return {
             "bootstrap.servers": self._addresses(on_executor),
@@ -105,14 +106,21 @@ class KafkaEndpoint:
             **self.librdkafka,
         }
 
+    def admin(self) -> AdminClient:
+        """Return a client for topics, which writes no refused connection to standard error."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({**self.confluent(), "log_level": 0})
+
     def spark(self) -> dict[str, str]:
-        """Options for Spark's Kafka source and sink. Driver and executors get the same ones, so
-        the addresses are those that executors can reach."""
+        """Return the options of Spark's Kafka source and sink.
+
+        Driver and executors get the same ones, so the addresses are those for executors."""
         options = {"bootstrap.servers": self._addresses(on_executor=True), **self.java_properties()}
         return {f"kafka.{name}": value for name, value in options.items()}
 
     def java_properties(self) -> dict[str, str]:
-        """A Java client's properties, without the addresses."""
+        """Return a Java client's properties, without the addresses."""
         tls = self.tls or Tls()
         return {
             "security.protocol": self.security_protocol,
@@ -144,7 +152,7 @@ class KafkaEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RedisEndpoint:
-    """How to reach the Redis server."""
+    """Address and credentials of the Redis server."""
 
     host: str
     port: int
@@ -156,16 +164,16 @@ class RedisEndpoint:
     password: str | None = None
     tls: Tls | None = None
     key_prefix: str = ""
-    """Every key of the run must begin with it; empty where the server is the run's own."""
+    """Prefix of every key of the run; empty where the server is the run's own."""
 
     def client(self, *, on_executor: bool = False, **options: Any) -> redis.Redis:
-        """A client, which connects at its first command. ``options`` go to `redis.Redis`."""
+        """Return a `redis.Redis` with ``options``, which connects with its first command."""
         import redis
 
         return redis.Redis(**self.parameters(on_executor=on_executor), **options)
 
     def parameters(self, *, on_executor: bool = False) -> dict[str, Any]:
-        """What `redis.Redis` and its asynchronous twin are called with."""
+        """Return the arguments of `redis.Redis` and of its asynchronous twin."""
         secure: dict[str, Any] = {}
         if self.tls is not None:
             secure = {"ssl": True, **_given({"ssl_ca_data": self.tls.ca})}
@@ -184,17 +192,17 @@ class RedisEndpoint:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """For a process of the run; holds the password."""
+        """Return a document for a process of the run; it holds the password."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RedisEndpoint:
-        """What `to_json` made."""
+        """Read the document of `to_json`."""
         tls = document["tls"]
         return cls(**{**document, "tls": None if tls is None else Tls(**tls)})
 
     def for_executors(self) -> RedisEndpoint:
-        """The same server under the name that processes on the cluster's nodes know."""
+        """Return the same server under its name for processes on the cluster's nodes."""
         return replace(
             self,
             host=self.executors_host or self.host,
@@ -202,7 +210,7 @@ class RedisEndpoint:
         )
 
     def url(self) -> str:
-        """As ``redis-cli -u`` takes it, password included."""
+        """Return the URL for ``redis-cli -u``, password included."""
         scheme = "rediss" if self.tls else "redis"
         user, password = quote(self.username or ""), quote(self.password or "", safe="")
         credentials = f"{user}:{password}@" if self.password else ""
@@ -213,7 +221,7 @@ class RedisEndpoint:
 
 
 def login(mechanism: str, username: str, password: str, *options: str) -> str:
-    """A line of Java's login configuration."""
+    """Return a line of Java's login configuration."""
     credentials = f"username={_quoted(username)} password={_quoted(password)}"
     return " ".join([_LOGIN_MODULES[mechanism], "required", credentials, *options]) + ";"
 

@@ -1,11 +1,9 @@
-"""What a broker of a run is configured with: KRaft, one node, no port without a password.
+"""Configuration of a run's broker: KRaft, one node, no port without a password.
 
-Clients log in with SCRAM, which proves the password without sending it: whoever binds a dead
+Clients log in with SCRAM, which proves the password without sending it: a process that binds a dead
 broker's port learns nothing from the clients that come back. The broker's own controller listener
-uses PLAIN with a password of its own (SCRAM needs the metadata that the controller has yet to
-serve); only the broker itself connects there, in the same process, so that password leaves it
-only while it lives.
-"""
+uses PLAIN with a password of its own (SCRAM needs metadata that the controller does not serve yet);
+only the broker itself connects there, so that password leaves it only while it lives."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ USERNAME = "faultline"
 MECHANISM = "SCRAM-SHA-256"
 HEAP = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Xss512k", "-XX:-UsePerfData")
 STARTED = "Kafka Server started"
-"""Stands in the broker's log once it serves."""
+"""Text in the broker's log once it serves."""
 
 LOG4J = """\
 status=error
@@ -70,32 +68,33 @@ auto.create.topics.enable=false
 
 
 def _new_cluster_id() -> str:
-    """A random UUID as Kafka writes it. With its first bit cleared it begins with a letter: one
-    id in 64 would begin with a dash, which Kafka's own tools take for an option."""
+    """Return a random UUID in Kafka's format, beginning with a letter.
+
+    Its first bit is cleared: one id in 64 would begin with a dash otherwise, which Kafka's own
+    tools take for an option."""
     number = uuid.uuid4().bytes
     return base64.urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).decode().rstrip("=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """What makes one broker itself, on whatever addresses it listens."""
+    """The identity and passwords of one broker, independent of its addresses."""
 
     cluster_id: str = field(default_factory=_new_cluster_id)
     password: str = field(default_factory=lambda: token_urlsafe(24), repr=False)
     controller_password: str = field(default_factory=lambda: token_urlsafe(24), repr=False)
 
     def endpoint(self, address: str) -> KafkaEndpoint:
-        """``address``: "host:port" of the client listener."""
+        """Return the endpoint; ``address`` is "host:port" of the client listener."""
         return KafkaEndpoint(
             bootstrap=address, username=USERNAME, password=self.password, mechanism=MECHANISM
         )
 
     def properties(self, *, client: str, controller: str, data: str) -> str:
-        """The text of server.properties. It holds passwords.
+        """Return the text of server.properties, which holds passwords.
 
-        A static quorum (controller.quorum.voters): the storage does not know its ports, so it can
-        be served on others.
-        """
+        The quorum is static (controller.quorum.voters): the storage does not contain its ports, so
+        it can be served on others."""
         return _PROPERTIES.format(
             client=client,
             controller=controller,
@@ -111,8 +110,10 @@ class BrokerIdentity:
         )
 
     def format_arguments(self, properties: str) -> str:
-        """The text of an argument file for ``kafka.tools.StorageTool``, one argument a line: the
-        password must not stand on its command line. ``properties``: the path of the above."""
+        """Return the text of an argument file for ``kafka.tools.StorageTool``, one a line.
+
+        Its command line must not hold the password. ``properties``: the path of server.properties.
+        """
         arguments = [
             "format",
             "-t",

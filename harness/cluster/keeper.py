@@ -1,11 +1,10 @@
-"""``python -m harness.cluster.keeper RUN``: outlives the harness by a moment, and cleans up.
+"""``python -m harness.cluster.keeper RUN``: clean up after a harness that died.
 
 A harness can end without a chance to stop its cluster (SIGKILL, the out-of-memory killer). The
 kernel's parent-death signal does not help: it is tied to the thread that forked and does not reach
 the children of children, which here are the executors and their Python processes. So one small
-process waits for the end of the owner and then buries the cluster. If the keeper is killed too,
-the next start does the same from the records.
-"""
+process waits for the end of the owner and then removes the cluster. If the keeper is killed too,
+the next start does the same from the records."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import ProcessIdentity, is_alive, open_handle
 
 _LOOK_AGAIN_S = 0.5
-"""Between two looks, where the kernel cannot tell."""
+"""Interval between two looks, on kernels without pid file descriptors."""
 
 
 def wait_for_end(owner: ProcessIdentity) -> None:
-    """Return when ``owner`` is no longer there."""
+    """Wait until ``owner`` has ended."""
     try:
         handle = open_handle(owner.pid)
     except ProcessLookupError:

@@ -1,11 +1,10 @@
-"""A declared link under a worker: what the kernel's traffic control makes of its network.
+"""Declared links under workers, made by the kernel's traffic control.
 
 A bandwidth is kept by a token bucket (``tbf``), latency and loss by ``netem``, in each direction of
-the worker's virtual cable. Most kernels have both; some lack ``netem``, which is found out by
-trying. Where a backend cannot shape (loopback addresses), and for latencies between one pair of
-nodes rather than all of a worker's, the engine holds messages back at the receiver
-(`harness.engines.tasks.pacing`), and results say which of the two it was.
-"""
+the worker's virtual cable. Most kernels have both; some lack ``netem``, which is found by trying.
+Where a backend cannot shape (loopback addresses), and for latencies between one pair of nodes
+rather than all of a worker's, the engine delays messages at the receiver
+(`harness.engines.tasks.pacing`); results record which of the two was used."""
 
 from __future__ import annotations
 
@@ -15,27 +14,27 @@ from dataclasses import dataclass
 from harness.errors import EnvironmentFailure, UsageError
 
 RATE, LATENCY, LOSS = "rate", "latency", "loss"
-"""What a backend may be able to do."""
+"""The kinds of link."""
 _BURST_S, _LEAST_BURST_BYTES = 0.01, 32 * 1024
-"""How much may pass at once: the bucket is filled at the kernel's ticks, and one segment of a
-virtual cable has up to 64 KiB (``tbf`` cuts longer ones)."""
+"""Size of a burst: the bucket is filled at the kernel's ticks, and one segment of a virtual cable
+has up to 64 KiB (``tbf`` cuts longer ones)."""
 _QUEUE_S = 0.4
-"""How long a packet may wait before further ones are dropped; TCP slows down then."""
+"""Longest wait of a packet before further ones are dropped; TCP slows down then."""
 _PACKETS = 10_000
-"""That ``netem`` may hold back at a time; its default of 1,000 would be a bandwidth."""
+"""Limit of packets in ``netem``; its default of 1,000 would limit the bandwidth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLink:
-    """What everything that a worker sends passes, and everything that it receives."""
+    """The link for all traffic of a worker, in both directions."""
 
     bytes_per_s: float | None = None
-    """Of each direction; None: as fast as it is."""
+    """Bandwidth of each direction; None for no limit."""
     latency_s: float = 0.0
-    """One way."""
+    """Latency one way."""
     loss: float = 0.0
-    """Share of packets, one way. TCP sends them again, so that bytes come later and fewer at a
-    time; none is lost to a program."""
+    """Share of lost packets, one way. TCP sends them again, so that bytes come later and fewer at a
+    time; a program loses none."""
 
     def __post_init__(self) -> None:
         if self.bytes_per_s is not None and self.bytes_per_s < 1_000:
@@ -55,13 +54,13 @@ class WorkerLink:
 
     @property
     def needs(self) -> frozenset[str]:
-        """What a backend must be able to do for it."""
+        """The kinds of link that a backend must support for it."""
         wanted = {RATE: self.bytes_per_s is not None, LATENCY: self.latency_s, LOSS: self.loss}
         return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
 
 
 def orders(link: WorkerLink, device: str) -> list[list[str]]:
-    """Arguments of ``tc``, one list a call, that lay ``link`` over what leaves ``device``."""
+    """Return arguments of ``tc``, one list a call, that lay ``link`` on ``device``'s output."""
     where = ["qdisc", "replace", "dev", device]
     delay = ["delay", f"{round(link.latency_s * 1e6)}us"] if link.latency_s else []
     loss = ["loss", f"{link.loss * 100:g}%"] if link.loss else []
@@ -75,7 +74,7 @@ def orders(link: WorkerLink, device: str) -> list[list[str]]:
     ]  # fmt: skip
     if not netem:
         return [[*where, "root", *rate]]
-    # The bucket below the delay: what waits for its latency has passed the bottleneck.
+    # The bucket is below the delay: packets that wait for their latency have passed the bottleneck.
     return [
         [*where, "root", "handle", "1:", *netem],
         [*where, "parent", "1:1", "handle", "10:", *rate],
@@ -83,20 +82,19 @@ def orders(link: WorkerLink, device: str) -> list[list[str]]:
 
 
 def removal(device: str) -> list[str]:
-    """Arguments of ``tc`` that take any link off ``device``; fails where there is none."""
+    """Return arguments of ``tc`` that take any link off ``device``; without one, they fail."""
     return ["qdisc", "del", "dev", device, "root"]
 
 
 Traffic = Callable[[Sequence[str]], str | None]
-"""Calls ``tc`` with these arguments; returns what it complained of, None if nothing."""
+"""A call of ``tc`` with these arguments, which returns its error message or None."""
 
 
 def lay(link: WorkerLink | None, device: str, tc: Traffic) -> None:
-    """Make ``link`` what ``device`` sends through; None: nothing but the device.
+    """Lay ``link`` on a device's output; None takes the present one away.
 
-    Raises `EnvironmentFailure` with the kernel's complaint.
-    """
-    tc(removal(device))  # there may be none, so its complaint says nothing
+    Raises `EnvironmentFailure` with the kernel's message."""
+    tc(removal(device))  # there may be none, so its message means nothing
     for arguments in orders(link, device) if link is not None else ():
         if (complaint := tc(arguments)) is not None:
             raise EnvironmentFailure(
@@ -107,7 +105,7 @@ def lay(link: WorkerLink | None, device: str, tc: Traffic) -> None:
 
 
 def able(device: str, tc: Traffic) -> frozenset[str]:
-    """What this kernel can do, tried on a ``device`` that nothing uses."""
+    """Return the kinds of link that this kernel supports, tried on an unused ``device``."""
     trials = {
         RATE: WorkerLink(bytes_per_s=1e9),
         LATENCY: WorkerLink(latency_s=0.001),

@@ -1,10 +1,9 @@
-"""Other clusters that live on this machine: what runs beside a measurement slows it.
+"""Other clusters on this machine, which slow down a measurement.
 
 A result directory has a lock, a machine has none: two commands with different ``--out``, or a
-cluster that was left up, share processor and disk. They are found by the register of clusters
-(`harness.cluster.ownership`), so each harness learns of the others whichever began first. Of
-another user's only the load is seen (`harness.judging.foreign`).
-"""
+cluster that was left up, share processor and disk. They are found in the register of clusters
+(`harness.cluster.ownership`), whichever began first. Of other users' clusters only the load is seen
+(`harness.judging.foreign`)."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from harness.text import Notify, format_duration
 
 
 def neighbours(records: ClusterRecords | None = None) -> Sequence[ClusterRecord]:
-    """This user's clusters that live on this machine and are not this process's, oldest first."""
+    """Return this user's living clusters on this machine without this process's, oldest first."""
     here = Machine.here()
     return [
         record
@@ -30,14 +29,14 @@ def neighbours(records: ClusterRecords | None = None) -> Sequence[ClusterRecord]
 
 
 def described(record: ClusterRecord) -> str:
-    """Whose it is, in words."""
+    """Return a text with the cluster's owner, backend and age."""
     whose = "that was left up" if record.owner is None else f"of process {record.owner.pid}"
     age = format_duration(max(0.0, time.time() - record.started_unix_s))
     return f"a cluster {whose} ({record.backend}, up for {age}, {record.directory})"
 
 
 def warn_of_neighbours(report: Notify) -> None:
-    """Say what else runs here before anything is measured: both will be slower for it."""
+    """Report other clusters before anything is measured, because both will be slower."""
     for other in neighbours():
         report(
             f"beside this {described(other)} runs on this machine: what is measured meanwhile is "

@@ -1,9 +1,8 @@
-"""A cluster that belongs to one harness, whatever it is made of: begun, watched over, and ended.
+"""The common part of all backends: how a cluster is started, watched over, configured and ended.
 
-It is on record before anything of it exists. A keeper outlives the harness by a moment and removes
-it, and the next start removes what both left. A backend says how it is prepared, brought up, looked
-at and broken.
-"""
+A cluster is on record before any part of it exists. A keeper outlives the harness by a moment and
+removes it, and the next start removes what both left. A backend adds how its servers are found,
+brought up, examined and broken."""
 
 from __future__ import annotations
 
@@ -14,12 +13,13 @@ import subprocess
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.connection import write_credentials
 from harness.cluster.ownership import (
     NOBODY,
     ClusterRecord,
@@ -28,6 +28,7 @@ from harness.cluster.ownership import (
     end_processes,
 )
 from harness.cluster.processes import Machine, identify
+from harness.cluster.programs import Programs
 from harness.cluster.run_directory import (
     check_room,
     journal_path,
@@ -35,18 +36,27 @@ from harness.cluster.run_directory import (
     remove_secrets,
     write_journal,
 )
-from harness.cluster.spark import REPOSITORY
+from harness.cluster.spark import (
+    LOG4J,
+    REPOSITORY,
+    SparkAccess,
+    application_settings,
+    driver_environment,
+)
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
 
 MINIMUM_FREE_BYTES = 1 << 30
-"""A cluster starts only with this much room; a run that fills the disk measures nothing."""
+"""Free disk space that a start needs; a run that fills the disk measures nothing."""
 
 _PLACES = ("logs", "secrets", "tmp", "spark-local")
 
 
 class OwnedCluster(Cluster):
-    """What all backends share: how a cluster is begun, watched over and ended."""
+    """A cluster that belongs to one harness."""
+
+    programs: Programs
+    """Set by `find_parts`."""
 
     def __init__(
         self,
@@ -56,14 +66,12 @@ class OwnedCluster(Cluster):
         remove: Remove,
         keep: bool = False,
     ) -> None:
-        """Nothing is started yet.
+        """Start nothing yet.
 
         ``run_directory`` must be new or empty; by default it is made under the user's state
-        directory. ``remove`` removes what any backend made for a cluster on record, because a start
-        also removes what dead clusters of other backends left: `backends.remove_made`, handed in by
-        the list that knows them all. ``keep`` leaves the directory there after `stop`, without its
-        secrets.
-        """
+        directory. ``remove`` is `backends.remove_made`, which knows all backends, because a start
+        also removes the remains of dead clusters of other backends. ``keep`` leaves the directory
+        in place after `stop`, without its secrets."""
         self.spec = spec
         self._remove = remove
         self.run = secrets.token_hex(8)
@@ -75,8 +83,8 @@ class OwnedCluster(Cluster):
         self._keeper: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
-    def prepare(self, report: Notify) -> None:
-        """Find what the cluster is made of. Nothing that must be removed is made yet."""
+    def find_parts(self, report: Notify) -> None:
+        """Find the parts of the cluster, without making anything that must be removed later."""
 
     @abstractmethod
     def bring_up(self, report: Notify) -> None:
@@ -84,17 +92,52 @@ class OwnedCluster(Cluster):
 
     @abstractmethod
     def ended(self) -> None:
-        """Let go of what this process holds of a cluster that is no more: threads, children."""
+        """Release this process's threads and children of a cluster that has ended."""
+
+    @abstractmethod
+    def spark_access(self) -> SparkAccess:
+        """Return the way in for drivers."""
 
     def resources(self) -> Mapping[str, Any]:
-        """What stands as `ClusterRecord.resources`."""
+        """Return `ClusterRecord.resources`."""
         return {}
+
+    def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
+        self.demand_started()
+        return application_settings(
+            self.spark_access(),
+            spec=self.spec,
+            jars=self.programs.connector_jars,
+            warehouse=self.run_directory / "warehouse",
+            racks=racks,
+        )
+
+    def driver_environment(self) -> dict[str, str]:
+        self.demand_started()
+        return driver_environment(
+            self.spark_access(),
+            java_home=self.programs.java_home,
+            spark_home=self.programs.spark_home,
+            run_directory=self.run_directory,
+            run=self.run,
+        )
+
+    def write_credentials(self) -> None:
+        """Write the files with which people and programs connect."""
+        write_credentials(
+            self.run_directory,
+            kafka=self.kafka,
+            redis=self.redis,
+            settings=self.spark_conf(),
+            secret=self.spark_access().secret,
+            log4j=LOG4J,
+        )
 
     def start(self, report: Notify) -> None:
         if self._record is not None:
             raise UsageError("this cluster was started before", remedy="make a new cluster")
         self._records.sweep(report, self._remove)
-        self.prepare(report)
+        self.find_parts(report)
         self._make_directory()
         self._record = ClusterRecord(
             run=self.run,
@@ -183,7 +226,7 @@ class OwnedCluster(Cluster):
             write_journal(self.run_directory, "keeper", identity)
 
     def _give_up(self, report: Notify) -> None:
-        """After a failed start: nothing runs any more, the logs stay until the next start."""
+        """End a failed start: no process is left, the logs stay until the next start."""
         assert self._record is not None
         self._end_keeper()
         end_processes(self._record)

@@ -1,16 +1,14 @@
-"""Which clusters exist on this machine, who owns them, and the removal of those left behind.
+"""The register of clusters on this machine with their owners, and the removal of dead ones.
 
 One JSON file per cluster under ``$XDG_STATE_HOME/faultline/clusters`` (by default
 ``~/.local/state``), written before the first process of the cluster starts and removed after the
 last one is gone. A cluster's owner is the harness process that started it, or nobody
 (``faultline cluster up``): then it stays until ``faultline cluster down``.
 
-A cluster whose owner is dead is removed by the next start: every process
-that carries the cluster's run in its environment, and every process in the cluster's journal whose
-pid *and* start time still agree, is killed; its backend removes what else it made; then its
-directory goes. Records of another machine, of another container (pids mean something else there)
-or of a living owner are never touched.
-"""
+A cluster whose owner is dead is removed by the next start: every process with the cluster's run in
+its environment, and every process in the cluster's journal whose pid *and* start time still agree,
+is killed; its backend removes what else it made; then its directory is removed. Records of another
+machine, of another container (which has other pids) or of a living owner are never touched."""
 
 from __future__ import annotations
 
@@ -41,34 +39,34 @@ from harness.text import Notify
 _GONE_LIMIT_S = 15.0
 
 NOBODY = ProcessIdentity(pid=0, started_ticks=0)
-"""No process was ever this one: the owner of what the next sweep may remove."""
+"""The identity of no process: the owner of clusters that the next sweep may remove."""
 
 
 Remove = Callable[["ClusterRecord"], None]
-"""Removes what a backend made for a cluster on record beside its processes."""
+"""Removal of what a backend made for a cluster on record, apart from its processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """One cluster that was started here and whose end was not seen yet."""
+    """One cluster that was started here and has not been removed."""
 
     run: str
-    """Random, unique; in the environment of every process of the cluster."""
+    """A random, unique name, in the environment of every process of the cluster."""
     directory: Path
     machine: Machine
     owner: ProcessIdentity | None
-    """The harness process that it lives and dies with; None for ``cluster up``."""
+    """The harness process with which it ends; None for ``cluster up``."""
     keep: bool
     """Leave the directory, without its secrets, when the processes are gone."""
     started_unix_s: float
     backend: str = "local"
     """Its name in `harness.cluster.backends`."""
     resources: Mapping[str, Any] = field(default_factory=dict)
-    """What the backend needs to find, show and remove what it made beside processes of this
-    machine. JSON; no secret."""
+    """The backend's notes for finding and removing what it made, apart from processes of this
+    machine. JSON without a secret."""
 
     def abandoned(self, here: Machine) -> bool:
-        """True when its owner is certainly dead."""
+        """Return True if its owner is certainly dead."""
         if self.machine == here:
             return self.owner is not None and not is_alive(self.owner)
         # Another boot of the same machine ended every process there was. Anything else (a home
@@ -76,7 +74,7 @@ class ClusterRecord:
         return self.machine.hostname == here.hostname and self.machine.boot != here.boot
 
     def processes(self) -> list[ProcessStat]:
-        """Its living processes, by environment and by journal."""
+        """Return its living processes, by environment and by journal."""
         found = {stat.identity: stat for stat in marked(self.run)}
         for _, identity in read_journal(self.directory):
             stat = read_stat(identity.pid)
@@ -86,11 +84,10 @@ class ClusterRecord:
 
 
 def state_directory() -> Path:
-    """``$XDG_STATE_HOME/faultline``, by default ``~/.local/state/faultline``.
+    """Return ``$XDG_STATE_HOME/faultline``, by default ``~/.local/state/faultline``.
 
-    A relative path counts as not set, as the XDG specification has it; a child process with
-    another working directory would understand another place.
-    """
+    A relative path counts as not set, according to the XDG specification: for a child process with
+    another working directory it would be another place."""
     root = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (root if root.is_absolute() else Path.home() / ".local" / "state") / "faultline"
 
@@ -116,11 +113,11 @@ class ClusterRecords:
         draft.rename(self._path(record.run))
 
     def remove(self, run: str) -> None:
-        """Strike a cluster off; it may be gone already."""
+        """Remove a cluster's record, which may be gone already."""
         self._path(run).unlink(missing_ok=True)
 
     def records(self) -> list[ClusterRecord]:
-        """All clusters on record, oldest first."""
+        """Return all clusters on record, oldest first."""
         found = [_read_record(path) for path in self.root.glob("*.json")]
         return sorted(
             (record for record in found if record is not None),
@@ -128,7 +125,7 @@ class ClusterRecords:
         )
 
     def sweep(self, report: Notify, remove: Remove) -> list[ClusterRecord]:
-        """`clean_up` after every abandoned cluster; those in use stay. Returns the removed ones."""
+        """Remove every abandoned cluster and return the removed ones; those in use stay."""
         here = Machine.here()
         with self._locked():
             dead = [record for record in self.records() if record.abandoned(here)]
@@ -139,18 +136,16 @@ class ClusterRecords:
         try:
             self.clean_up(record, remove)
         except EnvironmentFailure as failure:
-            # A daemon or a foreign broker that does not answer now must not keep others from
-            # starting. The record stays, so that a later start tries again.
+            # A daemon or a foreign broker that does not answer now must not prevent other starts.
+            # The record stays, so that a later start tries again.
             report(f"some of it is still there: {failure.what}")
             return False
         return True
 
     def clean_up(self, record: ClusterRecord, remove: Remove) -> None:
-        """Kill every process of the cluster, remove all that its backend made and its directory,
-        and remove its record.
+        """Kill all processes of a cluster; remove its backend's parts, its directory, its record.
 
-        ``remove`` does the backend's part: `harness.cluster.backends.remove_made`.
-        """
+        ``remove`` does the backend's part: `harness.cluster.backends.remove_made`."""
         end_processes(record)
         remove(record)
         if record.keep:
@@ -172,9 +167,7 @@ class ClusterRecords:
 def end_processes(record: ClusterRecord) -> None:
     """SIGKILL every process of the cluster and wait until none is left.
 
-    Raises `EnvironmentFailure` if one survives, which only the kernel can cause (a process that
-    hangs in a system call).
-    """
+    Raises `EnvironmentFailure` if one survives, because it hangs in a system call."""
     if record.machine != Machine.here():
         return
     killed = signal_all(record.processes, signal.SIGKILL).processes

@@ -1,30 +1,32 @@
-"""Processes by identity: who they are, who they belong to, and signals that reach only them.
+"""Processes by identity: their cluster, their worker, and signals that reach only them.
 
-A pid alone names nobody: the kernel gives it to the next process once its owner is gone. Here a
-process is (pid, start time in clock ticks since boot), which is never given twice before the next
-boot, and every process of a cluster carries the cluster's run in its environment, which all
-children inherit, also those that moved to a session of their own or lost their parent.
+A pid alone identifies nothing: the kernel reuses it once its process is gone. Here a process is
+(pid, start time in clock ticks since boot), which is unique until the next boot. Every process of
+a cluster has the cluster's run in its environment, which all children inherit, also those that
+moved to a session of their own or lost their parent.
 
 ``/proc`` is read directly rather than through psutil for two reasons: psutil's creation time is
-wall-clock time and shifts when the clock is set, so it cannot be compared with what an earlier
-process wrote down; and one pass over all processes must be cheap, because it stands between the
-planned and the real instant of a kill. Linux only, as the local backend is.
-"""
+wall-clock time and shifts when the clock is set, so it cannot be compared with one that an earlier
+process wrote down; and one pass over all processes must be cheap, because it delays a kill. Linux
+only, like the local backend."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 RUN_VARIABLE = "FAULTLINE_RUN"
-"""In the environment of every process that belongs to a cluster: the run's identifier."""
+"""In the environment of every process of a cluster: the run's identifier."""
 WORKER_VARIABLE = "FAULTLINE_WORKER"
-"""Beside it in a Spark worker and everything it starts: the worker's name."""
+"""In the environment of a Spark worker and its descendants, too: the worker's name."""
+PROGRAM_VARIABLE = "FAULTLINE_PROGRAM"
+"""In the environment of a launched program and its descendants, too: the program's name."""
 
 _PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -33,7 +35,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """One process, and never another one that was given its pid later."""
+    """One process, distinct from every later one with its pid."""
 
     pid: int
     started_ticks: int
@@ -42,11 +44,10 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProcess:
-    """The process that a node lives in, as that process sees itself.
+    """The process of a node, as that process sees itself.
 
-    Inside a container its pid is another one than outside, so it means something only together
-    with the worker; its start time shows that the pid has not changed hands.
-    """
+    Its pid inside a container differs from the one outside, so it is valid only together with the
+    worker; the start time shows that the pid has not been reused."""
 
     worker: str
     pid: int
@@ -54,7 +55,7 @@ class HostProcess:
 
     @classmethod
     def here(cls) -> HostProcess:
-        """Of the calling process, which must be one of a worker's (a Spark task's Python)."""
+        """Return the calling process, which must be a worker's (a Spark task's Python)."""
         own = identify(os.getpid())
         assert own is not None, "a process that runs this has a pid"
         return cls(
@@ -63,7 +64,7 @@ class HostProcess:
 
     @property
     def identity(self) -> ProcessIdentity:
-        """By which it is told from a later process with its pid."""
+        """Its identity, which no later process with its pid has."""
         return ProcessIdentity(pid=self.pid, started_ticks=self.started_ticks)
 
     def to_json(self) -> dict[str, str | int]:
@@ -88,13 +89,13 @@ class ProcessStat:
 
     @property
     def pid(self) -> int:
-        """Its number, which another may have once it is gone."""
+        """Its number, which is reused once it is gone."""
         return self.identity.pid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where a pid means something: one boot of one kernel, and one pid namespace in it."""
+    """The scope of a pid: one boot of one kernel, and one pid namespace in it."""
 
     hostname: str
     boot: str
@@ -102,7 +103,7 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        """The one that this process runs on."""
+        """Return the machine of this process."""
         return cls(
             hostname=os.uname().nodename,
             boot=(_PROC / "sys/kernel/random/boot_id").read_text().strip(),
@@ -111,17 +112,23 @@ class Machine:
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """What the kernel knows of ``pid``; None if there is no such process (or a zombie)."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    """Return the state of the living process ``pid``; None if it is gone or a zombie."""
+    stat = _read_stat(pid)
+    return None if stat is None or stat.state in "ZX" else stat
+
+
+def ended_cpu_s(pid: int) -> float | None:
+    """Return the CPU time of an ended child that is not reaped yet; None for any other process."""
+    stat = _read_stat(pid)
+    return stat.cpu_s if stat is not None and stat.state == "Z" else None
+
+
+def parse_stat(text: str) -> ProcessStat:
+    """Parse a line of ``/proc/<pid>/stat``."""
     # The second field is the program's name in parentheses and may hold spaces and parentheses.
     fields = text[text.rindex(")") + 2 :].split()
-    if fields[0] in "ZX":
-        return None
     return ProcessStat(
-        identity=ProcessIdentity(pid=pid, started_ticks=int(fields[19])),
+        identity=ProcessIdentity(pid=int(text.split()[0]), started_ticks=int(fields[19])),
         parent=int(fields[1]),
         state=fields[0],
         cpu_s=sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S,
@@ -129,54 +136,60 @@ def read_stat(pid: int) -> ProcessStat | None:
     )
 
 
+def _read_stat(pid: int) -> ProcessStat | None:
+    try:
+        return parse_stat((_PROC / str(pid) / "stat").read_text(errors="replace"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def identify(pid: int) -> ProcessIdentity | None:
-    """The identity of the living process ``pid``; None if it is gone or a zombie."""
+    """Return the identity of the living process ``pid``; None if it is gone or a zombie."""
     stat = read_stat(pid)
     return None if stat is None else stat.identity
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
-    """Whether that very process lives: its pid may be another's by now."""
+    """Return True if that very process lives: its pid may have been reused."""
     return identify(identity.pid) == identity
 
 
 def snapshot() -> dict[int, ProcessStat]:
-    """Every living process of the machine by pid."""
+    """Return every living process of the machine by pid."""
     found = (read_stat(int(name)) for name in os.listdir(_PROC) if name.isdecimal())
     return {stat.pid: stat for stat in found if stat is not None}
 
 
-def members(run: str) -> dict[str, list[ProcessStat]]:
-    """The living processes of ``run`` and all their descendants, by worker.
+def members(run: str, by: str = WORKER_VARIABLE) -> dict[str, list[ProcessStat]]:
+    """Return the living processes of ``run`` and all their descendants, by worker.
 
-    Those that belong to no worker stand under "". Never this process or one of its ancestors,
-    whatever their environment says.
-    """
+    ``by`` is the variable to group them by; those without it are under "". This process and its
+    ancestors are left out, whatever their environment."""
     everyone = snapshot()
     spared = _with_ancestors(os.getpid(), everyone)
     roots: dict[str, list[int]] = {}
     for pid in everyone:
         environment = _environment(pid)
         if f"\0{RUN_VARIABLE}={run}\0".encode() in environment:
-            roots.setdefault(_worker_in(environment), []).append(pid)
+            roots.setdefault(_value_in(environment, by), []).append(pid)
     found: dict[str, list[ProcessStat]] = {}
     taken = set(spared)
-    for worker in sorted(roots, reverse=True):  # "" last: what no worker claims
-        group = [stat for stat in tree(roots[worker], everyone) if stat.pid not in taken]
+    for name in sorted(roots, reverse=True):  # "" last: the rest
+        group = [stat for stat in tree(roots[name], everyone) if stat.pid not in taken]
         taken.update(stat.pid for stat in group)
-        found[worker] = group
+        found[name] = group
     return found
 
 
 def marked(run: str) -> list[ProcessStat]:
-    """All living processes of ``run``, as `members` finds them."""
+    """Return all living processes of ``run``, found as `members` does."""
     return [stat for group in members(run).values() for stat in group]
 
 
 def tree(
     roots: Iterable[int], everyone: Mapping[int, ProcessStat] | None = None
 ) -> list[ProcessStat]:
-    """The living processes among ``roots`` and all their descendants."""
+    """Return the living processes among ``roots`` and all their descendants."""
     everyone = snapshot() if everyone is None else everyone
     children: dict[int, list[int]] = {}
     for stat in everyone.values():
@@ -198,8 +211,8 @@ def _environment(pid: int) -> bytes:
         return b""
 
 
-def _worker_in(environment: bytes) -> str:
-    prefix = f"{WORKER_VARIABLE}=".encode()
+def _value_in(environment: bytes, variable: str) -> str:
+    prefix = f"{variable}=".encode()
     entries = (entry for entry in environment.split(b"\0") if entry.startswith(prefix))
     return next(entries, prefix).removeprefix(prefix).decode(errors="replace")
 
@@ -212,11 +225,10 @@ def _with_ancestors(pid: int, everyone: Mapping[int, ProcessStat]) -> set[int]:
 
 
 def open_handle(pid: int) -> int | None:
-    """A pid file descriptor, which stays with its process when the pid changes hands.
+    """Return a pid file descriptor, which stays with its process when the pid is reused.
 
-    None where there is none to be had: kernels before 5.3, sandboxes, and Pythons that were built
-    against older headers (some standalone builds). Raises `ProcessLookupError` for no process.
-    """
+    None on kernels before 5.3, in sandboxes, and for Pythons that were built against older headers
+    (some standalone builds). Raises `ProcessLookupError` when there is no such process."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -225,58 +237,120 @@ def open_handle(pid: int) -> int | None:
         return None
 
 
+class HeldProcess:
+    """A process found ahead of a signal, which reaches it and no later process with its pid."""
+
+    def __init__(self, stat: ProcessStat) -> None:
+        """Raise `ProcessLookupError` if it is gone."""
+        self.stat = stat
+        self._handle = open_handle(stat.pid)
+        if not is_alive(stat.identity):
+            self.close()
+            raise ProcessLookupError(stat.pid)
+
+    def sample(self) -> bool:
+        """Read its usage again; False if it is gone or a zombie, which takes signals, too."""
+        newest = read_stat(self.stat.pid)
+        if newest is None or newest.identity != self.stat.identity:
+            return False
+        self.stat = newest
+        return True
+
+    def signal(self, number: signal.Signals) -> bool:
+        """Send a signal; False if the process is gone."""
+        try:
+            if self._handle is not None:
+                signal.pidfd_send_signal(self._handle, number)
+            elif is_alive(self.stat.identity):  # microseconds remain in which the pid can be reused
+                os.kill(self.stat.pid, number)
+            else:
+                return False
+        except ProcessLookupError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give up its descriptor. May be called twice."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def hold(stats: Iterable[ProcessStat]) -> list[HeldProcess]:
+    """Return those processes that still live, held for a signal."""
+    held = []
+    for stat in stats:
+        with suppress(ProcessLookupError):
+            held.append(HeldProcess(stat))
+    return held
+
+
 def send_signal(identity: ProcessIdentity, number: signal.Signals) -> bool:
     """Signal exactly this process; False if it is gone."""
+    stat = read_stat(identity.pid)
+    held = hold([stat] if stat is not None and stat.identity == identity else [])
     try:
-        handle = open_handle(identity.pid)
-    except ProcessLookupError:
-        return False
-    try:
-        if not is_alive(identity):
-            return False
-        if handle is None:  # microseconds remain in which the pid could change hands
-            os.kill(identity.pid, number)
-        else:
-            signal.pidfd_send_signal(handle, number)
-    except ProcessLookupError:
-        return False
+        return any(process.signal(number) for process in held)
     finally:
-        if handle is not None:
-            os.close(handle)
-    return True
+        for process in held:
+            process.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signalled:
-    """What one signal reached."""
+    """The processes that a signal reached, and when."""
 
     processes: tuple[ProcessStat, ...]
-    """As they were just before."""
+    """Their states just before."""
     began_unix_s: float
-    """Just before the first of them was signalled."""
+    """Just before the first signal."""
     at_unix_s: float
-    """When the last of them had been signalled."""
+    """Just after the last signal."""
 
 
-def signal_all(find: Callable[[], Iterable[ProcessStat]], number: signal.Signals) -> Signalled:
-    """Signal all that ``find`` finds, again and again until it finds nobody new.
+def signal_held(held: Sequence[HeldProcess], number: signal.Signals) -> Signalled:
+    """Signal processes that were found before; their usage is read first."""
+    living = [process for process in held if process.sample()]
+    began_unix_s = time.time()
+    reached = tuple(process.stat for process in living if process.signal(number))
+    return Signalled(processes=reached, began_unix_s=began_unix_s, at_unix_s=time.time())
 
-    One pass is not enough: a process may fork between being found and being signalled.
-    """
-    seen: set[ProcessIdentity] = set()
-    reached: list[ProcessStat] = []
-    began_unix_s = at_unix_s = time.time()
+
+def signal_all(
+    find: Callable[[], Iterable[ProcessStat]],
+    number: signal.Signals,
+    *,
+    done: Signalled | None = None,
+) -> Signalled:
+    """Signal all processes that ``find`` finds, again and again until it finds no new one.
+
+    One pass is not enough: a process may fork between being found and being signalled. ``done``
+    counts as the first pass."""
+    seen = set() if done is None else {stat.identity for stat in done.processes}
     while fresh := [stat for stat in find() if stat.identity not in seen]:
-        if not seen:
-            began_unix_s = time.time()
-        reached.extend(stat for stat in fresh if send_signal(stat.identity, number))
         seen.update(stat.identity for stat in fresh)
-        at_unix_s = time.time()
-    return Signalled(processes=tuple(reached), began_unix_s=began_unix_s, at_unix_s=at_unix_s)
+        held = hold(fresh)
+        more = signal_held(held, number)
+        for process in held:
+            process.close()
+        if more.processes:
+            done = (
+                more
+                if done is None or not done.processes
+                else Signalled(
+                    processes=done.processes + more.processes,
+                    began_unix_s=done.began_unix_s,
+                    at_unix_s=more.at_unix_s,
+                )
+            )
+    if done is None:
+        now = time.time()
+        return Signalled(processes=(), began_unix_s=now, at_unix_s=now)
+    return done
 
 
 def wait_until_gone(identities: Iterable[ProcessIdentity], *, limit_s: float) -> bool:
-    """True when all are gone (or zombies, which hold nothing); False when the time is up."""
+    """Wait; True when all are gone or zombies, which hold nothing; False when the time is up."""
     deadline = time.monotonic() + limit_s
     left = list(identities)
     while left := [identity for identity in left if is_alive(identity)]:

@@ -1,4 +1,4 @@
-"""The programs that a local cluster is made of, found before anything is started."""
+"""The programs of a local cluster, found before anything is started."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from harness.text import Notify
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """Where everything is."""
+    """The places of all programs."""
 
     java_home: Path
     broker_jars: Path
-    """A directory of jars: the Kafka broker and what it needs."""
+    """A directory of jars: the Kafka broker and its dependencies."""
     connector_jars: tuple[Path, ...]
-    """Spark's Kafka connector and what it needs beside PySpark's own jars."""
+    """Spark's Kafka connector and its dependencies, without PySpark's own jars."""
     redis_server: Path
     spark_home: Path
 
@@ -29,8 +29,7 @@ class Programs:
 def find_programs(report: Notify) -> Programs:
     """Find Java, Redis and PySpark; fetch the pinned jars on first use.
 
-    Raises `harness.errors.EnvironmentFailure` that names what is missing and how to get it.
-    """
+    Raises `harness.errors.EnvironmentFailure` with the missing program and how to get it."""
     import pyspark
 
     from harness.environment.jars import ensure_jars

@@ -1,4 +1,4 @@
-"""What is in a run directory whatever runs in it: the journal, and files with secrets."""
+"""The common contents of run directories: the journal, and files with secrets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SECRET_PLACES = ("secrets", "driver-conf", "kafka", "redis")
 
 
 _REMOVALS = 3
-"""A process that was dying may still have made a file where one was just removed."""
+"""Attempts at a removal: a dying process may have made a file where one was just removed."""
 
 
 def journal_path(directory: Path) -> Path:
-    """Where every process of a cluster is noted before anything else happens to it."""
+    """Return the path of the journal, in which every process of a cluster is noted first."""
     return directory / "processes.jsonl"
 
 
@@ -36,10 +36,9 @@ def write_journal(directory: Path, name: str, identity: ProcessIdentity | None) 
 
 
 def read_journal(directory: Path) -> list[tuple[str, ProcessIdentity]]:
-    """Name and identity of every process that was ever started for the cluster.
+    """Return name and identity of every process that was ever started for the cluster.
 
-    A torn line is skipped: the process it would have named is found by its environment.
-    """
+    A torn line is skipped: its process is found by its environment."""
     found = []
     try:
         lines = journal_path(directory).read_text().splitlines()
@@ -74,9 +73,8 @@ def remove_secrets(directory: Path) -> None:
 def remove_run_directory(directory: Path) -> None:
     """Remove a run directory, its journal last.
 
-    The journal says that it is one and nothing else. Whoever removes it may be killed on the way (a
-    keeper by the next start, which buries the same cluster); the next one then goes on.
-    """
+    The journal proves that it is one. The process that removes it may be killed on the way (a
+    keeper by the next start, which removes the same cluster); the next one then goes on."""
     journal = journal_path(directory)
     if not journal.exists():
         return
@@ -92,10 +90,9 @@ def remove_run_directory(directory: Path) -> None:
 
 
 def make_place(parent: Path, name: str) -> Path:
-    """The directory ``name`` in ``parent``, which only its owner can enter.
+    """Make the directory ``name`` in ``parent``, for its owner only, and return it.
 
-    Raises `UsageError` for a name that would lead elsewhere.
-    """
+    Raises `UsageError` for a name that would lead elsewhere."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UsageError(
             f"{name!r} cannot name a directory of a run",
@@ -107,7 +104,7 @@ def make_place(parent: Path, name: str) -> Path:
 
 
 def check_room(directory: Path, least_bytes: int) -> None:
-    """Raise `EnvironmentFailure` when less than that is free where ``directory`` lies."""
+    """Raise `EnvironmentFailure` when less is free on the disk of ``directory``."""
     free = shutil.disk_usage(directory).free
     if free < least_bytes:
         raise EnvironmentFailure(

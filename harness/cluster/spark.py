@@ -1,10 +1,9 @@
-"""What every Spark standalone cluster and every application on it is configured with.
+"""Configuration of every Spark standalone cluster and every application on it.
 
-Who may talk to them: `spark.authenticate` with a random secret closes the RPC ports. The web
-pages of master and workers cannot be switched off in standalone mode (`Master.onStart` always
-binds one), and they show executor logs, so they are behind Spark's own `JWSFilter` with a random
-key that nobody is told: every request is answered with 403. The REST submission port, on by
-default since Spark 4, is off.
+Access: `spark.authenticate` with a random secret closes the RPC ports. The web pages of master and
+workers cannot be switched off in standalone mode (`Master.onStart` always binds one), and they show
+executor logs, so they are behind Spark's own `JWSFilter` with a random key that is given to nobody:
+every request is answered with 403. The REST submission port, on by default since Spark 4, is off.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import re
 import secrets
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import harness
@@ -27,14 +27,14 @@ from harness.errors import UsageError
 REPOSITORY = Path(harness.__file__).parent.parent
 
 WORKER_TIMEOUT_S = 15
-"""After which the master gives a silent worker up; must be the same on master and workers."""
+"""The master gives up a worker that is silent for this time; must be the same on workers."""
 
 KEPT = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
     "XDG_CACHE_HOME", "XDG_STATE_HOME",
 )  # fmt: skip
-"""Of the harness's environment; SPARK_*, HADOOP_* and JAVA options of the user's would change
-what is measured."""
+"""Variables that are taken from the harness's environment; the user's SPARK_*, HADOOP_* and JAVA
+options would change what is measured."""
 
 LOG4J = """\
 status=error
@@ -93,29 +93,40 @@ FIXED = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkAccess:
+    """The way in for drivers of one cluster."""
+
+    master_url: str
+    driver_host: str
+    """Address of the harness's machine, for executors."""
+    executor_python: str
+    java_options: str = "-XX:-UsePerfData"
+    """Of drivers and executors."""
+    secret: str | None = field(repr=False)
+    """The secret that the master demands; None if it demands none."""
+
+
 def application_settings(
+    access: SparkAccess,
     *,
-    master_url: str,
     spec: ClusterSpec,
     jars: Iterable[Path],
-    driver_host: str,
-    java_options: str,
-    executor_python: str,
     warehouse: Path,
     racks: Sequence[str] | None,
 ) -> dict[str, str]:
-    """Everything but the secret. Raises `UsageError` for racks that cannot be asked for."""
+    """Return all settings but the secret. Raises `UsageError` for unknown or several racks."""
     return {
         **FIXED,
-        "spark.master": master_url,
-        "spark.driver.host": driver_host,
-        "spark.driver.bindAddress": driver_host,
+        "spark.master": access.master_url,
+        "spark.driver.host": access.driver_host,
+        "spark.driver.bindAddress": access.driver_host,
         "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.executor.cores": str(spec.cores_per_worker),
         "spark.executor.memory": f"{spec.memory_mb_per_worker}m",
-        "spark.executor.extraJavaOptions": java_options,
-        "spark.driver.extraJavaOptions": java_options,
-        "spark.pyspark.python": executor_python,
+        "spark.executor.extraJavaOptions": access.java_options,
+        "spark.driver.extraJavaOptions": access.java_options,
+        "spark.pyspark.python": access.executor_python,
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.warehouse.dir": str(warehouse),
         **_on_rack(one_rack(spec, racks)),
@@ -123,16 +134,16 @@ def application_settings(
 
 
 def spread_settings(cluster: Cluster) -> dict[str, str]:
-    """Of an application that takes every slot that was asked for. A cluster of somebody else's may
-    have more, which are not ours to take."""
+    """Return the settings of an application that takes every slot of the spec.
+
+    A foreign cluster may have more slots, which are not ours to take."""
     return {**cluster.spark_conf(), "spark.cores.max": str(cluster.spec.task_slots)}
 
 
 def one_rack(spec: ClusterSpec, racks: Sequence[str] | None) -> str | None:
-    """The rack that an application is to be kept on; None for all of them.
+    """Return the rack that an application must stay on; None for all of them.
 
-    Raises `UsageError` for racks that cannot be asked for.
-    """
+    Raises `UsageError` for racks that are unknown or several."""
     known = [f"r{number}" for number in range(1, spec.racks + 1)]
     wanted = set(known if racks is None else racks)
     if unknown := sorted(wanted - set(known)):
@@ -154,35 +165,44 @@ def _on_rack(rack: str | None) -> dict[str, str]:
     return {f"spark.executor.resource.{rack_resource(rack)}.amount": "1"} if rack else {}
 
 
+def server_environment(java_home: Path, spark_home: Path) -> dict[str, str]:
+    """Return the common variables of servers and drivers.
+
+    They are named one by one: a user's other variables would change what is measured, or reach a
+    log."""
+    return {
+        **{name: os.environ[name] for name in KEPT if name in os.environ},
+        "JAVA_HOME": str(java_home),
+        "SPARK_HOME": str(spark_home),
+        # Without a distribution's directory layout Spark cannot tell its Scala version.
+        "SPARK_SCALA_VERSION": "2.13",
+        "PYTHONPATH": str(REPOSITORY),
+    }
+
+
 def driver_environment(
+    access: SparkAccess,
     *,
     java_home: Path,
     spark_home: Path,
     run_directory: Path,
     run: str,
-    host: str,
-    executor_python: str = sys.executable,
 ) -> dict[str, str]:
-    """The whole environment of a driver, by named variables: what else a user has set would
-    change what is measured, or reach a log."""
+    """Return the whole environment of a driver."""
     return {
-        **{name: os.environ[name] for name in KEPT if name in os.environ},
-        "JAVA_HOME": str(java_home),
-        "SPARK_HOME": str(spark_home),
-        "SPARK_SCALA_VERSION": "2.13",
+        **server_environment(java_home, spark_home),
         "SPARK_CONF_DIR": str(driver_configuration(run_directory)),
         "SPARK_LOCAL_DIRS": str(run_directory / "spark-local"),
-        "SPARK_LOCAL_IP": host,
+        "SPARK_LOCAL_IP": access.driver_host,
         # PySpark sends this to the executors, whatever spark.pyspark.python says.
-        "PYSPARK_PYTHON": executor_python,
+        "PYSPARK_PYTHON": access.executor_python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": str(REPOSITORY),
         RUN_VARIABLE: run,
     }
 
 
 def daemon_properties(secret: str, key: str, extra: Mapping[str, str]) -> str:
-    """The text of a properties file of master or worker. It holds secrets."""
+    """Return the text of a properties file of master or worker. It holds secrets."""
     values = {
         "spark.authenticate": "true",
         "spark.authenticate.secret": secret,
@@ -202,7 +222,7 @@ MASTER_PROPERTIES = {
 
 
 def worker_properties(rack: str, cores: int, resources: str) -> dict[str, str]:
-    """``resources``: the path of `rack_resources` as the worker sees it."""
+    """Return a worker's properties; ``resources`` is its path of `rack_resources`."""
     return {
         f"spark.worker.resource.{rack_resource(rack)}.amount": str(cores),
         "spark.worker.resourcesFile": resources,
@@ -210,7 +230,7 @@ def worker_properties(rack: str, cores: int, resources: str) -> dict[str, str]:
 
 
 def rack_resources(rack: str, cores: int) -> str:
-    """The text of a worker's resource file: one of its rack's resource for each task slot."""
+    """Return the text of a worker's resource file: one of its rack's resource per task slot."""
     resource = {
         "id": {"componentName": "spark.worker", "resourceName": rack_resource(rack)},
         "addresses": [str(slot) for slot in range(cores)],
@@ -219,31 +239,41 @@ def rack_resources(rack: str, cores: int) -> str:
 
 
 def rack_resource(rack: str) -> str:
-    """The worker resource that stands for a rack: an application asks for it to stay there."""
+    """Return the worker resource of a rack; an application that demands it stays there."""
     return f"rack_{rack}"
 
 
 def new_ui_key() -> str:
-    """A random key for the web pages' filter."""
+    """Return a random key for the web pages' filter."""
     return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
 
 
 class MasterLog:
-    """What a master's log tells of its workers. It needs no web page, and costs only the bytes
-    that are new."""
+    """The registered workers, read from a master's log.
+
+    This needs no web page and costs only the new bytes."""
 
     def __init__(self) -> None:
         self._registered: set[str] = set()
         self._rest = ""
+        self._read_bytes = 0
 
     @staticmethod
     def url_in(text: str) -> str | None:
-        """The master's URL, once it leads."""
+        """Return the master's URL, once it leads."""
         found = re.search(r"Starting Spark master at (spark://\S+)", text)
         return found[1] if found and "I have been elected leader" in text else None
 
-    def read(self, fresh: str) -> frozenset[str]:
-        """Takes what the log grew by; returns "host:port" of every worker registered now."""
+    def read(self, path: Path) -> frozenset[str]:
+        """Read what was added to the log; return "host:port" of every registered worker."""
+        with path.open("rb") as log:
+            log.seek(self._read_bytes)
+            fresh = log.read()
+        self._read_bytes += len(fresh)
+        return self.take(fresh.decode(errors="replace"))
+
+    def take(self, fresh: str) -> frozenset[str]:
+        """Return "host:port" of every registered worker after ``fresh``, the log's next part."""
         *complete, self._rest = (self._rest + fresh).split("\n")
         for line in complete:
             if found := re.search(r"Master: Registering worker (\S+:\d+) with", line):
@@ -254,6 +284,6 @@ class MasterLog:
 
 
 def worker_address(log: str) -> str:
-    """ "host:port" of a worker, as its own log says it; empty until then."""
+    """Return "host:port" of a worker from its own log; empty until it is there."""
     found = re.search(r"Starting Spark worker (\S+:\d+) with", log)
     return found[1] if found else ""

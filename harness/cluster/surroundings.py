@@ -1,4 +1,4 @@
-"""What of this machine serves the backends beside the local one, for `faultline doctor`."""
+"""Checks of this machine for the backends other than the local one, for `faultline doctor`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.errors import EnvironmentFailure
 
 
 def examine() -> list[Finding]:
-    """Nothing here is needed; each finding says what it is good for."""
+    """Return optional findings, each with its use."""
     return [_networks(), _docker()]
 
 

@@ -1,7 +1,6 @@
-"""What runs in a pass of `endure`, and what is done to it: drawn from a seed.
+"""The draw of a pass of `endure`: its workload, scheme and disturbances, from a seed.
 
-Both follow from the seed and the number of the pass alone, so a pass can be planned again.
-"""
+Both follow from the seed and the number of the pass alone, so a pass can be planned again."""
 
 from __future__ import annotations
 
@@ -15,67 +14,68 @@ from typing import Any
 from harness.cluster.base import Node
 from harness.endurance.trial import Disturb, Disturbance
 from harness.engines.base import Setup
-from harness.engines.tasks.choices import scheme_of
+from harness.engines.tasks.choices import parameters_of, scheme_of
 from harness.engines.tasks.contenders import setup_of
 from harness.engines.tasks.job import wiring_for
 from harness.engines.tasks.pacing import US_PER_S
+from harness.engines.tasks.parameters import TaskParameters
 from harness.seeds import derive_seed
 from workloads.base import Workload
 from workloads.entries import workload_entry
 
 MEAN_GAP_S = 1.2
-"""Between two disturbances."""
+"""Mean time between two disturbances."""
 BACK_S, RACK_BACK_S = 0.7, 4.0
-"""How long it usually takes until a killed node is back (alone, and with its worker), beside the
-time that it is kept away: before that there is nothing to kill."""
+"""Usual time until a killed node is back (alone, and with its worker), in addition to the time that
+it is kept away: before that there is nothing to kill."""
 FIRST_S, CALM_S = 1.0, 1.5
-"""A pass begins and ends without disturbances for so long."""
+"""Time without disturbances at the beginning and at the end of a pass."""
 RACK_GAP_S = 15.0
-"""Between two rack kills: a worker with its executor takes some seconds to come back."""
+"""Least time between two rack kills: a worker with its executor needs some seconds to return."""
 SHARES: Mapping[str, int] = {"node": 70, "again": 12, "rack": 6, "coordinator": 6, "pause": 6}
 """Of disturbances, in per cent; "again" is a node killed while the last one is being recovered
 from."""
 SERVER_SHARE = 3
-"""Beside the others, where Kafka's and Redis' processes are ours to freeze."""
+"""Additional share, where Kafka's and Redis' processes belong to the cluster and can be frozen."""
 SERVERS = ("kafka", "redis")
 CUT_SHARE = 12
-"""Beside the others, where the network of a rack can be cut."""
+"""Additional share, where the network of a rack can be cut."""
 PAUSES_S = (0.3, 2.5)
 CUTS_S = (0.3, 5.0)
-"""Some end before the coordinator suspects anything. Nodes and the coordinator die meanwhile,
-too, but no other rack: something must be left that works."""
+"""Durations of cuts; some end before the coordinator suspects a failure. Nodes and the coordinator
+die meanwhile, too, but not another rack: a part of the cluster must still work."""
 RUN_S = 90.0
-"""Long, so that starting a pass and judging it cost little per kill."""
+"""Length of a pass: long, so that starting and judging it cost little per kill."""
 AWAY_S = (0.0, 0.0, 0.5, 1.5)
-"""How long a pass's nodes stay away at least, each as likely."""
+"""Least times for which the nodes of a pass stay away, each with the same probability."""
 TIGHT = 1 / 3
-"""Of the passes: as many slots as there are copies, in all."""
+"""Share of the passes with as many slots as there are copies."""
 SMALL: Mapping[str, Mapping[str, Any]] = {
     "accidents": {"partitions": 4, "start_s": 100},
     "traffic-jams": {"users": 2_000, "segments": 100, "window_s": 6, "slide_s": 2},
     "word-count": {"depth": 4},
     "world-cup": {"partitions": 4, "mergers": 2, "window_s": 4, "slide_s": 1},
 }
-"""The workloads of the papers with as few tasks and as short windows as show what they do."""
+"""The workloads of the papers with few tasks and short windows."""
 
 
 def workloads_for(names: Sequence[str], seed: int) -> list[Workload]:
-    """Workloads of the catalogue by name, small where `SMALL` says how; all of these for none."""
+    """Make workloads of the catalogue by name, small where `SMALL` has them; none means all."""
     return [workload_entry(name).make(seed=seed, **SMALL.get(name, {})) for name in names or SMALL]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What runs in a pass."""
+    """The contents of a pass."""
 
     contender: str
     workload: Workload
     away_s: float
     tight: bool
 
-    def setup(self, nodes: Sequence[Node], rate_per_s: float, base: Setup) -> Setup:
-        """With ``base``'s parameters where nothing is chosen here."""
-        parameters = {**base.parameters, "restart_s": self.away_s}
+    def setup(self, nodes: Sequence[Node], rate_per_s: float, base: TaskParameters) -> Setup:
+        """Return the setup: ``base`` with this choice's own parameters."""
+        parameters = replace(base, restart_s=self.away_s)
         setup = setup_of(
             self.contender, self.workload, nodes, rate_per_s=rate_per_s, parameters=parameters
         )
@@ -84,7 +84,7 @@ class Choice:
         wiring = wiring_for(self.workload, US_PER_S, {})
         copies = len(wiring.names) + len(scheme_of(setup, wiring, 1.0).replicated)
         slots = max(math.ceil(copies / len(nodes)), _most_planned(setup))
-        return replace(setup, parameters={**setup.parameters, "slots": slots})
+        return replace(setup, parameters=replace(parameters_of(setup), slots=slots))
 
     def __str__(self) -> str:
         tight = ", no slot to spare" if self.tight else ""
@@ -94,15 +94,13 @@ class Choice:
 
 def _most_planned(setup: Setup) -> int:
     """How many primaries the placement puts on one node; without one they are dealt out."""
-    placed = Counter(str(setup.parameters.get("placement", "")).split(","))
-    placed.pop("", None)
-    return max(placed.values(), default=0)
+    return max(Counter(parameters_of(setup).placement).values(), default=0)
 
 
 def choose(
     seed: int, number: int, workloads: Sequence[Workload], contenders: Sequence[str]
 ) -> Choice:
-    """What runs in the ``number``-th pass: every contender meets every workload."""
+    """Choose the ``number``-th pass: every contender meets every workload."""
     chance = random.Random(derive_seed(seed, f"choice {number}"))
     turn = number // len(contenders)
     return Choice(
@@ -123,8 +121,10 @@ def schedule(
     cuts: bool = False,
     away_s: float = 0.0,
 ) -> list[Disturbance]:
-    """What is done in the ``number``-th pass; with ``servers`` these are frozen, and with
-    ``cuts`` racks are cut off, too. ``away_s``: how long the dead stay away at least."""
+    """Draw the disturbances of the ``number``-th pass.
+
+    With ``servers`` these are frozen, and with ``cuts`` racks are cut off, too. ``away_s`` is the
+    least time for which dead nodes stay away."""
     chance = random.Random(derive_seed(seed, f"pass {number}"))
     racks = sorted({node.rack for node in nodes})
     names = [node.name for node in nodes]

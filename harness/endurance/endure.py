@@ -1,16 +1,15 @@
-"""Killing without end: pass after pass under random failures until so many were killed.
+"""Endurance: pass after pass under random failures, until a number of nodes was killed.
 
 Each pass takes the next contender (a scheme with its planner's plan) and another workload. Some
-passes have just as many slots as copies, or nodes that stay away for a while: then what is lost
-finds no place at once, and output is tentative where the scheme allows it. What is done follows
-from the seed (`draw`). Which process dies, and in the middle of what, does not: that is the
-machine's, and the reason to do it a thousand times.
-"""
+passes have just as many slots as copies, or nodes that stay away for a while: then a lost task does
+not find a place at once, and output is tentative where the scheme allows it. The disturbances
+follow from the seed (`draw`). The process that dies and its activity at that instant do not: the
+machine decides, which is the reason for a thousand kills."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,13 +17,12 @@ from harness.cluster.base import Action
 from harness.cluster.run_directory import read_journal
 from harness.endurance.draw import RUN_S, SERVERS, Choice, choose, schedule
 from harness.endurance.trial import Disturbance, Trial, Verdict
-from harness.engines.base import Setup
 from harness.engines.tasks.contenders import CONTENDERS
 from harness.engines.tasks.engine import TaskEngine
-from harness.results.record import Scalar
+from harness.engines.tasks.parameters import TaskParameters
 from workloads.base import Workload
 
-PARAMETERS: Mapping[str, Scalar] = {"checkpoint_s": 2.0}
+PARAMETERS = TaskParameters(checkpoint_s=2.0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class Tally:
     cuts: int = 0
     """Nodes that were cut off, and healed."""
     leftover_processes: int = 0
-    """Of the cluster's after it was stopped."""
+    """Processes of the cluster that live after it was stopped."""
     contenders: dict[str, int] = field(default_factory=dict)
     """Kills under each contender."""
     workloads: dict[str, int] = field(default_factory=dict)
@@ -65,7 +63,7 @@ class Tally:
 
     @property
     def failures(self) -> int:
-        """How much is not as it must be."""
+        """Number of errors of all kinds."""
         return (
             self.lost
             + self.duplicated
@@ -79,7 +77,7 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class Endurance:
-    """What is run, again and again."""
+    """An engine and workloads that are run again and again."""
 
     engine: TaskEngine
     workloads: Sequence[Workload]
@@ -87,15 +85,14 @@ class Endurance:
     directory: Path
     """For files of passes that went well: the cluster's own."""
     keep: Path
-    """Where what tells of a failed pass is kept."""
+    """The directory for the evidence of failed passes."""
     contenders: Sequence[str] = tuple(CONTENDERS)
     rate_per_s: float = 400
     seconds: float = RUN_S
     report: Callable[[str], None] = lambda line: None
 
     def until(self, kills: int) -> Tally:
-        """Go on until so many nodes and coordinators were killed; each pass takes the next
-        contender."""
+        """Make passes, each with the next contender, until this number of kills was reached."""
         tally = Tally()
         while tally.kills < kills:
             self.run(tally.runs, tally)
@@ -103,11 +100,10 @@ class Endurance:
         return tally
 
     def run(self, number: int, tally: Tally) -> None:
-        """The pass of that number, from 0. Racks are cut off, too, where the cluster can do it."""
+        """Make the pass of that number, from 0; cut racks off where the cluster can do it."""
         engine = self.engine
         chosen = choose(self.seed, number, self.workloads, self.contenders)
-        base = Setup(scheme="checkpoint", parameters=PARAMETERS)
-        engine.setup = chosen.setup(engine.fleet.nodes, self.rate_per_s, base)
+        engine.setup = chosen.setup(engine.fleet.nodes, self.rate_per_s, PARAMETERS)
         engine.check()
         planned = self._planned(number, chosen)
         name = f"pass {number + 1}, {chosen}"

@@ -1,8 +1,7 @@
-"""One pass that is disturbed on purpose, and whether its output is what it must be.
+"""One pass that is disturbed on purpose, and the verdict on its output.
 
-The check shares nothing with the protocol: it reads the out topic as any reader would and
-compares with every batch computed once and in order over the same input.
-"""
+The check shares no code with the protocol: it reads the out topic like any reader and compares
+with every batch computed once and in order over the same input."""
 
 from __future__ import annotations
 
@@ -30,6 +29,7 @@ from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.reading import Reading
 from harness.engines.topics import topics
 from harness.errors import FaultlineError
+from harness.judging.outcome import against_truth
 from harness.judging.passes import HEAD_START_S, STALLED_S, align, load_plan
 from harness.load.generator import LoadGenerator, send_markers
 from harness.load.profile import RateProfile
@@ -41,11 +41,11 @@ from workloads.base import Workload
 DRIVER = "driver"
 """As the target of `Disturb.SERVER`: the engine's, not the cluster's."""
 SETTLED_S = 120.0
-"""How long a pass that settles waits for the copies of its scheme."""
+"""Longest wait of a pass that settles for the copies of its scheme."""
 
 
 class Disturb(StrEnum):
-    """What is done to a running engine."""
+    """An action on a running engine."""
 
     KILL = "kill"
     """A node, or a rack with its workers, which come back at once."""
@@ -57,14 +57,14 @@ class Disturb(StrEnum):
     JOIN = "join"
     """Nodes of a worker that was dead when the pass began come to it."""
     CUT = "cut"
-    """A rack is cut off the network for a while: it goes on alone, and nobody hears it."""
+    """A rack is cut off the network for a while: it goes on alone."""
     COORDINATOR = "coordinator"
     """The coordinator's process is killed and started again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """One thing that is done, and when."""
+    """One action and its time."""
 
     at_s: float
     """After the load began."""
@@ -72,7 +72,7 @@ class Disturbance:
     target: str = ""
     """A node or a rack."""
     for_s: float = 0.0
-    """How long a pause or a cut lasts."""
+    """Duration of a pause or a cut."""
 
     def __str__(self) -> str:
         lasting = f" for {self.for_s:.2f} s" if self.for_s else ""
@@ -81,14 +81,14 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of a pass. `failures` counts what must be 0."""
+    """The counts of a pass. `failures` must be 0."""
 
     kills: int
     """Nodes and coordinators that were killed; counted when a process was reached."""
     cuts: int = 0
     """Nodes that were cut off the network while they lived."""
     results: int
-    """That are due: in the truth."""
+    """Due results: those of the truth."""
     lost: int
     """Results of the truth that were not delivered, stable."""
     duplicated: int
@@ -104,14 +104,14 @@ class Verdict:
     corrected: int = 0
     """Tentative results that were taken back."""
     stalled: int = 0
-    """1 if it did not finish: nothing was published any more although something was due."""
+    """1 if it did not finish: nothing was published any more although results were due."""
     fenced: int = 0
     """Publications of a copy that had been replaced, which every reader drops: a copy that was
     frozen or cut off goes on for a moment after it is back."""
 
     @property
     def failures(self) -> int:
-        """Results that are not as they must be; 0 where all is well."""
+        """Number of errors of all kinds."""
         return (
             self.lost
             + self.duplicated
@@ -133,24 +133,21 @@ def judged(
     kills: int,
     cuts: int = 0,
 ) -> Verdict:
-    """Compare what the out topic held with the ``truth`` (the workload's columns)."""
+    """Compare the messages of the out topic with the ``truth`` (the workload's columns)."""
     reading = Reading(workload)
     ordered = sorted(messages, key=lambda message: (message.partition, message.offset))
     frames = [frame for message in ordered for frame in reading.take(message)]
-    identity, columns = list(workload.identity), list(workload.columns)
-    found = pd.concat(frames) if frames else pd.DataFrame(columns=[*columns, "stability"])
-    stable = found[found["stability"] == Stability.STABLE.value][columns].astype(truth.dtypes)
-    once = stable.drop_duplicates(identity)
-    both = once.merge(truth[columns], on=columns, how="outer", indicator="side")
-    wrong = both[both["side"] == "left_only"]
-    missing = truth[columns].merge(once[identity], on=identity, how="left", indicator="side")
+    identity = list(workload.identity)
+    found = pd.concat(frames) if frames else pd.DataFrame(columns=[*workload.columns, "stability"])
+    stable = found[found["stability"] == Stability.STABLE.value]
+    difference = against_truth(stable, truth, workload, identity)
     return Verdict(
         kills=kills,
         cuts=cuts,
         results=len(truth),
-        lost=int((missing["side"] == "left_only").sum()),
-        duplicated=len(stable) - len(once),
-        contradictions=len(wrong),
+        lost=len(difference.missing),
+        duplicated=int(stable.duplicated(identity).sum()),
+        contradictions=len(difference.extra) + len(difference.wrong),
         undone_stable=reading.undone_stable,
         uncorrected=reading.standing(),
         tentative=int((found["stability"] == Stability.TENTATIVE.value).sum()),
@@ -174,8 +171,10 @@ class Trial:
         settles: bool = False,
         report: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """``settles``: nothing is done before every copy that the scheme wants has been ready,
-        for `SETTLED_S` at most; what is to be done keeps its distances."""
+        """Prepare a pass.
+
+        With ``settles`` it waits, for `SETTLED_S` at most, until every copy of the scheme has been
+        ready; the disturbances are put off together."""
         self.engine, self.workload = engine, workload
         self._settles = settles
         self._directory, self._report = directory, report
@@ -198,7 +197,7 @@ class Trial:
         self.stalled = False
 
     def run(self, disturbances: Sequence[Disturbance] = ()) -> Verdict:
-        """Send the load, do what is planned, wait for the last result, and judge."""
+        """Send the load, apply the disturbances, wait for the last result, and judge."""
         engine, workload = self.engine, self.workload
         kafka = engine.fleet.cluster.kafka
         partitions = {self._topic_of[s.name]: s.partitions for s in workload.sources}
@@ -234,7 +233,7 @@ class Trial:
         return replace(verdict, stalled=int(self.stalled))
 
     def keep(self, directory: Path) -> None:
-        """Write down what tells why a pass failed: every event, what was due, what came."""
+        """Write the evidence of a failed pass: events, due results, deliveries."""
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / "events.jsonl").open("w", encoding="utf-8") as events:
             events.writelines(json.dumps(event) + "\n" for event in self.engine.said())
@@ -252,8 +251,9 @@ class Trial:
         collector: Collector,
         disturbances: Sequence[Disturbance],
     ) -> Sequence[Message]:
-        """From the first record to the last result; however it ends, the engine can go on with
-        another pass."""
+        """Run from the first record to the last result.
+
+        In any case the engine can go on with another pass afterwards."""
         engine = self.engine
         engine.begin(work)
         try:
@@ -282,12 +282,12 @@ class Trial:
         return messages
 
     def _look(self) -> None:
-        """Raise what the run cannot go on with."""
+        """Raise an error with which the run cannot go on."""
         self.engine.fleet.cluster.health()
         self.engine.raise_problems()
 
     def _settle(self, *, first_s: float) -> None:
-        """Wait for the copies; what comes later for it than planned is put off, and all else."""
+        """Wait for the copies, and put all disturbances off by the delay."""
         job = self.engine.job
         assert job is not None, "the pass has begun"
         wanted = {(task, False) for task in job.wiring.tasks}
@@ -299,7 +299,7 @@ class Trial:
         self._start_s += max(0.0, time.monotonic() - self._start_s - first_s)
 
     def _ready(self) -> set[tuple[int, bool]]:
-        """(task, as a replica) of every copy that has had its state."""
+        """Return (task, True for a replica) of every copy that has had its state."""
         notes = (noted.note for noted in self.engine.notes())
         return {(n.task, n.term is None) for n in notes if n.event is CopyEvent.READY}
 
@@ -327,7 +327,7 @@ class Trial:
                 return
 
     def _truth(self, work: Work) -> pd.DataFrame:
-        """What must be there: the results of windows that have ended."""
+        """Return the due results: those of windows that have ended."""
         truth = self.engine.truth(work)
         end = self.start_unix_s + self.load.duration_s
         return truth[truth[self.workload.window_start] <= round(end * 1000)]
@@ -335,7 +335,7 @@ class Trial:
     def _steps(
         self, disturbances: Sequence[Disturbance]
     ) -> list[tuple[float, Callable[[], object]]]:
-        """What is done, and when: what lasts has an end of its own, and others may come before."""
+        """Return the actions with their times; a lasting disturbance ends with one of its own."""
         steps: list[tuple[float, Callable[[], object]]] = []
         for disturbance in disturbances:
             steps.append((disturbance.at_s, partial(self._disturb, disturbance)))

@@ -1,4 +1,6 @@
-"""Resource usage of an engine's own processes."""
+"""Resource usage of an engine's own processes.
+
+Tests: ``tests/engines/test_contract.py``."""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from harness.cluster.base import Usage
 
 
 def used_by(children: Iterable[Child], method: str) -> Usage:
-    """What these processes have used together; null where one of them could not be counted."""
+    """Return the usage of these processes together; None for a value that one of them lacks."""
     each = [child.used() for child in children]
     known = [used for used in each if used is not None]
     whole = len(known) == len(each)

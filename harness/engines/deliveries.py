@@ -1,8 +1,7 @@
-"""What an engine delivered, as it stands in the out topic and as the judge reads it.
+"""Results of an engine, as they are in the out topic and as the judge reads them.
 
-A result travels as a JSON object, with the copy that made it in a header. Every engine writes
-this form, so that one reader serves all of them.
-"""
+A result travels as a JSON object, with the number of its copy in a header. Every engine writes this
+form, so that one reader serves all of them."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from harness.measure.collector import Message
+from harness.measure.values import read_json
 from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
 
@@ -19,31 +19,18 @@ COPY_HEADER = "copy"
 
 
 def decode(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
-    """The results in these values, a row each, with the columns of a workload.
-
-    Raises `ValueError` for a value without one of the columns: another query wrote it.
-    """
-    import io
-
-    import pyarrow.json
-
-    if not values:
-        return pd.DataFrame(columns=list(columns))
-    options = pyarrow.json.ReadOptions(block_size=1 << 24)
-    table = pyarrow.json.read_json(io.BytesIO(b"\n".join(values)), read_options=options)
-    missing = sorted(set(columns) - set(table.column_names))
-    if missing or len(table) != len(values):
-        raise ValueError(f"{len(values)} results gave {len(table)} rows without {missing}")
-    frame: pd.DataFrame = table.select(list(columns)).to_pandas()
-    return frame
+    """Return the results in these values (`read_json`), a row each."""
+    return read_json(values, columns)
 
 
 def deliveries(
     messages: Sequence[Message], workload: Workload, start_unix_s: float
 ) -> pd.DataFrame:
-    """A row per message of the out topic, in their order: ``window_start_s``, the workload's other
-    columns, ``arrival_s`` (the broker's append time since the start of the load), ``copy``, and
-    ``stability``: what the header of that name says, stable without one."""
+    """Return a row per message of the out topic, in their order.
+
+    Columns: ``window_start_s``, the workload's other columns, ``arrival_s`` (the broker's append
+    time since the start of the load), ``copy``, and ``stability`` (the header of that name, stable
+    without one)."""
     frame = decode([message.value for message in messages], workload.columns)
     frame["arrival_s"] = [message.append_ms / 1000 - start_unix_s for message in messages]
     frame["copy"] = [message.copy for message in messages]

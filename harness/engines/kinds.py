@@ -1,4 +1,4 @@
-"""The engines, once: commands, experiments and documents are made from this list."""
+"""The list of live engines, from which commands, experiments and documents are made."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from harness.engines.tasks.engine import TaskEngineKind
 from harness.errors import UsageError
 from harness.text import did_you_mean
 
-ENGINES: tuple[EngineKind, ...] = (StructuredKind(), TaskEngineKind())
-"""Live engines. The simulator runs in virtual time, so nothing can begin or drain in it."""
+ENGINES: tuple[EngineKind, ...] = (
+    StructuredKind(),
+    TaskEngineKind(),
+)
+"""The simulator is not in it: it runs in virtual time, where nothing can begin or drain."""
 
 
 def find_engine(name: str) -> EngineKind:
-    """The engine of that name. Raises `UsageError` that lists them."""
+    """Return the engine of that name; raise `UsageError` with the nearest one if there is none."""
     for kind in ENGINES:
         if kind.name == name:
             return kind

@@ -1,4 +1,6 @@
-"""Topics of one pass: made before it, deleted after it."""
+"""Topics of one pass: made before it, deleted after it.
+
+Tests: ``tests/engines/test_contract.py``."""
 
 from __future__ import annotations
 
@@ -19,8 +21,7 @@ def topics(
 ) -> Iterator[None]:
     """Topics with these numbers of partitions, while the context lasts.
 
-    Records of those in ``appended`` carry the broker's append time, the others' their sender's.
-    """
+    Records of those in ``appended`` carry the broker's append time, the others' their sender's."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({**kafka.confluent(), "log_level": 2})
@@ -43,8 +44,9 @@ def topics(
 
 
 def _delete(admin: Any, names: Sequence[str]) -> None:
-    """Delete topics and wait until the broker has; a topic that is still there would cost the
-    next pass disk and file handles."""
+    """Delete topics and wait until the broker has.
+
+    A topic that is still there would cost the next pass disk space and file handles."""
     for future in admin.delete_topics(names, operation_timeout=_WITHIN_S).values():
         # A broker that died meanwhile has its own error on the way, and a topic that stays is
         # removed with everything else of the run.

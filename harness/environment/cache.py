@@ -1,4 +1,4 @@
-"""The user's cache: where fetched things live, shared by all checkouts of one user."""
+"""The user's cache of fetched files, shared by all checkouts of one user."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from harness.text import Notify
 
 
 def to_stderr(line: str) -> None:
-    """What is told by default: results own standard output, progress goes to standard error."""
+    """Print progress to standard error, because standard output is for results."""
     print(f"faultline: {line}", file=sys.stderr, flush=True)
 
 
 def cache_directory() -> Path:
-    """``$XDG_CACHE_HOME/faultline`` or ``~/.cache/faultline``, made when absent.
+    """Return ``$XDG_CACHE_HOME/faultline`` or ``~/.cache/faultline``, made when absent.
 
-    Raises `EnvironmentFailure` if it cannot be made or written.
-    """
+    Raises `EnvironmentFailure` if it cannot be made or written."""
     configured = os.environ.get("XDG_CACHE_HOME", "")
     try:
         # The XDG specification: a relative path is invalid and is ignored.
@@ -51,17 +50,16 @@ def cache_directory() -> Path:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def locked(name: str, *, report: Notify) -> Iterator[None]:
-    """Holds the cache's lock ``name`` against every other process of this user.
+    """Hold the cache's lock ``name`` against every other process of this user.
 
-    The kernel lets go of it when the process ends, however it ends: there are no stale locks.
-    """
+    The kernel releases it when the process ends, for whatever reason: there are no stale locks."""
     with (cache_directory() / f"{name}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What of all that a run needs is on this machine; every finding with what to do about it."""
+"""Checks of this machine for the requirements of runs; every finding has a remedy."""
 
 from __future__ import annotations
 
@@ -29,44 +29,44 @@ _GB = 1e9
 
 
 class Status(StrEnum):
-    """How a finding stands, from good to bad."""
+    """The status of a finding, from good to bad."""
 
     OK = "ok"
     FETCHED = "fetched on first use"
-    """Not here yet, and nothing for the user to do."""
+    """Not here yet; the user need not act."""
     WARNING = "warning"
-    """Runs, but perhaps not as it should."""
+    """Usable, with limitations."""
     MISSING = "missing"
-    """Nothing runs until the user does something."""
+    """Not usable until the user acts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
     name: str
     status: Status
     detail: str
     remedy: str = ""
-    """What to do; empty where nothing is to be done."""
+    """Advice; empty where none is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """What the checks are told."""
+    """Options of all checks."""
 
     runs: Path
-    """Where run directories are made."""
+    """The parent of run directories."""
     fetch: bool = False
-    """Fetch now what is missing and can be fetched."""
+    """Fetch missing parts now, where possible."""
 
 
 Check = Callable[[str, CheckOptions], Finding]
-"""Takes its own name."""
+"""A check, which takes its own name."""
 
 
 def examine(options: CheckOptions) -> list[Finding]:
-    """Every check of `CHECKS`, in order."""
+    """Run every check of `CHECKS`; return the findings in order."""
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(lambda name: _guarded(name, options), CHECKS))
 
@@ -201,7 +201,7 @@ def _disk(name: str, place: Path) -> Finding:
 def _enough(
     name: str, *, amount: float, wanted: float, least: float, unit: str, remedy: str
 ) -> Finding:
-    """``amount`` against what is comfortable and what is needed at least."""
+    """Compare ``amount`` with a comfortable and a minimal one."""
     detail = f"{amount:.3g} {unit}"
     if amount >= wanted:
         return Finding(name=name, status=Status.OK, detail=detail)
@@ -210,7 +210,7 @@ def _enough(
 
 
 def _loopback(name: str, options: CheckOptions) -> Finding:
-    """Workers listen on addresses of their own, 127.0.<rack>.<number>."""
+    """Check that workers can listen on addresses of their own, 127.0.<rack>.<number>."""
     addresses = ("127.0.0.1", "127.0.1.1", "127.0.2.1")
     refused = [address for address in addresses if not _can_listen(address)]
     if not refused:
@@ -245,9 +245,9 @@ CHECKS: dict[str, Check] = {
     "disk of runs": lambda name, options: _disk(name, options.runs),
     "loopback": _loopback,
 }
-"""Every check by name, in the order in which a reader wants them."""
+"""All checks by name, in a reader's order."""
 
 
 def ready(findings: list[Finding]) -> bool:
-    """Whether nothing is missing that the user must bring."""
+    """Return True if the user need not provide anything."""
     return all(finding.status is not Status.MISSING for finding in findings)

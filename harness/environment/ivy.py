@@ -1,8 +1,7 @@
 """Maven Central through the Ivy that PySpark carries: a resolver without an installation.
 
-Ivy knows where Maven Central is, so no address stands in this repository. What a JVM does not
-take from the environment by itself, proxies and certificates, is handed over here.
-"""
+Ivy contains the address of Maven Central, so this repository has none. A JVM does not take proxies
+and certificates from the environment by itself, so they are passed here."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from harness.environment.java import Java
 from harness.errors import EnvironmentFailure
 
 STALL_DEADLINE_S = 300.0
-"""Ivy is given up when nothing has arrived for this long."""
+"""Limit of a time without any arrival, after which Ivy is stopped."""
 _POLL_S = 0.2
 _CONNECT_MS, _READ_MS = 30_000, 120_000
 
@@ -36,7 +35,7 @@ _SYSTEM_CERTIFICATES = (
 
 
 def pyspark_jars() -> Path:
-    """The directory of jars inside the installed PySpark."""
+    """Return the directory of jars inside the installed PySpark."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise EnvironmentFailure(
@@ -46,11 +45,10 @@ def pyspark_jars() -> Path:
 
 
 def settings(*, cache: Path, pattern: str, poms: bool) -> str:
-    """Ivy's settings: Maven Central alone, files kept under ``cache`` by ``pattern``.
+    """Return Ivy's settings: Maven Central alone, files kept under ``cache`` by ``pattern``.
 
-    Without ``poms`` only the named files are looked for. Ivy's own checksums are off for them:
-    they would double the requests, and the caller checks a stronger one.
-    """
+    Without ``poms`` only the named files are fetched. Ivy's own checksums are off for them:
+    they would double the requests, and the caller checks a stronger one."""
     checksums = "sha1,md5" if poms else ""
     return f"""<ivysettings>
   <settings defaultResolver="central"/>
@@ -69,11 +67,10 @@ def settings(*, cache: Path, pattern: str, poms: bool) -> str:
 def run_ivy(
     java: Java, scratch: Path, arguments: Sequence[str], *, watch: Callable[[], int]
 ) -> tuple[int, str]:
-    """Runs Ivy until it ends; its exit code and what it said.
+    """Run Ivy until it ends; return its exit code and its output.
 
-    ``watch`` is called a few times a second and returns how much has come; when that has not
-    changed for `STALL_DEADLINE_S`, Ivy is stopped. Nothing is left running, whatever happens.
-    """
+    ``watch`` is called several times a second and returns the amount that has arrived; when it has
+    not changed for `STALL_DEADLINE_S`, Ivy is stopped. No process is left, whatever happens."""
     log = scratch / "ivy.log"
     with log.open("wb") as output:
         ivy = subprocess.Popen(
@@ -122,7 +119,7 @@ def _command(java: Java, scratch: Path) -> list[str]:
 
 
 def network_options(java: Java, environment: Mapping[str, str]) -> list[str]:
-    """What tells a JVM of the environment's proxies and certificates."""
+    """Return a JVM's options for the environment's proxies and certificates."""
     options = _proxy_options(environment)
     bundle = _certificates(java, environment)
     if bundle is not None:
@@ -157,11 +154,10 @@ def _proxy_options(environment: Mapping[str, str]) -> list[str]:
 
 
 def _certificates(java: Java, environment: Mapping[str, str]) -> Path | None:
-    """The certificates to trust in place of the JVM's own, if any.
+    """Return the certificates to trust in place of the JVM's own, if any.
 
-    SSL_CERT_FILE is the user's word. A JRE from a wheel knows nothing of this machine, whose
-    bundle may hold the certificate of a company's proxy; the system's Java has it already.
-    """
+    SSL_CERT_FILE comes first. A JRE from a wheel lacks this machine's bundle, which may hold the
+    certificate of a company's proxy; the system's Java has it already."""
     given = environment.get("SSL_CERT_FILE")
     if given and Path(given).is_file():
         return Path(given)
@@ -179,11 +175,10 @@ _JKS_MAGIC, _JKS_VERSION, _JKS_CERTIFICATE = 0xFEEDFEED, 2, 2
 
 
 def trust_store(pem: str) -> bytes:
-    """The certificates of a PEM bundle as a Java key store (type JKS).
+    """Return the certificates of a PEM bundle as a Java key store (type JKS).
 
-    ``keytool`` would start a JVM for each of some 150 certificates. Entries that are no valid
-    base64 are left out, as Java would refuse the whole store for them.
-    """
+    ``keytool`` would start a JVM for each of some 150 certificates. Entries that are not valid
+    base64 are left out, as Java would refuse the whole store for them."""
     body = b""
     certificates = list(_der_certificates(pem))
     for number, der in enumerate(certificates):

@@ -1,12 +1,11 @@
 """The jars of the Kafka broker and of Spark's Kafka connector, pinned by SHA-256.
 
-`jars.lock.json` names every file: group, artifact, version, SHA-256 and size in bytes, in two
-sets that must not be mixed (the broker's Scala and Jackson are not Spark's). Of the connector's
-dependencies it has those that PySpark does not carry itself. A set lies in the user's cache in
-a directory named after its pins; a file gets its name there only when its SHA-256 was right.
+`jars.lock.json` lists every file: group, artifact, version, SHA-256 and size in bytes, in two
+sets that must not be mixed (the broker's Scala and Jackson are not Spark's). The connector's set
+leaves out dependencies that PySpark contains. A set is in the user's cache in a directory named
+after its pins; a file gets its name there only after a check of its SHA-256.
 
-``python -m harness.environment.jars --relock`` resolves the lock's roots again and rewrites it.
-"""
+``python -m harness.environment.jars --relock`` resolves the lock's roots again and rewrites it."""
 
 from __future__ import annotations
 
@@ -50,27 +49,26 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """Its file name; with the group, as two groups may have an artifact of one name."""
+        """Its file name with the group, as two groups may have an artifact of one name."""
         return f"{self.group}.{self.artifact}-{self.version}.jar"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jars:
-    """Where the checked files are."""
+    """The places of the checked files."""
 
     broker: Path
-    """A directory whose ``*.jar`` are the broker's whole class path."""
+    """A directory whose ``*.jar`` files are the broker's whole class path."""
     connector: tuple[Path, ...]
     """The files for ``spark.jars``."""
 
 
 def ensure_jars(report: Notify = to_stderr, *, fetch: bool = True, lock: Path = LOCK) -> Jars:
-    """All pinned jars, each checked by SHA-256 just now; what is missing is fetched first.
+    """Return all pinned jars, each checked by SHA-256; missing ones are fetched first.
 
-    A file that is not what was pinned is fetched again, and ``report`` says so. What has come
-    stays, also when fetching is interrupted. Raises `EnvironmentFailure` that names what is
-    missing when it cannot be had, or at once if ``fetch`` is false.
-    """
+    A file with another SHA-256 is reported and fetched again. Files that have arrived are kept,
+    also when fetching is interrupted. Raises `EnvironmentFailure` with the missing files when they
+    cannot be fetched, or at once if ``fetch`` is false."""
     wanted = list(places(locked_jars(lock)))
     if wrong := _wrong(wanted):
         if not fetch:
@@ -85,14 +83,16 @@ def ensure_jars(report: Notify = to_stderr, *, fetch: bool = True, lock: Path = 
 
 
 def locked_jars(lock: Path = LOCK) -> dict[str, list[Jar]]:
-    """The pinned files of each set."""
+    """Return the pinned files of each set."""
     document = json.loads(lock.read_text())
     return {name: [Jar(**entry) for entry in jars] for name, jars in document["sets"].items()}
 
 
 def places(sets: dict[str, list[Jar]]) -> Iterator[tuple[Path, Jar]]:
-    """Where each file belongs. The directory's name changes with its pins, so that no jar of
-    an older set can ever stand on a newer one's class path."""
+    """Yield the place of each file.
+
+    The directory's name changes with its pins, so that no jar of an older set can ever be on a
+    newer one's class path."""
     for name, jars in sets.items():
         pins = sha256_of("".join(jar.sha256 for jar in jars).encode()).hexdigest()
         directory = cache_directory() / "jars" / f"{name}-{pins[:12]}"
@@ -104,7 +104,7 @@ Placed = tuple[Path, Jar]
 
 
 def _wrong(wanted: Sequence[Placed]) -> list[Placed]:
-    """The files that are absent or not what was pinned."""
+    """Return the files that are absent or differ from their pins."""
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         good = list(pool.map(_is_right, wanted))
     return [placed for placed, right in zip(wanted, good, strict=True) if not right]
@@ -141,7 +141,7 @@ def _fetch(wrong: Sequence[Placed], report: Notify) -> None:
 
 
 def _drop_notes(arriving: Path) -> None:
-    """Removes what an earlier Ivy wrote beside the jars: it may say that a file is absent."""
+    """Remove an earlier Ivy's notes next to the jars, which may call a file absent."""
     for entry in arriving.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)
@@ -150,7 +150,7 @@ def _drop_notes(arriving: Path) -> None:
 
 
 def _take(arriving: Path, wanted: Sequence[Placed], report: Notify) -> list[Placed]:
-    """Moves what has arrived and is right to its place; the rest, still missing, is returned."""
+    """Move good files that have arrived to their places; return the missing ones."""
     missing = []
     for path, jar in wanted:
         came = arriving / jar.name
@@ -166,7 +166,7 @@ def _take(arriving: Path, wanted: Sequence[Placed], report: Notify) -> list[Plac
 
 
 def _resolve(arriving: Path, missing: Sequence[Placed], report: Notify) -> str:
-    """Has Ivy bring the files into ``arriving``; returns what it said."""
+    """Fetch the files into ``arriving`` with Ivy; return its output."""
     names = {jar.name: jar.size for _, jar in missing}
     told = 0
 
@@ -192,7 +192,7 @@ def _resolve(arriving: Path, missing: Sequence[Placed], report: Notify) -> str:
 
 
 def _module(jars: Iterable[Jar]) -> str:
-    """An Ivy module that depends on exactly ``jars``: nothing is resolved, only brought."""
+    """Return an Ivy module that depends on exactly ``jars``: nothing is resolved, only fetched."""
     # A configuration for each: one Ivy module cannot depend on two versions in the same one.
     listed = list(jars)
     configurations = "".join(f'<conf name="c{number}"/>' for number in range(len(listed)))
@@ -222,10 +222,9 @@ def _missing(missing: Sequence[Placed], said: str) -> EnvironmentFailure:
 
 
 def relock(lock: Path, report: Notify = to_stderr) -> None:
-    """Resolves the lock's roots with all they need, and writes the files found into it.
+    """Resolve the lock's roots with their dependencies, and write the files into the lock.
 
-    Files that PySpark carries itself, in whatever version, are left out of the connector's set.
-    """
+    Files that PySpark contains, in whatever version, are left out of the connector's set."""
     document = json.loads(lock.read_text())
     with tempfile.TemporaryDirectory(prefix="faultline-relock-") as directory:
         scratch = Path(directory)

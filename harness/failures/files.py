@@ -1,4 +1,4 @@
-"""A failure schedule of the user's own: ``--failures FILE``.
+"""Failure schedules in files of the user: ``--failures FILE``.
 
 The file is YAML::
 
@@ -6,8 +6,7 @@ The file is YAML::
     failures:
       - {at: 20s, action: kill, target: r1n1}
       - {at: 35s, action: restart, target: r1n1}
-      - {at: 1.5min, action: kill, target: r2}
-"""
+      - {at: 1.5min, action: kill, target: r2}"""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _KEYS = ("at", "action", "target")
 
 
 def read_schedule(path: Path) -> Schedule:
-    """The schedule in a file. Raises `UsageError` that names the file, the line and the remedy."""
+    """Read a schedule. Raises `UsageError` that names the file, the line and the remedy."""
     try:
         root = yaml.compose(
             read_given(path, "--failures: ", f"name a YAML file with lines such as {EXAMPLE}"),
@@ -71,8 +70,9 @@ def _event(path: Path, node: Any) -> FailureEvent:
 
 
 def _scalars(node: Any) -> dict[str, str] | None:
-    """A mapping of plain values as written, untouched by YAML's guesses (1:30 is 90 to it); None
-    for anything else, and for a key given twice."""
+    """Return a mapping of plain values as written, without YAML's guesses (1:30 would be 90).
+
+    None for anything else, and for a key given twice."""
     if not isinstance(node, yaml.MappingNode):
         return None
     pairs = [item for pair in node.value for item in pair]

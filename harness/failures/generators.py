@@ -1,9 +1,8 @@
-"""Schedules drawn from a seed: single nodes, whole racks, exponential arrivals, a mix, bursts.
+"""Generators of schedules from a seed: nodes, racks, exponential arrivals, a mix, bursts.
 
-No schedule kills what it has down already, so every kill of it must find something alive. Rates
-are per node (or rack) and hour, as failure studies print them. Every generator stores what it
-was called with in `Schedule.parameters`.
-"""
+A schedule never kills a target that is down already, so every kill must find something alive. Rates
+are per node (or rack) and hour, as failure studies print them. Every generator stores its arguments
+in `Schedule.parameters`."""
 
 from __future__ import annotations
 
@@ -24,12 +23,12 @@ SECONDS_PER_HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """How long a victim stays down before it is restarted."""
+    """The time for which a victim stays down before it is restarted."""
 
     kind: str = "fixed"
     """"fixed", "exponential" or "lognormal"."""
     mean_s: float = 10.0
-    """The delay itself when fixed, else its mean."""
+    """The fixed delay, or its mean."""
     sigma: float = 1.4
     """Spread of the logarithm when lognormal; 1.4 is what the Los Alamos repairs have."""
 
@@ -46,7 +45,7 @@ class Repair:
             )
 
     def draw_s(self, rng: np.random.Generator) -> float:
-        """One delay in seconds."""
+        """Draw one delay in seconds."""
         if self.kind == "exponential":
             return float(rng.exponential(self.mean_s))
         if self.kind == "lognormal":
@@ -55,7 +54,7 @@ class Repair:
         return self.mean_s
 
     def describe(self) -> dict[str, object]:
-        """As the schedule's origin keeps it."""
+        """Return the form for `Schedule.parameters`."""
         return {"kind": self.kind, "mean_s": self.mean_s, "sigma": self.sigma}
 
 
@@ -89,7 +88,7 @@ def random_target(
 
 
 def in_turn(*schedules: Schedule) -> Schedule:
-    """Several schedules as one, each with its own instants; the seed of the first."""
+    """Join several schedules, each with its own instants; the seed is that of the first."""
     return Schedule(
         events=[event for schedule in schedules for event in schedule.events],
         origin=", then ".join(schedule.origin for schedule in schedules),
@@ -106,10 +105,9 @@ def exponential(
     seed: int,
     repair: Repair | None = None,
 ) -> Schedule:
-    """Every node fails on its own, with exponential times between its failures.
+    """Let every node fail on its own, with exponential times between its failures.
 
-    A node that is down does not fail; without ``repair`` it stays down.
-    """
+    A node that is down does not fail; without ``repair`` it stays down."""
     events = _arrivals(nodes, rate_per_hour, duration_s, seed, repair)
     return Schedule(
         events=events,
@@ -128,11 +126,10 @@ def mixed(
     seed: int,
     repair: Repair | None = None,
 ) -> Schedule:
-    """Independent failures of nodes, and beside them failures of whole racks at once.
+    """Draw independent failures of nodes, together with failures of whole racks.
 
-    ``racks`` has the nodes of each rack. A rack that fails takes down what still lives on it,
-    and all of it comes back together.
-    """
+    ``racks`` has the nodes of each rack. A rack that fails takes down its living nodes, and all of
+    its nodes come back together."""
     members = {**racks, **{node: [node] for nodes in racks.values() for node in nodes}}
     rates = dict.fromkeys(members, node_rate_per_hour) | dict.fromkeys(racks, rack_rate_per_hour)
     arrivals = [
@@ -157,11 +154,10 @@ def mixed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurstSizes:
-    """How many nodes fail together: P(i) = (1 - a) c(r1) r1^i + a c(r2) r2^i for i = 1 .. n.
+    """The number of nodes that fail together: P(i) = (1 - a) c(r1) r1^i + a c(r2) r2^i, i = 1 .. n.
 
     The bi-exponential model of Nath et al. (NSDI 2006); the values are refitted to their trace of
-    web servers.
-    """
+    web servers."""
 
     large_share: float = 0.0083
     """a, the share of the bursts from the heavy part."""
@@ -177,7 +173,7 @@ class BurstSizes:
             )
 
     def probabilities(self, nodes: int) -> NDArray[np.float64]:
-        """Of the sizes 1 .. ``nodes``; shape ``(nodes,)``, they add up to 1."""
+        """Return those of the sizes 1 .. ``nodes``; shape ``(nodes,)``, they add up to 1."""
         powers = np.array([[self.small_ratio], [self.large_ratio]]) ** np.arange(1, nodes + 1)
         parts = powers / powers.sum(axis=1, keepdims=True)
         return np.asarray((1 - self.large_share) * parts[0] + self.large_share * parts[1])
@@ -192,11 +188,10 @@ def bursts(
     sizes: BurstSizes | None = None,
     repair: Repair | None = None,
 ) -> Schedule:
-    """Exponential arrivals of bursts in the whole cluster, each of several nodes at one instant.
+    """Draw exponential arrivals of bursts, each of several nodes of the cluster at one instant.
 
-    A burst takes nodes that live, any of them alike, and all of them if fewer are left than it
-    wants.
-    """
+    A burst takes living nodes, each with the same probability, and all of them if fewer are left
+    than its size."""
     sizes = sizes or BurstSizes()
     rng = generator(seed, "bursts")
     probabilities = sizes.probabilities(len(nodes))
@@ -221,8 +216,10 @@ def bursts(
 
 
 class _Outages:
-    """What is down until when. Exponential arrivals have no memory, so leaving out those that
-    find nothing alive gives each node the times between failures that it should have."""
+    """The nodes that are down, with their return.
+
+    Exponential arrivals have no memory: without those that find nothing alive, each node still has
+    the right times between failures."""
 
     def __init__(
         self, members: Mapping[str, Sequence[str]], repair: Repair | None, rng: np.random.Generator
@@ -235,11 +232,11 @@ class _Outages:
         self._events: list[FailureEvent] = []
 
     def alive(self, target: str, at_s: float) -> bool:
-        """Whether anything of it is."""
+        """Return True if any node of a target is alive."""
         return any(self._back_s.get(node, 0.0) <= at_s for node in self._members[target])
 
     def kill(self, target: str, at_s: float) -> None:
-        """Kill what is alive of it, if anything is, and plan the restart of all of it."""
+        """Kill the living nodes of a target, if any, and plan the restart of all of it."""
         if not self.alive(target, at_s):
             return
         self._flush(at_s)
@@ -251,7 +248,7 @@ class _Outages:
         self._restarts[target] = back_s
 
     def events(self, duration_s: float) -> list[FailureEvent]:
-        """Kills and restarts before ``duration_s``; the last restarts may lie behind the end."""
+        """Return kills and restarts before ``duration_s``."""
         self._flush(np.nextafter(duration_s, 0))
         return list(self._events)
 
@@ -286,7 +283,7 @@ def _arrivals(
 
 
 def _poisson_s(name: str, rate_per_hour: float, duration_s: float, seed: int) -> list[float]:
-    """Arrivals that wait for nothing, in order."""
+    """Draw arrivals that wait for nothing, in order."""
     _check(rate_per_hour, duration_s)
     rng = generator(seed, "arrivals", name)
     count = int(rng.poisson(rate_per_hour * duration_s / SECONDS_PER_HOUR))

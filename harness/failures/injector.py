@@ -5,27 +5,33 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from harness.cluster.base import Cluster, Victim
+from harness.cluster.base import Cluster, Prepared, Victim
 from harness.errors import FaultlineError
-from harness.failures.schedule import FailureEvent, Schedule
+from harness.failures.schedule import ENDS, FailureEvent, Schedule
+
+AHEAD_S = 3.0
+"""Lead with which an event is prepared: a walk over all processes of a busy machine takes more
+than a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectedFailure:
-    """What became of one event of the schedule."""
+    """One event of the schedule, and its effect."""
 
     event: FailureEvent
     victims: Sequence[Victim]
-    """The nodes it was done to, each with whether it was reached."""
+    """The nodes of the target, each with whether it was reached."""
     at_unix_s: float
-    """When the action was done (had been tried, if it failed)."""
+    """End of the action (or of the attempt, if it failed)."""
     lateness_s: float
-    """How long after its planned instant it began."""
+    """First signal minus planned instant. Where the backend does not record the signal, the start
+    of the action counts."""
     error: str | None = None
-    """Why it could not be done."""
+    """The reason why it could not be done."""
 
     @property
     def began_unix_s(self) -> float:
@@ -34,16 +40,27 @@ class InjectedFailure:
         return min(begins, default=self.at_unix_s)
 
     @property
+    def spread_s(self) -> float:
+        """Last signal minus first."""
+        return self.at_unix_s - self.began_unix_s
+
+    @property
+    def felt(self) -> bool:
+        """True if it was done to a node on which a part of the engine ran."""
+        return self.error is None and any(victim.felt for victim in self.victims)
+
+    @property
     def processes(self) -> int:
-        """How many processes were signalled."""
+        """Number of processes that were signalled."""
         return sum(len(victim.processes) for victim in self.victims)
 
     def row(self, start_unix_s: float) -> dict[str, Any]:
-        """As it stands in a run's table of failures, times from the start of the load."""
+        """Return the row of a run's table of failures, with times from the start of the load."""
         return {
             "planned_at_s": self.event.at_s,
             "at_s": self.at_unix_s - start_unix_s,
             "lateness_s": self.lateness_s,
+            "spread_s": self.spread_s,
             "action": self.event.action.value,
             "target": self.event.target,
             "processes": self.processes,
@@ -56,16 +73,20 @@ class InjectedFailure:
         }
 
 
-ROW = ("planned_at_s", "at_s", "lateness_s", "action", "target", "processes", "pids", "error")
+ROW = (
+    "planned_at_s", "at_s", "lateness_s", "spread_s", "action", "target", "processes", "pids",
+    "error",
+)  # fmt: skip
 """The columns of `InjectedFailure.row`."""
+
+_Ready = tuple[FailureEvent, Prepared | Exception]
 
 
 class Injector:
-    """Waits for each event's instant on a thread of its own and applies it.
+    """A thread that prepares each event, waits for its instant, and applies it.
 
     Use it as a context manager around the run; leaving cancels what has not happened yet, and
-    raises what ``on_event`` raised.
-    """
+    raises what ``on_event`` raised."""
 
     def __init__(
         self,
@@ -88,7 +109,7 @@ class Injector:
 
     @property
     def done(self) -> Sequence[InjectedFailure]:
-        """What has happened so far, in order."""
+        """The events that have happened so far, in order."""
         return tuple(self._done)
 
     def __enter__(self) -> Injector:
@@ -102,32 +123,64 @@ class Injector:
             raise self._unheard
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until every event has happened; False if the time ran out first."""
+        """Wait until every event has happened; return False if the time ran out first."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        for event in self._schedule.events:
-            due = self._start_unix_s + event.at_s
-            if self._cancelled.wait(max(0.0, due - self._clock())):
-                return
-            self._apply(event, due)
+        events = list(self._schedule.events)
+        ready: list[_Ready] = []
+        with ExitStack() as stack:
+            while events or ready:
+                if not ready and self._cancelled_before(self._due(events[0]) - AHEAD_S):
+                    return
+                while events and self._may_prepare(ready, events[0]):
+                    ready.append(self._prepared(events.pop(0), stack))
+                event, prepared = ready.pop(0)
+                if self._cancelled_before(self._due(event)):
+                    return
+                self._apply(event, prepared)
 
-    def _apply(self, event: FailureEvent, due: float) -> None:
+    def _may_prepare(self, ready: Sequence[_Ready], event: FailureEvent) -> bool:
+        """Return True if no event that is still pending can change the victims of this one.
+
+        Failures within `AHEAD_S` are all prepared before the first is applied."""
+        if not ready:
+            return True
+        close = event.at_s - ready[0][0].at_s < AHEAD_S
+        return close and all(one.action in ENDS for one in (event, ready[-1][0]))
+
+    def _due(self, event: FailureEvent) -> float:
+        return self._start_unix_s + event.at_s
+
+    def _cancelled_before(self, unix_s: float) -> bool:
+        return self._cancelled.wait(max(0.0, unix_s - self._clock()))
+
+    def _prepared(self, event: FailureEvent, stack: ExitStack) -> _Ready:
+        try:
+            prepared = self._cluster.prepare(event.action, event.target)
+            return event, stack.enter_context(prepared)
+        except Exception as error:  # it becomes the event's, at its instant
+            return event, error
+
+    def _apply(self, event: FailureEvent, prepared: Prepared | Exception) -> None:
         began = self._clock()
         victims: Sequence[Victim] = ()
         problem = None
         try:
-            victims = self._cluster.apply(event.action, event.target)
+            if isinstance(prepared, Exception):
+                raise prepared
+            victims = prepared.apply()
         except FaultlineError as error:
             problem = str(error)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
+        signals = [v.began_unix_s for v in victims if v.reached and v.began_unix_s is not None]
         done = InjectedFailure(
             event=event,
             victims=tuple(victims),
             at_unix_s=max([victim.at_unix_s for victim in victims], default=self._clock()),
-            lateness_s=began - due,
+            lateness_s=min(signals, default=began) - self._due(event),
             error=problem,
         )
         self._done.append(done)

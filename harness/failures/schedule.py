@@ -1,4 +1,4 @@
-"""A failure schedule: what is done to which node or rack, and when; stored with the results."""
+"""A failure schedule: actions on nodes and racks, each with its time; stored with the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from harness.text import did_you_mean
 
 SCHEMA_VERSION = 1
 
-_UNDOES = {Action.RESTART: Action.KILL, Action.RESUME: Action.PAUSE, Action.HEAL: Action.CUT}
+ENDS = {Action.KILL: Action.RESTART, Action.PAUSE: Action.RESUME, Action.CUT: Action.HEAL}
+"""The actions that are failures, each with the one that ends it."""
+_UNDOES = {end: failure for failure, end in ENDS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +43,19 @@ class Schedule:
 
     events: Sequence[FailureEvent]
     origin: str
-    """How it was made: a generator's name, or the file it was read from."""
+    """A generator's name, or the file it was read from."""
     seed: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What the generator was called with."""
+    """The generator's arguments."""
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.events, key=lambda event: event.at_s))
         object.__setattr__(self, "events", ordered)
+
+    @property
+    def failures(self) -> Sequence[FailureEvent]:
+        """The events that break something; the others end a failure."""
+        return [event for event in self.events if event.action in ENDS]
 
     @property
     def kills(self) -> Sequence[FailureEvent]:
@@ -90,8 +97,9 @@ class Schedule:
                 )
 
     def _precedes(self, index: int, action: Action, racks: Collection[str]) -> bool:
-        """Whether an earlier event may have done ``action`` to the target of this one: to itself,
-        or to a rack if it is a node, or the other way round."""
+        """Return True if an earlier event may have done ``action`` to the target of this one.
+
+        That event's target is the same, or a rack if this one is a node, or the other way round."""
         target = self.events[index].target
         return any(
             earlier.action is action
@@ -100,7 +108,7 @@ class Schedule:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The form in which a record keeps it."""
+        """Return the stored form."""
         return {
             "schema": SCHEMA_VERSION,
             "origin": self.origin,
@@ -114,7 +122,7 @@ class Schedule:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """What `to_json` wrote; `UsageError` for another schema."""
+        """Read the stored form. Raises `UsageError` for another schema."""
         if document.get("schema") != SCHEMA_VERSION:
             raise UsageError(
                 f"a failure schedule of schema {document.get('schema')!r}",

@@ -1,4 +1,4 @@
-"""A matrix of parameters: in each cell how many sentences hold there, and which do not."""
+"""A matrix of parameters: each cell counts the claims that hold and names the others."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DARKEST = 1.6
-"""The share that would be as dark as the map goes: black is easy to read on any that there is."""
+"""Share at the dark end of the colour map: black is easy to read on all that occur."""
 
 Held = Mapping[str, bool]
-"""Sentence to whether it holds."""
+"""Sentence to True if it holds."""
 
 
 def draw_held(
@@ -26,9 +26,10 @@ def draw_held(
     letters: Mapping[str, str],
     marked: tuple[str, str] | None = None,
 ) -> None:
-    """Draw ``cells``, by (row, column): the greener, the more sentences hold; below their number
-    the ``letters`` of those that do not. The cell ``marked`` is ours. What has no cell stays
-    empty."""
+    """Draw ``cells``, by (row, column): the greener, the more sentences hold.
+
+    Below their number are the ``letters`` of those that do not. The cell ``marked`` is ours.
+    Combinations without a cell stay empty."""
     import seaborn
 
     share = pd.DataFrame(index=list(rows), columns=list(columns), dtype=float)

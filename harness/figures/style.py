@@ -1,8 +1,7 @@
 """One look for every picture: report, notebooks and ``--draw``.
 
 Colours are Okabe and Ito's, which colour-blind readers can tell apart; a scheme or a planner
-has the same colour and marker in every figure.
-"""
+has the same colour and marker in every figure."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ _STYLE: Any = {
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How one scheme, planner or model is drawn everywhere."""
+    """The look of one scheme, planner or model in every figure."""
 
     label: str
     color: str
@@ -60,7 +59,7 @@ class Look:
     line: str = "-"
 
     def kwargs(self) -> dict[str, Any]:
-        """Keyword arguments for ``Axes.plot``."""
+        """Return keyword arguments for ``Axes.plot``."""
         return {
             "label": self.label,
             "color": self.color,
@@ -102,7 +101,7 @@ MODELS: Mapping[str, Look] = {
 }
 
 _STAMP = "stamp"
-"""Marks the text that `stamp` has written."""
+"""Mark of the text that `stamp` has written."""
 
 
 @contextmanager
@@ -116,7 +115,7 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(size_in: tuple[float, float] = (8.0, 4.5)) -> Figure:
-    """An empty figure that belongs to no window; use it inside `styled`."""
+    """Return an empty figure without a window; use it inside `styled`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -126,11 +125,10 @@ def new_figure(size_in: tuple[float, float] = (8.0, 4.5)) -> Figure:
 
 
 def label_line_ends(axes: Axes, *, minimum_gap: float = 0.055, size: float = 8) -> None:
-    """Write each line's label beside its last point instead of in a legend.
+    """Write each line's label next to its last point instead of in a legend.
 
     Labels are moved apart to at least ``minimum_gap`` of the axes' height; call it after the
-    limits are final.
-    """
+    limits are final."""
     ends: list[tuple[float, Line2D]] = []
     for line in axes.get_lines():
         points = np.asarray(line.get_xydata(), dtype=float)
@@ -155,7 +153,7 @@ def label_line_ends(axes: Axes, *, minimum_gap: float = 0.055, size: float = 8) 
 
 
 def not_measured(axes: Axes) -> None:
-    """Write into empty axes that nothing was measured, so that nobody looks for a line."""
+    """Write "not measured" into empty axes, so that nobody looks for a line."""
     axes.text(
         0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center",
         color=GREY, fontsize=9,
@@ -163,8 +161,9 @@ def not_measured(axes: Axes) -> None:
 
 
 def plain_ticks(*axes: Axis) -> None:
-    """Write the ticks of logarithmic axes as plain numbers: 0.1, 1, 10, and 2 and 5 between them
-    where an axis is shorter than two decades. Call it after the limits are final."""
+    """Write the ticks of logarithmic axes as plain numbers: 0.1, 1, 10.
+
+    An axis shorter than two decades also gets 2 and 5. Call it after the limits are final."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for axis in axes:
@@ -176,15 +175,14 @@ def plain_ticks(*axes: Axis) -> None:
 
 
 def stamp(figure: Figure, text: str) -> None:
-    """Write into the figure what a reader must not miss: simulated, scaled down, chosen values.
+    """Write a warning into the figure: simulated, scaled down, chosen values.
 
-    A figure that has a stamp already gets one line with both texts.
-    """
+    A figure that has a stamp already gets one line with both texts."""
     for earlier in figure.texts:
         if earlier.get_gid() == _STAMP:
-            said = earlier.get_text()
-            new = [part for part in text.split(" · ") if part not in said]
-            earlier.set_text(" · ".join([said, *new]))
+            present = earlier.get_text()
+            new = [part for part in text.split(" · ") if part not in present]
+            earlier.set_text(" · ".join([present, *new]))
             return
     look: Any = {"fontsize": 7, "color": VERMILION, "style": "italic", "ha": "right", "x": 0.995,
                  "gid": _STAMP}  # fmt: skip

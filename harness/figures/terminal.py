@@ -8,9 +8,9 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 def area_chart(values: Sequence[float], *, height: int, top: float = 1.0) -> list[str]:
-    """``height`` lines, the highest first, one column per value in [0, ``top``].
+    """Return ``height`` lines, the highest first, one column per value in [0, ``top``].
 
-    Eighths of a character: a value that is above zero at all shows in the lowest line.
+    The resolution is an eighth of a character; any value above zero is visible in the lowest line.
     """
     assert height >= 1, "a chart needs a line"
     assert top > 0, "a chart needs room"

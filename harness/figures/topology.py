@@ -1,4 +1,6 @@
-"""A topology as a picture: a column of tasks per operator, replicated tasks filled."""
+"""A topology as a picture: a column of tasks per operator, replicated tasks filled.
+
+Tests: ``tests/figures/test_topology.py``."""
 
 from __future__ import annotations
 
@@ -9,21 +11,20 @@ from numpy.typing import NDArray
 
 from harness.figures.style import GREEN, GREY
 from harness.topology.model import Topology
-from harness.topology.partitioning import routes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _GAP = 1.8
-"""Between two operators in one column, in task heights; the name stands there."""
+"""Gap between two operators in one column, in task heights; it contains the name."""
 
 _CLEAR = 40
-"""Substreams of one edge that can be told apart; more are drawn fainter."""
+"""Number of distinguishable substreams of one edge; more are drawn fainter."""
 
 
 def size_in(topology: Topology) -> tuple[float, float]:
-    """A figure size in inches in which the topology's tasks stay apart."""
+    """Return a figure size in inches in which the topology's tasks stay apart."""
     positions = _positions(topology)
     columns = len(set(positions[:, 0]))
     tallest = np.ptp(positions[:, 1]) + 3
@@ -38,9 +39,8 @@ def draw_topology(
 ) -> None:
     """Draw ``topology`` on ``figure``; ``alive`` flags the replicated tasks, shape ``(tasks,)``.
 
-    Sources stand at the left. Substreams between two replicated tasks are drawn strong: what
-    survives when everything else fails.
-    """
+    Sources are at the left. Substreams between two replicated tasks are drawn strong: they survive
+    when everything else fails."""
     axes = figure.subplots()
     axes.set_axis_off()
     positions = _positions(topology)
@@ -94,9 +94,7 @@ def _draw_substreams(
     from matplotlib.collections import LineCollection
 
     for edge in topology.edges:
-        up, down = topology.tasks(edge.upstream), topology.tasks(edge.downstream)
-        rows, columns = routes(edge.partitioning, up.stop - up.start, down.stop - down.start)
-        rows, columns = rows + up.start, columns + down.start
+        rows, columns = topology.substream_tasks(edge)
         surviving = alive[rows] & alive[columns]
         lines = np.stack([positions[rows], positions[columns]], axis=1)
         faint = min(1.0, (_CLEAR / len(rows)) ** 0.5)
@@ -113,7 +111,7 @@ def _draw_substreams(
 
 
 def _positions(topology: Topology) -> NDArray[np.float64]:
-    """Where each task stands, shape ``(tasks, 2)``: a column per depth, tasks downwards."""
+    """Return the place of each task, shape ``(tasks, 2)``: a column per depth, tasks downwards."""
     depth: dict[str, int] = {}
     for name in topology.order:
         depth[name] = max((depth[up] + 1 for up in topology.upstream(name)), default=0)

@@ -6,8 +6,7 @@ function of the effect and of a server (an operator, a store, an output partitio
 hands in, so that a simulated store and a real one answer by the same rules. When, and whether at
 all, is the host's own matter: it may drop an effect, but must not invent its answer.
 
-What is done at a `Place` without a server (links, timers, reading) has no function here.
-"""
+What is done at a `Place` without a server (links, timers, reading) has no function here."""
 
 from __future__ import annotations
 
@@ -21,13 +20,10 @@ from typing import Any, Protocol
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.operators import TaskOperator
-from harness.protocol.values import maker
-
-_BatchProcessed = maker(told.BatchProcessed)
 
 
 class Place(StrEnum):
-    """Where an effect is done."""
+    """The place where an effect is carried out."""
 
     OPERATOR = "operator"
     """On the node, by the task's operator; takes its time."""
@@ -44,9 +40,9 @@ class Place(StrEnum):
     COORDINATOR = "coordinator"
     """On its way to the coordinator, as a heartbeat."""
     CLOCK = "clock"
-    """At the clock of whoever asked."""
+    """At the clock of the requesting machine."""
     RECORD = "record"
-    """In the record of the run; a host also sends messages where copies are noted to be."""
+    """In the record of the run; a host also sends messages to the copies that are recorded."""
 
 
 LONGEST_ERROR = 4_000
@@ -58,32 +54,35 @@ class NoRoom(Exception):
 
 
 class CheckpointStore(Protocol):
-    """What a store does for checkpoints; each call is atomic."""
+    """The operations of a store on checkpoints; each call is atomic."""
 
-    def claim(self, task: int, term: int | None) -> bool:
-        """Refuse lower terms of ``task`` from now on; False if this one is refused. None claims
-        nothing and is never refused."""
+    def fence(self, task: int, term: int | None) -> bool:
+        """Refuse lower terms of ``task`` from now on; return False if this one is refused.
+
+        None fences nothing and is never refused."""
 
     def put(self, checkpoint: told.Checkpoint) -> bool:
-        """Keep ``checkpoint``; False if its term is refused. Raises `NoRoom`."""
+        """Keep ``checkpoint``; return False if its term is refused. Raises `NoRoom`."""
 
     def get(self, task: int, position: int | None) -> told.Checkpoint | None:
-        """The checkpoint at ``position``, or the latest one; None if there is none."""
+        """Return the checkpoint at ``position``, or the latest one; None if there is none."""
 
     def forget(self, task: int | None, below: int) -> None:
         """Drop the checkpoints of ``task``, or of all tasks, before position ``below``."""
 
 
 class RegistryStore(Protocol):
-    """What a store does for the registry; each call is atomic."""
+    """The operations of a store on the registry; each call is atomic."""
 
-    def claim_registry(self, owner: int) -> tuple[int, object | None]:
-        """A term higher than all before (for an ``owner`` that has one, the same again), and the
-        registry, None if there is none."""
+    def take_registry(self, owner: int) -> tuple[int, object | None]:
+        """Return a term higher than all before, and the registry, None if there is none.
+
+        An ``owner`` that has a term gets the same one again."""
 
     def put_registry(self, term: int, version: int, registry: object) -> int | None:
-        """Keep ``registry``, unless a higher term than ``term`` was given out: then it is
-        returned. A version that is not newer than the stored one changes nothing."""
+        """Keep ``registry``, unless a higher term than ``term`` was given out: then return that.
+
+        A version that is not newer than the stored one changes nothing."""
 
 
 class Output(Protocol):
@@ -92,20 +91,20 @@ class Output(Protocol):
     next_stable: int
     next_tentative: int
 
-    def claim(self, term: int) -> bool:
-        """Fence lower terms off; False if a higher one has claimed."""
+    def fence(self, term: int) -> bool:
+        """Fence lower terms off; return False if a higher one has a fence."""
 
     def append(self, term: int, sequence: int, records: tuple[do.OutputRecord, ...]) -> bool:
-        """Append once per (term, sequence); False if the term is fenced off."""
+        """Append once per (term, sequence); return False if the term is fenced off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What a host does for one kind of effect."""
+    """The way in which a host carries out one kind of effect."""
 
     place: Place
     answers: tuple[type[told.Input], ...] = ()
-    """What may answer; all but an operator's may stay away."""
+    """The inputs that may answer; all but an operator's may be missing."""
     perform: Callable[[Any, Any], Any] | None = None
     """(effect, server) to the answer, if there is one; None where the host passes it on."""
 
@@ -117,11 +116,12 @@ def process(
     effect: do.ProcessBatch, operator: TaskOperator
 ) -> told.BatchProcessed | told.BatchFailed:
     """Run one batch."""
+    assert effect.batch >= 0, f"batch {effect.batch}"
     try:
         state, outputs = operator.process(effect.state, effect.batch, effect.inputs)
     except Exception:  # whatever a user's code raises is the protocol's business
         return _failed(effect, effect.run, effect.batch)
-    return _BatchProcessed(
+    return told.BatchProcessed(
         cause=effect.cause,
         task=effect.task,
         incarnation=effect.incarnation,
@@ -137,6 +137,7 @@ def rebuild(
     effect: do.RebuildState, operator: TaskOperator
 ) -> told.StateRebuilt | told.BatchFailed:
     """Run batches for their state alone."""
+    assert effect.first_batch >= 0, f"batch {effect.first_batch}"
     state, batch = effect.state, effect.first_batch
     try:
         for batch, inputs in enumerate(effect.inputs, effect.first_batch):
@@ -155,7 +156,7 @@ def rebuild(
 def _failed(
     effect: do.ProcessBatch | do.RebuildState, run: told.Run, batch: int
 ) -> told.BatchFailed:
-    """What is being handled, with the end of its traceback."""
+    """Return the failure that is being handled, with the end of its traceback."""
     return told.BatchFailed(
         cause=effect.cause,
         task=effect.task,
@@ -173,7 +174,8 @@ def _failed(
 def store_checkpoint(
     effect: do.StoreCheckpoint, store: CheckpointStore
 ) -> told.CheckpointStored | told.CheckpointRefused | told.CheckpointFailed:
-    """Stored; refused, because a later term has claimed the task; or failed, for lack of room."""
+    """Store a checkpoint; a later term refuses it, and it fails for lack of room."""
+    assert effect.checkpoint.position >= effect.forget_below, "it would be deleted at once"
     checkpoint = effect.checkpoint
     try:
         kept = store.put(checkpoint)
@@ -202,8 +204,9 @@ def store_checkpoint(
 def load_checkpoint(
     effect: do.LoadCheckpoint, store: CheckpointStore
 ) -> told.CheckpointLoaded | told.CheckpointRefused:
-    """What was stored last, or at a position; refused where a later term has claimed the task."""
-    if not store.claim(effect.task, effect.term):
+    """Load the latest checkpoint, or that at a position; refused if a later term has a fence."""
+    assert effect.position is None or effect.position >= 0, f"position {effect.position}"
+    if not store.fence(effect.task, effect.term):
         return told.CheckpointRefused(
             cause=effect.cause, task=effect.task, incarnation=effect.incarnation
         )
@@ -216,14 +219,16 @@ def load_checkpoint(
 
 
 def forget_checkpoints(effect: do.ForgetCheckpoints, store: CheckpointStore) -> None:
-    """Of every task, those that nobody will go back to."""
+    """Delete the checkpoints that no task will go back to."""
+    assert effect.below > 0, f"nothing before batch {effect.below} exists"
     store.forget(None, effect.below)
 
 
 def store_registry(
     effect: do.StoreRegistry, store: RegistryStore
 ) -> told.RegistryStored | told.RegistryRefused:
-    """Stored; refused, because a later coordinator has written."""
+    """Store the registry; refused if a later coordinator has a term."""
+    assert effect.term > 0, f"term {effect.term}"
     higher = store.put_registry(effect.term, effect.version, effect.registry)
     if higher is not None:
         return told.RegistryRefused(cause=effect.cause, term=higher)
@@ -231,21 +236,23 @@ def store_registry(
 
 
 def load_registry(effect: do.LoadRegistry, store: RegistryStore) -> told.RegistryLoaded:
-    """A term for this coordinator, and what the one before it has decided."""
-    term, registry = store.claim_registry(effect.owner)
+    """Return a term for this coordinator, and the decisions of the one before it."""
+    assert effect.owner > 0, f"owner {effect.owner}"
+    term, registry = store.take_registry(effect.owner)
     return told.RegistryLoaded(cause=effect.cause, term=term, registry=registry)
 
 
 # -- output --------------------------------------------------------------------------------
 
 
-def claim_output(effect: do.ClaimOutput, output: Output) -> told.OutputClaimed | told.OutputRefused:
-    """Where the partition ends; refused where a later term has claimed it."""
-    if not output.claim(effect.term):
+def fence_output(effect: do.FenceOutput, output: Output) -> told.OutputFenced | told.OutputRefused:
+    """Fence a partition and return its end; refused if a later term has a fence."""
+    assert effect.term > 0, f"term {effect.term}"
+    if not output.fence(effect.term):
         return told.OutputRefused(
             cause=effect.cause, task=effect.task, incarnation=effect.incarnation
         )
-    return told.OutputClaimed(
+    return told.OutputFenced(
         cause=effect.cause,
         task=effect.task,
         incarnation=effect.incarnation,
@@ -257,7 +264,8 @@ def claim_output(effect: do.ClaimOutput, output: Output) -> told.OutputClaimed |
 def publish_output(
     effect: do.PublishOutput, output: Output
 ) -> told.OutputPublished | told.OutputRefused:
-    """Appended once; refused where a later term has claimed the partition."""
+    """Append once; refused if a later term has fenced the partition."""
+    assert effect.records, "an empty publication"
     if not output.append(effect.term, effect.sequence, effect.records):
         return told.OutputRefused(
             cause=effect.cause, task=effect.task, incarnation=effect.incarnation
@@ -287,7 +295,7 @@ EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
             Place.STORE, (told.RegistryStored, told.RegistryRefused), store_registry
         ),
         do.LoadRegistry: Deed(Place.STORE, (told.RegistryLoaded,), load_registry),
-        do.ClaimOutput: Deed(Place.OUTPUT, (told.OutputClaimed, told.OutputRefused), claim_output),
+        do.FenceOutput: Deed(Place.OUTPUT, (told.OutputFenced, told.OutputRefused), fence_output),
         do.PublishOutput: Deed(
             Place.OUTPUT, (told.OutputPublished, told.OutputRefused), publish_output
         ),

@@ -26,8 +26,7 @@ A record batch without its stream costs a third to write, so the schema goes bes
 and empty tables are encoded once per process. `Encoded` is a payload that is encoded at most
 once: what is sent, kept in an outbox and stored in a checkpoint are the same bytes.
 
-Raises `CorruptData` for bytes that no `encode` made, and `UsageError` for values it cannot take.
-"""
+Raises `CorruptData` for bytes that no `encode` made, and `UsageError` for values it cannot take."""
 
 from __future__ import annotations
 
@@ -37,17 +36,19 @@ import struct
 import types
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from harness.errors import EnvironmentFailure, UsageError
-from harness.protocol import effects, inputs, output, registry, scheme, wiring
+from harness.protocol import effects, inputs, output, scheme, wiring
+from harness.protocol.coordinator import registry
 from harness.protocol.operators import Payload
 
 VALUE, TABLE, DICTIONARIES = b"FLV1", b"FLT1", b"FLD1"
@@ -62,7 +63,7 @@ Parts = Sequence[memoryview | bytes]
 
 
 class CorruptData(EnvironmentFailure):
-    """Bytes that are no frame, or not one that this version writes."""
+    """Bytes that are not a frame, or not one that this version writes."""
 
     def __init__(
         self,
@@ -75,20 +76,22 @@ class CorruptData(EnvironmentFailure):
 
 
 class Encoded:
-    """A payload that is encoded when its bytes are first asked for, and decoded when its value
-    is; it holds one of the two. A host puts outputs into it and takes inputs out of it, so the
-    protocol passes it on and never looks inside."""
+    """A payload that holds its value or its bytes, and converts them on first use.
+
+    A host puts outputs into it and takes inputs out of it, so the protocol passes it on and never
+    looks inside."""
 
     __slots__ = ("_data", "_value")
 
     def __init__(self, value: Payload = None, *, data: bytes | None = None) -> None:
-        """A value of this process, or the bytes of another one."""
+        """Hold a value of this process, or the bytes of another one."""
+        assert value is None or data is None, "a payload holds its value or its bytes"
         self._value = value
         self._data = data
 
     @property
     def data(self) -> bytes:
-        """The bytes, always the same object; the value is not kept beside them."""
+        """The bytes, always the same object; the value is not kept with them."""
         if self._data is None:
             self._data = encode(self._value)
             self._value = None
@@ -112,14 +115,14 @@ class Encoded:
 
 
 def encode(value: Any) -> bytes:
-    """``value`` as one frame."""
+    """Return ``value`` as one frame."""
     if type(value) is pa.Table:
         return _encode_table(value)
     return _frame(VALUE, *to_parts(value))
 
 
 def decode(data: bytes | memoryview) -> Any:
-    """What `encode` was given; tables and arrays share the memory of ``data``."""
+    """Return the value of a frame; tables and arrays share the memory of ``data``."""
     magic, head, parts = _unframe(data)
     if magic == VALUE:
         return from_parts(head, parts)
@@ -127,17 +130,16 @@ def decode(data: bytes | memoryview) -> Any:
 
 
 def to_parts(value: Any) -> tuple[bytes, list[bytes]]:
-    """The JSON of ``value`` (ASCII, one line), and the parts that it counts.
+    """Return the JSON of ``value`` (ASCII, one line), and the parts that it counts.
 
     For carriers that have room for both: a message with a payload has one part, an order, a
-    heartbeat or the registry has none.
-    """
+    heartbeat or the registry has none."""
     parts: list[bytes] = []
     return _DUMP(_write_any(value, parts)).encode("ascii"), parts
 
 
 def from_parts(head: bytes | memoryview | str, parts: Parts = ()) -> Any:
-    """The value whose JSON and parts these are."""
+    """Return the value of this JSON and these parts."""
     try:
         text = head if isinstance(head, str) else bytes(head).decode("ascii")
         return _read_any(_LOAD(text), parts)
@@ -210,8 +212,9 @@ def _empty_frame(schema: pa.Schema) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _schema_bytes(schema: pa.Schema) -> bytes | None:
-    """Without metadata, which no equality of tables looks at; None if a record batch is not
-    enough because dictionaries would have to go with it."""
+    """Return the schema without metadata, which equality of tables ignores.
+
+    None if a record batch is not enough because dictionaries would have to go with it."""
     if any(_has_dictionary(field.type) for field in schema):
         return None
     data: bytes = schema.remove_metadata().serialize().to_pybytes()
@@ -226,7 +229,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 @lru_cache(maxsize=1024)
 def _schema_of(data: bytes) -> tuple[pa.Schema, pa.Table]:
-    """A schema, and the table without rows that all of its empty batches are."""
+    """Return a schema, and the table without rows that all of its empty batches are."""
     schema = pa.ipc.read_schema(pa.py_buffer(data))
     return schema, schema.empty_table()
 
@@ -281,6 +284,7 @@ def _write_any(value: Any, parts: list[bytes]) -> Json:
 
 
 def _part(name: str, data: bytes, parts: list[bytes]) -> Json:
+    assert isinstance(data, bytes), f"a part of type {type(data).__name__}"
     parts.append(data)
     return [name, len(parts) - 1]
 
@@ -325,7 +329,7 @@ def _at(parts: Parts, number: int) -> memoryview | bytes:
 
 
 class Shape(NamedTuple):
-    """How the values of one annotation become JSON and parts, and back."""
+    """The two functions that convert values of one annotation to JSON and parts, and back."""
 
     write: Callable[[Any, list[bytes]], Json]
     read: Callable[[Json, Parts], Any]
@@ -335,7 +339,8 @@ _CLASSES = {
     kind
     for module in (inputs, effects, output, registry, scheme, wiring)
     for kind in vars(module).values()
-    if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.__name__
+    if isinstance(kind, type) and kind.__module__ == module.__name__
+    if is_dataclass(kind) or issubclass(kind, msgspec.Struct)
 }
 KINDS: dict[str, type] = {
     kind.__name__: kind for kind in sorted(_CLASSES, key=lambda kind: kind.__name__)
@@ -345,7 +350,7 @@ KINDS: dict[str, type] = {
 
 @cache
 def _shape(hint: Any) -> Shape:
-    """The shape of what an annotation stands for; resolved once per annotation."""
+    """Return the shape for an annotation; resolved once per annotation."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         rest = [kind for kind in arguments if kind is not type(None)]
@@ -404,8 +409,7 @@ def _list(value: Json) -> list[Json]:
 
 
 def _fields(kind: type) -> Shape:
-    hints = get_type_hints(kind)
-    shapes = {field.name: _shape(hints[field.name]) for field in fields(kind)}
+    shapes = {name: _shape(hint) for name, hint in get_type_hints(kind).items()}
 
     def write(value: Any, parts: list[bytes]) -> Json:
         return {name: shape.write(getattr(value, name), parts) for name, shape in shapes.items()}

@@ -1,8 +1,7 @@
 """What tasks compute: a topology, the code of its tasks, what they read, and the no-failure twin.
 
 The caller hands a program in; nothing here knows a workload. Tasks keep the numbers of the
-topology: those of source operators read their log partitions themselves.
-"""
+topology: those of source operators read their log partitions themselves."""
 
 from __future__ import annotations
 
@@ -46,15 +45,16 @@ class Twin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a run computes, and on what."""
+    """The operators of a run, and their input."""
 
     wiring: Wiring
     operators: tuple[TaskOperator, ...]
     read: Callable[[int, int], Payload]
-    """What a source task finds in its partition: (task, batch) to payload."""
+    """The content of a source task's partition: (task, batch) to payload."""
 
     def twin(self, batches: int) -> Twin:
-        """The no-failure twin: every batch computed once, in order."""
+        """Return the no-failure twin: every batch computed once, in order."""
+        assert batches > 0, f"a run of {batches} batches"
         return Twin(self.wiring, self.operators, self.read, batches)
 
 
@@ -64,11 +64,10 @@ def host(
     task: Callable[[str, int], TaskOperator],
     read: Callable[[str, int, int], Payload],
 ) -> Program:
-    """A program from a planner's topology.
+    """Make a program from a planner's topology.
 
-    ``task`` gives the code of an operator's task by its index, ``read`` what the partition of a
-    source operator's task holds in a batch.
-    """
+    ``task`` gives the code of an operator's task by its index, ``read`` the content of a source
+    task's partition in a batch."""
     places = [topology.place(number) for number in range(topology.task_count)]
     operators = tuple(task(*place) for place in places)
     memory = {

@@ -6,8 +6,7 @@ noted (`NoteCopy`): LOST by the coordinator, progress by the nodes, which for th
 primaries' progress (`NodeMachine`, ``notes_progress``).
 
 A task that is not lost and goes back all the same (coordinated checkpoints and source replay
-restart others with it) is counted from when its new primary is hosted.
-"""
+restart others with it) is counted from when its new primary is hosted."""
 
 from __future__ import annotations
 
@@ -23,30 +22,30 @@ class Noted:
 
     at_us: int
     node: int
-    """Who noted it; -1 is the coordinator."""
+    """The reporting node; -1 is the coordinator."""
     note: NoteCopy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
-    """How one lost task was restored."""
+    """The restoration of one lost task."""
 
     task: int
     term: int
-    """Of the primary that was given up; later ones count."""
+    """The term of the primary that was given up; later ones count."""
     goal: int
     """All batches before this one had been processed."""
     detected_us: int
     why: str
-    """What the coordinator had noticed, or "restarted with others"."""
+    """The reason of the coordinator, or "restarted with others"."""
     restored_us: int | None = None
     """None: not yet, or never."""
     how: str = ""
-    """What the new primary began with: a replica, a checkpoint, the initial state."""
+    """The source of the new primary's state: a replica, a checkpoint, the initial state."""
 
     @property
     def latency_us(self) -> int | None:
-        """From detection to restoration; None while it is not restored."""
+        """Time from detection to restoration; None while it is not restored."""
         return None if self.restored_us is None else self.restored_us - self.detected_us
 
 
@@ -55,7 +54,7 @@ class Restorations:
 
     def __init__(self, notes: Iterable[Noted] = ()) -> None:
         self.open: dict[int, Restoration] = {}
-        """Of tasks that are not back yet, by task."""
+        """The restorations under way, by task."""
         self.done: list[Restoration] = []
         self._furthest: dict[int, int] = {}
         """Task to the first batch that none of its primaries has processed."""
@@ -65,7 +64,8 @@ class Restorations:
             self.note(noted)
 
     def note(self, noted: Noted) -> None:
-        """The next note."""
+        """Take the next report, in the order of time."""
+        assert noted.node >= -1, f"node {noted.node}"
         note = noted.note
         if note.term is None:
             return

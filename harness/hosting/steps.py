@@ -24,8 +24,9 @@ class Steps:
 
 
 def steps_of(way: Restoration, notes: Iterable[Noted]) -> Steps | None:
-    """Of a restoration among the notes that it follows from, in the order of time; None where the
-    task is not back, or a step was not noted."""
+    """Return the steps of a restoration, from ``notes`` in the order of time.
+
+    None where the task is not back, or a step was not reported."""
     if way.restored_us is None:
         return None
     there: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""How often to checkpoint: the utilization model, its rivals, a simulator, an online tuner.
+"""Checkpoint intervals: the utilization model, its rivals, a simulator, an online tuner.
 
 * `harness.intervals.utilization` – equations 1–10 of Jayasekara, Harwood and Karunasekera
   (FGCS 2020) and the optimal interval by Lambert's W;
@@ -9,5 +9,4 @@
 * `harness.intervals.adaptive` – the interval tuned while running.
 
 An *interval* is the whole period T from one checkpoint's completion to the next, the
-checkpoint's own cost c included. Everything is in seconds, rates are per second.
-"""
+checkpoint's own cost c included. Everything is in seconds, rates are per second."""

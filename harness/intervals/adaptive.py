@@ -1,10 +1,9 @@
 """The interval tuned while running, which the utilization paper leaves as future work.
 
-T* needs only λ and c (section 6 of the paper), and both can be watched: every completed
-checkpoint shows its cost, every failure and every second without one says something about λ.
-`IntervalTuner` keeps the two estimates and gives the next period; `simulate_policies` runs it,
-fixed intervals and an oracle through the same drifting world with the same failures.
-"""
+T* needs only λ and c (section 6 of the paper), and both can be observed: every completed
+checkpoint shows its cost, every failure and every second without one is evidence about λ.
+`IntervalTuner` keeps the two estimates and returns the next period; `simulate_policies` compares
+it, fixed intervals and an oracle under the same drift with the same failures."""
 
 from __future__ import annotations
 
@@ -22,15 +21,14 @@ _HAZARD_GRID = 8192
 
 
 class IntervalTuner:
-    """Estimates λ and c online for one system, or for many side by side (arrays of one shape).
+    """Online estimates of λ and c for one system, or for many in parallel (arrays of one shape).
 
     λ is a Gamma-Poisson posterior mean with exponential forgetting. It starts from
-    ``prior_failures`` failures in as many times ``mttf_s`` (in ``memory_s`` at most); failures
-    and seconds fade with ``memory_s``, the prior's seconds too, but not its failures: a wrong
-    first guess is forgotten, and a long quiet never brings the estimate below
+    ``prior_failures`` failures in ``prior_failures * mttf_s`` seconds (``memory_s`` at most);
+    failures and seconds fade with ``memory_s``, the prior's seconds too, but not its failures: a
+    wrong first guess is forgotten, and a long time without failures never brings the estimate below
     prior_failures / memory_s. c is an exponential moving average that gives the newest
-    checkpoint the weight ``cost_weight``.
-    """
+    checkpoint the weight ``cost_weight``."""
 
     def __init__(
         self,
@@ -70,7 +68,7 @@ class IntervalTuner:
         return np.array(self._cost_s)
 
     def interval_s(self) -> Array:
-        """T* at the present estimates: the next period, its checkpoint included."""
+        """Return T* at the present estimates: the next period, its checkpoint included."""
         rate = self.failure_rate_per_s
         return np.asarray(optimal_period_in_mttf(rate * self._cost_s) / rate)
 
@@ -81,10 +79,10 @@ class IntervalTuner:
         failed: NDArray[np.bool_] | bool,
         cost_s: Array | float | None = None,
     ) -> None:
-        """``elapsed_s`` passed and ended with a failure or with a checkpoint of ``cost_s``.
+        """Update the estimates with a period that ended with a failure or with a checkpoint.
 
-        Where ``failed``, ``cost_s`` is not looked at: that checkpoint was never completed.
-        """
+        The period lasted ``elapsed_s``, the checkpoint ``cost_s``. Where ``failed``, ``cost_s`` is
+        ignored: that checkpoint was never completed."""
         elapsed = np.asarray(elapsed_s, dtype=float)
         kept = np.exp(-elapsed / self._memory_s)
         # Seconds fade while they pass, so that the sum tends to memory_s and no higher.
@@ -97,15 +95,17 @@ class IntervalTuner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """A world whose failure rate and checkpoint cost change with time (vectorized functions)."""
+    """A failure rate and a checkpoint cost that change with time (vectorized functions)."""
 
     failure_rate_per_s: Callable[[Array], Array]
     cost_s: Callable[[Array], Array]
     horizon_s: float
 
     def failure_times_s(self, generator: np.random.Generator, runs: int) -> Array:
-        """Instants of a Poisson process with that rate, shape (runs, enough); those past twice
-        the horizon are infinite. By inverting the cumulative hazard on a grid."""
+        """Draw the instants of a Poisson process with that rate, one row per run.
+
+        Instants past twice the horizon are infinite. The cumulative hazard is inverted on a grid.
+        """
         grid = np.linspace(0.0, 2.0 * self.horizon_s, _HAZARD_GRID)
         rates = np.broadcast_to(self.failure_rate_per_s(grid), grid.shape)
         steps = np.diff(grid) * (rates[1:] + rates[:-1]) / 2.0
@@ -116,21 +116,21 @@ class Drift:
 
 
 class IntervalPolicy(ABC):
-    """Decides the next period of every run."""
+    """A rule for the next period of every run."""
 
     @abstractmethod
     def interval_s(self, now_s: Array) -> Array:
-        """The next period of each run at its own time, shape (runs,)."""
+        """Return the next period of each run at its own time, shape (runs,)."""
 
     def observe(  # noqa: B027 (most policies have nothing to learn)
         self, elapsed_s: Array, failed: NDArray[np.bool_], cost_s: Array
     ) -> None:
-        """See what the period that just ended was like."""
+        """Learn from the period that just ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed(IntervalPolicy):
-    """The same interval always."""
+    """A constant interval."""
 
     period_s: float
 
@@ -140,7 +140,7 @@ class Fixed(IntervalPolicy):
 
 @dataclass(frozen=True, slots=True)
 class Oracle(IntervalPolicy):
-    """T* at the true λ and c of this instant: what no estimator can know."""
+    """T* at the true λ and c of this instant, which no estimator has."""
 
     drift: Drift
 
@@ -171,11 +171,10 @@ def simulate_policies(
     runs: int,
     generator: np.random.Generator,
 ) -> dict[str, Array]:
-    """Utilization of each run under each policy, shape (runs,) each; all see the same failures.
+    """Return the utilization of each run under each policy; all get the same failures.
 
-    The process is `harness.intervals.simulator`'s; a run ends with the first period that ends
-    after the horizon, so no part of a period is cut off.
-    """
+    Each array has shape (runs,). The process is that of `harness.intervals.simulator`; a run ends
+    with the first period that ends after the horizon, so no period is cut off."""
     failures = drift.failure_times_s(generator, runs)
     return {
         name: _run_policy(drift, policy, failures, restart_s, stagger_s)
@@ -205,4 +204,5 @@ def _run_policy(
         upcoming += running & failed
         lead = np.where(failed, restart_s + stagger_s, 0.0)
         running = now < drift.horizon_s
+    assert (useful <= now * (1 + 1e-9)).all(), "no more work than time"
     return np.asarray(useful / now)

@@ -1,9 +1,10 @@
-"""Times between failures, and times to restart, to draw from.
+"""Distributions of times between failures and of restart times.
 
 The closed form of `harness.intervals.utilization` assumes exponential gaps and a constant
 restart. Real systems fail in clusters (Weibull gaps of shape below 1, lognormal repairs;
 Schroeder and Gibson, DSN 2006), and a trace has its own order.
-"""
+
+Tests: ``tests/intervals/test_simulator.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from harness.intervals.utilization import Array
 
 
 class FailureModel(ABC):
-    """Where the gaps between the failures of a whole system come from."""
+    """A source of the gaps between the failures of a whole system."""
 
     @property
     @abstractmethod
@@ -27,10 +28,10 @@ class FailureModel(ABC):
 
     @abstractmethod
     def gaps_s(self, generator: np.random.Generator, runs: int, failures: int) -> Array:
-        """``failures`` gaps for each of ``runs`` independent runs, shape (runs, failures)."""
+        """Draw ``failures`` gaps for each of ``runs`` runs, shape (runs, failures)."""
 
     def survival(self, elapsed_s: Array) -> Array:
-        """P(gap > elapsed), where it has a closed form."""
+        """Return P(gap > elapsed), where it has a closed form."""
         raise NotImplementedError(f"{type(self).__name__} has no closed-form survival function")
 
 
@@ -90,8 +91,7 @@ class Weibull(FailureModel):
 class Trace(FailureModel):
     """Recorded gaps replayed in their order, each run from a start of its own, cyclically.
 
-    The order matters: gaps of real systems are not independent.
-    """
+    The order matters: gaps of real systems are not independent."""
 
     recorded_gaps_s: Array
 
@@ -119,7 +119,7 @@ class Trace(FailureModel):
 
 
 class RestartModel(ABC):
-    """How long a restart takes, from the failure until the restored system works."""
+    """The duration of a restart, from the failure until the restored system works."""
 
     @property
     @abstractmethod
@@ -128,7 +128,7 @@ class RestartModel(ABC):
 
     @abstractmethod
     def restarts_s(self, generator: np.random.Generator, shape: tuple[int, int]) -> Array | float:
-        """One restart time for each failure, or the one number that they all share."""
+        """Draw a restart time for each failure, or return the one that they all share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class LognormalRepair(RestartModel):
 
     @classmethod
     def with_mean(cls, mean_s: float, *, sigma: float) -> LognormalRepair:
-        """The one whose mean is ``mean_s``."""
+        """Return the model with this mean."""
         return cls(median_s=float(mean_s * np.exp(-(sigma**2) / 2.0)), sigma=sigma)
 
     @property

@@ -6,8 +6,9 @@ theorem
     U = (T-c)/E[X] · Σ_{j≥1} P(X > R + D + jT).
 
 With exponential gaps the sum is geometric and this is equation 10 of the utilization paper;
-with any other it says how far equation 10 is off, without the noise of a simulation.
-"""
+with any other it gives the error of equation 10, without the noise of a simulation.
+
+Tests: ``tests/intervals/test_simulator.py``."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _NEGLIGIBLE = 1e-15
 def renewal_utilization(
     system: CheckpointedSystem, interval_s: Numbers, failures: FailureModel
 ) -> Array:
-    """U at each interval for one system (scalar fields; its own failure rate is not used)."""
+    """Return U at each interval for one system (scalar fields, its failure rate unused)."""
     intervals = system.checked_interval(interval_s)
     offset = float(np.asarray(system.restart_s + system.stagger_s))
     expected = np.array([_expected_checkpoints(offset, t, failures) for t in intervals.ravel()])
@@ -32,9 +33,10 @@ def renewal_utilization(
 
 
 def best_interval_s(system: CheckpointedSystem, failures: FailureModel) -> float:
-    """The interval that maximizes `renewal_utilization`, searched for on a logarithmic scale
-    within a factor of 30 of the closed form's."""
-    from scipy.optimize import minimize_scalar  # here: it is slow to import and seldom used
+    """Return the interval that maximizes `renewal_utilization`.
+
+    The search is on a logarithmic scale within a factor of 30 of the closed form's interval."""
+    from scipy.optimize import minimize_scalar  # here, because it is slow to import and rarely used
 
     cost = float(np.asarray(system.cost_s))
     start = float(system.optimal_interval_s())
@@ -52,7 +54,7 @@ def best_interval_s(system: CheckpointedSystem, failures: FailureModel) -> float
 
 
 def _expected_checkpoints(offset_s: float, interval_s: float, failures: FailureModel) -> float:
-    """Σ_{j≥1} P(X > offset + j T), summed until a block of terms adds nothing."""
+    """Sum P(X > offset + j T) over j ≥ 1 until a block of terms adds nothing."""
     total, first = 0.0, 1
     while True:
         elapsed = offset_s + interval_s * np.arange(first, first + _TERMS_AT_ONCE, dtype=float)

@@ -1,16 +1,15 @@
 """The abstract system of the utilization paper, failing at random.
 
-The process (sections 3 and 4): work goes on in periods T, the last c of each spent on the
+The process (sections 3 and 4): work is done in periods T, the last c of each spent on the
 checkpoint; the last operator completes it D = (n-1)δ after the source. A failure throws the
 whole system back to its last completed checkpoint. A restart lasts R and starts again if a
 failure comes meanwhile. So after a restart the first checkpoint completes T + D later, and
 each further one T after the one before.
 
 Between two failures X apart the system restarts for R and then completes floor((X-R-D)/T)
-checkpoints (none if that is negative), each worth T-c of useful work. Nothing else is
-remembered from one gap to the next, so a run is a row of gaps and needs no event loop; and
-one drawing of the gaps serves every interval asked about (common random numbers).
-"""
+checkpoints (none if that is negative), each worth T-c of useful work. Nothing else carries over
+from one gap to the next, so a run is a row of gaps and needs no event loop; and all intervals share
+one drawing of the gaps (common random numbers)."""
 
 from __future__ import annotations
 
@@ -25,19 +24,19 @@ from harness.intervals.failure_models import ConstantRestart, FailureModel, Rest
 from harness.intervals.utilization import Array, CheckpointedSystem, Numbers
 
 _GAPS_AT_ONCE = 1 << 15
-"""So many gaps stay in a core's cache while every interval passes over them."""
+"""Number of gaps that fit a core's cache while every interval passes over them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
-    """What was simulated: a row per run, a column per interval."""
+    """The result of a simulation: a row per run, a column per interval."""
 
     interval_s: Array
     """Shape (intervals,)."""
     useful_s: Array
     """Useful work of each run at each interval, shape (runs, intervals)."""
     elapsed_s: Array
-    """How long each run lasted, shape (runs,)."""
+    """Duration of each run, shape (runs,)."""
     failures: int
     """Failures per run."""
 
@@ -53,23 +52,21 @@ class Simulation:
 
     @property
     def standard_error(self) -> Array:
-        """Of `utilization`, by linearizing the ratio over independent runs."""
+        """Standard error of `utilization`, by linearizing the ratio over independent runs."""
         runs = len(self.elapsed_s)
         residual = self.useful_s - self.utilization * self.elapsed_s[:, None]
         spread = np.sqrt((residual**2).sum(axis=0) / (runs * (runs - 1)))
         return np.asarray(spread / self.elapsed_s.mean())
 
     def confidence(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Low and high end of the two-sided confidence interval of `utilization`."""
-        width = float(stdtrit(len(self.elapsed_s) - 1, 0.5 + level / 2.0))
-        return (
-            self.utilization - width * self.standard_error,
-            self.utilization + width * self.standard_error,
-        )
+        """Return the low and high end of the two-sided confidence interval of `utilization`."""
+        width = float(stdtrit(len(self.elapsed_s) - 1, 0.5 + level / 2.0)) * self.standard_error
+        return self.utilization - width, self.utilization + width
 
     def frame(self) -> pd.DataFrame:
-        """A row per interval: ``interval_s, utilization, standard_error, sd, low, high, runs``;
-        ``sd`` is between runs, which is what the paper's error bars show."""
+        """Return a row per interval, with errors over the runs.
+
+        ``sd`` is the deviation between runs, which the paper's error bars show."""
         low, high = self.confidence()
         return pd.DataFrame(
             {
@@ -99,8 +96,7 @@ def simulate(
 
     ``system`` is one system (scalar fields); its failure rate is not used, ``failures`` is.
     ``restart`` replaces its constant restart. Raises `UsageError` for fewer than two runs, no
-    failure, or an interval that does not hold its checkpoint.
-    """
+    failure, or an interval that does not hold its checkpoint."""
     if runs < 2 or failures_per_run < 1:
         raise UsageError(
             f"{runs} runs of {failures_per_run} failures give no error bar",
@@ -128,7 +124,7 @@ def simulate(
 
 
 def _completed_checkpoints(working_s: Array, intervals: Array) -> Array:
-    """Checkpoints per row of ``working_s`` (overwritten), shape (rows, intervals)."""
+    """Return checkpoints per row of ``working_s`` (overwritten), shape (rows, intervals)."""
     np.maximum(working_s, 0.0, out=working_s)
     periods = np.empty_like(working_s)
     completed = np.empty((len(working_s), len(intervals)))

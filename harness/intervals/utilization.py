@@ -5,8 +5,7 @@ Intervals in Distributed Stream Processing Systems", FGCS 2020; equation numbers
 
 Everything is written in x = λT and p = λc, which have no unit, and in forms that neither
 overflow nor cancel: x/(e^x - 1) as 1/exprel(x), and near the branch point of Lambert's W its
-own power series. A utilization too small for a double is 0, never NaN.
-"""
+own power series. A utilization too small for a double is 0, never NaN."""
 
 from __future__ import annotations
 
@@ -34,14 +33,13 @@ _BRANCH_SERIES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CheckpointedSystem:
-    """What the utilization of a checkpointed system depends on, besides its interval.
+    """The parameters of a checkpointed system's utilization, without its interval.
 
     Each field is one number or an array; arrays broadcast against each other and against the
-    intervals they are asked about. Raises `UsageError` naming the field and the value.
-    """
+    intervals. Raises `UsageError` naming the field and the value."""
 
     cost_s: Numbers
-    """c: what one checkpoint costs."""
+    """c: the cost of one checkpoint."""
     failure_rate_per_s: Numbers
     """λ of the whole system."""
     restart_s: Numbers = 0.0
@@ -65,15 +63,14 @@ class CheckpointedSystem:
 
     @property
     def stagger_s(self) -> Numbers:
-        """D = (n-1)δ: how long after the source the last operator completes a checkpoint."""
+        """D = (n-1)δ: delay of the last operator's checkpoint after the source's."""
         return (np.asarray(self.depth, dtype=float) - 1.0) * self.delay_s
 
     def utilization(self, interval_s: Numbers) -> Array:
-        """Equation 10 (equation 4 for depth 1): the share of time that is useful work.
+        """Return the share of time that is useful work (equation 10; equation 4 for depth 1).
 
         Exact for exponential failures, in [0, 1]; 0 where the interval is all checkpoint.
-        Raises `UsageError` if an interval is shorter than the checkpoint's cost.
-        """
+        Raises `UsageError` if an interval is shorter than the checkpoint's cost."""
         interval = self.checked_interval(interval_s)
         overhead = np.asarray(self.failure_rate_per_s * (self.restart_s + self.stagger_s))
         working = (interval - self.cost_s) / interval
@@ -83,7 +80,7 @@ class CheckpointedSystem:
             )
 
     def log_utilization(self, interval_s: Numbers) -> Array:
-        """The logarithm of `utilization`, finite where that has underflowed to 0."""
+        """Return the logarithm of `utilization`, finite where that has underflowed to 0."""
         interval = self.checked_interval(interval_s)
         with np.errstate(divide="ignore"):
             working = np.log((interval - self.cost_s) / interval)
@@ -91,28 +88,30 @@ class CheckpointedSystem:
         return np.asarray(working - overhead - _log_exprel(self.failure_rate_per_s * interval))
 
     def optimal_interval_s(self) -> Array:
-        """T* = (1 + λc + W0(-e^(-1-λc))) / λ; independent of R, n and δ (sections 3.4, 4.3)."""
+        """Return T* = (1 + λc + W0(-e^(-1-λc))) / λ (sections 3.4, 4.3), whatever R, n and δ."""
         return np.asarray(
             optimal_period_in_mttf(self.failure_rate_per_s * self.cost_s) / self.failure_rate_per_s
         )
 
     def increase(self, interval_s: Numbers, *, over_s: Numbers) -> Array:
-        """U(interval)/U(over) - 1; meaningful also where both have underflowed."""
+        """Return U(interval)/U(over) - 1, which is meaningful even if both have underflowed."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(
                 np.expm1(self.log_utilization(interval_s) - self.log_utilization(over_s))
             )
 
     def effective_period_s(self, interval_s: Numbers) -> Array:
-        """Equations 8, 9: mean time from one completed checkpoint to the next, failures,
-        restarts and failures during restarts included. Infinite where it overflows."""
+        """Return the mean time from one completed checkpoint to the next (equations 8, 9).
+
+        Failures, restarts and failures during restarts are included. Infinite where it overflows.
+        """
         interval = self.checked_interval(interval_s)
         with np.errstate(over="ignore"):
             growth = np.exp(self.failure_rate_per_s * (self.restart_s + self.stagger_s))
             return np.asarray(interval * growth * exprel(self.failure_rate_per_s * interval))
 
     def naive_utilization(self, interval_s: Numbers) -> Array:
-        """Section 3.3's first guess, which forgets that a restart can fail (depth 1)."""
+        """Return section 3.3's first guess, which ignores failures of a restart (depth 1)."""
         interval = self.checked_interval(interval_s)
         with np.errstate(over="ignore"):
             failures = np.expm1(self.failure_rate_per_s * interval)
@@ -120,7 +119,7 @@ class CheckpointedSystem:
             return np.asarray((interval - self.cost_s) / (interval + failures * lost))
 
     def checked_interval(self, interval_s: Numbers) -> Array:
-        """``interval_s`` as an array; `UsageError` where it does not hold a checkpoint."""
+        """Return ``interval_s`` as an array; `UsageError` where it cannot hold a checkpoint."""
         interval = np.asarray(interval_s, dtype=float)
         _check("interval_s", interval, np.greater, 0.0, "above zero")
         cost = np.broadcast_to(self.cost_s, np.broadcast_shapes(interval.shape, _shape(self)))
@@ -137,11 +136,10 @@ class CheckpointedSystem:
 
 
 def optimal_period_in_mttf(cost_in_mttf: Numbers) -> Array:
-    """λT* as a function of p = λc: 1 + p + W0(-e^(-1-p)).
+    """Return λT* as a function of p = λc: 1 + p + W0(-e^(-1-p)).
 
     Near p = 0 the argument of W comes to its branch point -1/e and W's digits are lost there
-    (half of them at p = 1e-16); below 0.01 the power series in sqrt(2p) keeps all.
-    """
+    (half of them at p = 1e-16); below 0.01 the power series in sqrt(2p) keeps all."""
     p = np.asarray(cost_in_mttf, dtype=float)
     series = np.polynomial.polynomial.polyval(
         np.sqrt(2.0 * np.minimum(p, _SERIES_BELOW)), _BRANCH_SERIES
@@ -151,7 +149,7 @@ def optimal_period_in_mttf(cost_in_mttf: Numbers) -> Array:
 
 
 def mean_lost_s(interval_s: Numbers, failure_rate_per_s: Numbers) -> Array:
-    """Equation 2: F(T) = 1/λ - T/(e^λT - 1), the mean time to a failure that comes within T."""
+    """Return F(T) = 1/λ - T/(e^λT - 1), the mean time to a failure within T (equation 2)."""
     x = np.asarray(interval_s * np.asarray(failure_rate_per_s, dtype=float))
     small = np.minimum(x, 0.05)
     large = np.maximum(x, 0.05)
@@ -162,14 +160,14 @@ def mean_lost_s(interval_s: Numbers, failure_rate_per_s: Numbers) -> Array:
 
 
 def system_failure_rate_per_s(nodes: Numbers, node_mttf_s: Numbers) -> Array:
-    """Section 5.1: any node's failure restarts everything, so the nodes' rates add up."""
+    """Return the sum of the nodes' rates: any failure restarts everything (section 5.1)."""
     _check("nodes", nodes, np.greater_equal, 1.0, "at least 1")
     _check("node_mttf_s", node_mttf_s, np.greater, 0.0, "above zero")
     return np.asarray(nodes / np.asarray(node_mttf_s, dtype=float))
 
 
 def _log_exprel(x: Numbers) -> Array:
-    """log((e^x - 1)/x) for x > 0, without overflow."""
+    """Return log((e^x - 1)/x) for x > 0, without overflow."""
     values = np.asarray(x, dtype=float)
     large = np.maximum(values, 30.0)
     far = large - np.log(large) + np.log1p(-np.exp(-large))

@@ -1,4 +1,4 @@
-"""What a machine holds: the shortest interval at which an engine keeps up, with a margin.
+"""Calibration of a machine: the shortest interval at which an engine keeps up, with a margin.
 
 A ramp of rungs is climbed, on one warm engine, until one is held: longer and longer intervals, then
 lower and lower rates. The margin is wider than what a no-failure twin must keep
@@ -26,17 +26,17 @@ from harness.results.record import Outcome
 from workloads.base import Workload
 
 MEDIAN_INTERVALS, TAIL_INTERVALS = 2.0, 3.0
-"""A rung is held if the median window takes no longer than so many intervals, and the slowest no
-longer than so many. Fixed on 2026-11-22; the median's limit was 1.5 until the first ramp was
-climbed. That ramp gave 1.8, 1.6, 1.6, 1.5 and 1.5 from 2 s to 8 s: a micro-batch engine closes a
-window one or two triggers after its end, however fast the machine is."""
+"""Limits of a rung that is held, in its intervals: of the median window, and of the slowest. Fixed
+on 2026-11-22; the median's limit was 1.5 until the first ramp was climbed. That ramp gave 1.8, 1.6,
+1.6, 1.5 and 1.5 from 2 s to 8 s: a micro-batch engine closes a window one or two triggers after its
+end, on a machine of any speed."""
 LOAD_INTERVALS = 3.0
-"""How much longer a rung's load is, in its intervals, so that several batches count."""
+"""Addition to a rung's load, in its intervals, so that several batches count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """What is tried."""
+    """An interval and a rate to try."""
 
     interval_s: float
     rate_per_s: float
@@ -44,27 +44,27 @@ class Rung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What came of it."""
+    """The result of a rung that was tried."""
 
     rung: Rung
     normal: Normal | None
     why_not: str | None = None
-    """Why there is no such number."""
+    """The reason for a missing number."""
 
     @property
     def prompt(self) -> bool:
-        """Whether its median is within the margin."""
+        """True if its median is within the margin."""
         limit_s = MEDIAN_INTERVALS * self.rung.interval_s
         return self.normal is not None and self.normal.median_s <= limit_s
 
     @property
     def held(self) -> bool:
-        """Whether its slowest window is, too."""
+        """True if its slowest window is, too."""
         limit_s = TAIL_INTERVALS * self.rung.interval_s
         return self.prompt and self.normal is not None and self.normal.slowest_s <= limit_s
 
     def row(self) -> dict[str, Any]:
-        """As it stands in the record."""
+        """Return the row of the stored ramp."""
         return {
             "interval_s": self.rung.interval_s,
             "rate_per_s": self.rung.rate_per_s,
@@ -76,15 +76,17 @@ class Tried:
 
 
 def ladder(least_s: float, rate_per_s: float) -> list[Rung]:
-    """The rungs above an interval: up to four times as long, then down to a quarter of the rate."""
+    """Return the rungs: up to four times the interval, then down to a quarter of the rate."""
     longest_s = 4 * least_s
     longer = [Rung(interval_s=least_s * n, rate_per_s=rate_per_s) for n in (1, 1.5, 2, 3, 4)]
     return [*longer, *(Rung(interval_s=longest_s, rate_per_s=rate_per_s / n) for n in (2, 4))]
 
 
 def climb(rungs: Sequence[Rung], attempt: Callable[[Rung], Tried]) -> list[Tried]:
-    """Try one rung after the other until one is held. One whose median alone was within the margin
-    is tried a second time: a single hiccup of the machine must not make every grid longer."""
+    """Try one rung after the other until one is held.
+
+    One whose median alone was within the margin is tried a second time: a single hiccup of the
+    machine must not make every grid longer."""
     steps: list[Tried] = []
     for rung in rungs:
         steps.append(attempt(rung))
@@ -96,8 +98,9 @@ def climb(rungs: Sequence[Rung], attempt: Callable[[Rung], Tried]) -> list[Tried
 
 
 def calibrate(run: LiveRun, rungs: Sequence[Rung], cluster: Cluster, context: Context) -> Outcome:
-    """Climb with the run's workload and setup, on its warm engine. The run's own interval and rate
-    are not used, nor is its schedule; its load is that of an interval of no length."""
+    """Climb with the run's workload and setup, on its warm engine.
+
+    The run's own interval, rate and schedule are not used; its load is lengthened for each rung."""
     engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
     directory = cluster.scratch(f"calibration-{context.directory.name}")
 
@@ -116,7 +119,7 @@ def calibrate(run: LiveRun, rungs: Sequence[Rung], cluster: Cluster, context: Co
 
 
 def judged(rung: Rung, record: PassRecord, workload: Workload, *, settle_s: float) -> Tried:
-    """How late the windows of a pass were."""
+    """Return the lateness of the windows of a pass."""
     if record.load.invalid is not None:
         return Tried(rung=rung, normal=None, why_not=record.load.invalid)
     if not record.drained:
@@ -136,7 +139,7 @@ def judged(rung: Rung, record: PassRecord, workload: Workload, *, settle_s: floa
 
 
 def told(first: Rung, steps: Sequence[Tried]) -> Outcome:
-    """The ramp as an outcome: what `GridScale.read` reads, and a row per pass."""
+    """Return the ramp as an outcome: the values of `GridScale.read`, and a row per pass."""
     held = next((step.rung for step in steps if step.held), None)
     return Outcome(
         values={
@@ -152,14 +155,14 @@ def told(first: Rung, steps: Sequence[Tried]) -> Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridScale:
-    """By how much the grids of a machine are longer, and their rates lower."""
+    """Factors for the grids of a machine: longer intervals, lower rates."""
 
     intervals_times: float = 1.0
     rate_share: float = 1.0
 
     @staticmethod
     def read(values: Mapping[str, Any] | None) -> GridScale | None:
-        """From a calibration's values: as the grid says without one; None if nothing is held."""
+        """Read a calibration's values; factors of 1 without one, None if nothing is held."""
         if values is None:
             return GridScale()
         if values["intervals_times"] is None:

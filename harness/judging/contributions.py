@@ -1,7 +1,6 @@
-"""The success of a pass's tuples: its records made again, and which of their results came when.
+"""The success of a pass's tuples: its records are made again and joined with their results.
 
-Pure: records follow from the load's plan alone, so they need not be kept from the pass.
-"""
+Pure: records follow from the load's plan alone, so they need not be kept from the pass."""
 
 from __future__ import annotations
 
@@ -20,10 +19,9 @@ from workloads.base import Contributions, Workload
 def tuple_success(
     record: PassRecord, first: pd.DataFrame, workload: Workload, identity: Sequence[str]
 ) -> float | None:
-    """`success_rate` over the pass's load; None for a workload without contributions.
+    """Return the `success_rate` of the pass's load; None for a workload without contributions.
 
-    ``first`` are the first versions of its results with ``identity`` and ``arrival_s``.
-    """
+    ``first`` are the first versions of its results with ``identity`` and ``arrival_s``."""
     if workload.contributions is None:
         return None
     tuples = first_arrivals_s(contributions(record, workload), first, identity)
@@ -33,8 +31,9 @@ def tuple_success(
 
 
 def contributions(record: PassRecord, workload: Workload) -> pd.DataFrame:
-    """A row per record of the load and result it goes into: ``tuple``, ``sent_s``, and the
-    result's identity with ``window_start_s``."""
+    """Return a row per record of the load and result that it goes into.
+
+    Columns: ``tuple``, ``sent_s``, and the result's identity with ``window_start_s``."""
     assert workload.contributions is not None, workload.name
     parts = [
         _of_partition(stream, source.name, partition, record.start_unix_s, workload.contributions)

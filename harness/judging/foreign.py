@@ -1,10 +1,9 @@
-"""What else the machine did while a pass ran: CPU of other people's processes, and steal.
+"""Foreign load of the machine during a pass: CPU of other people's processes, and steal.
 
-Ours are the harness and every process below it: servers, workers, executors, drivers, the load
-generator. A process of ours that lost its parent, or that ended between two samples, counts its
-last second as foreign. Containers belong to their daemon, so with such a cluster only steal is
-known.
-"""
+The harness's own are its process and every one below it: servers, workers, executors, drivers, the
+load generator. A process of its own that lost its parent, or that ended between two samples, counts
+its last second as foreign. Containers belong to their daemon, so with such a cluster only steal is
+known."""
 
 from __future__ import annotations
 
@@ -25,20 +24,20 @@ class ForeignLoad:
 
     foreign_share: float | None
     steal_share: float | None
-    """What the hypervisor kept from this machine; None where it does not say."""
+    """The hypervisor's time for other machines; None where it is not reported."""
 
     @property
     def high(self) -> bool:
-        """Whether so much else went on that a reader of the numbers should know."""
+        """True if a reader of the numbers should be warned of other load."""
         foreign, steal = self.foreign_share or 0.0, self.steal_share or 0.0
         return foreign > HIGH_FOREIGN or steal > HIGH_STEAL
 
 
 class ForeignMeter:
-    """Call `sample` now and then; `load` tells what lay between the first call and the last."""
+    """A meter of the time between the first call of `sample` and the last."""
 
     def __init__(self, *, ours_are_below: bool = True) -> None:
-        """``ours_are_below``: all processes of the cluster are descendants of this one."""
+        """Prepare a meter; ``ours_are_below``: the cluster's processes descend from this one."""
         self._counted = ours_are_below
         self._began: tuple[float, Any] | None = None
         self._ended: tuple[float, Any] | None = None
@@ -46,7 +45,7 @@ class ForeignMeter:
         self._known: dict[tuple[int, float], float] = {}
 
     def sample(self) -> None:
-        """Take one; cheap enough for every second."""
+        """Take a sample; cheap enough for every second."""
         now = time.monotonic(), psutil.cpu_times()
         ours = _descendants_cpu_s()
         if self._began is None:
@@ -58,7 +57,7 @@ class ForeignMeter:
         self._ended, self._known = now, ours
 
     def load(self) -> ForeignLoad:
-        """Nothing is known from fewer than two samples."""
+        """Return the shares, which are None with fewer than two samples."""
         if self._began is None or self._ended is None or self._ended[0] <= self._began[0]:
             return ForeignLoad(foreign_share=None, steal_share=None)
         (began_s, before), (ended_s, after) = self._began, self._ended
@@ -76,7 +75,7 @@ class ForeignMeter:
 
 
 def _descendants_cpu_s() -> dict[tuple[int, float], float]:
-    """CPU seconds by (pid, start) of this process and all below it; what vanishes is left out."""
+    """Return the CPU seconds by (pid, start) of this process and all living ones below it."""
     here = psutil.Process()
     found: dict[tuple[int, float], float] = {}
     for process in [here, *here.children(recursive=True)]:

@@ -1,4 +1,4 @@
-"""What the nodes and the engine's own processes use, sampled while a pass runs."""
+"""A meter of the resources of the nodes and of the engine's own processes during a pass."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from harness.judging.foreign import ForeignLoad, ForeignMeter
 INTERVAL_S = 1.0
 
 EngineUsage = Callable[[], Mapping[str, Usage]]
-"""What the engine's own processes have used, those of no node."""
+"""Returns the usage of the engine's processes that belong to no node."""
 
 
 class Meter:
-    """Samples on a thread of its own; a context manager."""
+    """A sampler with a thread of its own; a context manager."""
 
     def __init__(self, cluster: Cluster, engine: EngineUsage) -> None:
         self._cluster, self._engine = cluster, engine
@@ -34,7 +34,7 @@ class Meter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Raises what stopped the sampling, unless something else is on its way already."""
+        """Raise the error that stopped the sampling, unless another one is on its way already."""
         self._stopping.set()
         self._thread.join()
         if kind is None and self._problem is not None:
@@ -43,14 +43,15 @@ class Meter:
             self._sample()
 
     def foreign(self) -> ForeignLoad:
-        """What else the machine did meanwhile."""
+        """Return the foreign load of the same time."""
         return self._foreign.load()
 
     def frame(self) -> pd.DataFrame:
-        """``at_unix_s``, ``who`` (a node, or processes of the engine such as "drivers"), ``cpu_s``
-        (cumulative), ``resident_bytes``, ``received_bytes``, ``sent_bytes`` (null where not
-        counted), ``method``.
-        """
+        """Return the samples, a row each.
+
+        Columns: ``at_unix_s``, ``who`` (a node, or processes of the engine such as "drivers"),
+        ``cpu_s`` (cumulative), ``resident_bytes``, ``received_bytes``, ``sent_bytes`` (null where
+        not counted), ``method``."""
         counters = ["cpu_s", "resident_bytes", "received_bytes", "sent_bytes"]
         return pd.DataFrame(self._rows).astype(dict.fromkeys(counters, float))
 

@@ -1,11 +1,11 @@
-"""From what happened in a twin and in a pass with failures to the numbers of a run.
+"""The judge: the numbers of a run, from the records of its twin and its pass with failures.
 
-Pure: frames in, an `Outcome` out. The ground truth is the batch query over the same topics.
-"""
+Pure: frames in, an `Outcome` out. The ground truth is the batch query over the same topics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,20 +15,13 @@ import pandas as pd
 from harness.cluster.base import Action
 from harness.engines.base import NOT_SCORED, EventKind, Scored
 from harness.failures.injector import ROW
-from harness.failures.schedule import Schedule
-from harness.judging import resources, trust
+from harness.failures.schedule import ENDS, Schedule
+from harness.judging import failures, resources, trust
 from harness.judging.contributions import tuple_success
-from harness.judging.disturbances import (
-    BREAKS,
-    OF_ONE_FAILURE,
-    aftermath,
-    disturbances,
-    planned,
-    reached,
-    without_times,
-)
+from harness.judging.failures import OF_ONE_FAILURE, Failure
 from harness.judging.passes import PassRecord
 from harness.measure.recovery import Unrecovered
+from harness.measure.values import normalized, types_of
 from harness.measure.versions import Comparison, Versions, compare, versions
 from harness.measure.windows import (
     Normal,
@@ -56,10 +49,17 @@ def judge(
     settle_s: float,
     accuracy: Scored = NOT_SCORED,
     timed: bool = True,
+    punctual_s: float | None = None,
 ) -> Outcome:
-    """``truth`` has ``window_start_s`` and the workload's other columns; the first ``settle_s``
-    seconds of the load count for no latency. ``accuracy`` is what the engine scored; ``timed``:
-    whether anything is said of times."""
+    """Judge a pass with failures by its twin and by the ground truth.
+
+    ``truth`` has ``window_start_s`` and the workload's other columns. The first ``settle_s``
+    seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
+    nothing is invalid for being late; ``punctual_s`` is the permitted lateness of a kill, by
+    default that of a checkpoint every ``trigger_s``."""
+    (twin, failed), truth = in_one_form([twin, failed], truth, workload)
+    if punctual_s is None:
+        punctual_s = trust.punctual_s(trigger_s)
     identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
@@ -67,7 +67,7 @@ def judge(
     mistimed = trust.mistimed(twin, failed)
     normal = _normal(calm, settle_s, failed.until_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)
-    after = aftermath(
+    after = failures.aftermath(
         failed,
         broken.windows,
         normal,
@@ -76,11 +76,12 @@ def judge(
         twin_arrival_s=calm.first["arrival_s"],
     )
     if mistimed is not None:
-        after = without_times(after)
+        after = [failure.without_times for failure in after]
     values = {
         **_correctness(calm, broken, truth, identity, workload),
         **_table(failed, truth, identity, workload),
-        **_failures(failed, schedule),
+        **_failures(failed, schedule, after),
+        "punctual_s": punctual_s,
         **_latencies(calm, broken, settle_s, trusted=mistimed is None),
         **_yardstick(normal if mistimed is None else None, kept_up),
         **_first_failure(after),
@@ -104,37 +105,70 @@ def judge(
         "mistimed": mistimed,
         "schedule": schedule.to_json(),
     }
-    series = {**_series(calm, broken), "accuracy": accuracy.windows, "recoveries": after}
+    series = {
+        **_series(calm, broken),
+        "accuracy": accuracy.windows,
+        "recoveries": failures.table(after),
+    }
     return Outcome(
         values=values,
         series=series,
-        invalid=problem or (mistimed if timed else None),
+        invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
         again=TWIN_BEHIND if timed and not kept_up else None,
     )
 
 
+def in_one_form(
+    passes: Sequence[PassRecord], truth: pd.DataFrame, workload: Workload
+) -> tuple[list[PassRecord], pd.DataFrame]:
+    """Return the passes and the truth with all results in the form of their types."""
+    types = types_of(truth, workload.columns, workload.types)
+    formed = [
+        replace(
+            one,
+            deliveries=normalized(one.deliveries, types),
+            table=None if one.table is None else normalized(one.table, types),
+        )
+        for one in passes
+    ]
+    return formed, normalized(truth, types)
+
+
+def against_truth(
+    stable: pd.DataFrame, truth: pd.DataFrame, workload: Workload, identity: list[str]
+) -> Comparison:
+    """Compare the first copies of stable results with the ground truth."""
+    types = types_of(truth, workload.columns, workload.types)
+    due, once = normalized(truth, types), normalized(stable.drop_duplicates(identity), types)
+    once = once.assign(**once[identity].astype(due[identity].dtypes))
+    return compare(once, due, identity, workload.values, tolerance=workload.tolerance)
+
+
 class _Seen:
-    """One pass as a reader of its results saw it."""
+    """One pass in the view of a reader of its results."""
 
     def __init__(
         self, record: PassRecord, truth: pd.DataFrame, workload: Workload, identity: Sequence[str]
     ) -> None:
         self.record, self.window_s = record, workload.window_s
-        self.versions: Versions = versions(record.deliveries, identity, workload.values)
+        self.versions: Versions = versions(
+            record.deliveries, identity, workload.values, tolerance=workload.tolerance
+        )
         self.first = with_latency(self.versions.first, record, workload)
         self.windows = summarize_windows(self.first, truth, partial(_due_s, record, workload))
 
 
 def with_latency(first: pd.DataFrame, record: PassRecord, workload: Workload) -> pd.DataFrame:
-    """The first versions of a pass's results with ``latency_s``: arrival minus due time."""
+    """Return the first versions of a pass's results with ``latency_s``: arrival minus due time."""
     return first.assign(
         latency_s=lambda f: f["arrival_s"] - _due_s(record, workload, f["window_start_s"])
     )
 
 
 def settled_latency_s(first: pd.DataFrame, settle_s: float) -> pd.Series[float]:
-    """Of what `with_latency` gave, the latencies of the results that a record of the load closed
-    after the settling time."""
+    """Return the latencies of results that a record of the load closed after the settling time.
+
+    ``first`` is a frame of `with_latency`."""
     due = first["arrival_s"] - first["latency_s"]
     latency: pd.Series[float] = first.loc[
         np.isfinite(first["latency_s"]) & (due >= settle_s), "latency_s"
@@ -158,7 +192,7 @@ def _due_s(
 
 
 def _next_of(rate: Any, at_s: float) -> float:
-    """Records at or before an instant are numbered below ``due``."""
+    """Return when the first record at or after an instant is due."""
     number = max(rate.due(at_s) - 1, 0)
     while number < rate.records:
         intended = float(rate.intended_s(np.array([number]))[0])
@@ -171,24 +205,30 @@ def _next_of(rate: Any, at_s: float) -> float:
 def _correctness(
     calm: _Seen, broken: _Seen, truth: pd.DataFrame, identity: list[str], workload: Workload
 ) -> dict[str, Any]:
-    """Equality is of stable output: the first stable version of every result, and what stands at
-    the end. Accuracy is of what a user saw, tentative or not."""
-    values = list(workload.values)
+    """Compare the outputs with each other and with the truth.
+
+    Equality is that of stable output: the first stable version of every result, and the one at the
+    end. Accuracy is that of first versions, on which users act, tentative or not."""
+    against = partial(
+        compare, identity=identity, values=workload.values, tolerance=workload.tolerance
+    )
     seen, calmly = broken.versions, calm.versions
-    stable = compare(seen.stable, truth, identity, values)
-    standing = compare(seen.last, truth, identity, values)
-    twin_truth = compare(calmly.stable, truth, identity, values)
-    against_twin = compare(seen.stable, calmly.stable, identity, values)
-    given_up = broken.record.died is not None or broken.record.stalled
-    late = not broken.record.drained and not given_up
+    stable = against(seen.stable, truth)
+    standing = against(seen.last, truth)
+    twin_truth = against(calmly.stable, truth)
+    against_twin = against(seen.stable, calmly.stable)
+    late, twin_late = _unfinished(broken.record), _unfinished(calm.record)
+    twin_short = twin_late or ("the twin lost results" if len(twin_truth.missing) else None)
     return {
-        "output_equals_truth": _verdict(stable, standing, late=late),
-        "output_equals_twin": _verdict(against_twin, late=late),
-        "twin_equals_truth": twin_truth.equal,
+        "output_equals_truth": _verdict(stable, standing, missing=late),
+        "output_equals_twin": _verdict(against_twin, missing=late, extra=twin_short),
+        "twin_equals_truth": _verdict(twin_truth, missing=twin_late),
+        "incomplete": late or twin_short,
+        "tolerance": workload.tolerance,
         "difference_from_truth": (standing if stable.equal else stable).describe(),
         "difference_from_twin": against_twin.describe(),
         "results": stable.expected,
-        "accuracy_first": compare(seen.first, truth, identity, values).accuracy,
+        "accuracy_first": against(seen.first, truth).accuracy,
         "accuracy_last": standing.accuracy,
         "contradictions": len(seen.contradictions) + len(calmly.contradictions),
         "duplicates": seen.duplicates,
@@ -199,42 +239,58 @@ def _correctness(
     }
 
 
-def _verdict(*found: Comparison, late: bool) -> bool | None:
-    """Whether all are equal. None for a pass that was ended while its last results were still to
-    come (`DRAIN_S`), if all that is wrong is that some are missing: whether they would have come
-    nobody knows. An engine that died or stalled lost them."""
+def _unfinished(record: PassRecord) -> str | None:
+    """Return the reason why results of a pass may be missing without being lost.
+
+    A pass is ended while its last results are still to come (`harness.judging.passes.DRAIN_S`). An
+    engine that died or stalled lost them."""
+    if record.drained or record.died is not None or record.stalled:
+        return None
+    return f"{record.name}: the engine did not deliver everything in the time allowed"
+
+
+def _verdict(
+    *found: Comparison, missing: str | None = None, extra: str | None = None
+) -> bool | None:
+    """Return True if all are equal, None if they are incomplete, else False.
+
+    Incomplete: the only differences are missing results, or surplus ones (missing on the other
+    side), and there is a reason for which that side is incomplete."""
     if all(one.equal for one in found):
         return True
-    only_missing = not any(len(one.wrong) + len(one.extra) for one in found)
-    return None if late and only_missing else False
+    excused = all(
+        not len(one.wrong)
+        and (missing is not None or not len(one.missing))
+        and (extra is not None or not len(one.extra))
+        for one in found
+    )
+    return None if excused and (missing or extra) else False
 
 
 def _table(
     failed: PassRecord, truth: pd.DataFrame, identity: list[str], workload: Workload
 ) -> dict[str, Any]:
-    """The database table against the ground truth; null for a workload without one."""
+    """Compare the database table with the ground truth; null for a workload without one."""
     if failed.table is None:
         return dict.fromkeys(["table_rows", "table_equals_truth", "table_difference"])
-    found = compare(failed.table, truth, identity, list(workload.values))
+    found = compare(failed.table, truth, identity, workload.values, tolerance=workload.tolerance)
     return {
         "table_rows": len(failed.table),
-        "table_equals_truth": found.equal,
+        "table_equals_truth": _verdict(found, missing=_unfinished(failed)),
         "table_difference": found.describe(),
     }
 
 
-def _failures(failed: PassRecord, schedule: Schedule) -> dict[str, Any]:
+def _failures(failed: PassRecord, schedule: Schedule, after: Sequence[Failure]) -> dict[str, Any]:
     kills = [done for done in failed.injected if done.event.action is Action.KILL]
-    killed = [done for done in kills if reached(done)]
-    failures = disturbances(failed)
+    killed = [done for done in kills if done.felt]
+    breaks = [done for done in failed.injected if done.event.action in ENDS]
     return {
-        "failures_planned": planned(schedule),
-        "failures_done": len(failures),
-        "failed_at_s": failures[0].at_s if failures else None,
-        "failure_lateness_s": max(
-            (done.lateness_s for done in failed.injected if done.event.action in BREAKS),
-            default=None,
-        ),
+        "failures_planned": len(schedule.failures),
+        "failures_done": len(after),
+        "failed_at_s": after[0].at_s if after else None,
+        "failure_lateness_s": max((done.lateness_s for done in breaks), default=None),
+        "failure_spread_s": max((done.spread_s for done in breaks if done.felt), default=None),
         "kills_planned": len(schedule.kills),
         "kills_done": len(killed),
         "processes_killed": sum(done.processes for done in kills),
@@ -248,7 +304,7 @@ def _failures(failed: PassRecord, schedule: Schedule) -> dict[str, Any]:
 
 
 def _normal(calm: _Seen, settle_s: float, until_s: float) -> Normal | None:
-    """None where the twin did not complete every window."""
+    """Return the twin's yardstick; None where the twin did not complete every window."""
     try:
         return normal_of(calm.windows, from_s=settle_s, until_s=until_s)
     except ValueError:
@@ -256,7 +312,7 @@ def _normal(calm: _Seen, settle_s: float, until_s: float) -> Normal | None:
 
 
 def _latencies(calm: _Seen, broken: _Seen, settle_s: float, *, trusted: bool) -> dict[str, Any]:
-    """Null where the times cannot be trusted."""
+    """Return latencies and throughput; null where the times cannot be trusted."""
     until_s = broken.record.until_s
     found = {
         **_quantiles("latency", settled_latency_s(broken.first, settle_s)),
@@ -277,17 +333,16 @@ def _yardstick(normal: Normal | None, kept_up: bool) -> dict[str, Any]:
     }
 
 
-def _first_failure(after: pd.DataFrame) -> dict[str, Any]:
-    """The first failure's own row of the table of recoveries; the others stand there."""
-    if not len(after):
-        nothing = dict.fromkeys(OF_ONE_FAILURE)
-        return nothing | {"recovery_why_not": Unrecovered.NOTHING_FAILED.value}
-    row = after.iloc[0].astype(object)
-    return {name: None if pd.isna(row[name]) else row[name] for name in OF_ONE_FAILURE}
+def _first_failure(after: Sequence[Failure]) -> dict[str, Any]:
+    """Return the consequences of the first failure; the table of recoveries has those of all."""
+    if after:
+        return after[0].outcome
+    nothing = dict.fromkeys(OF_ONE_FAILURE)
+    return nothing | {"recovery_why_not": Unrecovered.NOTHING_FAILED.value}
 
 
 def _end_latency_s(seen: _Seen, settle_s: float) -> pd.Series[float]:
-    """Of the results that count for latency, how long after its window's end each arrived."""
+    """Return the time from a window's end to each of its results that counts for latency."""
     counted = settled_latency_s(seen.first, settle_s).index
     first = seen.first.loc[counted]
     latency: pd.Series[float] = first["arrival_s"] - first["window_start_s"] - seen.window_s
@@ -305,7 +360,7 @@ def _quantiles(name: str, latency_s: pd.Series[float]) -> dict[str, float | None
 
 
 def _conditions(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
-    """What else could have decided the numbers: the load generator, the machine, the clock."""
+    """Return other influences on the numbers: the load generator, the machine, the clock."""
     return {
         "load_nice": failed.load.nice,
         "load_cpu_s": failed.load.cpu_s,
@@ -321,7 +376,7 @@ def _restarts(record: PassRecord) -> int:
 
 
 def _adaptations(record: PassRecord) -> dict[str, Any]:
-    """What changes of the plan cost in all, and what the last one kept."""
+    """Return the cost of all changes of the plan, and the fidelity around the last one."""
     events = record.incidents
     changes = events[events["event"] == EventKind.ADAPTED.value] if len(events) else events
     if not len(changes):

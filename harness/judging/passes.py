@@ -3,8 +3,7 @@
 Topics are new, so are the checkpoints; the engine is warm. Time 0 of a pass is the instant its
 load begins, a common multiple of the window's slide and the engine's interval, so that the same
 record falls into the same window, and a window into the same phase of the interval, in every
-pass.
-"""
+pass."""
 
 from __future__ import annotations
 
@@ -41,74 +40,73 @@ Answer = TypeVar("Answer")
 
 OUT_PARTITIONS = 2
 MARKER_S = 0.1
-"""At most between two markers in a partition, whatever the engine: all get the same input, and a
-partition in which little comes keeps none of them waiting."""
+"""Longest time between two markers in a partition, for every engine: all get the same input, and a
+partition with few records keeps none of them waiting."""
 HEAD_START_S = 0.7
-"""Between the order to begin and the first record, at least."""
+"""Shortest time between the order to begin and the first record."""
 LOOK_S = 5.0
-"""While the engine closes its last windows, how often it is asked whether it has come further."""
+"""Interval between two looks at the engine's progress while it closes its last windows."""
 STALLED_S = 120.0
-"""After the load, how long an engine with results to deliver may neither deliver one nor report a
-batch before it counts as stalled, which is its failure: a machine that is too busy makes it slow,
-and slow output is still output. Fixed on 2026-11-22."""
+"""Time after the load without a result or a report of a batch, after which an engine with pending
+results counts as stalled, which is its failure: a busy machine makes it slow, and slow output is
+still output. Fixed on 2026-11-22."""
 DRAIN_S = 90.0
-"""After the load, how long the engine may take to close the last window without a failure."""
+"""Permitted time after the load to close the last window without a failure."""
 LONGEST_DRAIN_S = 600.0
-"""The same after failures, while it comes further: what would come later is left out."""
+"""The same after failures, while there is progress: later results are left out."""
 WORKS = frozenset({EventKind.PROGRESS, EventKind.RECOVERED})
-"""What an engine reports that comes further, between two results."""
+"""Reports of an engine that makes progress between two results."""
 LATE_LOAD_S = 60.0
-"""How much longer than planned a load may take before the pass is given up."""
+"""Permitted excess of a load over its planned duration, before the pass is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassPlan:
-    """What one pass does."""
+    """The plan of one pass."""
 
     name: str
     workload: Workload
     rate: RateProfile
-    """Of all sources together."""
+    """The rate of all sources together."""
     interval_s: float
     """Trigger or batch interval."""
     schedule: Schedule
     table: Path | None = None
-    """A database file for the results, besides."""
+    """A database file that gets the results, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainProgress:
-    """Whether an engine comes further while it closes its last windows. Times are of a monotonic
-    clock."""
+    """The progress of an engine that closes its last windows; times of a monotonic clock."""
 
     began_s: float
     limit_s: float
-    """How long it may take altogether."""
+    """The permitted time."""
     done: int = -1
-    """Results it had delivered and batches it had reported when it was last asked."""
+    """Number of delivered results and reported batches at the last look."""
     since_s: float = 0.0
-    """When that number grew last."""
+    """The time at which that number grew last."""
     now_s: float = 0.0
 
     def seen(self, done: int, *, now_s: float) -> DrainProgress:
-        """Asked once more."""
+        """Return the progress after another look."""
         grew = done > self.done
         return replace(self, done=done, since_s=now_s if grew else self.since_s, now_s=now_s)
 
     @property
     def stalled(self) -> bool:
-        """For `STALLED_S` nothing came."""
+        """True if nothing came for `STALLED_S`."""
         return self.now_s - self.since_s >= STALLED_S
 
     @property
     def overdue(self) -> bool:
-        """It comes further, and too slowly."""
+        """True if it makes progress, but too slowly."""
         return self.now_s - self.began_s >= self.limit_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRecord:
-    """What happened in one pass. Times in frames are seconds from ``start_unix_s``."""
+    """The events and results of one pass. Times in frames are seconds from ``start_unix_s``."""
 
     name: str
     start_unix_s: float
@@ -121,34 +119,33 @@ class PassRecord:
     batches: pd.DataFrame
     """The engine's own progress reports, ``at_s`` among their columns."""
     incidents: pd.DataFrame
-    """What else the engine noticed: ``at_s``, ``copy``, ``event`` (`EventKind`), ``target``,
-    ``cause`` and the event's detail."""
+    """The engine's other events: ``at_s``, ``copy``, ``event`` (`EventKind`), ``target``, ``cause``
+    and the event's detail."""
     usage: pd.DataFrame
     drained: bool
-    """The engine closed the last window before the deadline."""
+    """True if the engine closed the last window before the deadline."""
     stalled: bool = False
-    """It did not, and had neither delivered nor done anything for `STALLED_S`."""
+    """True if it did not, and made no progress for `STALLED_S`."""
     table: pd.DataFrame | None = None
-    """What the database table held at the end, for a workload whose results go into one:
-    ``window_start_s`` and the workload's other columns."""
+    """The database table at the end, for a workload whose results go into one: ``window_start_s``
+    and the workload's other columns."""
     closes_after_s: float | None = None
     """`Engine.closes_after_s`; None for the workload's watermark delay."""
     died: str | None = None
-    """The engine's last words, if it died while the pass ran and did not come back."""
+    """The engine's last error, if it died while the pass ran and did not come back."""
     clock_jump_s: float | None = None
-    """By how much the wall clock moved against the monotonic one during the pass."""
+    """Movement of the wall clock against the monotonic one during the pass."""
     conditions: Mapping[str, float | None] = field(default_factory=dict)
-    """What else went on on the machine meanwhile (`harness.judging.foreign`,
-    `harness.cluster.neighbours`)."""
+    """Other load of the machine (`harness.judging.foreign`, `harness.cluster.neighbours`)."""
 
     @property
     def until_s(self) -> float:
-        """When the load ended."""
+        """The end of the load."""
         return self.plan.duration_s
 
 
 def align(unix_s: float, *periods_s: float) -> float:
-    """The first common multiple of these periods (to the ms) that is not before ``unix_s``."""
+    """Return the first common multiple of these periods (to the ms) from ``unix_s`` on."""
     common = Fraction(1, 1000)
     for period in periods_s:
         whole = Fraction(round(period * 1000), 1000)
@@ -162,7 +159,7 @@ def align(unix_s: float, *periods_s: float) -> float:
 def load_plan(
     workload: Workload, rate: RateProfile, topic_of: Mapping[str, str], *, marker_s: float = 0.0
 ) -> LoadPlan:
-    """The sources' streams; the rate is dealt out by their shares. ``marker_s``: see `Stream`."""
+    """Return the sources' streams, which share the rate. ``marker_s``: see `Stream`."""
     total = sum(source.share for source in workload.sources)
     return LoadPlan(
         streams=[
@@ -182,7 +179,7 @@ def load_plan(
 
 
 class Pass:
-    """Runs one pass. Use as a context manager: its topics live as long as it."""
+    """One pass. Use it as a context manager: its topics live as long as it."""
 
     def __init__(
         self, plan: PassPlan, cluster: Cluster, engine: Engine, directory: Path, context: Context
@@ -273,9 +270,10 @@ class Pass:
             )
 
     def _asking(self, injector: Injector, ask: Callable[[], Answer]) -> Answer | None:
-        """What the engine answers; None once it has died. An engine that dies after a failure did
-        not recover, which is a finding and no error of ours: its last words are kept. Dead servers
-        are an error, and so is an engine that dies by itself."""
+        """Return the engine's answer; None once it has died.
+
+        An engine that dies after a failure did not recover, which is a finding, not an error: its
+        message is kept. Dead servers are an error, and so is an engine that dies by itself."""
         try:
             return ask()
         except EnvironmentFailure as failure:
@@ -296,7 +294,7 @@ class Pass:
         return relative_windows(writer.finish(), self.plan.workload, start)
 
     def _begin(self) -> None:
-        """Until a first record without content has been through, one a partition."""
+        """Begin the work; return when a record without content has passed, one a partition."""
         self._mark(time.time())
         self._engine.begin(self.work)
 
@@ -313,8 +311,7 @@ class Pass:
     def _watch(
         self, generator: LoadGenerator, collector: Collector, injector: Injector, start: float
     ) -> None:
-        """Report how it goes until the load has been sent, all of it, whatever becomes of the
-        engine."""
+        """Report progress until the whole load has been sent, even if the engine dies."""
         deadline = start + self._load.duration_s + LATE_LOAD_S
         seen, seen_at = 0, time.time()
         while not generator.wait(0.5) and time.time() < deadline:
@@ -331,7 +328,7 @@ class Pass:
                 self._asking(injector, self._engine.raise_problems)
 
     def _latency_s(self, message: Message | None, start: float) -> float | None:
-        """Of the newest result, for the progress display."""
+        """Return the latency of the newest result, for the progress display."""
         if message is None:
             return None
         result = self._engine.read([message], self.work, start)
@@ -343,8 +340,7 @@ class Pass:
         return float(result["arrival_s"].iloc[0]) - closes_s - delay_s
 
     def _drain(self, collector: Collector, injector: Injector, start: float) -> bool:
-        """Close every window with a marker, and wait until the engine has, as long as it comes
-        further."""
+        """Close every window with a marker, and wait for the engine while it makes progress."""
         workload = self.plan.workload
         reach_s = workload.windows_in_a_row * workload.window_s
         last_end = start + self._load.duration_s + reach_s
@@ -392,12 +388,12 @@ class Pass:
 
 
 def _clocks_s() -> float:
-    """How far the wall clock is ahead of the monotonic one."""
+    """Return the wall clock minus the monotonic one."""
     return time.time() - time.monotonic()
 
 
 def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:
-    """A row per event; what only some events know is null in the others."""
+    """Return a row per event; columns that an event lacks are null."""
     columns: dict[str, Any] = {"at_s": float, "copy": int, "event": str}
     if not events:
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})

@@ -1,4 +1,4 @@
-"""What the passes of a run used: processor time, memory, network."""
+"""Resources that the passes of a run used: processor time, memory, network."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from harness.judging.passes import PassRecord
 
 
 def used(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
-    """Of the pass with failures and of its twin, by the names of metrics; null where a process
-    could not be counted."""
+    """Return the usage of the pass with failures and of its twin, by the names of metrics.
+
+    Values are null where a process could not be counted."""
     cpu_s, resident = _of_processes(failed.usage)
     twin_cpu_s, twin_resident = _of_processes(twin.usage)
     return {
@@ -25,11 +26,10 @@ def used(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
 
 
 def _of_processes(usage: pd.DataFrame) -> tuple[float | None, float | None]:
-    """CPU seconds during the pass, and the largest sum of resident bytes.
+    """Return the CPU seconds during the pass, and the largest sum of resident bytes.
 
-    A sample that could not be taken is left out, as null and not as 0. A counter that begins
-    anew (another process) has used what it says.
-    """
+    A sample that could not be taken is left out, as null and not as 0. A counter that begins anew
+    (another process) counts from 0."""
     counted = usage.dropna(subset=["cpu_s", "resident_bytes"])
     if not len(usage) or set(counted["who"]) != set(usage["who"]):
         return None, None
@@ -39,9 +39,10 @@ def _of_processes(usage: pd.DataFrame) -> tuple[float | None, float | None]:
 
 
 def _crossed(usage: pd.DataFrame) -> float | None:
-    """Bytes that went into and out of the nodes during the pass; null where the backend counts
-    none (`Usage.method` says why). Processes of no node count for nothing: their traffic is the
-    nodes' other end."""
+    """Return the bytes into and out of the nodes during the pass; None where there is no counter.
+
+    `Usage.method` has the reason. Processes of no node are left out: their traffic is the other end
+    of the nodes'."""
     counters = ["received_bytes", "sent_bytes"]
     counted = usage.reindex(columns=["who", *counters]).dropna()
     if not len(counted):

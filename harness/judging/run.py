@@ -1,9 +1,8 @@
 """One measured run of an engine: a twin, then the same input with failures.
 
-Both passes are part of one run, on the same warm engine within the same minutes, so that
-what they are compared by is the failure and not the hour. The ground truth is computed over the
-failed pass's own topics, so it is exact for its input.
-"""
+Both passes are part of one run, on the same warm engine within the same minutes, so that they
+differ by the failure and not by the hour. The ground truth is computed over the failed pass's own
+topics, so it is exact for its input."""
 
 from __future__ import annotations
 
@@ -21,7 +20,8 @@ from harness.engines.base import Engine, EngineKind, Scored, Setup, Work
 from harness.engines.deliveries import relative_windows
 from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
-from harness.judging.outcome import judge
+from harness.judging import trust
+from harness.judging.outcome import in_one_form, judge
 from harness.judging.passes import Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
 from harness.measure.versions import versions
@@ -30,41 +30,49 @@ from harness.results.record import Outcome
 from workloads.base import Workload
 
 WARM_UP = "warm-up"
-"""The name of a pass that nobody measures."""
+"""The name of a pass that is not measured."""
 STILL_FALLING = 0.9
-"""An engine is still warming up while its batches take less than this share of the time that they
-took in the piece of load before. Fixed on 2026-11-22."""
+"""An engine is still warming up while the time of its batches is below this share of their time in
+the piece of load before. Fixed on 2026-11-22."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRun:
-    """What one run does."""
+    """One run: an engine, a workload, its load and its failures."""
 
     workload: Workload
     setup: Setup
     engine: str = "structured"
     interval_s: float
-    """Trigger or batch interval; for the stock engine the checkpoint interval, too: each of its
-    batches commits one."""
+    """Trigger or batch interval. The stock engine commits a checkpoint with each batch."""
     rate_per_s: float
     load_s: float
     warmup_s: float
-    """Load before the twin, on topics of its own, for the engine to compile; measured by
-    nobody."""
+    """Load before the twin, not measured, on topics of its own, for the engine to compile."""
     first_warmup_s: float
-    """Instead of ``warmup_s``, where the engine has run nothing before: pieces of ``warmup_s``
-    until batches take no less time than in the piece before, for about so long at most."""
+    """Instead of ``warmup_s``, where the engine has run nothing before: about the longest time for
+    pieces of ``warmup_s``, until batches are no longer faster than in the piece before."""
     settle_s: float
-    """The first seconds of each pass, which count for no latency."""
+    """The first part of each pass, which counts for no latency."""
     schedule: Schedule
     timed: bool = True
-    """Whether its times are to be trusted: without it (the smoke profile) a load that fell behind
-    makes no run invalid, because nothing but equality is decided."""
+    """True if its times must be trusted. Without it (the smoke profile) a load that fell behind or
+    a late kill does not make the run invalid, because nothing but equality is decided."""
+    punctual_s: float | None = None
+    """Permitted lateness of a kill; by default a share of the checkpoint interval."""
+
+    def punctual_under(self, setup: Setup) -> float:
+        """Return the permitted lateness of a kill under a setup."""
+        if self.punctual_s is not None:
+            return self.punctual_s
+        return trust.punctual_s(
+            float(getattr(setup.parameters, "checkpoint_s", None) or self.interval_s)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """The same input once more: under its own setup, with its own failures."""
+    """A further pass over the same input, with a setup and failures of its own."""
 
     setup: Setup
     """With the same key (`EngineKind.key`) as the run's, so that the warm engine takes it."""
@@ -80,9 +88,10 @@ def measure(run: LiveRun, cluster: Cluster, context: Context) -> Outcome:
 def measure_each(
     run: LiveRun, variants: Mapping[str, Variant], cluster: Cluster, context: Context
 ) -> dict[str, Outcome]:
-    """One twin under the run's setup, and the same input once for each of the ``variants``, by
-    name: every one is judged against that twin and against the truth of its own topics. The
-    run's own schedule is not used."""
+    """Run one twin under the run's setup, and the same input once for each of the ``variants``.
+
+    Each one is judged against that twin and against the truth of its own topics. The run's own
+    schedule is not used."""
     engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
     targets = engine.targets()
     for variant in variants.values():
@@ -115,16 +124,18 @@ def measure_each(
             schedule=variants[name].schedule,
             trigger_s=run.interval_s,
             settle_s=run.settle_s,
-            accuracy=score(passes.engine, twin, failed, work),
+            accuracy=score(passes.engine, twin, failed, work, truth),
             timed=run.timed,
+            punctual_s=run.punctual_under(variants[name].setup),
         )
         for name, (failed, truth, work) in broken.items()
     }
 
 
 def together(outcomes: Mapping[str, Outcome]) -> Outcome:
-    """One outcome of several: their values as the rows of a table ``variants``, their series one
-    below the other, each with the column ``variant``. Invalid if any is."""
+    """Join several outcomes: values as rows of a table ``variants``, series stacked.
+
+    Each series gets the column ``variant``. The whole is invalid if any part is."""
     rows = [{"variant": name, **_plain(found.values)} for name, found in outcomes.items()]
     stacked: dict[str, list[pd.DataFrame]] = {}
     for name, found in outcomes.items():
@@ -140,14 +151,14 @@ def together(outcomes: Mapping[str, Outcome]) -> Outcome:
 
 
 def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One below the other; empty columns and frames decide about no type."""
+    """Stack the frames; empty columns and frames do not decide the type of a column."""
     filled = [frame.dropna(axis="columns", how="all") for frame in frames if len(frame)]
     columns = list(dict.fromkeys(name for frame in frames for name in frame.columns))
     return pd.concat(filled or frames[:1], ignore_index=True).reindex(columns=columns)
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As a table can hold them: what has parts of its own as JSON."""
+    """Return values that a table can hold: lists and mappings become JSON."""
     return {
         name: json.dumps(value) if isinstance(value, list | dict) else value
         for name, value in values.items()
@@ -155,7 +166,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _typical_batch_s(record: PassRecord) -> float | None:
-    """The median duration of the batches with records in them; None if the engine tells none."""
+    """Return the median duration of the batches with records; None if none is reported."""
     batches = record.batches
     if "duration_s" not in batches.columns or not (batches["rows"] > 0).any():
         return None
@@ -163,20 +174,28 @@ def _typical_batch_s(record: PassRecord) -> float | None:
 
 
 def lacking(run: LiveRun, spec: ClusterSpec) -> str | None:
-    """Why this run cannot be made on a cluster of that shape; None if it can. Asked before the
-    cluster is started."""
+    """Return the reason why this run cannot be made on a cluster of that shape; None if it can."""
     return find_engine(run.engine).lacks(run.setup, run.workload, spec)
 
 
-def score(engine: Engine, twin: PassRecord, failed: PassRecord, work: Work) -> Scored:
-    """Let the engine score the first and the last versions of ``failed`` against the results
-    (first versions) of ``twin``."""
+def score(
+    engine: Engine,
+    twin: PassRecord,
+    failed: PassRecord,
+    work: Work,
+    truth: pd.DataFrame | None = None,
+) -> Scored:
+    """Let the engine score the first and the last versions of ``failed`` against ``twin``.
+
+    The twin's first versions are the accurate results; the ``truth`` decides about types."""
     workload = work.workload
     if workload.members is None:
         return Scored(
             reason=f"workload {workload.name!r} does not say what the members of a result are: "
             "give it members, a function that returns an array column"
         )
+    if truth is not None:
+        (twin, failed), _ = in_one_form([twin, failed], truth, workload)
     accurate = versions(twin.deliveries, workload.identity_in_run, workload.values).first
     if not len(accurate):
         return Scored(reason="the twin delivered no result")
@@ -184,8 +203,10 @@ def score(engine: Engine, twin: PassRecord, failed: PassRecord, work: Work) -> S
 
 
 def warm_engine(kind: EngineKind, setup: Setup, cluster: Cluster, context: Context) -> Engine:
-    """An engine that is ready: the one that an earlier run opened with the same setup on the same
-    cluster, whatever its workload was, because opening one takes half a minute."""
+    """Return an engine that is ready, if possible one that an earlier run has opened.
+
+    An engine with the same setup on the same cluster serves any workload: opening one takes half a
+    minute."""
 
     def start() -> AbstractContextManager[Engine]:
         context.progress(f"opening the engine {kind.name} ({setup.scheme})")
@@ -202,12 +223,12 @@ class Passes:
     def __init__(
         self, run: LiveRun, cluster: Cluster, engine: Engine, directory: Path, context: Context
     ) -> None:
-        """``directory``: where the passes keep their files."""
+        """Prepare passes that keep their files in ``directory``."""
         self._run, self._cluster, self.engine = run, cluster, engine
         self._directory, self._context = directory, context
 
     def warm_up(self, piece_s: float, *, at_most_s: float) -> None:
-        """Load that nobody measures, piece by piece, until batches no longer become shorter."""
+        """Send load that is not measured, in pieces, until batches no longer become shorter."""
         spent_s, before_s = 0.0, float("inf")
         while spent_s < at_most_s:
             length_s = piece_s or at_most_s
@@ -219,7 +240,7 @@ class Passes:
             before_s = typical_s
 
     def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
-        """One pass under the run's own setup."""
+        """Make one pass under the run's own setup."""
         self.engine.configure(self._run.setup)
         with self._pass(name, load_s, schedule) as one:
             return one.run()
@@ -227,7 +248,7 @@ class Passes:
     def with_truth(
         self, name: str, load_s: float, variant: Variant
     ) -> tuple[PassRecord, pd.DataFrame, Work]:
-        """The pass, and what the engine computes from the same topics by another way."""
+        """Make a pass; return it with the ground truth of its topics."""
         self.engine.configure(variant.setup)
         with self._pass(name, load_s, variant.schedule) as one:
             record = one.run()
@@ -257,7 +278,7 @@ class Passes:
         return Pass(plan, self._cluster, self.engine, self._directory, self._context)
 
     def _table(self, name: str) -> Path | None:
-        """The database of a measured pass, kept beside the run's record."""
+        """Return the file of a measured pass's database, kept with the run's record."""
         if not self._run.workload.into_table or name == WARM_UP:
             return None
         return self._context.directory / f"{self._run.workload.name}-{name}.sqlite"

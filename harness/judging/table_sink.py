@@ -1,17 +1,18 @@
-"""The results of a pass in a database table, written while they arrive.
+"""The database table of a pass: a writer that inserts results while they arrive.
 
 The edge paper's application ends in a sink that writes every result into a table. Here the query
-ends in the out topic, so that the engine measures the same with and without a table, and the
+ends in the out topic, so that the engine does the same work with and without a table, and the
 sink is this follower of the topic: every result is inserted as soon as it has been read there,
-duplicates and second copies too; the table's primary key, a result's identity, lets the first one
-stay (`workloads.toolkit.result_table`). Tentative results stay out of the table.
-"""
+duplicates and second copies too; the table's primary key, a result's identity, keeps the first one
+(`workloads.toolkit.result_table`). Tentative results stay out of the table."""
 
 from __future__ import annotations
 
 import threading
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pandas as pd
 
@@ -22,7 +23,7 @@ from workloads.base import Workload
 from workloads.toolkit.result_table import ResultTable
 
 POLL_S = 0.1
-"""How often new results are looked for; they are written in one transaction."""
+"""Interval between two looks for new results, which are written in one transaction."""
 
 
 class TableWriter:
@@ -46,8 +47,9 @@ class TableWriter:
         self._thread.join()
 
     def finish(self) -> pd.DataFrame:
-        """Write what the collector has read up to now; every row of the table then, as the
-        workload's columns. Call it after `Collector.finish`; raises what went wrong in writing."""
+        """Write all that the collector has read; return the table as the workload's columns.
+
+        Call it after `Collector.finish`. Raises the error of a write that failed."""
         self._ending.set()
         self._thread.join()
         if self._problem is not None:
@@ -72,7 +74,14 @@ class TableWriter:
         values = [message.value for message in messages if not _tentative(message)]
         if values:
             frame = decode(values, self._workload.columns)
-            table.write([{str(k): v for k, v in row.items()} for row in frame.to_dict("records")])
+            table.write(
+                [{str(k): _stored(v) for k, v in row.items()} for row in frame.to_dict("records")]
+            )
+
+
+def _stored(value: Any) -> Any:
+    """Return a value that SQLite has a type for; text keeps all digits of a decimal."""
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def _tentative(message: Message) -> bool:
@@ -80,7 +89,7 @@ def _tentative(message: Message) -> bool:
 
 
 def table_rows(workload: Workload, path: Path) -> pd.DataFrame:
-    """What the table in a database file holds, as the workload's columns."""
+    """Return the rows of the table in a database file, as the workload's columns."""
     table = ResultTable(workload, path)
     try:
         return pd.DataFrame(table.rows(), columns=list(workload.columns))

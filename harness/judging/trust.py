@@ -1,23 +1,44 @@
-"""What makes the numbers of a run worth nothing: reasons, as sentences that its record keeps.
+"""Reasons for which the numbers of a run are worth nothing, as sentences for its record.
 
-A run is invalid if its output cannot be compared, or if the failure that was planned hit nothing;
-a run whose load or clock was not on time keeps no times.
-"""
+A run is invalid if its output cannot be compared, if the failure that was planned hit nothing, or
+if a kill came late; a run whose load or clock was not on time keeps no times."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from harness.judging.disturbances import BREAKS, reached
+from harness.cluster.base import Action
+from harness.failures.schedule import ENDS
 from harness.judging.passes import PassRecord
 
 CLOCK_JUMP_S = 0.1
-"""By how much wall and monotonic clock may part during a pass. A clock that is only slewed parts
-by at most 0.5 ms a second."""
+"""Largest difference that may arise between wall and monotonic clock during a pass. A clock that is
+only slewed moves by at most 0.5 ms a second."""
+
+PUNCTUAL_SHARE, PUNCTUAL_LEAST_S = 0.05, 0.02
+"""Permitted lateness of a kill, as a share of the checkpoint interval, and at least: the phase
+between two checkpoints decides what is lost. Fixed on 2026-11-23."""
+
+
+def punctual_s(checkpoint_s: float) -> float:
+    """Return the permitted lateness of a kill under this checkpoint interval."""
+    return max(PUNCTUAL_LEAST_S, PUNCTUAL_SHARE * checkpoint_s)
+
+
+def unpunctual(failed: PassRecord, limit_s: float) -> str | None:
+    """Return the latest kill, if its first signal came later than the limit."""
+    kills = [one for one in failed.injected if one.event.action is Action.KILL and one.felt]
+    latest = max(kills, key=lambda one: one.lateness_s, default=None)
+    if latest is None or latest.lateness_s <= limit_s:
+        return None
+    return (
+        f"{failed.name}: the kill came {latest.lateness_s:.3f} s late, of {latest.event.target} at "
+        f"{latest.event.at_s:g} s, and at most {limit_s:.3g} s are allowed: the machine is too busy"
+    )
 
 
 def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:
-    """Why the output cannot be compared."""
+    """Return the reason why the output cannot be compared."""
     if not len(truth):
         return (
             "the batch query over the same input has no result, so there is nothing to compare: "
@@ -38,20 +59,19 @@ def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> s
 
 
 def missed(failed: PassRecord) -> str | None:
-    """A planned failure that was done, and hit a node on which nothing of the engine ran just
-    then: nothing failed, and the run says nothing."""
-    for done in failed.injected:
-        idle = [victim.node for victim in done.victims if victim.reached and not victim.felt]
-        if done.event.action in BREAKS and done.error is None and not reached(done) and idle:
+    """Return the planned failure that was done where no part of the engine ran: nothing failed."""
+    for one in failed.injected:
+        idle = [victim.node for victim in one.victims if victim.reached and not victim.felt]
+        if one.event.action in ENDS and one.error is None and not one.felt and idle:
             return (
-                f"{failed.name}: the {done.event.action.value} of {done.event.target} at "
-                f"{done.event.at_s:g} s hit {', '.join(idle)}, where nothing of the engine ran then"
+                f"{failed.name}: the {one.event.action.value} of {one.event.target} at "
+                f"{one.event.at_s:g} s hit {', '.join(idle)}, where nothing of the engine ran then"
             )
     return None
 
 
 def mistimed(twin: PassRecord, failed: PassRecord) -> str | None:
-    """Why the times cannot be trusted."""
+    """Return the reason why the times cannot be trusted."""
     for record in (twin, failed):
         if record.load.invalid is not None:
             return f"{record.name}: {record.load.invalid}"
@@ -64,5 +84,5 @@ def mistimed(twin: PassRecord, failed: PassRecord) -> str | None:
 
 
 def dropped(record: PassRecord) -> int:
-    """Rows that came too late to count, by the engine's own word."""
+    """Return the number of rows that came too late to count, as the engine reports."""
     return int(record.batches["dropped_rows"].sum()) if len(record.batches) else 0

@@ -1,8 +1,7 @@
 """The generator's own process: ``python -m harness.load.child``.
 
 Standard input: one JSON line with the client's configuration (a password among it) and the
-streams, then one with the start. Standard output: JSON lines (`harness.child`).
-"""
+streams, then one with the start. Standard output: JSON lines (`harness.child`)."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from harness.load.plan import Stream, whole_ms
 from workloads.base import RecordSource
 
 SLICE_S = 0.004
-"""How long it sleeps between two looks at the schedule."""
+"""Sleep between two looks at the schedule."""
 
 _MOST_AT_ONCE = 20_000
 _MOST_QUEUED = 400_000
@@ -42,7 +41,7 @@ def _now_unix_s() -> float:
 
 
 class _Sender:
-    """One stream: where it is in its schedule, and how to go on."""
+    """One stream with its position in the schedule."""
 
     def __init__(self, stream: Stream, producer: Producer, start_unix_s: float) -> None:
         self.stream = stream
@@ -54,15 +53,15 @@ class _Sender:
         self.total = stream.rate.records
         self.sent = 0
         self._marked = 0
-        """The last marker that every partition has got."""
+        """The last marker that was sent to every partition."""
         self.acknowledged = 0
         self.lost: Counter[str] = Counter()
-        """How many records the client gave up, by its reason."""
+        """Records that the client gave up, counted by its reason."""
         self.lag = LagHistogram()
         self.delivery = LagHistogram()
 
     def advance(self) -> int:
-        """Send what is due; returns how many records that were."""
+        """Send the due records; return their number."""
         elapsed_s = _now_unix_s() - self._start_unix_s
         due = self.stream.rate.due(elapsed_s)
         until = min(due, self.sent + _MOST_AT_ONCE)
@@ -82,7 +81,7 @@ class _Sender:
         return count
 
     def _mark(self, reached_s: float) -> None:
-        """Everything before ``reached_s`` has been sent: mark that in every partition, once."""
+        """Mark once in every partition that all records before ``reached_s`` have been sent."""
         marker = self.stream.markers_until(reached_s)
         if marker <= self._marked:
             return
@@ -126,14 +125,14 @@ class _Sender:
         )
 
     def _count(self, error: KafkaError | None, message: Message) -> None:
-        """Every record is accounted for: one that expires in the client leaves its queue too."""
+        """Account for a record: one that expires in the client leaves its queue too."""
         if error is None:
             self.acknowledged += 1
         else:
             self.lost[str(error)] += 1
 
     def _sample(self, error: KafkaError | None, message: Message) -> None:
-        """One record of each slice tells how long delivery takes."""
+        """Account for a record and add the time of its delivery: one of each slice is sampled."""
         self._count(error, message)
         if error is None:
             self.delivery.add(np.array([_now_unix_s() - message.timestamp()[1] / 1000]))
@@ -202,8 +201,7 @@ def _send_all(senders: list[_Sender], producer: Producer, emit: Emit) -> None:
 
 
 def _practise(producer: Producer, topic: str) -> None:
-    """Send some records that nobody reads, so that connection, producer id and broker are warm
-    before the first one that counts."""
+    """Send records that are not read, so that connection, producer id and broker are warm."""
     for _ in range(_PRACTICE):
         producer.produce(topic, b"")
         producer.poll(0)
@@ -211,7 +209,7 @@ def _practise(producer: Producer, topic: str) -> None:
 
 
 def _drain(senders: list[_Sender], producer: Producer, *, within_s: float) -> None:
-    """Wait for what is under way. (`Producer.flush` spins on a core while a broker is silent.)"""
+    """Wait for pending records. `Producer.flush` would spin on a core while a broker is silent."""
     deadline = time.monotonic() + within_s
     while len(producer) and not _spoilt(senders) and time.monotonic() < deadline:
         producer.poll(_POLL_S)
@@ -222,8 +220,9 @@ def _spoilt(senders: list[_Sender]) -> bool:
 
 
 def _come_first() -> int:
-    """Ask to run before what is measured, which may have every core busy, and return the nice
-    value. Threads inherit it, so this comes before the client starts its own."""
+    """Raise the priority above the engine's, which may load every core; return the nice value.
+
+    Threads inherit it, so this comes before the client starts its own."""
     with contextlib.suppress(OSError):  # below 0 it takes root, or RLIMIT_NICE
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     return os.getpriority(os.PRIO_PROCESS, 0)

@@ -1,4 +1,4 @@
-"""The harness's side of the load generator: start it, watch it, and judge how it kept time."""
+"""The harness's side of the load generator: its start, its progress, and its punctuality."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from harness.load.plan import LoadPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What the generator said last."""
+    """The generator's latest report."""
 
     sent: int = 0
     lag_s: float = 0.0
     """The 99th percentile of the lag so far."""
     acknowledged: int = 0
-    """Records the broker has taken."""
+    """Records that the broker has taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """How the load went."""
+    """The result of a load."""
 
     records: int
     """Sent and acknowledged, over all streams."""
@@ -36,11 +36,11 @@ class LoadResult:
     delivery: Mapping[str, float]
     """Quantiles of acknowledgement minus intended send time, sampled, of the worst stream."""
     cpu_s: float
-    """CPU time the generator used for it, all of its threads."""
+    """CPU time of all threads of the generator."""
     nice: int
-    """The priority it ran at: below 0 where the system let it come before what is measured."""
+    """Its nice value: below 0 where the system allows a priority above the engine's."""
     invalid: str | None
-    """Why the schedule was not kept, or None."""
+    """The reason why the schedule was not kept, or None."""
 
 
 class LoadGenerator:
@@ -56,9 +56,10 @@ class LoadGenerator:
         delivery_timeout_s: float = 30,
         practice_topic: str | None = None,
     ) -> None:
-        """Starts the process and lets it build its records. ``environment`` replaces ours; a
-        record that the broker has not taken after ``delivery_timeout_s`` is lost. Records that do
-        not count go to ``practice_topic`` first."""
+        """Start the process, which builds its records.
+
+        ``environment`` replaces that of this process; a record that the broker has not taken after
+        ``delivery_timeout_s`` is lost. Records that do not count go to ``practice_topic`` first."""
         self.plan = plan
         self._child = Child(
             "harness.load.child",
@@ -93,13 +94,12 @@ class LoadGenerator:
     def start(self, start_unix_s: float, *, ready_within_s: float = 60) -> None:
         """Begin sending at that instant, which should lie a moment ahead.
 
-        Raises `EnvironmentFailure` when the process does not get ready.
-        """
+        Raises `EnvironmentFailure` when the process does not get ready."""
         self.wait_ready(within_s=ready_within_s)
         self._child.send({"start_unix_s": start_unix_s})
 
     def wait_ready(self, *, within_s: float = 60) -> None:
-        """Return when it could start at once."""
+        """Wait until it can start at once."""
         self._child.wait_for("its records", lambda e: e["event"] == "ready", within_s=within_s)
 
     def wait(self, timeout_s: float) -> bool:
@@ -107,7 +107,7 @@ class LoadGenerator:
         return self._child.wait(timeout_s)
 
     def result(self) -> LoadResult:
-        """How the load went. Raises `EnvironmentFailure` if records were lost."""
+        """Return the result. Raises `EnvironmentFailure` if records were lost."""
         done = self._child.newest("done")
         if done is None:
             progress = self.progress
@@ -157,8 +157,7 @@ def send_markers(
 ) -> None:
     """Append to every partition one record whose event time is ``at_unix_s``.
 
-    That moves a query's watermark on and closes the windows behind it.
-    """
+    That moves a query's watermark on and closes the windows behind it."""
     from confluent_kafka import Producer
 
     producer = Producer({**kafka.confluent(), "linger.ms": 0})

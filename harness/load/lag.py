@@ -1,4 +1,4 @@
-"""How far behind its schedule the generator was, record by record: an uncapped histogram."""
+"""An uncapped histogram of the generator's lag behind its schedule, record by record."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _EDGES = _SMALLEST_S * 10 ** (np.arange(_PER_DECADE * _DECADES + 1) / _PER_DECAD
 class LagHistogram:
     """Counts per logarithmic bucket, 20 a decade (12 % wide), from 10 µs; the last is open.
 
-    The maximum and the number of late records are exact.
-    """
+    The maximum and the number of late records are exact."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(len(_EDGES) + 1, dtype=np.int64)
@@ -40,7 +39,7 @@ class LagHistogram:
         self.largest_s = max(self.largest_s, float(lags_s.max()))
 
     def quantile_s(self, share: float) -> float:
-        """An upper bound of the quantile, at most 12 % above it."""
+        """Return an upper bound of the quantile, at most 12 % above it."""
         if not self.records:
             return 0.0
         rank = np.searchsorted(np.cumsum(self._counts), share * self.records)
@@ -52,7 +51,7 @@ class LagHistogram:
         return self._late / self.records if self.records else 0.0
 
     def summary(self) -> dict[str, Any]:
-        """What a record keeps of it."""
+        """Return the numbers that a record keeps."""
         return {
             "records": self.records,
             "p50_s": self.quantile_s(0.5),

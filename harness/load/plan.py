@@ -1,4 +1,4 @@
-"""What the generator is told: streams of records, their rates, their start."""
+"""The plan of a load: streams of records with their rates."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from workloads.base import Reference
 
 
 def whole_ms(unix_s: Floats) -> NDArray[np.int64]:
-    """The timestamp that a record carries: the millisecond that its intended instant lies in.
+    """Return the timestamp of a record: the millisecond in which its intended instant lies.
 
     An instant that is a whole millisecond counts as itself, although seconds since 1970 in a
     double are a fraction of a microsecond off: two passes with the same offsets from their starts
-    must fall into the same windows.
-    """
+    must fall into the same windows."""
     return np.floor(unix_s * 1000 + 1e-3).astype(np.int64)
 
 
@@ -34,8 +33,8 @@ class Stream:
     records: Reference
     """Builds the `workloads.base.RecordSource` in the generator's process."""
     marker_s: float = 0.0
-    """Every so often each partition gets a record without content, so that event time moves on
-    where no record comes; 0: never. Markers count for nothing and are no records of the load."""
+    """Interval at which each partition gets a record without content, so that event time moves on
+    without records; 0: never. Markers are not records of the load."""
     marker: bytes = b""
 
     def __post_init__(self) -> None:
@@ -45,25 +44,23 @@ class Stream:
             )
 
     def markers_until(self, elapsed_s: float) -> int:
-        """How many markers are due in each partition so long after the start; marker k stands for
-        the instant k · ``marker_s``."""
+        """Return the number of due markers of each partition; marker k is due at k · marker_s."""
         if not self.marker_s:
             return 0
         return int(min(elapsed_s, self.rate.duration_s) / self.marker_s + 1e-9)
 
     def counts(self) -> list[int]:
-        """How many records each partition gets."""
+        """Return the number of records of each partition."""
         total = self.rate.records
         return [
             (total - p + self.partitions - 1) // self.partitions for p in range(self.partitions)
         ]
 
     def intended_s(self, partition: int, offsets: NDArray[np.int64]) -> Floats:
-        """When the records at these offsets were meant to be sent, in seconds from the start.
+        """Return the intended send times of the records at these offsets, from the start.
 
         Offset k of a partition is its k-th record where there are no markers: the producer is
-        idempotent, so nothing is sent twice or out of order.
-        """
+        idempotent, so nothing is sent twice or out of order."""
         return self.rate.intended_s(offsets * self.partitions + partition)
 
     def to_json(self) -> dict[str, Any]:
@@ -90,7 +87,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """Every stream of a run; they share one start and one process."""
+    """All streams of a run, which share one start and one process."""
 
     streams: Sequence[Stream]
 
@@ -104,5 +101,5 @@ class LoadPlan:
 
     @property
     def duration_s(self) -> float:
-        """Until the longest stream ends."""
+        """The duration of the longest stream."""
         return max(stream.rate.duration_s for stream in self.streams)

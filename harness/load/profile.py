@@ -1,4 +1,4 @@
-"""How many records per second are meant to be sent, and when each one is."""
+"""The rate of a load over time, and the intended send time of each record."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ Floats = NDArray[np.float64]
 class RateProfile:
     """A rate that is constant for a while, then another one: (seconds, records per second).
 
-    Record i is meant to be sent when the integral of the rate reaches i, the first one at 0.
-    """
+    Record i is meant to be sent when the integral of the rate reaches i, the first one at 0."""
 
     segments: tuple[tuple[float, float], ...]
 
@@ -45,7 +44,7 @@ class RateProfile:
 
     @classmethod
     def constant(cls, rate_per_s: float, duration_s: float) -> Self:
-        """The same rate all the time. Raises `UsageError` for a rate of 0 or below."""
+        """Return a constant rate. Raises `UsageError` for a rate of 0 or below."""
         if not rate_per_s > 0:
             raise UsageError(
                 f"a rate of {rate_per_s} records/s", remedy="give a rate above 0 records/s"
@@ -54,7 +53,7 @@ class RateProfile:
 
     @classmethod
     def trace(cls, counts: Sequence[float], *, interval_s: float, speedup: float = 1) -> Self:
-        """Records counted per interval of a recording, replayed ``speedup`` times as fast."""
+        """Return the rates of a recording, from its counts per interval and a ``speedup``."""
         if speedup <= 0 or interval_s <= 0:
             raise UsageError(
                 f"a trace with intervals of {interval_s} s replayed {speedup} times as fast",
@@ -65,16 +64,16 @@ class RateProfile:
 
     @property
     def duration_s(self) -> float:
-        """Of all segments together."""
+        """The duration of all segments together."""
         return float(sum(seconds for seconds, _ in self.segments))
 
     @property
     def records(self) -> int:
-        """How many records the whole load has."""
+        """Number of records of the whole load."""
         return ceil(float(self._cumulative()[-1]) - 1e-6)
 
     def due(self, elapsed_s: float) -> int:
-        """How many records are meant to have been sent by then."""
+        """Return the number of records that are due by then."""
         if elapsed_s < 0:
             return 0
         reached = float(np.interp(elapsed_s, self._bounds(), self._cumulative()))
@@ -83,7 +82,7 @@ class RateProfile:
         return last + bool(self.intended_s(np.array([last]))[0] <= elapsed_s)
 
     def intended_s(self, indices: NDArray[np.int64]) -> Floats:
-        """When these records are meant to be sent, in seconds after the start; shape as given."""
+        """Return the intended send times of these records from the start; shape as given."""
         cumulative, bounds = self._cumulative(), self._bounds()
         # The first segment that reaches the index; one at rate 0 reaches none and is passed over.
         segment = np.searchsorted(cumulative, indices, side="right") - 1

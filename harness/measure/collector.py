@@ -1,7 +1,7 @@
-"""Reads an out topic from outside, as a user of the results would.
+"""A reader of an out topic, in the place of a user of the results.
 
 A result's arrival is the broker's append time (topics with ``message.timestamp.type`` =
-``LogAppendTime``): it is taken nearest to the sink and does not depend on how busy this reader is.
+``LogAppendTime``): it is taken nearest to the sink and does not depend on this reader's own delays.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Message:
     offset: int
     value: bytes
     copy: int
-    """Which copy of the query sent it; 0 where a message does not say."""
+    """The copy of the query that sent it; 0 without a header."""
     headers: Mapping[str, bytes] = field(default_factory=dict)
-    """All of its headers: an engine reads what it needs (`harness.engines.base.Engine.read`)."""
+    """All of its headers, for the engine (`harness.engines.base.Engine.read`)."""
 
 
 class Collector:
-    """Collects on a thread of its own; a context manager."""
+    """A reader with a thread of its own; a context manager."""
 
     def __init__(
         self, client: Mapping[str, Any], topic: str, partitions: int, *, copy_header: str
@@ -72,20 +72,20 @@ class Collector:
 
     @property
     def count(self) -> int:
-        """How many messages have been read so far."""
+        """Number of messages that have been read so far."""
         return len(self._messages)
 
     @property
     def newest(self) -> Message | None:
-        """The last message that came; None before the first."""
+        """The newest message; None before the first."""
         return self._messages[-1] if self._messages else None
 
     def since(self, number: int) -> Sequence[Message]:
-        """The messages from the ``number``-th on, in the order in which they were read."""
+        """Return the messages from the ``number``-th on, in the order of reading."""
         return self._messages[number:]
 
     def finish(self, *, within_s: float = 30) -> Sequence[Message]:
-        """Everything the topic holds now, in the order of arrival."""
+        """Return all messages that are in the topic now, in the order of arrival."""
         self._finishing.set()
         deadline = time.monotonic() + within_s
         while self._problem is None and (self._ends is None or not self._has(self._ends)):
@@ -121,7 +121,7 @@ class Collector:
             self._problem = str(error)
 
     def _take(self) -> None:
-        """What has come, after a short wait for the first of it."""
+        """Read the messages that are there, after a short wait for the first one."""
         from confluent_kafka import KafkaException
 
         first = self._consumer.poll(0.05)
@@ -135,7 +135,7 @@ class Collector:
                 raise KafkaException(error)
 
     def _look_up_ends(self) -> Sequence[int]:
-        """On the polling thread: a call from another one waits for as long as this one polls."""
+        """Return the ends. For the polling thread: a call from another one waits for its polls."""
         from confluent_kafka import TopicPartition
 
         return [

@@ -1,9 +1,8 @@
-"""What a run's values say beside the metrics: what was done, and what was found.
+"""Facts of a run: its values that are not metrics.
 
 A metric (`harness.measure.metrics`) has a unit and a direction that is better, and is compared and
-drawn. A fact decides whether a metric can be trusted, or says what it counts. Every value that the
-judge of a run (`harness.judging.outcome`) gives is the one or the other; a test compares.
-"""
+drawn. A fact decides whether a metric can be trusted, or defines its sample. Every value of the
+judge of a run (`harness.judging.outcome`) is the one or the other; a test compares."""
 
 from __future__ import annotations
 
@@ -16,6 +15,9 @@ FACTS: Mapping[str, str] = {
     "output_equals_twin": "Whether the stable output equals that of the no-failure twin. Both are "
     "null if the run was ended before its last results came and nothing else is wrong.",
     "twin_equals_truth": "Whether the twin's stable output equals the ground truth.",
+    "incomplete": "Why results may be missing without being lost, in the pass or its twin; an "
+    "equality that differs in nothing else is null then.",
+    "tolerance": "The relative difference up to which floating-point values count as equal.",
     "difference_from_truth": "How the output differs from the truth, in words: the first results "
     "that are wrong, missing or superfluous.",
     "difference_from_twin": "How the output differs from the twin's, in words.",
@@ -32,13 +34,16 @@ FACTS: Mapping[str, str] = {
     "failures_planned": "How many kills, pauses and cuts were planned.",
     "failures_done": "How many of them reached a node on which something of the engine ran.",
     "failed_at_s": "When the first of these was done, in seconds from the start of the load.",
-    "failure_lateness_s": "The longest time between a failure's planned and its real instant.",
+    "failure_lateness_s": "The longest time between a failure's planned instant and its first "
+    "signal.",
+    "failure_spread_s": "The longest time between a failure's first and its last signal.",
     "kills_planned": "How many kills were planned.",
     "kills_done": "How many of them ended a process of the engine.",
     "processes_killed": "How many processes they ended.",
     "nodes_killed": "The nodes that these processes belonged to.",
     "killed_at_s": "When the first kill was done, in seconds from the start of the load.",
-    "kill_lateness_s": "The longest time between a kill's planned and its real instant.",
+    "kill_lateness_s": "The longest time between a kill's planned instant and its first signal.",
+    "punctual_s": "The permitted lateness of a kill; a timed run with a later one is invalid.",
     "injection_errors": "Why failures could not be done.",
     # how a recovery was measured
     "recovery_why_not": "Why there is no `recovery_s`.",

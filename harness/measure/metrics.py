@@ -1,4 +1,4 @@
-"""Every metric, once: its name, unit, direction and definition. The report prints this table."""
+"""The metrics: name, unit, direction and definition. The report prints this table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.measure.windows import TOLERANCE, USUAL_SHARE
 
 
 class Direction(StrEnum):
-    """Which way is better."""
+    """The direction in which a metric is better."""
 
     LOWER = "lower is better"
     HIGHER = "higher is better"
@@ -30,7 +30,7 @@ class Metric:
     direction: Direction
     definition: str
     text: Callable[[float], str] = "{:.3g}".format
-    """How a value is written for people."""
+    """Writes a value for people."""
 
 
 METRICS: tuple[Metric, ...] = (
@@ -210,11 +210,10 @@ METRICS: tuple[Metric, ...] = (
 
 
 def describe(quantity: str) -> Metric | None:
-    """The metric that a quantity's name stands for; None for what is no metric.
+    """Return the metric of a quantity's name; None if it is not a metric.
 
-    ``twin_`` in front says that it is the no-failure twin's; ``_p50_s``, ``_p99_s`` and ``_max_s``
-    in the place of ``_s`` are the median, the 99th percentile and the largest.
-    """
+    ``twin_`` in front marks the no-failure twin's; ``_p50_s``, ``_p99_s`` and ``_max_s``
+    in the place of ``_s`` are the median, the 99th percentile and the largest."""
     known = {metric.name: metric for metric in METRICS}
     plain = quantity.removeprefix("twin_")
     for suffix in ("_p50_s", "_p99_s", "_max_s"):

@@ -1,34 +1,35 @@
-"""How long the output took to come back after each failure.
+"""Recovery times of the output, one for each failure.
 
-A recovery is a value even where it did not happen: then it is censored ("not within so many
-seconds"), with the reason as a word of a closed list, so that a mean can never leave out what
-came off worst.
-"""
+A recovery is a value even where it did not happen: then it is censored, with a lower bound, and
+with the reason as a word of a closed list, so that a mean can never leave out the worst ones."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from harness.measure.windows import Normal
 
+Kind = TypeVar("Kind")
+
 CALM_S = 5.0
-"""How long output must have been on time to count as caught up. A window that is late after
+"""Time for which output must have been on time to count as caught up. A window that is late after
 such a calm is another disturbance, and counted as one. Fixed on 2026-11-21 before the first kill
 was measured."""
 
 VISIBLE_S = 10.0
-"""Of the windows due so soon after a failure the median must be a usual one, or the output was
-visibly later. Fixed on 2026-11-22."""
+"""Span after a failure in which the median of the due windows must be a usual one; otherwise the
+output was visibly later. Fixed on 2026-11-22."""
 
 
 class Unrecovered(StrEnum):
-    """Why a failure has no recovery time."""
+    """Reasons why a failure has no recovery time."""
 
     NOT_BY_END = "not caught up by the end of the load"
     LOST = "a result was never delivered"
@@ -44,7 +45,7 @@ class Unrecovered(StrEnum):
 
     @property
     def censored(self) -> bool:
-        """The output was watched and did not come back: a lower bound is known."""
+        """True if the output was watched and did not come back: a lower bound is known."""
         return self in (
             Unrecovered.NOT_BY_END,
             Unrecovered.LOST,
@@ -55,31 +56,46 @@ class Unrecovered(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRecovery:
-    """What became of the output after one failure."""
+    """The output after one failure."""
 
     seconds: float | None
     """From the failure until the output had caught up; 0 when no window was late."""
     at_least_s: float | None = None
-    """Where it had not caught up: how long it was watched, a lower bound."""
+    """Where it had not caught up: the time for which it was watched, a lower bound."""
     why_not: Unrecovered | None = None
-    """Why there are no ``seconds``."""
+    """The reason for missing ``seconds``."""
     overlaps: bool = False
-    """Another failure came before the output was calm again (or was there already): the
-    lateness is of both and cannot be told apart. It is counted from this failure on."""
+    """Another failure came before the output was calm again (or was there already): the lateness
+    is due to both and cannot be divided. It is counted from this failure on."""
 
     def __post_init__(self) -> None:
         assert (self.seconds is None) == (self.why_not is not None), self
         censored = self.why_not is not None and self.why_not.censored
         assert (self.at_least_s is not None) == censored, self
 
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Read the columns that a record has for a recovery."""
+
+        def known(name: str, kind: Callable[[Any], Kind]) -> Kind | None:
+            value = row.get(name)
+            return None if pd.isna(value) else kind(value)
+
+        return cls(
+            seconds=known("recovery_s", float),
+            at_least_s=known("recovery_at_least_s", float),
+            why_not=known("recovery_why_not", Unrecovered),
+            overlaps=bool(known("overlaps", bool)),
+        )
+
 
 def unmeasured(why_not: Unrecovered) -> OutputRecovery:
-    """A recovery of which nothing is known."""
+    """Return a recovery of which nothing is known."""
     return OutputRecovery(seconds=None, why_not=why_not)
 
 
 def not_within(seconds: float, why_not: Unrecovered) -> OutputRecovery:
-    """A recovery that did not happen while the output was watched."""
+    """Return a recovery that did not happen while the output was watched."""
     return OutputRecovery(seconds=None, at_least_s=max(0.0, seconds), why_not=why_not)
 
 
@@ -91,11 +107,10 @@ def recoveries(
     until_s: float,
     calm_s: float = CALM_S,
 ) -> list[OutputRecovery]:
-    """A recovery per failure, in the order of their instants, which must ascend.
+    """Return a recovery per failure, in the order of their instants, which must ascend.
 
     ``windows`` as of `summarize_windows`; ``until_s`` is the end of the load. Failures belong
-    together when the output was not calm for ``calm_s`` before the later one.
-    """
+    together when the output was not calm for ``calm_s`` before the later one."""
     groups: list[list[float]] = []
     for at_s in failed_at_s:
         if groups and not _calm(windows, groups[-1], at_s, normal, calm_s):
@@ -121,12 +136,11 @@ def recovery(
     until_s: float,
     calm_s: float = CALM_S,
 ) -> OutputRecovery:
-    """From one failure until the output has caught up, as a user sees it.
+    """Measure from one failure until the output has caught up, in the view of a user.
 
     Caught up: the arrival of the last late result before every window has been on time for
     ``calm_s``. Windows due by ``until_s`` count. Output that is not late but visibly later than
-    the twin's (`VISIBLE_S`) has no recovery time: the twin's own jitter hides it.
-    """
+    the twin's (`VISIBLE_S`) has no recovery time: the twin's own jitter hides it."""
     after = windows[(windows["complete_s"] > failed_at_s) & (windows["due_s"] <= until_s)]
     if not len(after):
         return unmeasured(Unrecovered.NOTHING_DUE)
@@ -147,9 +161,10 @@ def recovery(
 
 
 def bounds_of_mean(found: Iterable[OutputRecovery]) -> tuple[float, float]:
-    """Between what the mean of these recoveries lies: the same number twice if all are known,
-    infinity above where one is censored, and NaN twice where one was not measured or none is
-    there."""
+    """Return bounds of the mean of these recoveries.
+
+    They are the same number if all are known, with infinity above where one is censored, and NaN
+    twice where one was not measured or none is there."""
     seconds: list[float] = []
     censored = False
     for one in found:
@@ -167,14 +182,14 @@ def bounds_of_mean(found: Iterable[OutputRecovery]) -> tuple[float, float]:
 def _calm(
     windows: pd.DataFrame, group: Sequence[float], at_s: float, normal: Normal, calm_s: float
 ) -> bool:
-    """Whether output had caught up from these failures and was calm before the next one."""
+    """Return True if output had caught up from these failures and was calm before the next one."""
     before = _due_before(windows, at_s)
     one = recovery(before, failed_at_s=group[-1], normal=normal, until_s=at_s, calm_s=calm_s)
     return one.seconds is not None and at_s - (group[-1] + one.seconds) >= calm_s
 
 
 def _due_before(windows: pd.DataFrame, at_s: float) -> pd.DataFrame:
-    """Only these can be late because of an earlier failure alone."""
+    """Return the windows that can be late because of an earlier failure alone."""
     return windows[windows["due_s"] < at_s]
 
 

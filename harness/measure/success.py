@@ -4,8 +4,7 @@ There Storm tracks every tuple: "the timeout parameter for tracking the completi
 set to be 5s", and "the tuples which are not processed in the additional thirty seconds are
 considered as failed tuples". Seen from the out topic, a tuple is complete when the first of the
 results it contributes to arrives there for the first time. A tuple that the query filters out
-leaves nothing to see and is not counted.
-"""
+leaves nothing to see and is not counted."""
 
 from __future__ import annotations
 
@@ -16,22 +15,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 TUPLE_TIMEOUT_S = 5.0
-"""From the instant a tuple was meant to be sent to the arrival of its first result, at most.
-Edge paper, section V-B."""
+"""Longest time from a tuple's intended send time to the arrival of its first result. Edge paper,
+section V-B."""
 
 DRAIN_S = 30.0
-"""How long after the end of the load a result may still arrive (edge paper, section V-B)."""
+"""Time after the end of the load in which results count (edge paper, section V-B)."""
 
 
 def first_arrivals_s(
     contributions: pd.DataFrame, first: pd.DataFrame, identity: Sequence[str]
 ) -> pd.DataFrame:
-    """A row per tuple: ``sent_s``, and ``arrival_s`` of its first result; infinite without one.
+    """Return a row per tuple: ``sent_s``, and ``arrival_s`` of its first result, else infinity.
 
     ``contributions`` has a row per tuple and result it goes into: ``tuple`` (its number),
     ``sent_s`` and the ``identity`` columns. ``first`` has ``arrival_s`` of each result's first
-    version.
-    """
+    version."""
     keys = list(identity)
     arrived = contributions.merge(first[[*keys, "arrival_s"]], on=keys, how="left")
     arrived["arrival_s"] = arrived["arrival_s"].fillna(np.inf)
@@ -46,12 +44,11 @@ def success_rate(
     timeout_s: float = TUPLE_TIMEOUT_S,
     drain_s: float = DRAIN_S,
 ) -> float | None:
-    """The share of tuples, 0 to 1, whose first result arrived within ``timeout_s`` of their
-    intended send time and before ``drain_s`` after ``until_s``, the end of the load.
+    """Return the share of tuples, 0 to 1, whose first result arrived in time; None without a tuple.
 
-    None without a tuple. Both arrays have an item per tuple; times are seconds from the load's
-    start, infinite for what never arrived.
-    """
+    In time: within ``timeout_s`` of the tuple's intended send time, and before ``drain_s`` after
+    ``until_s``, the end of the load. Both arrays have an item per tuple; times are seconds from the
+    load's start, infinite for a result that never arrived."""
     if not len(sent_s):
         return None
     in_time = np.asarray(arrival_s) - np.asarray(sent_s) <= timeout_s

@@ -1,16 +1,15 @@
-"""What was delivered, and whether it is right.
+"""The versions of each delivered result, and their comparison with what was expected.
 
 A result's identity is its window and key. Sinks deliver at least once, and replicas deliver
 again, so an identity may arrive several times: a reader takes the first copy and drops the
 others. Two different stable values for one identity are not a repetition but a contradiction.
 
-A scheme with tentative output says of each delivery how sure it is (Balazinska et al. 2008): a
-*tentative* result may be corrected, an *undo* takes it back, a *stable* one is final. A stable
-value after another tentative one is a correction and no contradiction.
+A scheme with tentative output marks each delivery (Balazinska et al. 2008): a *tentative* result
+may be corrected, an *undo* takes it back, a *stable* one is final. A stable value after another
+tentative one is a correction, not a contradiction.
 
 Frames of deliveries have a row per delivered result, in the order of arrival; without a column
-`STABILITY` all of them are stable.
-"""
+`STABILITY` all of them are stable. Values are equal as `harness.measure.values` defines it."""
 
 from __future__ import annotations
 
@@ -18,40 +17,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+
+from harness.measure.values import differs
 
 STABILITY = "stability"
-"""The column of a delivery that says how sure it is: a `Stability`."""
+"""The column with the `Stability` of a delivery."""
 
 
 class Stability(StrEnum):
-    """What an engine says of a result when it delivers it."""
+    """How an engine marks a result that it delivers."""
 
     STABLE = "stable"
-    """It will never be taken back. The only kind that an engine without tentative output knows."""
+    """Never taken back. The only kind of an engine without tentative output."""
     TENTATIVE = "tentative"
     """Computed from incomplete input; a stable version follows."""
     UNDO = "undo"
-    """The tentative version that was delivered last is taken back; carries no answer."""
+    """Takes back the tentative version that was delivered last; carries no answer."""
 
 
 _RANK = {Stability.UNDO: 0, Stability.TENTATIVE: 0, Stability.STABLE: 1}
-"""What stands at the end: a stable result outranks whatever else came before or after it; among
-the others the newest counts, so that an undo takes a tentative result back."""
+"""A stable result outranks all other deliveries, before or after it; among the others the newest
+counts, so that an undo takes a tentative result back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """Deliveries as a reader sees them. All frames have the columns of the deliveries."""
+    """Deliveries in the view of a reader. All frames have the columns of the deliveries."""
 
     first: pd.DataFrame
-    """The first delivery of each identity, tentative or not: what a user acts on."""
+    """The first delivery of each identity, tentative or not, on which a user acts."""
     last: pd.DataFrame
-    """What stands at the end: a stable result, else a tentative one that was not undone."""
+    """The version at the end: a stable result, else a tentative one that was not undone."""
     stable: pd.DataFrame
     """The first stable delivery of each identity."""
     duplicates: int
-    """Repeated deliveries: the same value, as sure as before."""
+    """Repeated deliveries: the same value with the same stability."""
     tentative: int
     """Identities whose first version was tentative."""
     corrections: int
@@ -63,26 +66,32 @@ class Versions:
     every undo of an identity that was stable already."""
 
 
-def versions(deliveries: pd.DataFrame, identity: Sequence[str], values: Sequence[str]) -> Versions:
-    """Tell first, last, repeated, corrected and contradictory deliveries apart.
+def versions(
+    deliveries: pd.DataFrame,
+    identity: Sequence[str],
+    values: Sequence[str],
+    *,
+    tolerance: float = 0.0,
+) -> Versions:
+    """Distinguish first, last, repeated, corrected and contradictory deliveries.
 
-    Raises `ValueError` for a stability that there is not.
-    """
+    Raises `ValueError` for an unknown stability."""
     keys = list(identity)
     stability = _stability(deliveries)
     stable = deliveries[stability == Stability.STABLE]
     results = deliveries[stability != Stability.UNDO]
     first = results.drop_duplicates(keys, keep="first")
     first_stable = stable.drop_duplicates(keys, keep="first")
+    answers = deliveries[keys].assign(_answer=_answers(deliveries, keys, values, tolerance))
     return Versions(
         first=first,
         last=_standing(deliveries, stability, keys),
         stable=first_stable,
-        duplicates=_repeated(deliveries, stability, keys, list(values)),
+        duplicates=_repeated(answers, stability, keys),
         tentative=int((_stability(first) == Stability.TENTATIVE).sum()),
-        corrections=_corrections(deliveries, stability, keys, list(values)),
+        corrections=_corrections(answers, stability, keys),
         uncorrected=len(deliveries.drop_duplicates(keys)) - len(first_stable),
-        contradictions=_contradictions(deliveries, stability, keys, list(values)),
+        contradictions=_contradictions(deliveries, answers, stability, keys),
     )
 
 
@@ -95,8 +104,33 @@ def _stability(deliveries: pd.DataFrame) -> pd.Series[str]:
     return deliveries[STABILITY].astype(str)
 
 
+def _answers(
+    deliveries: pd.DataFrame, keys: list[str], values: Sequence[str], tolerance: float
+) -> NDArray[np.int64]:
+    """Return a number per delivery that is the same for equal values of one identity."""
+    answers = np.zeros(len(deliveries), dtype=np.int64)
+    identity = deliveries.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
+    left = np.flatnonzero(deliveries.duplicated(keys, keep=False).to_numpy())
+    while len(left):
+        first = pd.Series(left).groupby(identity[left]).transform("first").to_numpy()
+        wrong = _unlike(deliveries.iloc[first], deliveries.iloc[left], values, tolerance)
+        left = left[wrong & (left != first)]
+        answers[left] += 1
+    return answers
+
+
+def _unlike(
+    one: pd.DataFrame, other: pd.DataFrame, values: Sequence[str], tolerance: float
+) -> NDArray[np.bool_]:
+    """Return True for rows of two frames with an unequal value at the same place."""
+    wrong = np.zeros(len(one), dtype=bool)
+    for value in values:
+        wrong |= differs(one[value], other[value], tolerance)
+    return wrong
+
+
 def _standing(deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> pd.DataFrame:
-    """Sorting is stable, so that among equals the newest is the last."""
+    """Return the versions at the end. Sorting is stable: among equals the newest is the last."""
     order = stability.map(_RANK).to_numpy().argsort(kind="stable")
     newest = deliveries.iloc[order].assign(_undone=(stability == Stability.UNDO).iloc[order])
     newest = newest.drop_duplicates(keys, keep="last")
@@ -104,37 +138,29 @@ def _standing(deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[st
     return standing.sort_index()
 
 
-def _repeated(
-    deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str], values: list[str]
-) -> int:
-    """A tentative result that is delivered once more after its undo is no repetition."""
-    undone = (stability == Stability.UNDO).groupby([deliveries[k] for k in keys]).cumsum()
-    told = deliveries[[*keys, *values]].assign(_stability=stability, _undone=undone)
-    told.loc[stability == Stability.STABLE, "_undone"] = 0
-    return int(told[stability != Stability.UNDO].duplicated().sum())
+def _repeated(answers: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> int:
+    """Count repetitions; a tentative result that comes again after its undo is not one."""
+    undone = (stability == Stability.UNDO).groupby([answers[k] for k in keys]).cumsum()
+    seen = answers.assign(_stability=stability, _undone=undone)
+    seen.loc[stability == Stability.STABLE, "_undone"] = 0
+    return int(seen[stability != Stability.UNDO].duplicated().sum())
 
 
-def _corrections(
-    deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str], values: list[str]
-) -> int:
-    placed = deliveries[[*keys, *values]].assign(_place=range(len(deliveries)))
+def _corrections(answers: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> int:
+    placed = answers.assign(_place=range(len(answers)))
     final = placed[stability == Stability.STABLE].drop_duplicates(keys, keep="first")
     both = placed[stability == Stability.TENTATIVE].merge(final, on=keys, suffixes=("", "_final"))
     before = both[both["_place"] < both["_place_final"]]
-    differs = pd.Series(False, index=before.index)
-    for value in values:
-        differs |= before[value] != before[f"{value}_final"]
-    return len(before[differs].drop_duplicates(keys))
+    return len(before[before["_answer"] != before["_answer_final"]].drop_duplicates(keys))
 
 
 def _contradictions(
-    deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str], values: list[str]
+    deliveries: pd.DataFrame, answers: pd.DataFrame, stability: pd.Series[str], keys: list[str]
 ) -> pd.DataFrame:
     is_stable = stability == Stability.STABLE
-    stable = deliveries[is_stable]
-    distinct = stable.drop_duplicates([*keys, *values])
+    distinct = answers[is_stable].drop_duplicates()
     contradicted = distinct.loc[distinct.duplicated(keys), keys].drop_duplicates()
-    found = stable.merge(contradicted, on=keys)
+    found = deliveries[is_stable].merge(contradicted, on=keys)
     if is_stable.all():
         return found
     final = is_stable.groupby([deliveries[key] for key in keys]).cummax().astype(bool)
@@ -146,7 +172,7 @@ class Comparison:
     """Results against the ones expected, identity by identity."""
 
     expected: int
-    """How many were expected."""
+    """Number of expected results."""
     missing: pd.DataFrame
     """Expected, never delivered: identity and expected values."""
     extra: pd.DataFrame
@@ -156,7 +182,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Something was expected, and exactly that was delivered."""
+        """True if results were expected, and exactly these were delivered."""
         return self.expected > 0 and not len(self.missing) + len(self.extra) + len(self.wrong)
 
     @property
@@ -167,7 +193,7 @@ class Comparison:
         return 1 - (len(self.missing) + len(self.wrong)) / self.expected
 
     def describe(self, most: int = 3) -> str:
-        """The counts, and the first few results that differ."""
+        """Return the counts, and the first few results that differ."""
         if self.equal:
             return f"all {self.expected} equal"
         parts = [
@@ -187,37 +213,42 @@ def compare(
     expected: pd.DataFrame,
     identity: Sequence[str],
     values: Sequence[str],
+    *,
+    tolerance: float = 0.0,
 ) -> Comparison:
-    """Compare two frames with one row per identity; values are compared exactly.
+    """Compare two frames with one row per identity.
 
-    Raises `ValueError` when an identity stands twice in one of them.
-    """
+    Raises `ValueError` when an identity stands twice in one of them."""
     keys, columns = list(identity), [*identity, *values]
     for name, frame in (("delivered", delivered), ("expected", expected)):
         if frame.duplicated(keys).any():
             raise ValueError(f"an identity stands twice among the {name} results")
-    both = expected[columns].merge(
-        delivered[columns],
-        on=keys,
-        how="outer",
-        suffixes=("_expected", "_delivered"),
-        indicator="side",
+    # Rows are joined by number: a join of their values would make doubles of integers.
+    rows = (
+        expected[keys]
+        .assign(_expected=range(len(expected)))
+        .merge(delivered[keys].assign(_delivered=range(len(delivered))), on=keys, how="outer")
     )
-    in_both = both[both["side"] == "both"]
-    differs = pd.Series(False, index=in_both.index)
-    for value in values:
-        differs |= in_both[f"{value}_expected"] != in_both[f"{value}_delivered"]
+    absent, surplus = rows["_delivered"].isna(), rows["_expected"].isna()
+    both = rows[~absent & ~surplus].astype({"_expected": int, "_delivered": int})
+    due, came = expected.iloc[both["_expected"]], delivered.iloc[both["_delivered"]]
+    wrong = _unlike(due, came, values, tolerance)
+    sides = {"expected": due[wrong], "delivered": came[wrong]}
     return Comparison(
         expected=len(expected),
-        missing=_one_side(both, "left_only", "expected", keys, values),
-        extra=_one_side(both, "right_only", "delivered", keys, values),
-        wrong=in_both.loc[differs].drop(columns="side").reset_index(drop=True),
+        missing=_rows(expected, rows.loc[absent, "_expected"], columns),
+        extra=_rows(delivered, rows.loc[surplus, "_delivered"], columns),
+        wrong=due.loc[wrong, keys]
+        .reset_index(drop=True)
+        .assign(
+            **{
+                f"{value}_{side}": frame[value].reset_index(drop=True)
+                for value in values
+                for side, frame in sides.items()
+            }
+        ),
     )
 
 
-def _one_side(
-    both: pd.DataFrame, side: str, suffix: str, keys: list[str], values: Sequence[str]
-) -> pd.DataFrame:
-    names = {f"{value}_{suffix}": value for value in values}
-    rows = both.loc[both["side"] == side, [*keys, *names]]
-    return rows.rename(columns=names).reset_index(drop=True)
+def _rows(frame: pd.DataFrame, numbers: pd.Series[float], columns: list[str]) -> pd.DataFrame:
+    return frame.iloc[numbers.astype(int)][columns].reset_index(drop=True)

@@ -1,10 +1,9 @@
-"""How late each window was, what is normal, and how long the output was silent.
+"""Lateness of windows, the twin's as the yardstick, and silences of the output.
 
 Times are in seconds from the instant the load began. A window is *due* when the record that
 closes it is due: the first one whose intended send time is at or after the window's end plus the
 watermark's delay. It is *complete* when the last result that belongs to it has arrived for the
-first time; infinitely late if one never came.
-"""
+first time; infinitely late if one never came."""
 
 from __future__ import annotations
 
@@ -15,19 +14,19 @@ import numpy as np
 import pandas as pd
 
 TOLERANCE = 1.25
-"""A window is late when it took this many times as long as the twin's usual tail. Fixed on
-2026-11-21 before the first kill was measured: two runs of the same thing differ by some tenths."""
+"""Factor of the twin's usual tail above which a window is late. Fixed on 2026-11-21 before the
+first kill was measured: two runs of the same thing differ by some tenths."""
 
 USUAL_SHARE = 0.9
 """The share of the twin's windows that its usual tail bounds. Until 2026-11-22 it was the slowest
 window, so that one hiccup of the twin could hide a whole outage."""
 
 KEPT_UP_TRIGGERS, KEPT_UP_S = 3.0, 1.0
-"""A twin kept up if its median window took no longer than so many trigger intervals and so many
-seconds: a window waits up to one interval for the batch with the record that closes it, that
-batch, and the next one, which delivers it. Above, the machine was too busy or the rate too high,
-and what a failure adds to that says nothing. 2 intervals until 2026-11-21 15:24 UTC, when
-two-core machines were seen to need 3."""
+"""A twin kept up if its median window took no longer than this number of trigger intervals and
+seconds together: a window waits up to one interval for the batch with the record that closes it,
+then for that batch and for the next one, which delivers it. Above, the machine was too busy or the
+rate too high, and the addition of a failure has no meaning. 2 intervals until 2026-11-21 15:24 UTC,
+when two-core machines were seen to need 3."""
 
 KEPT_UP_TAIL = 1.5
 """The twin's slowest window may take this many times the limit of its median. Fixed on
@@ -41,11 +40,10 @@ def due_times(
     watermark_delay_s: float,
     next_record_s: Callable[[float], float],
 ) -> pd.Series[float]:
-    """When each of these windows is due.
+    """Return the due time of each of these windows.
 
     ``next_record_s`` gives the intended send time of the first record at or after an instant;
-    infinity when there is none: only the run's final marker closes such a window.
-    """
+    infinity when there is none: only the run's final marker closes such a window."""
     starts = window_start_s.unique()
     due = {start: next_record_s(start + window_s + watermark_delay_s) for start in starts}
     return window_start_s.map(due).astype(float)
@@ -56,11 +54,11 @@ def summarize_windows(
     expected: pd.DataFrame,
     due_s: Callable[[pd.Series[float]], pd.Series[float]],
 ) -> pd.DataFrame:
-    """A row per expected window, by due time: ``window_start_s``, ``due_s``, ``expected``,
-    ``delivered``, ``first_s``, ``complete_s`` and ``latency_s`` (complete minus due).
+    """Return a row per expected window, by due time.
 
-    ``first`` are first versions with ``arrival_s``; ``expected`` the ground truth.
-    """
+    Columns: ``window_start_s``, ``due_s``, ``expected``, ``delivered``, ``first_s``, ``complete_s``
+    and ``latency_s`` (complete minus due). ``first`` are first versions with ``arrival_s``;
+    ``expected`` is the ground truth."""
     by_window = first.groupby("window_start_s")["arrival_s"]
     windows = expected.groupby("window_start_s").size().rename("expected").to_frame()
     windows["delivered"] = by_window.size().reindex(windows.index, fill_value=0)
@@ -75,36 +73,33 @@ def summarize_windows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Normal:
-    """How long windows take without a failure: the yardstick that the twin gives."""
+    """The latency of windows without a failure: the twin's, as the yardstick."""
 
     median_s: float
     usual_s: float
-    """The latency that `USUAL_SHARE` of the twin's windows stay within."""
+    """The latency that `USUAL_SHARE` of the twin's windows do not exceed."""
     slowest_s: float
 
     @property
     def late_s(self) -> float:
-        """A window that took longer is late."""
+        """The latency above which a window is late."""
         return TOLERANCE * self.usual_s
 
     @property
     def resolution_s(self) -> float:
-        """How much later than usual a window must be to be seen as late: no disturbance that
-        is smaller is seen at all, and no recovery is known better than that."""
+        """The least delay that makes a window late, and so the precision of every recovery."""
         return self.late_s - self.median_s
 
     def kept_up(self, trigger_s: float) -> bool:
-        """Whether the twin followed its load: its median (`KEPT_UP_TRIGGERS`) and its slowest
-        window (`KEPT_UP_TAIL`)."""
+        """Return True if the twin's median and slowest windows show that it followed its load."""
         limit_s = KEPT_UP_TRIGGERS * trigger_s + KEPT_UP_S
         return self.median_s <= limit_s and self.slowest_s <= KEPT_UP_TAIL * limit_s
 
 
 def normal_of(twin: pd.DataFrame, *, from_s: float, until_s: float) -> Normal:
-    """What is normal by the no-failure twin's windows that were due in the span.
+    """Return the yardstick of the no-failure twin's windows that were due in the span.
 
-    Raises `ValueError` when there is none, or one that never became complete.
-    """
+    Raises `ValueError` when there is none, or one that never became complete."""
     span = twin.loc[(twin["due_s"] >= from_s) & (twin["due_s"] <= until_s), "latency_s"]
     if not len(span) or not np.isfinite(span).all():
         raise ValueError("the twin did not complete every window, so nothing is normal")
@@ -116,11 +111,10 @@ def normal_of(twin: pd.DataFrame, *, from_s: float, until_s: float) -> Normal:
 
 
 def longest_silence_s(arrival_s: pd.Series[float], *, from_s: float, until_s: float) -> float:
-    """The longest time without a new result that reaches into the span.
+    """Return the longest time without a new result that reaches into the span.
 
     ``arrival_s`` are first versions' arrivals. A silence that began before ``from_s`` counts from
-    where it began, one that lasts beyond ``until_s`` up to there.
-    """
+    where it began, one that lasts beyond ``until_s`` up to there."""
     times = np.sort(arrival_s.to_numpy(dtype=float))
     before = times[times <= from_s]
     begin = float(before[-1]) if len(before) else from_s
@@ -129,8 +123,10 @@ def longest_silence_s(arrival_s: pd.Series[float], *, from_s: float, until_s: fl
 
 
 def timeline(first: pd.DataFrame, *, until_s: float, bin_s: float = 0.5) -> pd.DataFrame:
-    """Per time bin up to ``until_s``: ``at_s`` (its begin), ``throughput_per_s`` (first versions
-    that arrived), ``latency_p50_s``, ``latency_p99_s``, ``latency_max_s`` of those."""
+    """Return a row per time bin up to ``until_s``.
+
+    Columns: ``at_s`` (its begin), ``throughput_per_s`` (first versions that arrived) and their
+    ``latency_p50_s``, ``latency_p99_s``, ``latency_max_s``."""
     edges = np.arange(0, until_s + bin_s, bin_s)
     number = np.floor(first["arrival_s"] / bin_s).astype(int)
     groups = first.assign(bin=number).groupby("bin")

@@ -1,1 +1,1 @@
-"""The nightly gate: what got slower than at an earlier revision, and which claims broke."""
+"""The nightly gate: slower loops than at an earlier revision, and broken claims."""

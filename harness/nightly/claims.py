@@ -1,4 +1,4 @@
-"""Tonight's claims: what the records of a results directory decide, as the report shows them."""
+"""Tonight's claims, decided by the records of a results directory as in the report."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ LIVE = ("live", "stock")
 
 
 def claims_tonight(store: RecordStore) -> Sequence[ClaimNight]:
-    """Every claim of the newest campaign of each experiment and profile on this machine."""
+    """Return the claims of the newest campaign of each experiment and profile on this machine."""
     found = []
     for experiment, profile, campaign in campaigns(store, all_experiments()):
         found += [
             ClaimNight(
                 experiment=experiment.id,
                 profile=profile.value,
+                id=claim.id,
                 text=claim.text,
                 kind=claim.kind.value,
                 held=None if claim.held is None else bool(claim.held),

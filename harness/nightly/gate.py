@@ -1,15 +1,15 @@
-"""One night: measure against the baseline, look at the claims, remember, and say what is wrong."""
+"""One night: the measurement against the baseline, the claims, and the alarms."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from harness.nightly.history import ClaimNight, MetricNight, Night
 from harness.nightly.live import gather_live
-from harness.nightly.metrics import HotLoop, LiveRatio
+from harness.nightly.metrics import HotLoop, LiveRatio, chosen_with_live
+from harness.nightly.revisions import Revision, build
 from harness.nightly.sampling import Gathered, Side, gather
 from harness.nightly.statistics import (
     ALARMS,
@@ -30,12 +30,11 @@ from harness.seeds import derive_seed
 from harness.text import Notify
 
 PAIRS = 12
-"""Of samples of each metric; as many again for a metric that seems to have changed."""
+"""Pairs of samples of each metric; as many again for a metric that seems to have changed."""
 LIVE_PAIRS = 6
-"""Of passes of each engine: a pass takes half a minute."""
+"""Pairs of passes of each engine: a pass takes half a minute."""
 
-Look = Callable[[Sequence[Any], int], Gathered]
-"""Measures some metrics on both sides, with a seed."""
+Metric = HotLoop | LiveRatio
 
 
 def measure_night(
@@ -50,27 +49,25 @@ def measure_night(
     report: Notify,
     live: Sequence[LiveRatio] = (),
 ) -> Night:
-    """Run the gate. ``last`` is the night before on this class of machine, if there was one;
-    ``live`` are the ratios to measure on real servers."""
+    """Run the gate.
+
+    ``last`` is the night before on this class of machine, if there was one. ``live`` are the
+    ratios to measure on real servers."""
     assert pairs >= FEWEST_PAIRS, pairs
     began, clock, load = time.time(), time.monotonic(), [os.getloadavg()[0]]
-    gathered, judged = compare_sides(
-        loops, baseline, tonight, last=last, pairs=pairs, seed=seed, report=report
-    )
-    ratios, decided = compare_live(live, baseline, tonight, last=last, seed=seed, report=report)
+    metrics, alarms = {}, []
+    for chosen, count, what in (
+        (loops, pairs, "processor time"),
+        (live, LIVE_PAIRS, "ratio to stock Spark"),
+    ):
+        gathered, decided = compare_sides(
+            chosen, baseline, tonight, last=last, pairs=count, seed=seed, report=report
+        )
+        for name, decision in decided.items():
+            metrics[name] = _metric_night(name, gathered, decision)
+            if decision.verdict in ALARMS:
+                alarms.append(_sentence(name, what, metrics[name], baseline.name))
     notes, claim_alarms = claim_changes(last.claims if last else (), claims)
-    metrics = {loop.name: _metric_night(loop.name, gathered, judged[loop.name]) for loop in loops}
-    metrics |= {each.name: _metric_night(each.name, ratios, decided[each.name]) for each in live}
-    alarms = [
-        _sentence(name, "processor time", metrics[name], baseline.name)
-        for name, decision in judged.items()
-        if decision.verdict in ALARMS
-    ]
-    alarms += [
-        _sentence(name, "ratio to stock Spark", metrics[name], baseline.name)
-        for name, decision in decided.items()
-        if decision.verdict in ALARMS
-    ]
     return Night(
         started_unix_s=began,
         seconds=time.monotonic() - clock,
@@ -89,7 +86,7 @@ def measure_night(
 
 
 def compare_sides(
-    loops: Sequence[HotLoop],
+    metrics: Sequence[Metric],
     baseline: Side,
     tonight: Side,
     *,
@@ -98,58 +95,13 @@ def compare_sides(
     seed: int,
     report: Notify,
 ) -> tuple[Gathered, Mapping[str, Decision]]:
-    """Measure every loop, and those that seem to have changed a second time."""
-
-    def look(chosen: Sequence[HotLoop], seed: int) -> Gathered:
-        return gather_precisely(chosen, baseline, tonight, pairs=pairs, seed=seed, report=report)
-
-    return _decide_all(loops, look, last=last, seed=seed, report=report)
-
-
-def compare_live(
-    ratios: Sequence[LiveRatio],
-    baseline: Side,
-    tonight: Side,
-    *,
-    last: Night | None,
-    seed: int,
-    report: Notify,
-) -> tuple[Gathered, Mapping[str, Decision]]:
-    """The same for the ratios between live engines."""
-
-    def look(chosen: Sequence[LiveRatio], seed: int) -> Gathered:
-        return gather_live(chosen, baseline, tonight, pairs=LIVE_PAIRS, seed=seed, report=report)
-
-    if not ratios:
+    """Measure metrics of one kind, and those that seem to have changed a second time."""
+    if not metrics:
         return Gathered({}, {}), {}
-    return _decide_all(ratios, look, last=last, seed=seed, report=report)
 
+    def look(chosen: Sequence[Metric], seed: int) -> Gathered:
+        return _gather(chosen, baseline, tonight, pairs, seed, report, precisely=True)
 
-def pairs_of(
-    metric: HotLoop | LiveRatio,
-    baseline: Side,
-    other: Side,
-    *,
-    pairs: int,
-    seed: int,
-    report: Notify,
-) -> Pairs:
-    """One metric of two sides, whatever its kind: what bisection asks for at each revision."""
-    if isinstance(metric, LiveRatio):
-        found = gather_live([metric], baseline, other, pairs=pairs, seed=seed, report=report)
-    else:
-        found = gather([metric], baseline, other, pairs=pairs, seed=seed, report=report)
-    return found.pairs[metric.name]
-
-
-def _decide_all(
-    metrics: Sequence[HotLoop] | Sequence[LiveRatio],
-    look: Look,
-    *,
-    last: Night | None,
-    seed: int,
-    report: Notify,
-) -> tuple[Gathered, Mapping[str, Decision]]:
     first = look(metrics, seed)
     suspects = [
         metric
@@ -161,7 +113,7 @@ def _decide_all(
     if suspects:
         report(f"a second look at {', '.join(metric.name for metric in suspects)}")
         fresh = look(suspects, derive_seed(seed, "second look"))
-    decisions = {
+    return first, {
         metric.name: decide(
             first.pairs[metric.name],
             fresh.pairs.get(metric.name),
@@ -170,26 +122,46 @@ def _decide_all(
         )
         for metric in metrics
     }
-    return first, decisions
 
 
-def gather_precisely(
-    loops: Sequence[HotLoop],
+def measure_of(
+    metric: str, baseline: Revision, other: Revision, *, report: Notify
+) -> Callable[[int, int], Pairs]:
+    """Return a measurement of one metric of any kind: its pairs by their number and a seed.
+
+    Both revisions are built when it is called."""
+    loops, ratios = chosen_with_live((metric,))
+
+    def measure(pairs: int, seed: int) -> Pairs:
+        sides = build(baseline, report=report), build(other, report=report)
+        return _gather(loops or ratios, *sides, pairs, seed, report).pairs[metric]
+
+    return measure
+
+
+def _gather(
+    metrics: Sequence[Metric],
     baseline: Side,
     tonight: Side,
-    *,
     pairs: int,
     seed: int,
     report: Notify,
+    *,
+    precisely: bool = False,
 ) -> Gathered:
-    """``pairs`` pairs of every loop, and as many again, once, of those that are still uncertain."""
+    """Take ``pairs`` pairs of metrics of one kind.
+
+    ``precisely``: as many again, once, of those hot loops that are still uncertain."""
+    if ratios := [each for each in metrics if isinstance(each, LiveRatio)]:
+        return gather_live(ratios, baseline, tonight, pairs=pairs, seed=seed, report=report)
+    loops = [each for each in metrics if isinstance(each, HotLoop)]
     found = gather(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
     uncertain = [
         loop
         for loop in loops
         if (comparison := found.pairs[loop.name].compare(seed=seed)) and comparison.wide
     ]
-    if uncertain:
+    if precisely and uncertain:
         report(f"more pairs of {', '.join(loop.name for loop in uncertain)}")
         seed = derive_seed(seed, "more")
         more = gather(uncertain, baseline, tonight, pairs=pairs, seed=seed, report=report)
@@ -232,17 +204,19 @@ def _sentence(name: str, what: str, metric: MetricNight, baseline: str) -> str:
 def claim_changes(
     before: Sequence[ClaimNight], tonight: Sequence[ClaimNight]
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Notes and alarms: what the claims said the night before, and what they say tonight.
+    """Compare the claims with those of the night before, and return notes and alarms.
 
     A claim that held and does not any more is an alarm, and so is one that was measured and is
     null tonight or whose experiment has no record at all. A claim that its experiment no longer
-    makes, although it was judged tonight, is a note: somebody took it out or said it otherwise.
-    """
-    now = {(each.experiment, each.profile, each.text): each for each in tonight}
+    makes, although it was judged tonight, is a note. Claims are the same if their ids are, whatever
+    their text."""
+    now = {(each.experiment, each.profile, each.id or each.text): each for each in tonight}
+    by_text = {(each.experiment, each.profile, each.text): each for each in tonight}
     judged = {(each.experiment, each.profile) for each in tonight}
     notes, alarms = [], []
     for old in before:
-        new = now.get((old.experiment, old.profile, old.text))
+        names = now if old.id else by_text
+        new = names.get((old.experiment, old.profile, old.id or old.text))
         where = f"{old.experiment} ({old.profile}): {old.text}"
         if new is None and (old.experiment, old.profile) in judged and old.held is not None:
             notes.append(f"{where} – this claim is no longer made")

@@ -1,9 +1,8 @@
-"""What was measured night after night: one line of JSON a night, one file a class of machine.
+"""The history of all nights: a line of JSON for each, a file for each class of machine.
 
-A line is written whole and forced to disk. What a crash leaves behind can only be the beginning of
-a last line: reading leaves it out and says so, and the next night puts it into a file of its own.
-Anything else that cannot be read is an error, because nights in the middle do not vanish.
-"""
+A line is written whole and forced to disk. A crash can only leave the beginning of a last line:
+reading leaves it out with a warning, and the next night moves it to a file of its own. Any other
+unreadable line is an error, because nights in the middle do not vanish."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class MetricNight:
     high: float | None = None
     """Tonight over baseline, and the ends of its interval."""
     reason: str | None = None
-    """Why there is no number."""
+    """The reason why there is no number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +40,13 @@ class ClaimNight:
 
     experiment: str
     profile: str
+    id: str = ""
+    """The claim's name; empty in nights from before claims had one."""
     text: str
     kind: str
     held: bool | None
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """What a claim about live engines measured: ratios between them, times of recovery."""
+    """The numbers of a claim about live engines: ratios between them, times of recovery."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class Night:
     versions: Mapping[str, str]
     commit: str
     baseline: str
-    """The revision that it was compared with."""
+    """The revision on the other side of the comparison."""
     pairs: int
     load: Sequence[float]
     """Processes that wanted a core in the minute before it began and before it ended."""
@@ -79,15 +80,15 @@ class History:
         self._warn = warn
 
     def machines(self) -> Sequence[str]:
-        """The classes of machine that have nights."""
+        """Return the classes of machine that have nights."""
         return sorted(path.stem for path in self.folder.glob("*.jsonl"))
 
     def path(self, machine: str) -> Path:
-        """The file of a class of machine."""
+        """Return the file of a class of machine."""
         return self.folder / f"{machine}.jsonl"
 
     def read(self, machine: str) -> Sequence[Night]:
-        """Every night of a class of machine, oldest first."""
+        """Return every night of a class of machine, oldest first."""
         path = self.path(machine)
         if not path.exists():
             return []
@@ -100,7 +101,7 @@ class History:
         return [_night(path, number, line) for number, line in enumerate(whole, start=1)]
 
     def append(self, night: Night) -> Path:
-        """Add a night. What a crash left of an earlier one is moved to ``<name>.broken`` first."""
+        """Add a night. The rest of one that crashed is moved to ``<name>.broken`` first."""
         path = self.path(night.machine_name)
         self.folder.mkdir(parents=True, exist_ok=True)
         _set_aside(path)
@@ -113,7 +114,7 @@ class History:
 
 
 def _split(content: bytes) -> tuple[list[bytes], bytes]:
-    """The lines that are whole, and what stands behind the last line end."""
+    """Return the whole lines, and the rest after the last line end."""
     *whole, rest = content.split(b"\n")
     return whole, rest
 
@@ -155,7 +156,7 @@ def _night(path: Path, number: int, line: bytes) -> Night:
 
 
 def decode(document: Mapping[str, Any]) -> Night:
-    """A night from its JSON document."""
+    """Read a night from its JSON document."""
     metrics = {name: MetricNight(**each) for name, each in document["metrics"].items()}
     claims = [ClaimNight(**each) for each in document["claims"]]
     texts = {name: tuple(document[name]) for name in ("alarms", "notes")}

@@ -1,12 +1,11 @@
-"""Live ratios: what the task engine costs where stock Spark costs 1, tonight and at the baseline.
+"""Live ratios: the cost of the task engine over that of stock Spark, tonight and at the baseline.
 
 Each side has a cluster of its own, both alive at the same time, so passes of the two can take turns
 within the same minutes. First all passes of the one engine, then of the other, because an engine
 takes half a minute to open; both sides open it at the same time. A pair's ratio is that of the
 passes with the same number.
 
-It takes six to eight minutes.
-"""
+It takes six to eight minutes."""
 
 from __future__ import annotations
 
@@ -27,9 +26,9 @@ from harness.text import Notify
 
 PROGRAM = BENCHMARKS / "live_side.py"
 ENGINES = ("tasks", "structured")
-"""The engine whose cost is divided, and the one that it is divided by."""
+"""The engine of the ratio's numerator, and that of its denominator."""
 _READY_S, _OPEN_S, _PASS_S, _STOP_S = 180.0, 300.0, 150.0, 60.0
-"""How long a cluster, an engine with its warm-up, a pass and the end may take."""
+"""Longest time for a cluster, an engine with its warm-up, a pass and the end."""
 
 Numbers = Mapping[str, float]
 
@@ -43,7 +42,7 @@ class LiveSide:
         self._silent: EnvironmentFailure | None = None
 
     def wait_ready(self) -> None:
-        """Return when its cluster runs; raises `EnvironmentFailure`."""
+        """Wait until its cluster runs. Raises `EnvironmentFailure`."""
         ready = self._child.wait_for(
             "its cluster", lambda event: event["event"] == "ready", within_s=_READY_S
         )
@@ -51,15 +50,15 @@ class LiveSide:
         assert tree == self._side.root.resolve(), f"{self.name} imported the code of {tree}"
 
     def begin_open(self, engine: str) -> int:
-        """Order the engine to be opened and warmed up, instead of the one that is open."""
+        """Request that the engine is opened and warmed up, instead of the one that is open."""
         return self._order("open", engine)
 
     def wait_open(self, number: int, engine: str) -> None:
-        """Return when that order has been followed."""
+        """Wait until that request is answered."""
         self._answer(number, f"the start of {engine}", within_s=_OPEN_S)
 
     def run(self, engine: str) -> Numbers:
-        """One pass; raises `EnvironmentFailure` with the program's reason where it failed."""
+        """Make one pass. Raises `EnvironmentFailure` with the program's reason if it failed."""
         said = self._answer(self._order("pass", engine), f"a pass of {engine}", within_s=_PASS_S)
         return {name: value for name, value in said.items() if name not in ("event", "order")}
 
@@ -70,8 +69,9 @@ class LiveSide:
         return self._orders
 
     def _answer(self, number: int, what: str, *, within_s: float) -> Mapping[str, Any]:
-        """The answer to that order alone: one that came too late must not pass for the next. A
-        side that left an order unanswered is asked no more."""
+        """Return the answer to that order alone: a late one must not be taken for the next.
+
+        A side that left an order unanswered gets no further one."""
         if self._silent is not None:
             raise self._silent
         try:
@@ -98,7 +98,7 @@ def gather_live(
     seed: int,
     report: Notify,
 ) -> Gathered:
-    """``pairs`` ratios of each side. What fails has no number, and its reason is kept."""
+    """Measure ``pairs`` ratios of each side. A failure leaves no number but a reason."""
     why: dict[str, str] = {}
     found: dict[str, dict[str, list[Numbers | None]]] = {}
     with tempfile.TemporaryDirectory(prefix="faultline-nightly-") as logs:
@@ -121,14 +121,15 @@ def gather_live(
 
 
 def _short(failure: EnvironmentFailure) -> str:
-    """What happened, with the last line of the log alone: the history keeps it."""
+    """Return what happened with the last line of the log alone, for the history."""
     first, *log = failure.what.splitlines()
     return f"{first} … {log[-1].strip()}" if log else first
 
 
 def ratio_of(passes: Mapping[str, Sequence[Numbers | None]], value: str) -> list[float | None]:
-    """Pass by pass, one engine's number over the other's; None where one has none or it is not
-    above zero."""
+    """Return one engine's number over the other's, pass by pass.
+
+    None where a number is missing or not above zero."""
     ours, theirs = (passes[engine] for engine in ENGINES)
     return [
         mine[value] / other[value]
@@ -146,7 +147,7 @@ def _passes(
     report: Notify,
     why: dict[str, str],
 ) -> dict[str, dict[str, list[Numbers | None]]]:
-    """Every side's passes by engine, the sides in an order that is drawn for each pair."""
+    """Make every side's passes by engine, the sides in an order drawn for each pair."""
     found: dict[str, dict[str, list[Numbers | None]]] = {
         which: {engine: [] for engine in ENGINES} for which in sides
     }
@@ -167,7 +168,7 @@ def _passes(
 
 
 def _open(engine: str, sides: Mapping[str, LiveSide], why: dict[str, str]) -> None:
-    """On all sides at the same time. Where that fails the next pass tries it again."""
+    """Open an engine on all sides at once. After a failure the next pass tries it again."""
     numbers = {}
     for which, side in sides.items():
         try:

@@ -1,9 +1,8 @@
-"""What is measured every night: name, what it runs, and the file of its benchmark.
+"""The metrics of every night: their names, titles and benchmark files.
 
-The benchmarks themselves are in ``benchmarks/nightly``; a test compares this list with them. Hot
-loops are costs in seconds of processor time of one call. Live ratios are the task engine's cost on
-real servers as a share of stock Spark's. Less is better for all of them.
-"""
+The benchmarks are in ``benchmarks/nightly``; a test compares this list with them. A hot loop is the
+processor time of one call, in seconds. A live ratio is the task engine's cost on real servers as a
+share of stock Spark's. Less is better for all of them."""
 
 from __future__ import annotations
 
@@ -21,86 +20,54 @@ class HotLoop:
     name: str
     title: str
     file: str
-    """Of its benchmark, under ``benchmarks/nightly``; the function is ``test_<name>``."""
+    """File of its benchmark in ``benchmarks/nightly``; the function is ``test_<name>``."""
 
     @property
     def node(self) -> str:
-        """How pytest finds it, from ``benchmarks/nightly``."""
+        """Its name for pytest, from ``benchmarks/nightly``."""
         return f"{self.file}::test_{self.name}"
 
 
-HOT_LOOPS: tuple[HotLoop, ...] = (
-    HotLoop(
-        name="output_fidelity",
-        title="Output fidelity of 1,000 plans for 50 operators",
-        file="test_planning.py",
-    ),
-    HotLoop(
-        name="plan_structure_aware",
-        title="A plan of the structure-aware planner for 12 operators",
-        file="test_planning.py",
-    ),
-    HotLoop(
-        name="plan_greedy",
-        title="A plan of the greedy planner for 50 operators",
-        file="test_planning.py",
-    ),
-    HotLoop(
-        name="plan_dynamic_programming",
-        title="A plan by dynamic programming for 5 operators",
-        file="test_planning.py",
-    ),
-    HotLoop(
-        name="simulator_kernel",
-        title="10,000 events of the simulator's kernel",
-        file="test_simulator.py",
-    ),
-    HotLoop(
-        name="simulated_schedule",
-        title="One schedule of failures of the 15-task recovery topology, all checkers on",
-        file="test_simulator.py",
-    ),
-    HotLoop(
-        name="interval_simulation",
-        title="2,000,000 failures of a checkpointed system",
-        file="test_intervals.py",
-    ),
-    HotLoop(
-        name="decode_log",
-        title="Decoding 2,000,000 records of the World Cup's access log",
-        file="test_data.py",
-    ),
-    HotLoop(
-        name="generate_log",
-        title="Generating 50,000 records of the World Cup's kind",
-        file="test_data.py",
-    ),
-    HotLoop(
-        name="load_generator",
-        title="The load generator's own work for 20,000 records, without a broker",
-        file="test_data.py",
-    ),
-    HotLoop(
-        name="codec",
-        title="A table and a state of 2,000 rows to the wire format and back, 100 times",
-        file="test_data.py",
-    ),
-    HotLoop(
-        name="operators_word_count",
-        title="Splitting and counting the words of 5,000 lines, task by task",
-        file="test_operators.py",
-    ),
+_TITLES = {
+    "test_planning.py": {
+        "output_fidelity": "Output fidelity of 1,000 plans for 50 operators",
+        "plan_structure_aware": "A plan of the structure-aware planner for 12 operators",
+        "plan_greedy": "A plan of the greedy planner for 50 operators",
+        "plan_dynamic_programming": "A plan by dynamic programming for 5 operators",
+    },
+    "test_simulator.py": {
+        "simulator_kernel": "10,000 events of the simulator's kernel",
+        "simulated_schedule": "One schedule of failures of the 15-task recovery topology, "
+        "all checkers on",
+    },
+    "test_intervals.py": {
+        "interval_simulation": "2,000,000 failures of a checkpointed system",
+    },
+    "test_data.py": {
+        "decode_log": "Decoding 2,000,000 records of the World Cup's access log",
+        "generate_log": "Generating 50,000 records of the World Cup's kind",
+        "load_generator": "The load generator's own work for 20,000 records, without a broker",
+        "codec": "A table and a state of 2,000 rows to the wire format and back, 100 times",
+    },
+    "test_operators.py": {
+        "operators_word_count": "Splitting and counting the words of 5,000 lines, task by task",
+    },
+}
+HOT_LOOPS: tuple[HotLoop, ...] = tuple(
+    HotLoop(name=name, title=title, file=file)
+    for file, titles in _TITLES.items()
+    for name, title in titles.items()
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRatio:
-    """What the task engine costs where stock Spark costs 1, on real servers."""
+    """The cost of the task engine over that of stock Spark, on real servers."""
 
     name: str
     title: str
     value: str
-    """Of the numbers of a pass (``benchmarks/nightly/live_side.py``), which one."""
+    """The name of the number in a pass (``benchmarks/nightly/live_side.py``)."""
 
 
 LIVE_RATIOS: tuple[LiveRatio, ...] = (
@@ -115,12 +82,12 @@ LIVE_RATIOS: tuple[LiveRatio, ...] = (
         value="latency_p50_s",
     ),
 )
-"""Both count word count at `LIVE_RATE_PER_S`, which both engines keep."""
+"""Both run word count at `LIVE_RATE_PER_S`, which both engines sustain."""
 LIVE_RATE_PER_S = 5_000.0
 
 
 def chosen(names: tuple[str, ...]) -> tuple[HotLoop, ...]:
-    """The loops with these names, or all where none is named. Raises `UsageError`."""
+    """Return the loops with these names, or all if none is named. Raises `UsageError`."""
     known = {loop.name: loop for loop in HOT_LOOPS}
     _demand(names, known)
     return tuple(known[name] for name in names) if names else HOT_LOOPS
@@ -129,7 +96,7 @@ def chosen(names: tuple[str, ...]) -> tuple[HotLoop, ...]:
 def chosen_with_live(
     names: tuple[str, ...],
 ) -> tuple[tuple[HotLoop, ...], tuple[LiveRatio, ...]]:
-    """The loops and the live ratios with these names, or all of both where none is named."""
+    """Return the loops and the live ratios with these names, or all if none is named."""
     if not names:
         return HOT_LOOPS, LIVE_RATIOS
     live = {ratio.name: ratio for ratio in LIVE_RATIOS}

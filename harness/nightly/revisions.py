@@ -1,8 +1,7 @@
-"""Revisions built beside the working tree, in the user's cache.
+"""Revisions that are built in the user's cache.
 
 A revision is a git worktree of its own. Where it asks for the same packages as this checkout it
-uses this checkout's environment; otherwise its own launcher makes it one, as for a user.
-"""
+uses this checkout's environment; otherwise its own launcher makes it one, as for a user."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from harness.results.provenance import ROOT
 from harness.text import Notify
 
 KEPT = 6
-"""How many built revisions stay in the cache; the least recently used go first."""
+"""Number of built revisions in the cache; the least recently used go first."""
 _BUILD_TIMEOUT_S = 1800
 
 
@@ -34,7 +33,7 @@ class Revision:
 
     @property
     def short(self) -> str:
-        """Enough of its name to be one commit's."""
+        """The beginning of its name, which is enough to identify it."""
         return self.commit[:12]
 
     def __str__(self) -> str:
@@ -42,9 +41,9 @@ class Revision:
 
 
 def resolve(name: str) -> Revision:
-    """The commit that ``name`` (a branch, a tag, a hash, HEAD~3) means. Raises `UsageError`."""
+    """Find the commit of ``name`` (a branch, a tag, a hash, HEAD~3). Raises `UsageError`."""
     try:
-        found = _git("log", "-1", "--format=%H %s", f"{name}^{{commit}}", "--")
+        found = git("log", "-1", "--format=%H %s", f"{name}^{{commit}}", "--")
     except EnvironmentFailure as error:
         shallow = (ROOT / ".git" / "shallow").exists()
         raise UsageError(
@@ -58,13 +57,13 @@ def resolve(name: str) -> Revision:
 
 
 def between(good: Revision, bad: Revision) -> Sequence[Revision]:
-    """The revisions after ``good`` up to and with ``bad``, oldest first, along first parents."""
-    if _git("merge-base", good.commit, bad.commit) != good.commit:
+    """Return the revisions after ``good`` up to ``bad``, oldest first, along first parents."""
+    if git("merge-base", good.commit, bad.commit) != good.commit:
         raise UsageError(
             f"{good.short} is no ancestor of {bad.short}",
             remedy="give the older, faster revision first and one that descends from it second",
         )
-    lines = _git(
+    lines = git(
         "log", "--reverse", "--first-parent", "--format=%H %s", f"{good.commit}..{bad.commit}"
     )
     found = [line.partition(" ") for line in lines.splitlines()]
@@ -72,12 +71,12 @@ def between(good: Revision, bad: Revision) -> Sequence[Revision]:
 
 
 def working_tree() -> Side:
-    """This checkout, with whatever was changed in it."""
+    """Return this checkout, with its uncommitted changes."""
     return Side(name="working tree", root=ROOT, python=Path(sys.executable))
 
 
 def build(revision: Revision, *, report: Notify) -> Side:
-    """A tree of ``revision`` that runs. Raises `EnvironmentFailure` if it cannot be built."""
+    """Build a tree of ``revision``. Raises `EnvironmentFailure` if it does not run."""
     folder = cache_directory() / "revisions"
     folder.mkdir(exist_ok=True)
     tree = folder / revision.commit
@@ -85,8 +84,8 @@ def build(revision: Revision, *, report: Notify) -> Side:
         if not (tree / ".git").exists():
             report(f"building {revision}")
             shutil.rmtree(tree, ignore_errors=True)
-            _git("worktree", "prune")
-            _git("worktree", "add", "--detach", "--force", str(tree), revision.commit)
+            git("worktree", "prune")
+            git("worktree", "add", "--detach", "--force", str(tree), revision.commit)
         os.utime(tree)
         python = _environment(tree, revision, report)
         _prune(folder)
@@ -110,7 +109,7 @@ def _environment(tree: Path, revision: Revision, report: Notify) -> Path:
 
 
 def _check(side: Side, revision: Revision) -> None:
-    """A tree that cannot even start its command line gives no number worth comparing."""
+    """Raise `EnvironmentFailure` for a tree that cannot even start its command line."""
     done = _run([str(side.python), "-P", "-m", "harness.cli", "--version"], side.root)
     if done.returncode:
         raise _unbuildable(revision, _last_lines(done.stderr))
@@ -148,14 +147,16 @@ def _prune(folder: Path) -> None:
     trees = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for tree in trees[KEPT:]:
         shutil.rmtree(tree, ignore_errors=True)
-    _git("worktree", "prune")
+    git("worktree", "prune")
 
 
-def _git(*arguments: str) -> str:
+def git(*arguments: str, at: Path | None = None) -> str:
+    """Return the output of a git command in the tree ``at``, or else in this checkout."""
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True, timeout=120
-        )
+            ["git", *arguments], cwd=at or ROOT, check=True, capture_output=True, text=True,
+            timeout=120,
+        )  # fmt: skip
     except FileNotFoundError as error:
         raise EnvironmentFailure(
             "git is missing", remedy="install git; revisions are compared through it"
@@ -163,7 +164,7 @@ def _git(*arguments: str) -> str:
     except subprocess.SubprocessError as error:
         said = getattr(error, "stderr", "") or str(error)
         raise EnvironmentFailure(
-            f"git {arguments[0]} failed in {ROOT}: {_last_lines(said)}",
+            f"git {arguments[0]} failed in {at or ROOT}: {_last_lines(said)}",
             remedy="run it inside a git checkout that you can write to",
         ) from error
     return done.stdout.strip()

@@ -3,8 +3,7 @@
 A fresh process because where the loader puts code and how strings hash differ from process to
 process, and a difference between two processes must not look like one between two revisions.
 Both sides run the same benchmark files, those of the tree that asks; only what these import
-comes from the side's own tree.
-"""
+comes from the side's own tree."""
 
 from __future__ import annotations
 
@@ -43,11 +42,11 @@ class Side:
 
 @dataclass(slots=True)
 class Gathered:
-    """What a series of pairs gave."""
+    """The result of a series of pairs."""
 
     pairs: dict[str, Pairs]
     reasons: dict[str, str]
-    """Why a metric has no number, in pytest's words, for each side that failed."""
+    """The reason why a metric has no number, in pytest's words, for each side that failed."""
 
 
 def gather(
@@ -61,8 +60,7 @@ def gather(
 ) -> Gathered:
     """Measure both sides ``pairs`` times, in an order that is drawn for each pair.
 
-    The seed decides the order and the hash seed that the two processes of a pair share.
-    """
+    The seed decides the order and the hash seed that the two processes of a pair share."""
     found: dict[str, list[Mapping[str, float]]] = {"baseline": [], "tonight": []}
     reasons: dict[str, str] = {}
     swaps = generator(seed, "nightly", "order").random(pairs) < 0.5
@@ -89,8 +87,10 @@ def gather(
 def sample(
     side: Side, loops: Sequence[HotLoop], *, hash_seed: int
 ) -> tuple[Mapping[str, float], Mapping[str, str]]:
-    """One process of ``side``: the least processor time of each loop over a few calls, in
-    seconds, and for those without a number why there is none."""
+    """Run one process of ``side``.
+
+    Returns the least processor time of each loop over a few calls, in seconds, and the reason for
+    each loop without a number."""
     with tempfile.TemporaryDirectory(prefix="faultline-nightly-") as scratch:
         document = Path(scratch, "benchmark.json")
         try:

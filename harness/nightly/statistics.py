@@ -1,13 +1,12 @@
-"""When a change is called one: pure functions over samples, no clock and no process in sight.
+"""The decision that a metric has changed: pure functions over samples, without I/O or clock.
 
 A metric is measured in pairs: one sample of the baseline and one of tonight's code, each from a
 process of its own, right after one another, in an order that is drawn anew for each pair. What a
-busy machine does to both cancels in their ratio; what it does to one is an outlier that the
-median of the ratios forgets. A bootstrap over the pairs gives the interval of that median.
+busy machine does to both cancels in their ratio; what it does to one is an outlier, on which the
+median of the ratios does not depend. A bootstrap over the pairs gives the interval of that median.
 
 A change is called only if the whole interval lies on one side of 1 and the median ratio is
-beyond a minimal effect, and only if a second, fresh set of pairs says the same.
-"""
+beyond a minimal effect, and only if a second, fresh set of pairs says the same."""
 
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ MINIMUM_EFFECT = 0.05
 CONFIDENCE = 0.99
 RESAMPLES = 4000
 WIDE = 0.08
-"""An interval that reaches further than this from its ratio, as a share, wants more pairs."""
+"""More pairs are taken if an interval reaches further than this share from its ratio."""
 FEWEST_PAIRS = 5
-"""Below this a 99 % interval of a median says nothing."""
+"""Fewer pairs than this give no 99 % interval of a median."""
 
 
 class Change(StrEnum):
-    """What the gate says about one metric."""
+    """The verdict on one metric."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -67,8 +66,10 @@ class Comparison:
 
     @property
     def wide(self) -> bool:
-        """Whether more pairs should be taken. Looks at the width alone, never at the ratio: to go
-        on until something shows would raise false alarms."""
+        """True if more pairs should be taken.
+
+        This depends on the width alone, never on the ratio: to go on until something shows would
+        raise false alarms."""
         return max(self.high / self.ratio, self.ratio / self.low) > 1.0 + WIDE
 
     @property
@@ -78,8 +79,9 @@ class Comparison:
 
 
 def compare(baseline: Sequence[float], tonight: Sequence[float], *, seed: int) -> Comparison:
-    """Compare two equally long series of costs, of which ``baseline[i]`` and ``tonight[i]`` were
-    measured as a pair. All must be above zero; `FEWEST_PAIRS` are needed."""
+    """Compare two series of costs, in which ``baseline[i]`` and ``tonight[i]`` are a pair.
+
+    All must be above zero. At least `FEWEST_PAIRS` are needed."""
     before, after = np.asarray(baseline, dtype=float), np.asarray(tonight, dtype=float)
     assert before.shape == after.shape, (before.shape, after.shape)
     assert len(before) >= FEWEST_PAIRS, f"{len(before)} pairs are too few"
@@ -105,7 +107,7 @@ class Pairs:
     tonight: Sequence[float | None]
 
     def whole(self) -> tuple[list[float], list[float]]:
-        """The pairs of which both sides have a number."""
+        """Return the pairs in which both sides have a number."""
         both = [
             (before, after)
             for before, after in zip(self.baseline, self.tonight, strict=True)
@@ -114,36 +116,35 @@ class Pairs:
         return [before for before, _ in both], [after for _, after in both]
 
     def __add__(self, more: Pairs) -> Pairs:
-        """These pairs and those behind them."""
+        """Return these pairs followed by ``more``."""
         return Pairs(
             baseline=[*self.baseline, *more.baseline], tonight=[*self.tonight, *more.tonight]
         )
 
     def compare(self, *, seed: int) -> Comparison | None:
-        """None where fewer than `FEWEST_PAIRS` pairs are whole."""
+        """Compare the whole pairs; None if there are fewer than `FEWEST_PAIRS`."""
         before, after = self.whole()
         return compare(before, after, seed=seed) if len(before) >= FEWEST_PAIRS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The gate's word on one metric."""
+    """The verdict on one metric, with its numbers."""
 
     verdict: Change
     comparison: Comparison | None
-    """Of the pairs that decided: the fresh ones where there are any."""
+    """The comparison of the deciding pairs: the fresh ones if there are any."""
     screened: Comparison | None = None
-    """Of the first pairs, where a second look was taken."""
+    """The comparison of the first pairs, if fresh ones were taken."""
 
 
 def decide(
     first: Pairs, confirmation: Pairs | None, *, measured_last_night: bool, seed: int
 ) -> Decision:
-    """The verdict over a metric's first pairs and, where these told of a change, fresh ones.
+    """Decide by a metric's first pairs and, if these show a change, by fresh ones.
 
-    Without whole pairs the verdict is about what is missing: tonight's number is lost if the
-    baseline or the night before has one.
-    """
+    Without whole pairs the verdict names what is missing: tonight's number is lost if the baseline
+    or the night before has one."""
     comparison = first.compare(seed=seed)
     if comparison is None:
         return Decision(verdict=_missing(first, measured_last_night), comparison=None)

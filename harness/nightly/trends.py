@@ -2,8 +2,7 @@
 
 Change points are marked where the level of the history seems to move, by the PELT algorithm
 (Killick et al. 2012, library `ruptures`) over the logarithms of the nights' medians. They help to
-look; they are never a verdict, because two nights differ in more than their code.
-"""
+look; they are never a verdict, because two nights differ in more than their code."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ import io
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import jinja2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.figures.style import BLUE, GREY, VERMILION, new_figure, styled
+from harness.figures.style import BLACK, BLUE, GREY, VERMILION, new_figure, styled
 from harness.nightly.history import History, Night
 from harness.nightly.metrics import HOT_LOOPS, LIVE_RATIOS
 
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FEWEST_NIGHTS = 6
-"""A history shorter than this has no change points: two halves of three nights each."""
+"""Least nights for a change point: two halves of three nights each."""
 _SEGMENT_NIGHTS = 3
+_MOST_LABELS = 8
+"""Dates on the axis: more of them overlap."""
 _TEMPLATE = "trends.html.j2"
 
 
 def change_points(values: Sequence[float]) -> list[int]:
-    """Where the level of a positive series moves: the index of each first value after a move.
+    """Return the indices at which the level of a positive series moves: first values after a move.
 
     PELT with squared deviations as cost and the penalty 6 σ² log n (three times that of the
     Bayesian information criterion), σ estimated from the differences between
-    neighbours, so that a series that only scatters has none. [] for a series that is too short.
-    """
+    neighbours, so that a series that only scatters has none. [] for a series that is too short."""
     import ruptures
 
     if len(values) < FEWEST_NIGHTS:
@@ -53,7 +54,7 @@ def change_points(values: Sequence[float]) -> list[int]:
 
 
 def medians(nights: Sequence[Night], name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The nights (their indices) on which a metric has a number, and the median in seconds."""
+    """Return the nights (their indices) with a number of a metric, and its medians in seconds."""
     found = []
     for index, night in enumerate(nights):
         metric = night.metrics.get(name)
@@ -67,7 +68,7 @@ def medians(nights: Sequence[Night], name: str) -> tuple[NDArray[np.int64], NDAr
 
 
 def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
-    """A metric's samples and median of every night, with the change points."""
+    """Draw a metric's samples and median of every night, with the change points."""
     axes = figure.subplots()
     scale, label = _unit(name)
     for index, night in enumerate(nights):
@@ -86,20 +87,20 @@ def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
             xy=(where, 1.0), xycoords=("data", "axes fraction"),
             xytext=(3, -3), textcoords="offset points", va="top", fontsize=7, color=VERMILION,
         )  # fmt: skip
-    axes.set_ylim(bottom=0.0)
+    axes.set_ylim(bottom=0.0, top=1.15 * axes.get_ylim()[1])  # room for the words above the line
     axes.set_ylabel(label)
     _nights_axis(axes, nights)
 
 
 def _unit(name: str) -> tuple[float, str]:
-    """What a metric's values are multiplied by, and the words of its axis."""
+    """Return the factor for a metric's values, and the label of its axis."""
     if name in {ratio.name for ratio in LIVE_RATIOS}:
         return 1.0, "share of stock Spark's"
     return 1e3, "processor time of a call (ms)"
 
 
 def live_numbers(nights: Sequence[Night]) -> dict[str, list[tuple[int, float]]]:
-    """What the claims about live engines measured: title to (night, value)."""
+    """Return the numbers of the claims about live engines: title to (night, value)."""
     found: dict[str, list[tuple[int, float]]] = {}
     for index, night in enumerate(nights):
         for claim in night.claims:
@@ -110,16 +111,31 @@ def live_numbers(nights: Sequence[Night]) -> dict[str, list[tuple[int, float]]]:
 
 
 def draw_live(points: Sequence[tuple[int, float]], nights: Sequence[Night], figure: Figure) -> None:
-    """One number of live runs, night by night; without change points, for it is no hot loop."""
+    """Draw one number of live runs, night by night, without change points."""
     axes = figure.subplots()
     axes.plot([index for index, _ in points], [value for _, value in points], "-o", color=BLUE)
     axes.set_ylim(bottom=min(0.0, *(value for _, value in points)))
     _nights_axis(axes, nights)
 
 
+def code_changes(nights: Sequence[Night]) -> list[int]:
+    """Return the nights (their indices) with other code than the night before."""
+    return [
+        index
+        for index, (before, night) in enumerate(pairwise(nights), start=1)
+        if night.commit != before.commit
+    ]
+
+
 def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
+    """Label the nights, and mark those with changed code by a triangle on the axis."""
+    changed = code_changes(nights)
+    axes.plot(
+        changed, [0.0] * len(changed), "^", color=BLACK, markersize=4, clip_on=False,
+        transform=axes.get_xaxis_transform(), gid="changed code",
+    )  # fmt: skip
     axes.set_xlim(-0.5, max(len(nights) - 0.5, 0.5))
-    shown = range(0, len(nights), max(1, len(nights) // 10))
+    shown = range(0, len(nights), -(-len(nights) // _MOST_LABELS))
     axes.set_xticks(
         list(shown),
         [f"{_day(nights[index])}\n{nights[index].commit[:8]}" for index in shown],
@@ -127,7 +143,7 @@ def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
 
 
 def write_trends(history: History) -> Path | None:
-    """Write ``report/trends.html`` beside ``history``; None where no night was recorded."""
+    """Write ``report/trends.html`` next to ``history``; None if no night was recorded."""
     machines = []
     for name in history.machines():
         nights = history.read(name)
@@ -145,8 +161,9 @@ def write_trends(history: History) -> Path | None:
     folder = history.folder.parent / "report"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trends.html"
+    report = (folder / "index.html").exists()
     partial = path.with_suffix(".partial")
-    partial.write_text(environment.get_template(_TEMPLATE).render(machines=machines))
+    partial.write_text(environment.get_template(_TEMPLATE).render(machines=machines, report=report))
     partial.rename(path)
     return path
 

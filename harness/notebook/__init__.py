@@ -1,1 +1,1 @@
-"""What the notebooks show: they import everything from here and hold no logic of their own."""
+"""The code of the notebooks, which hold no logic of their own."""

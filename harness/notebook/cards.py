@@ -36,10 +36,9 @@ class Card:
 
 
 def show(experiment: str, results: str | Path = SHIPPED) -> Card:
-    """One experiment's figure beside its claims, from the newest records of a results directory.
+    """One experiment's figure and its claims, from the newest records of a results directory.
 
-    Raises `UsageError` where the directory has no record of it.
-    """
+    Raises `UsageError` where the directory has no record of it."""
     (found,) = find([experiment])
     judged = _newest(found.id, Path(results))
     if judged is None:
@@ -65,7 +64,7 @@ def paper(group: str, results: str | Path = SHIPPED) -> Iterator[Card]:
 
 
 def drawing(draw: Callable[[Figure], None], size_in: tuple[float, float] = (8.0, 4.0)) -> Card:
-    """A figure of one's own, in the report's style: ``draw`` gets an empty one."""
+    """Draw a figure in the report's style: ``draw`` gets an empty one."""
     import io
 
     with styled():
@@ -77,7 +76,7 @@ def drawing(draw: Callable[[Figure], None], size_in: tuple[float, float] = (8.0,
 
 
 def _newest(experiment: str, root: Path) -> Assessment | None:
-    """The newest campaign, of whichever machine and profile it is."""
+    """Return the newest campaign, of any machine and profile."""
     (found,) = find([experiment])
     store, best = RecordStore(root), None
     for machine in sorted(

@@ -1,7 +1,6 @@
 """Change a parameter, see it move: functions of a few numbers that answer within a second.
 
-Each gives a `Card`, so it can be called as it is; `sliders` puts controls above one of them.
-"""
+Each gives a `Card`, so it can be called as it is; `sliders` puts controls above one of them."""
 
 from __future__ import annotations
 
@@ -27,8 +26,10 @@ if TYPE_CHECKING:
 
 
 def sliders(show: Callable[..., Card], **ranges: Any) -> Any:
-    """Controls above what ``show`` gives; ``ranges`` are ipywidgets' abbreviations, such as
-    ``(0.1, 10.0)`` for a slider or a list for a choice."""
+    """Show controls above the result of ``show``.
+
+    ``ranges`` are ipywidgets' abbreviations, such as ``(0.1, 10.0)`` for a slider or a list for a
+    choice."""
     import ipywidgets
     from IPython import display
 
@@ -119,8 +120,9 @@ _TOPOLOGIES = {
 def checkpoint_recovery(
     interval_s: float = 15.0, rate: float = 2000.0, speed: float = 10_000.0
 ) -> Card:
-    """Expected recovery of one task over the rate, by the formula fitted to the shipped runs, with
-    the range over where in the interval the failure strikes."""
+    """Draw the expected recovery of one task over the rate, by the formula fitted to shipped runs.
+
+    The band covers the place of the failure in the interval."""
     rows = evidence(load())
     found = fit(rows, SchemeName.CHECKPOINT, FailureKind.NODE)
 
@@ -164,7 +166,7 @@ def advice(
     window_s: float = 60.0,
     results: Library | None = None,
 ) -> Card:
-    """Every scheme for a job: expected recovery with its range, replicas, and useful work."""
+    """Draw every scheme for a job: expected recovery with its range, replicas, and useful work."""
     job = Job(
         rate_per_s=rate,
         state_bytes=state_gb * 1e9,
@@ -178,11 +180,10 @@ def advice(
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        looks = dict(zip(SchemeName, ("replay", "checkpoint", "ppa", "active"), strict=True))
         for place, option in enumerate(reversed(found.options)):
-            look = SCHEMES[looks[option.scheme]]
+            look = SCHEMES[option.scheme.key]
             if option.recovery is None:
-                axes.annotate("not known", (1, place), color=look.color, va="center")
+                axes.annotate(option.unknown, (1, place), color=look.color, va="center")
                 continue
             middle = option.recovery.expected_s
             axes.errorbar(
@@ -197,8 +198,10 @@ def advice(
                 (middle, place), xytext=(0, 8), textcoords="offset points", fontsize=7.5,
                 ha="center",
             )  # fmt: skip
-        axes.set_yticks(range(4), [str(option.scheme) for option in reversed(found.options)])
-        axes.set_ylim(-0.6, 3.7)
+        axes.set_yticks(
+            range(len(found.options)), [str(option.scheme) for option in reversed(found.options)]
+        )
+        axes.set_ylim(-0.6, len(found.options) - 0.3)
         axes.set_xscale("log")
         axes.set_xlabel("recovery from one node's failure, detection included (s, logarithmic)")
         axes.set_title(job.describe())

@@ -89,8 +89,9 @@ class Watch:
 
 
 def run_and_watch(schedule: str | Path, *, out: str | Path, profile: str = "smoke") -> Card:
-    """Start the cluster, run `EXPERIMENT` with that schedule, draw it as it goes, and give the
-    figure with its claims. Takes a minute (smoke) or several (quick)."""
+    """Run `EXPERIMENT` with that schedule on a new cluster, and return the figure with its claims.
+
+    The run is drawn as it goes. It takes a minute (smoke) or several (quick)."""
     from IPython import display
 
     from harness.cluster.backends import BACKENDS
@@ -106,7 +107,7 @@ def run_and_watch(schedule: str | Path, *, out: str | Path, profile: str = "smok
 
 
 def timeline(results: Library, run: str) -> Card:
-    """Throughput and latency of one live run, beside its no-failure twin, with what was done."""
+    """Draw throughput and latency of a live run and its twin without failures, with the faults."""
     bins = results.timelines[results.timelines["run"] == run]
     failures = results.failures[results.failures["run"] == run]
 

@@ -18,7 +18,7 @@ _CELL_TIMEOUT_S = 120
 
 
 def notebooks(names: Sequence[str] = ()) -> list[Path]:
-    """The notebooks with these names (without the ending), or all. Raises `UsageError`."""
+    """Return the notebooks with these names (without the ending), or all. Raises `UsageError`."""
     known = {path.stem: path for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
     for name in names:
         if name not in known:
@@ -29,8 +29,7 @@ def notebooks(names: Sequence[str] = ()) -> list[Path]:
 def render(notebook: Path, folder: Path) -> Path:
     """Run a notebook in a fresh kernel of this environment, and write it as one HTML file.
 
-    Raises `EnvironmentFailure` with the cell and the error if one fails.
-    """
+    Raises `EnvironmentFailure` with the cell and the error if one fails."""
     import nbformat
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
@@ -65,7 +64,7 @@ def render(notebook: Path, folder: Path) -> Path:
 
 
 def outputs(notebook: Path) -> list[int]:
-    """The cells (counted from 1) that hold an output or an execution count."""
+    """Return the cells (counted from 1) that hold an output or an execution count."""
     cells = json.loads(notebook.read_text())["cells"]
     return [
         number
@@ -87,7 +86,8 @@ def strip(notebook: Path) -> bool:
 
 
 def lab_command(names: Sequence[Path]) -> list[str]:
-    """What opens JupyterLab on the notebooks. Its kernels' sockets lie beside their connection
-    files, in Jupyter's own directory of this user."""
+    """Return the command that opens JupyterLab on the notebooks.
+
+    Its kernels' sockets are next to their connection files, in this user's Jupyter directory."""
     chosen = names[0] if len(names) == 1 else NOTEBOOKS
     return [sys.executable, "-m", "jupyterlab", "--KernelManager.transport=ipc", str(chosen)]

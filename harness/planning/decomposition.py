@@ -1,17 +1,16 @@
-"""How the structure-aware planner cuts a topology (ppa TKDE, sections 4.1 and 4.3).
+"""Sub-topologies and units of the structure-aware planner (ppa TKDE, sections 4.1 and 4.3).
 
-* A query falls into **sub-topologies**, which only full edges connect: what other edges hold
-  together is a structured sub-topology; the operators that only full edges touch form the full
-  ones. This is the fewest sub-topologies with full edges between them, as the paper requires.
+* A query falls into **sub-topologies**, which only full edges connect: operators that other edges
+  connect are a structured sub-topology; the operators that only full edges touch form the full
+  ones. These are the fewest sub-topologies with full edges between them, as the paper requires.
 * A structured sub-topology falls into **units**, so that a unit has about as many MC-trees as
   its widest operator has input substreams. A unit's MC-trees are **segments**.
 
 Unit boundaries lie on the input edges of an operator whose trees would multiply: a join's merge
 edges (Fig. 3b), and every input edge of an independent operator that chooses among several
 substreams and whose own output is chosen from again, by a split or by several readers (Fig. 3a).
-These two rules, the paper's, do not catch every way in which trees multiply; `Readings` says when
-a unit is cut further, into single operators.
-"""
+These two rules of the paper do not cover every way in which trees multiply; `Readings` has the
+limits above which a unit is cut further, into single operators."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class SubTopology:
     """Operators of one query that are planned together."""
 
     full: bool
-    """Whether only full edges connect its operators."""
+    """True if only full edges connect its operators."""
     operators: tuple[str, ...]
     """In topological order."""
 
@@ -45,7 +44,7 @@ class Unit:
 
 
 def decompose(topology: Topology, sink: str) -> list[SubTopology]:
-    """The sub-topologies of the query that ends in ``sink``, upstream before downstream."""
+    """Return the sub-topologies of the query that ends in ``sink``, upstream first."""
     members = topology.ancestors(sink)
     edges = [edge for edge in topology.edges if edge.downstream in members]
     tight = [edge for edge in edges if edge.partitioning is not Partitioning.FULL]
@@ -57,13 +56,17 @@ def decompose(topology: Topology, sink: str) -> list[SubTopology]:
         SubTopology(full=True, operators=group)
         for group in _connected([name for name in topology.order if name in alone], loose)
     ]
+    covered = [name for each in found for name in each.operators]
+    assert len(covered) == len(members), "every operator of the query is in one sub-topology"
+    assert members == set(covered)
     return sorted(found, key=lambda each: topology.order.index(each.operators[0]))
 
 
 def units(
     topology: Topology, sub: SubTopology, *, joins: bool = True, readings: Readings = PRINTED
 ) -> list[Unit]:
-    """The units of a structured sub-topology, upstream before downstream."""
+    """Return the units of a structured sub-topology, upstream before downstream."""
+    assert not sub.full, "only a structured sub-topology has units"
     inside = [
         edge
         for edge in topology.edges
@@ -73,6 +76,7 @@ def units(
     found: list[Unit] = []
     for group in _connected(sub.operators, kept):
         found += _segmented(topology, group, kept, joins=joins, readings=readings)
+    assert sorted(name for unit in found for name in unit.operators) == sorted(sub.operators)
     return found
 
 
@@ -117,7 +121,7 @@ def _segmented(
 
 
 def _connected(names: Iterable[str], edges: Collection[Edge]) -> list[tuple[str, ...]]:
-    """``names`` grouped by what ``edges`` connect, in the order of each group's first name."""
+    """Group ``names`` by the ``edges`` between them, in the order of each group's first name."""
     group = {name: [name] for name in names}
     order = {name: position for position, name in enumerate(group)}
     for edge in edges:

@@ -7,8 +7,7 @@ Both hold the same unions in the end, exponentially many in the number of trees;
 no search for duplicates beyond one sort per tree, over plans packed into machine words.
 
 Under internal completeness a task counts without its descendants, and joins do not matter, so
-the trees are those that end in any task, joins ignored.
-"""
+the trees are those that end in any task, joins ignored."""
 
 from __future__ import annotations
 
@@ -16,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import UsageError
-from harness.planning.base import Planner
+from harness.planning.base import Best, Planner
 from harness.topology.fidelity import Booleans, Evaluator, Objective
 from harness.topology.trees import Tree, TreeBuilder, mc_trees
 
 Words = NDArray[np.uint64]
 """Plans packed 64 tasks to a word, shape ``(plans, words)``."""
 
-_CHUNK = 1 << 14
+_AT_ONCE = 1 << 14
 
 
 class DynamicProgramming(Planner):
-    """Optimal; for topologies with few MC-trees. ``most_plans`` bounds its memory."""
+    """The optimum for topologies with few MC-trees; ``most_plans`` bounds its memory."""
 
     name = "dp"
     proves_optimum = True
@@ -49,13 +48,17 @@ class DynamicProgramming(Planner):
             words = grown.view(np.uint64).reshape(len(grown), plans.shape[1])
             fits = _unpack(words, topology.task_count) @ topology.costs <= budget
             plans = np.vstack([plans, words[fits]])
+            assert not plans[0].any(), "the empty plan stays the first"
             if len(plans) > self._most_plans:
                 raise UsageError(
                     f"dynamic programming holds more than {self._most_plans:,} plans after "
                     f"{len(trees)} MC-trees at a budget of {budget}",
                     remedy="use the planner optimum or sa, or a smaller budget",
                 )
-        return _best(evaluator, plans), None
+        best = Best(evaluator)
+        for first in range(0, len(plans), _AT_ONCE):
+            best.see(_unpack(plans[first : first + _AT_ONCE], topology.task_count))
+        return best.plan, None
 
     def _trees(self, evaluator: Evaluator) -> list[Tree]:
         topology = evaluator.topology
@@ -71,22 +74,6 @@ class DynamicProgramming(Planner):
         return [tree for name in topology.order for tree in builder.trees(name)]
 
 
-def _best(evaluator: Evaluator, plans: Words) -> Booleans:
-    """The best of ``plans``; of equally good ones the cheapest, then the first."""
-    count = evaluator.topology.task_count
-    best = np.zeros(count, dtype=np.bool_)
-    best_key = (-1.0, 0)
-    for first in range(0, len(plans), _CHUNK):
-        chunk = _unpack(plans[first : first + _CHUNK], count)
-        values = evaluator.values(chunk).round(12)
-        spent = chunk @ evaluator.topology.costs
-        top = int(np.lexsort((spent, -values))[0])
-        key = (float(values[top]), -int(spent[top]))
-        if key > best_key:
-            best, best_key = chunk[top], key
-    return best
-
-
 def _pack(plans: Booleans) -> Words:
     width = -(-plans.shape[1] // 64) * 64
     padded = np.zeros((len(plans), width), dtype=np.bool_)
@@ -100,7 +87,7 @@ def _unpack(words: Words, count: int) -> Booleans:
 
 
 def _as_items(words: Words) -> NDArray[np.void] | Words:
-    """Each plan as one sortable item."""
+    """Return each plan as one sortable item."""
     words = np.ascontiguousarray(words)
     if words.shape[1] == 1:
         return words[:, 0]

@@ -1,10 +1,11 @@
-"""Output fidelity to expect when failures are drawn, not assumed: beyond the papers.
+"""Expected output fidelity for drawn failures, an extension of the papers.
 
-Both PPA papers plan for the worst case, every task outside the plan dead at once. Most failures
+Both PPA papers plan for the worst case: every task outside the plan dies at once. Most failures
 take a node or two, some a rack. Here a plan is judged by a list of failures with their
-probabilities: of each is known which primaries it takes, and which of their replicas would die
-with them. The worst case is the list of one failure that takes every primary and no replica.
-"""
+probabilities, the primaries that each takes, and the replicas that die with them. The worst case
+is the list of one failure that takes every primary and no replica.
+
+Tests: ``tests/planning/test_refined.py``."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ _FLAGS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Failures:
-    """What may fail together, and how likely each is, given that something fails."""
+    """Sets of tasks that fail together, with their probabilities given that something fails."""
 
     primaries: Booleans
-    """Which primaries die, shape ``(failures, tasks)``."""
+    """True where a primary dies, shape ``(failures, tasks)``."""
     replicas: Booleans
-    """Whose replicas die with it, if they have one; same shape."""
+    """True where the task's replica, if it has one, dies with it; same shape."""
     weights: Floats
-    """Shape ``(failures,)``; they add up to 1."""
+    """Probabilities, shape ``(failures,)``; they add up to 1."""
 
     def __post_init__(self) -> None:
         if self.primaries.shape != self.replicas.shape or len(self.primaries) == 0:
@@ -48,7 +49,7 @@ class Failures:
 
     @classmethod
     def worst_case(cls, topology: Topology) -> Failures:
-        """Every primary dies, no replica does."""
+        """Return the failure of every primary and no replica."""
         every = np.ones((1, topology.task_count), dtype=np.bool_)
         return cls(primaries=every, replicas=~every, weights=np.ones(1))
 
@@ -56,15 +57,15 @@ class Failures:
     def of_nodes(
         cls, failed: Booleans, *, primary: Sequence[int], replica: Sequence[int]
     ) -> Failures:
-        """From sampled failures of nodes, shape ``(samples, nodes)``, each equally likely.
+        """Build from sampled failures of nodes, shape ``(samples, nodes)``, each equally likely.
 
         ``primary`` and ``replica`` are the nodes of every task's two copies. Samples that take
-        the same copies are one failure of their common weight; those that take no primary hurt
-        nobody and are kept as one failure too.
-        """
-        both = np.hstack([failed[:, list(primary)], failed[:, list(replica)]])
-        # a replica whose primary lives does not matter
+        the same copies are one failure of their common weight; those that take no primary are
+        harmless and are kept as one failure too."""
         tasks = len(primary)
+        assert tasks == len(replica), "a node for both copies of every task"
+        both = np.hstack([failed[:, list(primary)], failed[:, list(replica)]])
+        # A replica whose primary lives does not matter.
         both[:, tasks:] &= both[:, :tasks]
         unique, counts = np.unique(both, axis=0, return_counts=True)
         return cls(
@@ -81,10 +82,10 @@ class Expected:
         self.topology, self.failures = evaluator.topology, failures
         self._evaluator = evaluator
         self._saved = failures.primaries & ~failures.replicas
-        """Which tasks a replica saves in which failure."""
+        """True where a replica saves the task in the failure; shape ``(failures, tasks)``."""
 
     def values(self, plans: ArrayLike) -> Floats:
-        """What to expect of every plan, in [0, 1]; shape ``(plans,)``."""
+        """Return the expected objective of every plan, in [0, 1]; shape ``(plans,)``."""
         chosen = np.atleast_2d(np.asarray(plans, dtype=np.bool_))
         each = max(1, _FLAGS_AT_ONCE // self._saved.size)
         return np.concatenate(
@@ -97,11 +98,11 @@ class Expected:
         return np.asarray(values.reshape(len(plans), -1) @ self.failures.weights)
 
     def value(self, plan: ArrayLike) -> float:
-        """What to expect of one plan."""
+        """Return the expected objective of one plan."""
         return float(self.values(plan)[0])
 
     def gains(self, plan: ArrayLike) -> Floats:
-        """What a replica more of each task adds, or one less costs; shape ``(1, tasks)``."""
+        """Return the change by one replica more or less of each task; shape ``(1, tasks)``."""
         alive = ~self.failures.primaries | (np.asarray(plan, dtype=np.bool_) & self._saved)
         saved = np.where(self._saved, self._evaluator.gains(alive), 0.0)
         return np.asarray((self.failures.weights @ saved)[None])

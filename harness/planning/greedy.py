@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.planning.base import Planner
+from harness.planning.base import Planner, without_each
 from harness.topology.fidelity import Booleans, Evaluator
 
 _FLAGS_AT_ONCE = 1 << 22
@@ -13,11 +13,10 @@ _FLAGS_AT_ONCE = 1 << 22
 
 
 class Greedy(Planner):
-    """Replicates the tasks whose failure alone hurts most.
+    """The tasks whose failure alone hurts most.
 
     Tasks are ranked once, by the objective when only that task fails; a task that no longer fits
-    the budget is passed over. Ties go to the task with the lower number.
-    """
+    the budget is passed over. Ties go to the task with the lower number."""
 
     name = "greedy"
 
@@ -28,18 +27,21 @@ class Greedy(Planner):
             if costs[task] <= budget:
                 alive[task] = True
                 budget -= int(costs[task])
+        assert budget >= 0, "only tasks that fit are taken"
         return alive, None
 
 
 def single_failure_values(evaluator: Evaluator) -> NDArray[np.float64]:
-    """The objective when only that task fails, for each task; rounded to 12 digits so that equal
-    tasks tie whatever the order of summation."""
+    """Return the objective when only that task fails, for each task.
+
+    The values are rounded to 12 digits so that equal tasks tie whatever the order of summation."""
     count = evaluator.topology.task_count
-    found = np.empty(count)
+    every = np.ones(count, dtype=np.bool_)
     step = max(1, _FLAGS_AT_ONCE // count)
-    for first in range(0, count, step):
-        tasks = np.arange(first, min(first + step, count))
-        alive = np.ones((len(tasks), count), dtype=np.bool_)
-        alive[np.arange(len(tasks)), tasks] = False
-        found[tasks] = evaluator.values(alive)
-    return found.round(12)
+    found = [
+        evaluator.values(without_each(every, np.arange(first, min(first + step, count))))
+        for first in range(0, count, step)
+    ]
+    values = np.concatenate(found).round(12)
+    assert values.shape == (count,)
+    return values

@@ -1,6 +1,6 @@
-"""In which order to restore the tasks that failed (ppa TKDE, section 5).
+"""Orders in which to restore failed tasks (ppa TKDE, section 5).
 
-Resources come back one by one; what counts is the area under the output fidelity until all
+Resources come back one by one; the measure is the area under the output fidelity until all
 tasks are back. INC restores whole MC-trees, those first whose segments many failed MC-trees
 share (Algorithms 4 and 5); TO, the paper's baseline, restores in topological order.
 
@@ -11,11 +11,10 @@ Readings of the printed algorithms:
   number of segments that contain it: the same where segments do not overlap, and no task is paid
   for twice where they do. f counts what is still failed, as line 20 updates it; `Incremental`
   can count all segments instead, once and for all.
-* For full sub-topologies f is garbled in print, and as a step is one task it would do no more
-  than favour narrow operators. The gain of the whole objective decides, as between all parts.
+* For full sub-topologies f is garbled in print, and as a step is one task it would only favour
+  narrow operators. The gain of the whole objective decides, as between all parts.
 * Sub-topologies without a whole MC-tree come first (S1 of Algorithm 4), since nothing comes out
-  before all are connected: a step that gains nothing alone is completed to an MC-tree.
-"""
+  before all are connected: a step that gains nothing alone is completed to an MC-tree."""
 
 from __future__ import annotations
 
@@ -24,7 +23,6 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.planning.base import flags
 from harness.planning.greedy import single_failure_values
@@ -47,28 +45,29 @@ class RecoveryOrder(ABC):
         alive: Sequence[int] = (),
         objective: Objective = Objective.OF,
     ) -> tuple[int, ...]:
-        """The failed tasks, all but ``alive``, in the order in which to restore them."""
+        """Return the failed tasks, all but ``alive``, in the order in which to restore them."""
         found = self._order(Evaluator(topology, objective), flags(topology, tuple(alive)))
-        assert sorted((*found, *set(alive))) == list(range(topology.task_count))
+        assert sorted((*found, *set(alive))) == list(range(topology.task_count)), "each task once"
         return tuple(found)
 
     @abstractmethod
     def _order(self, evaluator: Evaluator, alive: Booleans) -> list[int]:
-        """The tasks that are not ``alive``, each once."""
+        """Return the tasks that are not ``alive``, each once."""
 
 
 class TopologicalOrder(RecoveryOrder):
-    """TO: a task may be restored once everything upstream of it runs; among those the one whose
-    failure alone hurts most."""
+    """TO: of the tasks with everything upstream running, the one whose failure hurts most."""
 
     name = "to"
 
     def _order(self, evaluator: Evaluator, alive: Booleans) -> list[int]:
-        topology = evaluator.topology
         hurts = single_failure_values(evaluator)
-        missing = _upstream_counts(topology, alive)
-        pool = {int(task) for task in np.flatnonzero(~alive & (missing == 0))}
-        readers = _readers(topology)
+        readers = _readers(evaluator.topology)
+        missing = np.zeros(len(alive), dtype=np.int64)
+        """Failed upstream tasks of each task."""
+        for failed in np.flatnonzero(~alive).tolist():
+            missing[readers[failed]] += 1
+        pool: set[int] = set(np.flatnonzero(~alive & (missing == 0)).tolist())
         order: list[int] = []
         while pool:
             task = min(pool, key=lambda candidate: (hurts[candidate], candidate))
@@ -76,6 +75,7 @@ class TopologicalOrder(RecoveryOrder):
             order.append(task)
             for reader in readers[task]:
                 missing[reader] -= 1
+                assert missing[reader] >= 0
                 if missing[reader] == 0 and not alive[reader]:
                     pool.add(reader)
         return order
@@ -87,7 +87,9 @@ class Incremental(RecoveryOrder):
     name = "inc"
 
     def __init__(self, *, updated: bool = True, readings: Readings = PRINTED) -> None:
-        """``updated``: f_g falls as trees come back (Algorithm 5, line 20); ``readings`` are
+        """Set the readings.
+
+        With ``updated``, f_g falls as trees come back (Algorithm 5, line 20); ``readings`` are
         those of the search for steps, which INC shares with SA."""
         self._updated, self._readings = updated, readings
 
@@ -103,7 +105,7 @@ class Incremental(RecoveryOrder):
                 new = np.flatnonzero(step.tasks & ~search.plan).tolist()
                 order += sorted(new, key=lambda task: (rank[topology.place(task)[0]], task))
                 search.take(step)
-        # What is left gives no output: it takes part in no query, or carries nothing.
+        # The other tasks give no output: they are in no query, or carry nothing.
         return order + np.flatnonzero(~search.plan).tolist()
 
 
@@ -114,11 +116,10 @@ def fidelity_curve(
     alive: Sequence[int] = (),
     objective: Objective = Objective.OF,
 ) -> tuple[Floats, Floats]:
-    """What the objective is while resources arrive one by one.
+    """Return the objective while resources arrive one by one.
 
-    Returns the share of the missing resources that has arrived, from 0 to 1, and the objective
-    then; both of length ``len(order) + 1``.
-    """
+    The first array is the share of the missing resources that has arrived, from 0 to 1, the second
+    the objective then; both have length ``len(order) + 1``."""
     plans = np.repeat(flags(topology, tuple(alive))[None], len(order) + 1, axis=0)
     for position, task in enumerate(order, start=1):
         plans[position:, task] = True
@@ -127,13 +128,15 @@ def fidelity_curve(
 
 
 def area(arrived: Floats, values: Floats) -> float:
-    """The mean objective until all is restored, if resources arrive evenly (Definition 3): the
-    value holds until the next task's resources are there."""
+    """Return the mean objective until all is restored, if resources arrive evenly (Definition 3).
+
+    A value holds until the next task's resources are there."""
+    assert len(arrived) == len(values)
     return float((np.diff(arrived) * values[:-1]).sum())
 
 
 def _shared_first(topology: Topology, *, updated: bool) -> Ranking:
-    """A step's gain per unit, where a task that many failed segments share costs less."""
+    """Rank steps by gain per unit, where a task that many failed segments share costs less."""
 
     def ranking(part: Part, plan: Booleans) -> Callable[[Step], float]:
         if not isinstance(part, Structured):
@@ -146,20 +149,10 @@ def _shared_first(topology: Topology, *, updated: bool) -> Ranking:
 
 
 def _readers(topology: Topology) -> list[list[int]]:
+    """Return the tasks that read from each task, once for each substream."""
     readers: list[list[int]] = [[] for _ in range(topology.task_count)]
     for edge in topology.edges:
-        up, down = topology.tasks(edge.upstream).start, topology.tasks(edge.downstream).start
-        routes = topology.shares(edge).tocoo()
-        for upstream, downstream in zip(*routes.coords, strict=True):
-            readers[up + int(upstream)].append(down + int(downstream))
+        senders, receivers = topology.substream_tasks(edge)
+        for sender, receiver in zip(senders.tolist(), receivers.tolist(), strict=True):
+            readers[sender].append(receiver)
     return readers
-
-
-def _upstream_counts(topology: Topology, alive: Booleans) -> NDArray[np.int64]:
-    """How many failed upstream tasks each task has."""
-    counts = np.zeros(topology.task_count, dtype=np.int64)
-    for task, readers in enumerate(_readers(topology)):
-        if not alive[task]:
-            for reader in readers:
-                counts[reader] += 1
-    return counts

@@ -9,10 +9,8 @@ Maximization drives y_t to x_t times that sum, so without joins this is exact. A
 product of its streams; the program has y_t <= each stream, which is never less, so with joins its
 optimum is an upper bound on every plan, and the plan it finds is judged by the real objective.
 
-Where failures are drawn instead of the worst one assumed (`expected`), every failure has its own
-y: y_t <= x_t where a replica would save t, y_t <= 1 where its primary lives, y_t = 0 where both
-copies die.
-"""
+For drawn failures instead of the worst case (`expected`), every failure has its own y: y_t <= x_t
+where a replica would save t, y_t <= 1 where its primary lives, y_t = 0 where both copies die."""
 
 from __future__ import annotations
 
@@ -27,18 +25,16 @@ from harness.planning.expected import Failures
 from harness.planning.structure_aware import StructureAware
 from harness.topology.fidelity import Booleans, Evaluator, input_weights, substream_weights
 from harness.topology.model import Edge, Topology
-from harness.topology.partitioning import routes
 
 Row = tuple[list[int], list[float]]
 """Variables and coefficients of one constraint ``coefficients @ variables <= 0``."""
 
 
 class Optimum(Planner):
-    """Branch and bound on the whole topology, given up after ``time_limit_s``.
+    """Branch and bound on the whole topology, stopped after ``time_limit_s``.
 
     ``plan(...).bound`` is proven in every case; the plan reaches it unless there are joins or the
-    time ran out. Then the structure-aware plan is returned if it is better.
-    """
+    time ran out. Then the structure-aware plan is returned if it is better."""
 
     name = "optimum"
 
@@ -60,17 +56,19 @@ class Optimum(Planner):
 def expected_bound(
     topology: Topology, budget: int, failures: Failures, *, time_limit_s: float = 60.0
 ) -> tuple[float, bool]:
-    """What no plan of ``budget`` units exceeds when ``failures`` are drawn, in [0, 1]; and
-    whether the solver finished, so that without joins a plan reaches it."""
+    """Return an upper bound, in [0, 1], of every plan of ``budget`` units for ``failures``.
+
+    The second value is True if the solver finished: without joins a plan then reaches the bound."""
     _, bound, finished = _solve(Evaluator(topology), budget, failures, time_limit_s=time_limit_s)
+    assert bound >= 0, "no plan is worth less than nothing"
     return min(1.0, bound), finished
 
 
 def _solve(
     evaluator: Evaluator, budget: int, failures: Failures, *, time_limit_s: float
 ) -> tuple[Booleans | None, float, bool]:
-    """The best plan found, if any; a bound on every plan; whether the solver finished."""
-    # here: it is slow to import, and every other planner does without
+    """Return the best plan found, if any, a bound on every plan, and True if it finished."""
+    # Here, because it is slow to import and every other planner does without.
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     topology = evaluator.topology
@@ -97,11 +95,12 @@ def _solve(
         )
     bound = 1.0 if result.mip_dual_bound is None else -float(result.mip_dual_bound)
     found = None if result.x is None else result.x[:tasks] > 0.5
+    assert found is None or found.shape == (tasks,)
     return found, bound, result.status == 0
 
 
 def _constraints(evaluator: Evaluator, saved: Booleans) -> csr_array:
-    """All rows; the columns are x, then y of one failure after the other."""
+    """Return all rows; the columns are x, then y of one failure after the other."""
     worlds, tasks = saved.shape
     base = list(_rows(evaluator.topology, joins=evaluator.joins))
     lengths = [len(columns) for columns, _ in base]
@@ -123,40 +122,32 @@ def _constraints(evaluator: Evaluator, saved: Booleans) -> csr_array:
 
 
 def _rows(topology: Topology, *, joins: bool) -> Iterator[Row]:
-    """What an operator gives of its inputs, for one failure; columns are its y."""
+    """Yield the constraints of every task's output by its inputs, for one failure.
+
+    The columns are its y. An operator has one row per task, a join one per task and input edge."""
     for name in topology.order:
-        if topology.inputs(name):
-            separate = joins and topology.operator(name).join
-            yield from _join_rows(topology, name) if separate else _sum_rows(topology, name)
-
-
-def _sum_rows(topology: Topology, name: str) -> Iterator[Row]:
-    own = topology.tasks(name)
-    rows: list[Row] = [([t], [1.0]) for t in range(own.start, own.stop)]
-    for share, edge in zip(input_weights(topology, name), topology.inputs(name), strict=True):
-        for up, down, weight in _weighted(topology, edge):
-            rows[down][0].append(up)
-            rows[down][1].append(-weight * float(share[down]))
-    yield from rows
-
-
-def _join_rows(topology: Topology, name: str) -> Iterator[Row]:
-    own = topology.tasks(name)
-    for edge in topology.inputs(name):
-        rows: list[Row] = [([t], [1.0]) for t in range(own.start, own.stop)]
-        for up, down, weight in _weighted(topology, edge):
-            rows[down][0].append(up)
-            rows[down][1].append(-weight)
-        yield from rows
+        inputs = topology.inputs(name)
+        own = topology.tasks(name)
+        shares = input_weights(topology, name) if inputs else np.zeros(0)
+        separate = joins and topology.operator(name).join
+        rows: list[Row] = []
+        for share, edge in zip(shares, inputs, strict=True):
+            if separate or not rows:
+                rows = [([task], [1.0]) for task in range(own.start, own.stop)]
+            for up, down, weight in _weighted(topology, edge):
+                rows[down][0].append(up)
+                rows[down][1].append(-weight if separate else -weight * float(share[down]))
+            if separate:
+                yield from rows
+        if not separate:
+            yield from rows
 
 
 def _weighted(topology: Topology, edge: Edge) -> Iterator[tuple[int, int, float]]:
-    """Each substream: the y variable of its upstream task, its downstream task index, and its
-    weight in its input stream."""
-    up = topology.operator(edge.upstream).parallelism
-    down = topology.operator(edge.downstream).parallelism
+    """Yield for each substream the upstream task, the downstream index, and its weight.
+
+    The weight is its share of the input stream."""
     first = topology.tasks(edge.upstream).start
-    rows, columns = routes(edge.partitioning, up, down)
     weights = substream_weights(topology, edge)
-    for upstream, downstream, weight in zip(rows, columns, weights, strict=True):
+    for upstream, downstream, weight in zip(*topology.routes(edge), weights, strict=True):
         yield first + int(upstream), int(downstream), float(weight)

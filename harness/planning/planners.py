@@ -1,8 +1,9 @@
-"""Every planner there is, once: commands, figures and documents are made from this list.
+"""The list of all planners: commands, figures and documents are made from it.
 
-A planner is named here and imported when it is asked for, so that a command can list them all
-without loading numpy and scipy.
-"""
+A planner is imported on its first use, so that a command can list them all without loading numpy
+and scipy.
+
+Tests: ``tests/planning/test_catalogue.py``."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Decides(StrEnum):
-    """What a planner decides."""
+    """The decision that a planner makes."""
 
     REPLICATION = "which tasks get a replica, for the worst case"
     """`harness.planning.base.Planner`."""
@@ -39,19 +40,19 @@ class Entry:
     """One planner."""
 
     name: str
-    """What a user types, and what figures look its colour up by."""
+    """The name in commands, and the key of its colour in figures."""
     label: str
     decides: Decides
     about: str
     """One line for a reader who must choose."""
     paper: str
-    """Whose it is, as ``--paper`` names papers; empty for Faultline's own."""
+    """Its paper, by the name in ``--paper``; empty for Faultline's own."""
     target: str
-    """``module:name``, whole, so that a record's dependence on it can be read from this file."""
+    """``module:name`` in full, so that a record's dependence on it is visible in this file."""
     proves_optimum: bool = False
 
     def load(self) -> Any:
-        """The class or function itself."""
+        """Return the class or function itself."""
         module, name = self.target.split(":")
         return getattr(importlib.import_module(module), name)
 
@@ -162,7 +163,7 @@ BY_NAME: Mapping[str, Entry] = {entry.name: entry for entry in ENTRIES}
 
 
 def names(decides: Decides) -> tuple[str, ...]:
-    """The planners that decide this, in the order of the list."""
+    """Return the planners that make this decision, in the order of the list."""
     return tuple(entry.name for entry in ENTRIES if entry.decides is decides)
 
 
@@ -180,25 +181,25 @@ def _load(name: str, decides: Decides) -> Any:
 
 
 def planner(name: str) -> Planner:
-    """The replication planner called ``name``; `UsageError` if there is none."""
+    """Return the replication planner called ``name``; `UsageError` if there is none."""
     found: Planner = _load(name, Decides.REPLICATION)()
     return found
 
 
 def recovery_order(name: str) -> RecoveryOrder:
-    """The order of recovery called ``name``; `UsageError` if there is none."""
+    """Return the order of recovery called ``name``; `UsageError` if there is none."""
     found: RecoveryOrder = _load(name, Decides.RECOVERY_ORDER)()
     return found
 
 
 def scheduler(name: str) -> Scheduler:
-    """The placement strategy called ``name``; `UsageError` if there is none."""
+    """Return the placement strategy called ``name``; `UsageError` if there is none."""
     found: Scheduler = _load(name, Decides.PLACEMENT)
     return found
 
 
 def planners_markdown() -> str:
-    """The table of planners for the documents."""
+    """Return the table of planners for the documents."""
     lines = ["| planner | decides | how | from |", "|---|---|---|---|"]
     lines += [
         f"| {entry.label} (`{entry.name}`) | {entry.decides.value} | {entry.about} "

@@ -1,9 +1,8 @@
 """Algorithm 1 of ppa ICDE as it is printed: candidate plans by rising cost.
 
 `dynamic_programming` finds the same plans in another order, without scanning every candidate at
-every step. This one is kept to be timed beside it: the papers say how long theirs takes. Symbols
-that the printed copy lost are restored from its prose.
-"""
+every step. This one is kept for its running time, which the papers report for theirs. Symbols
+that the printed copy lost are restored from its prose."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from harness.topology.trees import mc_trees
 
 
 class PrintedDynamicProgramming(Planner):
-    """Optimal for OF, and slow; gives up (`UsageError`) beyond ``most_plans`` candidates."""
+    """The optimum for OF, slowly; gives up (`UsageError`) beyond ``most_plans`` candidates."""
 
     name = "dp-printed"
     proves_optimum = True
@@ -37,11 +36,12 @@ class PrintedDynamicProgramming(Planner):
             return sum(costs[task] for task in range(len(costs)) if plan >> task & 1)
 
         open_ = {0: 0}
-        """The candidates whose expansions are not all considered, and what each costs."""
+        """The cost of every candidate with expansions that were not considered yet."""
         every = {0}
         for usage in range(budget + 1):  # line 2
             for plan, spent in list(open_.items()):  # line 3
                 left = usage - spent  # line 4
+                assert left >= 0, "candidates come by rising cost"
                 missing = [(tree, cost(tree & ~plan)) for tree in trees if tree & ~plan]  # line 5-6
                 if not missing or max(each for _, each in missing) < left:
                     del open_[plan]  # line 13

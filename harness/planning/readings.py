@@ -1,8 +1,9 @@
-"""How SA's printed algorithms are read where they leave room (ppa TKDE, Algorithms 1 to 3).
+"""Readings of SA's printed algorithms where they leave room (ppa TKDE, Algorithms 1 to 3).
 
-`PRINTED` is the paper's wording and what figures of the paper are drawn with. `QUICK` is what
-this planner did before the wording was looked at again: fewer rounds, smaller units.
-"""
+`PRINTED` follows the paper's wording; figures of the paper are drawn with it. `QUICK` is this
+planner's earlier behaviour: fewer rounds, smaller units.
+
+Tests: ``tests/planning/test_structure_aware.py``."""
 
 from __future__ import annotations
 
@@ -22,21 +23,22 @@ class Readings:
     """None: one step a round (Algorithm 3, lines 11 to 15). A fraction: every step of another
     part that is at least so dense, relative to the best one, is taken in the same round."""
     per_unit: bool = False
-    """By what the segments that complete a tree are chosen: by what each gives with its unit
-    treated as a topology (Algorithm 1, line 13), or by that per resource unit."""
+    """The criterion for segments that complete a tree. False: the value of each with its unit
+    treated as a topology (Algorithm 1, line 13). True: that value per resource unit."""
     cheaper: bool = True
-    """Whether a part whose best step no longer fits offers its next ones (line 14 lets no
-    candidate exceed the budget), or nothing."""
+    """True if a part whose best step no longer fits offers its next ones (line 14 lets no
+    candidate exceed the budget); if False it offers nothing."""
     segments_per_task: int | None = None
-    """A unit with more segments than this per task is cut into its operators. None: as the paper,
-    which has no such rule, until `MOST_SEGMENTS`."""
+    """Limit of segments per task above which a unit is cut into its operators. None: no limit but
+    `MOST_SEGMENTS`, as in the paper, which has no such rule."""
     by_increase: bool = False
-    """By what a full sub-topology grows after one task of each operator: by the plan that is best
-    (Algorithm 2, line 14), or, as the text below it has it, by the task whose own increase of OF
-    is largest while all other operators are alive. The latter is nearly what greedy does."""
+    """Growth of a full sub-topology after one task of each operator. False: by the best plan
+    (Algorithm 2, line 14). True: as in the text below it, by the task whose own increase of OF is
+    largest while all other operators are alive, which is nearly the greedy planner."""
     virtual_sink: bool = True
-    """Whether every query's own MC-trees are candidates, as with the virtual sink of section 4.4,
-    or those of the whole topology alone, which end where nothing reads on (single-query SA)."""
+    """True if every query's own MC-trees are candidates, as with the virtual sink of section 4.4;
+    if False only those of the whole topology, which end at operators without a reader (SA for a
+    single query)."""
 
     def __post_init__(self) -> None:
         if self.nearly is not None and not 0 < self.nearly <= 1:

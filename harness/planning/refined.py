@@ -1,17 +1,16 @@
 """A planner that improves on SA: many starts, each grown by SA's steps, then exchanged.
 
 SA takes the densest step and never takes one back, so with a small budget its first MC-tree
-decides, and with a large one the last units are spent on what happens to fit. Here SA's growth is
-begun once from every task, as if that task were there already; of what comes out the best plan is
-improved until nothing of this helps any more:
+decides, and with a large one the last units are spent on whatever fits. Here SA's growth begins
+once from every task, as if that task were replicated already; the best of the resulting plans is
+improved until none of these changes helps any more:
 
-* a replicated task is given up, with it what gives nothing without it, and the plan grown anew
-  without that task;
+* a replicated task and the tasks that give nothing without it are removed, and the plan is grown
+  again without that task;
 * one replicated task is exchanged for another that is not.
 
-No step of it draws a random number or reads a clock: how much is tried is bounded by rounds of
-growth. It takes any objective that can judge plans, so it also plans for expected fidelity.
-"""
+It draws no random number and reads no clock: rounds of growth bound its work. It takes any
+objective that can judge plans, so it also plans for expected fidelity."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness.planning.base import Planner, ReplicationPlan, check_budget
+from harness.planning.base import Planner, ReplicationPlan, check_budget, flags, task_numbers
 from harness.planning.expected import Expected, Failures
 from harness.planning.greedy import Greedy
 from harness.planning.parts import Step
@@ -28,11 +27,11 @@ from harness.topology.fidelity import Booleans, Evaluator, Objective
 from harness.topology.model import Topology
 
 ROUNDS = 3_000
-"""Rounds of growth that are spent at most; what that takes is in ``ppa/optimum-gap``."""
+"""Upper limit of the rounds of growth; ``ppa/optimum-gap`` measures their time."""
 FEWEST_ROUNDS = 80
 EXCHANGES = 48
-"""Of so many tasks on either side exchanges are tried, those that lose least and gain most first;
-of a sixth of them for drawn failures, where single gains say nearly all."""
+"""Number of tasks on either side to try in exchanges, those that lose least and gain most first;
+a sixth of it for drawn failures, where single gains determine nearly everything."""
 BETTER = 1 + 1e-9
 
 
@@ -51,19 +50,19 @@ class Refined(Planner):
 def refined_for(
     topology: Topology, budget: int, failures: Failures, *, rounds: int = ROUNDS
 ) -> ReplicationPlan:
-    """The best plan found for ``failures`` within ``budget`` units; its ``value`` is the output
-    fidelity to expect.
+    """Return the best plan found for ``failures`` within ``budget`` units.
 
-    Every round judges by all failures, so the more there are the fewer ``rounds`` are made. It
-    costs little: most drawn failures take few tasks, and then what is best is nearly additive.
-    """
+    Its ``value`` is the expected output fidelity. Every round judges by all failures, so the
+    number of rounds falls with the number of failures. This loses little: most drawn failures take
+    few tasks, and then gains are nearly additive."""
     check_budget(topology, budget)
     evaluator = Evaluator(topology)
     valuation = Expected(evaluator, failures)
     fewer = max(FEWEST_ROUNDS, rounds // (1 + len(failures.weights) // 4))
     chosen = _Refinement(evaluator, valuation, budget, fewer).best()
+    assert chosen @ topology.costs <= budget, "the plan fits the budget"
     return ReplicationPlan(
-        tasks=tuple(int(task) for task in np.flatnonzero(chosen)),
+        tasks=task_numbers(chosen),
         cost=int(topology.costs[chosen].sum()),
         objective=Objective.OF,
         value=valuation.value(chosen),
@@ -71,7 +70,7 @@ def refined_for(
 
 
 class _Refinement:
-    """One run; counts the rounds that are left."""
+    """One run, with the rounds that are left."""
 
     def __init__(
         self, evaluator: Evaluator, valuation: Valuation, budget: int, rounds: int
@@ -83,7 +82,7 @@ class _Refinement:
         self._search = Search(evaluator, budget, valuation=None if self._worst_case else valuation)
 
     def best(self) -> Booleans:
-        """The best plan found."""
+        """Return the best plan found."""
         best = max(self._starts(), key=self._value)
         while self._left > 0:
             better = next(
@@ -102,8 +101,7 @@ class _Refinement:
         return bool(values[0] > values[1] * BETTER)
 
     def _starts(self) -> Iterator[Booleans]:
-        nothing = np.zeros(self._topology.task_count, dtype=np.bool_)
-        yield self._exchanged(self._grown(nothing))
+        yield self._exchanged(self._grown(flags(self._topology, ())))
         greedy, _ = Greedy()._choose(self._evaluator, self._budget)
         yield self._exchanged(self._grown(self._useful(greedy)))
         worth = self._evaluator.influence / np.maximum(self._costs, 1)
@@ -112,9 +110,7 @@ class _Refinement:
             if self._left < share // 3:
                 return
             if self._costs[task] <= self._budget:
-                start = nothing.copy()
-                start[task] = True
-                yield self._exchanged(self._grown(start))
+                yield self._exchanged(self._grown(flags(self._topology, (int(task),))))
 
     def _neighbours(self, plan: Booleans) -> Iterator[Booleans]:
         tasks = np.flatnonzero(plan)
@@ -127,26 +123,26 @@ class _Refinement:
             yield self._exchanged(self._grown(self._useful(kept), without=int(task)))
 
     def _useful(self, plan: Booleans) -> Booleans:
-        """``plan`` without what gives nothing."""
+        """Remove the tasks that give nothing from ``plan``."""
         while (useless := plan & (self._valuation.gains(plan)[0] <= 0)).any():
             plan = plan & ~useless
         return plan
 
     def _grown(self, plan: Booleans, *, without: int | None = None) -> Booleans:
-        """``plan`` with what still fits, by SA's steps and single tasks, the densest first."""
-        barred = np.zeros_like(plan)
-        if without is not None:
-            barred[without] = True
+        """Add what still fits, by SA's steps and single tasks, the densest first."""
+        barred = flags(self._topology, () if without is None else (without,))
         while True:
             self._search.restart(plan, self._budget - int(plan @ self._costs), barred=barred)
             while step := self._next():
                 self._search.take(step)
+            assert self._search.budget >= 0, "steps fit the budget"
+            assert not (self._search.plan & barred).any(), "barred tasks stay out"
             plan = self._useful(self._search.plan)
             if (plan == self._search.plan).all():
                 return plan
 
     def _next(self) -> Step | None:
-        """The densest step that fits."""
+        """Return the densest step that fits."""
         self._left -= 1
         search = self._search
         steps = search.best_steps()
@@ -154,19 +150,18 @@ class _Refinement:
         if self._worst_case:
             return step
         open_ = ~search.plan & ~search.barred & (self._costs <= search.budget)
-        density = self._valuation.gains(search.plan)[0] / np.maximum(self._costs, 1)
+        gains = self._valuation.gains(search.plan)[0]
+        density = gains / np.maximum(self._costs, 1)
         density[~open_] = 0.0
         task = int(density.argmax())
         if density[task] <= (step.density if step else 0.0):
             return step
-        tasks = np.zeros_like(search.plan)
-        tasks[task] = True
         operators = frozenset({self._topology.place(task)[0]})
-        cost = int(self._costs[task])
-        return Step(tasks, operators, float(density[task]) * cost, cost)
+        tasks, cost = flags(self._topology, (task,)), int(self._costs[task])
+        return Step(tasks, operators, float(gains[task]), cost)
 
     def _exchanged(self, plan: Booleans) -> Booleans:
-        """``plan`` after the best exchange of two tasks, as long as one helps."""
+        """Make the best exchange of two tasks in ``plan`` until none helps."""
         value = self._valuation.values(plan)[0]
         while True:
             plans = self._exchanges(plan)
@@ -179,7 +174,7 @@ class _Refinement:
             plan, value = plans[best], values[best]
 
     def _exchanges(self, plan: Booleans) -> Booleans:
-        """Plans with one task given for another."""
+        """Return plans with one task exchanged for another, within the budget."""
         gains = self._valuation.gains(plan)[0] / np.maximum(self._costs, 1)
         inside, outside = np.flatnonzero(plan), np.flatnonzero(~plan)
         most = EXCHANGES if self._worst_case else EXCHANGES // 6

@@ -1,10 +1,12 @@
-"""Resilient physical plan generation (edge, sections III-C and IV): which tasks of an edge
-application get an active replica, and how many ackers it needs.
+"""Resilient physical plan generation (edge, sections III-C and IV).
+
+It selects the tasks of an edge application that get an active replica, and the number of ackers.
 
 A task's risk is its recovery time without a replica (equation 1) times the probability that it
 fails. Algorithm 1 takes tasks by falling risk while they fit what is left of the budget after
-the checkpoint store and the ackers are paid; one that does not fit is passed over, not the end.
-"""
+the checkpoint store and the ackers are paid; one that does not fit is passed over.
+
+Tests: ``tests/planning/test_tiers.py``."""
 
 from __future__ import annotations
 
@@ -25,29 +27,29 @@ from harness.planning.tiers import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultToleranceCosts:
-    """What the fixed parts of fault tolerance take of the budget."""
+    """Costs of the fixed parts of fault tolerance, in units of the budget."""
 
     store: float = 0.1
     acker: float = 0.1
     tuples_per_s_per_acker: float = 10_000.0
-    """o_acker: the tuples that one acker can track."""
+    """o_acker: tuples that one acker can track."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResilientPlan:
-    """What RPPG decides."""
+    """The result of RPPG."""
 
     replicated: tuple[str, ...]
     """Task names, riskiest first."""
     ackers: int
     risks: dict[str, float]
-    """Seconds of recovery to expect per task in the time slot, a_i(t, X)."""
+    """Expected seconds of recovery per task in the time slot, a_i(t, X)."""
     spent: float
-    """By replicas, store and ackers together."""
+    """Budget used by replicas, store and ackers together."""
 
 
 def acker_count(tasks: Sequence[PlacedTask], costs: FaultToleranceCosts) -> int:
-    """|V_acker| = sum of the input rates / o_acker, rounded up."""
+    """Return |V_acker|, the sum of the input rates / o_acker, rounded up."""
     return ceil(sum(task.input_rate for task in tasks) / costs.tuples_per_s_per_acker)
 
 
@@ -62,11 +64,10 @@ def rppg(
     model: RecoveryModel | None = None,
     costs: FaultToleranceCosts | None = None,
 ) -> ResilientPlan:
-    """Algorithm 1, lines 1-6; ``placement`` is the preliminary one, X_0.
+    """Select the replicated tasks (Algorithm 1, lines 1-6) for a preliminary placement X_0.
 
     ``budget`` is C, for all of fault tolerance; `UsageError` if the store and the ackers alone
-    exceed it.
-    """
+    exceed it."""
     model, costs = model or RecoveryModel(), costs or FaultToleranceCosts()
     ackers = acker_count(tasks, costs)
     fixed = costs.store + ackers * costs.acker
@@ -89,6 +90,8 @@ def rppg(
         if task.demand <= left:
             replicated.append(task.name)
             left -= task.demand
+    assert left >= 0, "only tasks that fit are replicated"
+    assert all(risk >= 0 for risk in risks.values())
     return ResilientPlan(
         replicated=tuple(replicated), ackers=ackers, risks=risks, spent=budget - left
     )

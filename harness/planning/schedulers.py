@@ -1,18 +1,20 @@
-"""Where tasks and what protects them run: DRA, Storm's default, and RAS (edge, section IV).
+"""Placement of tasks and of what protects them: DRA, Storm's default, and RAS (edge, section IV).
 
 DRA places everything as Storm's resource-aware scheduler does: task by task in topological
 order, on a node with room that is near what the task reads, replicas and ackers like any other
 task; so a replica may well share its primary's node. RAS keeps that placement of the primaries
 and puts the checkpoint store where the stateful tasks reach it soonest (equation 2), the ackers
 where tuples reach them soonest (equation 3), and each replica on the nearest neighbour of its
-primary's node that has room (Algorithm 1, lines 7-14). What finds no place there is placed by the
-network (line 15): where the tuples that it reads and sends travel least, as Pietzuch et al. (ICDE
-2006) do, on any node but its primary's.
-"""
+primary's node that has room (Algorithm 1, lines 7-14). A replica without such a place is placed
+by the network (line 15): where the tuples that it reads and sends travel least, as Pietzuch et al.
+(ICDE 2006) do, on any node but its primary's.
+
+Tests: ``tests/planning/test_tiers.py``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from harness.errors import UsageError
@@ -34,46 +36,19 @@ class Scheduler(Protocol):
         acker_demand: float = 0.1,
         store_demand: float = 0.1,
     ) -> dict[str, str]:
-        """Where everything runs: task, `replica_of`, `acker` and `STORE` to a node's name.
+        """Return the node's name of every task, `replica_of`, `acker` and `STORE`.
 
-        Raises `UsageError` if something fits nowhere.
-        """
+        Raises `UsageError` if something fits nowhere."""
 
 
 def replica_of(task: str) -> str:
-    """The name under which a replica is placed."""
+    """Return the name under which a replica is placed."""
     return f"{task}'"
 
 
 def acker(number: int) -> str:
-    """The name under which an acker is placed."""
+    """Return the name under which an acker is placed."""
     return f"acker-{number}"
-
-
-class Room:
-    """What capacity is left on each node."""
-
-    def __init__(self, network: TieredNetwork) -> None:
-        self._network = network
-        self._left = {node.name: node.capacity for node in network.nodes}
-
-    def fits(self, node: str, demand: float) -> bool:
-        """Whether ``demand`` fits on ``node``, rounding aside."""
-        return demand <= self._left[node] + 1e-9
-
-    def take(self, node: str, demand: float) -> None:
-        """Use ``demand`` of ``node``."""
-        assert self.fits(node, demand), f"{node} is full"
-        self._left[node] -= demand
-
-    def nodes(self, demand: float, *, without: Iterable[str] = ()) -> list[str]:
-        """The nodes with room for ``demand``, in the network's order."""
-        barred = set(without)
-        return [
-            node.name
-            for node in self._network.nodes
-            if node.name not in barred and self.fits(node.name, demand)
-        ]
 
 
 def dra(
@@ -85,27 +60,22 @@ def dra(
     acker_demand: float = 0.1,
     store_demand: float = 0.1,
 ) -> dict[str, str]:
-    """Storm's default: tasks in topological order, each on the node with room that is nearest
-    to what it reads, ties in the network's order.
+    """Place as Storm's default does: in topological order, each near what it reads.
 
-    A replica is to Storm a task like any other: it goes where its primary would, which is its
-    primary's own node if there is room for both. Such a replica protects from a process's death
-    alone, the paper's reason for RAS. The store and the ackers go to the first node with room.
-    Storm also weighs memory and keeps racks together; of that only the distance is modelled.
-    Raises `UsageError` if something fits nowhere.
-    """
-    room = Room(network)
-    placement: dict[str, str] = {}
-    for task in tasks:
-        _place_primary(task, network, room, placement)
-    by_name = {task.name: task for task in tasks}
+    Each task goes to the node with room that is nearest to what it reads, ties in the network's
+    order. A replica is to Storm a task like any other: it goes where its primary would, which is
+    its primary's own node if there is room for both. Such a replica protects from a process's
+    death alone, the paper's reason for RAS. The store and the ackers go to the first node with
+    room. Storm also weighs memory and keeps racks together; of that only the distance is modelled.
+    Raises `UsageError` if something fits nowhere."""
+    placing = _Placing(tasks, network)
     for name in replicated:
-        task = by_name[name]
-        _put(replica_of(name), task.demand, _near(task, network, room, placement), room, placement)
-    _put(STORE, store_demand, room.nodes(store_demand), room, placement)
+        task = placing.tasks[name]
+        placing.put(replica_of(name), task.demand, placing.near(task))
+    placing.put(STORE, store_demand, placing.nodes(store_demand))
     for number in range(ackers):
-        _put(acker(number), acker_demand, room.nodes(acker_demand), room, placement)
-    return placement
+        placing.put(acker(number), acker_demand, placing.nodes(acker_demand))
+    return placing.placement
 
 
 def ras(
@@ -118,19 +88,15 @@ def ras(
     store_demand: float = 0.1,
     linked_only: bool = True,
 ) -> dict[str, str]:
-    """The resilience-aware scheduler: as `dra` for the primaries, then store, ackers and
-    replicas near what they protect.
+    """Place primaries as `dra` does, then store, ackers and replicas near what they protect.
 
     The neighbours of a node are those that a link leads to ("a predefined cluster architecture");
     without ``linked_only`` every other node is one, and line 15 has nothing left to place. A
     replica never shares its primary's node and no node exceeds its capacity; `UsageError` if
     something fits nowhere. Ackers are placed one after the other, each at the best node with
-    room: equation 3 has no term between ackers, so that is its optimum.
-    """
-    room = Room(network)
-    placement: dict[str, str] = {}
-    for task in tasks:
-        _place_primary(task, network, room, placement)
+    room: equation 3 has no term between ackers, so that is its optimum."""
+    placing = _Placing(tasks, network)
+    placement = placing.placement
     stateful = [task for task in tasks if task.stateful]
 
     def store_distance(node: str) -> float:
@@ -141,100 +107,97 @@ def ras(
             task.input_rate * network.latency_s(placement[task.name], node) for task in tasks
         )
 
-    _put(STORE, store_demand, sorted(room.nodes(store_demand), key=store_distance), room, placement)
+    placing.put(STORE, store_demand, placing.nodes(store_demand, store_distance))
     for number in range(ackers):
-        options = sorted(room.nodes(acker_demand), key=acker_distance)
-        _put(acker(number), acker_demand, options, room, placement)
-    by_name = {task.name: task for task in tasks}
-    left = [
-        name
-        for name in replicated
-        if not _place_near(by_name[name], network, room, placement, linked_only=linked_only)
-    ]
+        placing.put(acker(number), acker_demand, placing.nodes(acker_demand, acker_distance))
+    left = [name for name in replicated if not placing.put_near_primary(name, linked_only)]
     for name in left:
-        _place_by_network(by_name[name], tasks, network, room, placement)
+        placing.put_by_network(name)
+    for name in replicated:
+        assert placement[name] != placement[replica_of(name)], "a replica has a node of its own"
     return placement
 
 
-def _place_primary(
-    task: PlacedTask, network: TieredNetwork, room: Room, placement: dict[str, str]
-) -> None:
-    options = [task.pinned] if task.pinned else _near(task, network, room, placement)
-    _put(task.name, task.demand, options, room, placement)
+class _Placing:
+    """A placement in progress, with the capacity that is left; starts with the primaries."""
 
+    def __init__(self, tasks: Sequence[PlacedTask], network: TieredNetwork) -> None:
+        self.tasks = {task.name: task for task in tasks}
+        self.network = network
+        self.placement: dict[str, str] = {}
+        self._left = {node.name: node.capacity for node in network.nodes}
+        for task in tasks:
+            self.put(task.name, task.demand, [task.pinned] if task.pinned else self.near(task))
 
-def _near(
-    task: PlacedTask, network: TieredNetwork, room: Room, placement: dict[str, str]
-) -> list[str]:
-    """Nodes with room for ``task``, those near what it reads first: its upstream tasks, or for a
-    pinned source what is at its node."""
-    read = [placement[name] for name in task.upstream if name in placement]
-    if task.pinned:
-        read.append(task.pinned)
-    return sorted(
-        room.nodes(task.demand),
-        key=lambda node: sum(network.latency_s(node, other) for other in read),
-    )
+    def _fits(self, node: str, demand: float) -> bool:
+        """Return True if ``demand`` fits on ``node``, rounding aside."""
+        return demand <= self._left[node] + 1e-9
 
+    def nodes(
+        self, demand: float, distance: Callable[[str], float] = lambda node: 0.0
+    ) -> list[str]:
+        """Return the nodes with room for ``demand``, nearest first, ties in the network's order."""
+        names = [node.name for node in self.network.nodes if self._fits(node.name, demand)]
+        return sorted(names, key=distance)
 
-def _place_near(
-    task: PlacedTask,
-    network: TieredNetwork,
-    room: Room,
-    placement: dict[str, str],
-    *,
-    linked_only: bool,
-) -> bool:
-    """Lines 8 to 14: the nearest neighbour with room hosts the replica; False if none has."""
-    primary = placement[task.name]
-    options = room.nodes(task.demand, without=[primary])
-    if linked_only:
-        linked = network.neighbours(primary)
-        options = [node for node in options if node in linked]
-    if not options:
-        return False
-    options = sorted(options, key=lambda node: network.latency_s(primary, node))
-    _put(replica_of(task.name), task.demand, options, room, placement)
-    return True
+    def put(self, name: str, demand: float, options: Sequence[str]) -> None:
+        """Place ``name`` on the first of ``options``; `UsageError` if it does not fit there."""
+        if not options or not self._fits(options[0], demand):
+            raise UsageError(
+                f"{name} takes {demand:g}, and no node that may host it has that much left",
+                remedy="add nodes or capacity, or replicate less",
+            )
+        assert name not in self.placement, f"{name} is placed already"
+        self._left[options[0]] -= demand
+        self.placement[name] = options[0]
 
+    def near(self, task: PlacedTask) -> list[str]:
+        """Return the nodes with room for ``task``, those near what it reads first.
 
-def _place_by_network(
-    task: PlacedTask,
-    tasks: Sequence[PlacedTask],
-    network: TieredNetwork,
-    room: Room,
-    placement: dict[str, str],
-) -> None:
-    """Line 15: the replica goes where tuples times latency, over all that the task reads and all
-    that reads it, is least."""
-    rate_of = {each.name: each.input_rate for each in tasks}
-    partners = [(placement[name], rate_of.get(name, 0.0)) for name in task.upstream]
-    partners += [
-        (placement[each.name], task.input_rate) for each in tasks if task.name in each.upstream
-    ]
-    near = sorted(
-        room.nodes(task.demand, without=[placement[task.name]]),
-        key=lambda node: sum(rate * network.latency_s(node, other) for other, rate in partners),
-    )
-    _put(replica_of(task.name), task.demand, near, room, placement)
+        It reads its upstream tasks, or, if it is a pinned source, what is at its node."""
+        read = [self.placement[name] for name in task.upstream if name in self.placement]
+        if task.pinned:
+            read.append(task.pinned)
+        latency_s = self.network.latency_s
+        return self.nodes(task.demand, lambda node: sum(latency_s(node, other) for other in read))
 
+    def put_near_primary(self, name: str, linked_only: bool) -> bool:
+        """Place the replica on the nearest neighbour with room (lines 8 to 14), if there is one."""
+        task, primary = self.tasks[name], self.placement[name]
+        linked = self.network.neighbours(primary)
+        options = [
+            node
+            for node in self.nodes(task.demand, partial(self.network.latency_s, primary))
+            if node != primary and (node in linked or not linked_only)
+        ]
+        if options:
+            self.put(replica_of(name), task.demand, options)
+        return bool(options)
 
-def _put(
-    what: str, demand: float, options: Sequence[str], room: Room, placement: dict[str, str]
-) -> None:
-    if not options or not room.fits(options[0], demand):
-        raise UsageError(
-            f"{what} takes {demand:g}, and no node that may host it has that much left",
-            remedy="add nodes or capacity, or replicate less",
+    def put_by_network(self, name: str) -> None:
+        """Place the replica where tuples times latency is least (line 15).
+
+        The sum is over all that the task reads and all that reads it."""
+        task, placement = self.tasks[name], self.placement
+        rate_of = {each.name: each.input_rate for each in self.tasks.values()}
+        partners = [(placement[up], rate_of.get(up, 0.0)) for up in task.upstream]
+        partners += [
+            (placement[each.name], task.input_rate)
+            for each in self.tasks.values()
+            if name in each.upstream
+        ]
+        latency_s = self.network.latency_s
+        options = self.nodes(
+            task.demand,
+            lambda node: sum(rate * latency_s(node, other) for other, rate in partners),
         )
-    room.take(options[0], demand)
-    placement[what] = options[0]
+        self.put(replica_of(name), task.demand, [n for n in options if n != placement[name]])
 
 
 def mean_distance_s(
     network: TieredNetwork, placement: Placement, replicated: Sequence[str]
 ) -> float:
-    """Mean latency between a primary and its replica: what a takeover adds to the way."""
+    """Return the mean latency between a primary and its replica, which a takeover adds."""
     if not replicated:
         return 0.0
     distances = [

@@ -13,11 +13,10 @@ Readings of the printed algorithms, whose pseudo-code has gaps:
 * The budget left is ``R - usage`` (line 14 of Algorithm 1 prints ``usage``).
 * With several queries every query is decomposed on its own, up to the virtual sink. Its one task
   costs nothing and its fidelity is the priority-weighted sum, so here it is the objective itself.
-* What else the wording leaves open is a switch each (`readings`), the paper's reading the default.
+* Everything else that the wording leaves open is a switch (`readings`); the default is the paper's.
 
-The objective is supermodular: a step gains more, never less, once other steps are taken. That is
-why steps of other parts that are nearly as good as the best one may be taken in the same round.
-"""
+The objective is supermodular: a step gains more, never less, once other steps are taken. Steps of
+other parts that are nearly as good as the best one may therefore be taken in the same round."""
 
 from __future__ import annotations
 
@@ -35,22 +34,21 @@ from harness.topology.fidelity import Booleans, Evaluator, Floats
 from harness.topology.model import Topology
 
 Ranking = Callable[[Part, Booleans], Callable[[Step], float]]
-"""Given a part and the plan: how good a step of that part is."""
+"""A function of a part and the plan that returns a measure of that part's steps."""
 
 
 class Valuation(Protocol):
-    """What a plan is worth: `Evaluator` for the worst case, `expected.Expected` for failures that
-    were drawn."""
+    """The value of plans: `Evaluator` (worst case) or `expected.Expected` (drawn failures)."""
 
     def values(self, plans: ArrayLike, /) -> Floats:
-        """Of every plan, shape ``(plans,)``."""
+        """Return the value of every plan, shape ``(plans,)``."""
 
     def gains(self, plans: ArrayLike, /) -> Floats:
-        """What one task more or less changes, shape ``(plans, tasks)``."""
+        """Return the change by one task more or less, shape ``(plans, tasks)``."""
 
 
 class StructureAware(Planner):
-    """Grows the plan by complete MC-trees, the densest first."""
+    """A plan that grows by complete MC-trees, the densest first."""
 
     name = "sa"
 
@@ -63,15 +61,13 @@ class StructureAware(Planner):
             ends = _ends(evaluator)
             search = Search(ends, budget, readings=self._readings, valuation=evaluator)
         while True:
-            while steps := search.best_steps():
-                for step in steps:
-                    search.take(step)
+            search.grow()
             if not search.drop_useless():
                 return search.plan, None
 
 
 def _ends(evaluator: Evaluator) -> Evaluator:
-    """The same topology with only those queries whose sink nothing reads."""
+    """Return the same topology with only those queries whose sink has no reader."""
     topology = evaluator.topology
     last = tuple(query for query in topology.queries if not topology.outputs(query.sink))
     if sum(query.priority for query in last) == 0:
@@ -80,7 +76,7 @@ def _ends(evaluator: Evaluator) -> Evaluator:
 
 
 class Search:
-    """A plan that grows by steps; remembers what the last step did not change."""
+    """A plan that grows by steps, with a memory of what the last step did not change."""
 
     def __init__(
         self,
@@ -92,8 +88,11 @@ class Search:
         readings: Readings = PRINTED,
         valuation: Valuation | None = None,
     ) -> None:
-        """``plan`` is what is alive already; ``ranking`` orders a part's steps, by their density
-        if None; the gain of whole MC-trees counts by ``valuation``, if not by ``evaluator``."""
+        """Start from ``plan``, the tasks that are alive already.
+
+        ``ranking`` orders a part's steps, by their density if None; the gain of whole MC-trees
+        counts by ``valuation``, else by ``evaluator``."""
+        assert budget >= 0, f"{budget} units are left"
         topology = evaluator.topology
         nothing = np.zeros(topology.task_count, dtype=np.bool_)
         self.plan: Booleans = nothing if plan is None else plan
@@ -103,17 +102,18 @@ class Search:
         self._evaluator = evaluator
         self._ranking, self._readings, self._valuation = ranking, readings, valuation
         self._alive = {topology.place(int(task))[0] for task in np.flatnonzero(self.plan)}
-        """The operators that the plan has a task of."""
+        """Operators with a task in the plan."""
         self._queries = _queries(evaluator, readings)
         self._steps_of: dict[Part, tuple[int, Ranked]] = {}
-        """What a part proposed, and the budget then; forgotten when its plan changes."""
+        """The last proposal of a part, with the budget then; forgotten when its plan changes."""
         self._completed_of: dict[tuple[_Query, Part], Step] = {}
         """A part's best step completed to a whole MC-tree, where alone it gains nothing."""
         self._hopeless: set[tuple[_Query, Part]] = set()
-        """Those of which no completed step fits the budget."""
+        """Parts without a completed step that fits the budget."""
 
     def take(self, step: Step) -> None:
         """Replicate the tasks of ``step``."""
+        assert step.cost <= self.budget, f"a step of {step.cost} units for {self.budget}"
         self.plan = self.plan | step.tasks
         self.budget -= step.cost
         awoken = not step.operators <= self._alive
@@ -130,12 +130,17 @@ class Search:
         }
         self._hopeless &= self._completed_of.keys()
 
-    def drop_useless(self) -> bool:
-        """Take tasks back that are in no whole MC-tree of the plan; whether there were any.
+    def grow(self) -> None:
+        """Take the best steps until nothing useful fits the budget."""
+        while steps := self.best_steps():
+            for step in steps:
+                self.take(step)
 
-        A segment adds to the objective as soon as one of its tasks has another input, be the rest
-        of it connected or not, so a step may hold tasks that give nothing.
-        """
+    def drop_useless(self) -> bool:
+        """Remove tasks that are in no whole MC-tree of the plan; return True if there were any.
+
+        A segment adds to the objective as soon as one of its tasks has another input, even if the
+        rest of it is not connected, so a step may contain tasks that give nothing."""
         useless = self.plan & (self._evaluator.gains(self.plan)[0] <= 0)
         if not useless.any():
             return False
@@ -145,7 +150,8 @@ class Search:
         return True
 
     def restart(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> None:
-        """Go on from ``plan`` with ``budget`` units left and without the ``barred`` tasks."""
+        """Continue from ``plan`` with ``budget`` units left and without the ``barred`` tasks."""
+        assert budget >= 0, f"{budget} units are left"
         place = self._evaluator.topology.place
         self.plan, self.budget = plan, budget
         if barred is not None:
@@ -156,32 +162,28 @@ class Search:
         self._hopeless.clear()
 
     def best_steps(self) -> list[Step]:
-        """The steps of one round: the densest that fits the budget, and of other parts those that
-        are nearly as dense if the readings allow it; empty if nothing that fits gains."""
+        """Return the steps of one round: the densest one that fits the budget.
+
+        If the readings allow it, steps of other parts that are nearly as dense come with it. The
+        list is empty if nothing that fits gains."""
         steps, gains = self._judged(self._proposals())
         if not steps:
             return []
         costs = np.array([step.cost for step in steps])
         density = significant(gains / costs)
-        order = [int(density.argmax())]
-        if self._readings.nearly is not None:
-            order = np.argsort(-density, kind="stable").tolist()
-        ranked = [
-            Step(
-                steps[number].tasks,
-                steps[number].operators,
-                float(gains[number]),
-                int(costs[number]),
-            )
-            for number in order
-        ]
-        if self._readings.nearly is None:
+        nearly = self._readings.nearly
+        order = np.argsort(-density, kind="stable").tolist() if nearly else [int(density.argmax())]
+        ranked = []
+        for number in order:
+            step, gain, cost = steps[number], float(gains[number]), int(costs[number])
+            ranked.append(Step(step.tasks, step.operators, gain, cost))
+        if nearly is None:
             return ranked
         taken: list[Step] = []
         touched: set[str] = set()
         budget = self.budget
         for step in ranked:
-            if taken and step.density < self._readings.nearly * ranked[0].density:
+            if taken and step.density < nearly * ranked[0].density:
                 break
             if step.cost <= budget and step.operators.isdisjoint(touched):
                 taken.append(step)
@@ -190,8 +192,10 @@ class Search:
         return taken
 
     def _proposals(self) -> list[tuple[_Query, Part]]:
-        """The parts that have a step within the budget; a part that queries share counts once,
-        except for queries that give nothing yet and may each complete it their way."""
+        """Return the parts with a step within the budget.
+
+        A part that queries share counts once, except for queries that give nothing yet and may
+        each complete it their way."""
         seen: set[Part] = set()
         found = []
         for query in self._queries:
@@ -219,8 +223,9 @@ class Search:
     def _judged(
         self, proposals: Sequence[tuple[_Query, Part]]
     ) -> tuple[list[Step], NDArray[np.float64]]:
-        """The parts' best steps and their gain for the whole topology; those that gain nothing
-        alone completed, those that still gain nothing left out."""
+        """Return the parts' best steps and their gain for the whole topology.
+
+        Steps that gain nothing alone are completed; those that still gain nothing are left out."""
         if not proposals:
             return [], np.zeros(0)
         steps = [self._completed_of.get(key) or self._steps(key[1])[0] for key in proposals]
@@ -229,7 +234,7 @@ class Search:
         changed = []
         for number in useless:
             completed = self._complete(*proposals[number])
-            if completed is not steps[number]:  # or it is known already that it gains nothing
+            if completed is not steps[number]:  # else it is known already that it gains nothing
                 steps[number] = completed
                 changed.append(number)
         if changed:
@@ -252,8 +257,10 @@ class Search:
         return np.where(useful, gains, 0.0)
 
     def _complete(self, query: _Query, part: Part) -> Step:
-        """The best step of ``part`` completed to a whole MC-tree of the query; of its next ones
-        the densest that fits if that one does not, where the readings ask for it."""
+        """Return the best step of ``part`` completed to a whole MC-tree of the query.
+
+        If it does not fit and the readings require it, the densest of the next ones that fits is
+        returned instead."""
         key = query, part
         known = self._completed_of.get(key)
         if known is None or (known.cost > self.budget and key not in self._hopeless):
@@ -275,7 +282,7 @@ class Search:
         return known
 
     def _completed(self, query: _Query, part: Part, steps: Sequence[Step]) -> list[Step]:
-        """``steps`` of ``part``, each with what it needs of other parts."""
+        """Return ``steps`` of ``part``, each with the tasks it needs of other parts."""
         rest_of: dict[frozenset[str], tuple[Booleans, frozenset[str]]] = {}
         found = []
         for step in steps:
@@ -288,8 +295,10 @@ class Search:
         return found
 
     def _rest(self, query: _Query, part: Part, step: Step) -> tuple[Booleans, frozenset[str]]:
-        """The best steps of other parts of the query that make a whole MC-tree with ``step``, and
-        the operators that this takes together; they depend on the operators of ``step`` alone."""
+        """Return the tasks of other parts that make a whole MC-tree with ``step``.
+
+        The operators are those of all these steps and of ``step``. Both depend on the operators of
+        ``step`` alone."""
         tasks, operators = np.zeros_like(self.plan), step.operators
         pending = [(part, step)]
         while pending:
@@ -303,7 +312,7 @@ class Search:
         return tasks, operators
 
     def _best_through(self, query: _Query, operators: Sequence[str]) -> tuple[Part, Step] | None:
-        """The densest step of another part that includes one of ``operators``."""
+        """Return the densest step of another part that includes one of ``operators``."""
         best: tuple[Part, Step] | None = None
         for name in operators:
             part = query.part_of[name]
@@ -314,7 +323,7 @@ class Search:
 
 
 class _Query:
-    """One query's parts, and what connects them."""
+    """One query's parts and their connections."""
 
     def __init__(self, topology: Topology, sink: str, parts: list[Part], *, joins: bool) -> None:
         self.parts = parts
@@ -327,7 +336,7 @@ class _Query:
         }
 
     def needed(self, part: Part, step: Step) -> list[list[str]]:
-        """Groups of operators of other parts; of each group ``step`` needs one."""
+        """Return groups of operators of other parts; ``step`` needs one of each group."""
         return [
             group
             for name in part.operators
@@ -339,8 +348,9 @@ class _Query:
 def _needed(
     topology: Topology, members: frozenset[str], part: Part, name: str, *, joins: bool
 ) -> list[list[str]]:
-    """Groups of operators of other parts, of each of which operator ``name`` needs one; ``members``
-    are those of its query, whose sink has no reader among them."""
+    """Return groups of operators of other parts; operator ``name`` needs one of each group.
+
+    ``members`` are the operators of its query, whose sink has no reader among them."""
     inputs = topology.upstream(name)
     outer = [upstream for upstream in inputs if upstream not in part.operators]
     if joins and topology.operator(name).join:

@@ -1,9 +1,8 @@
-"""An edge cluster in three tiers, and an application that is to run on it (edge).
+"""An edge cluster in three tiers and an application for it (edge).
 
-The placement side of the edge paper: its planners and schedulers (`rppg`, `schedulers`) read
-these values and return others. Latencies are one way, in seconds; capacity and demand share a
-unit, CPU cores in the paper.
-"""
+These are the values that the planners and schedulers of the edge paper (`rppg`, `schedulers`)
+work on. Latencies are one way, in seconds; capacity and demand share a unit, CPU cores in the
+paper."""
 
 from __future__ import annotations
 
@@ -11,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from heapq import heappop, heappush
 
 from harness.errors import UsageError
 from harness.text import did_you_mean
 
 
 class Tier(StrEnum):
-    """Where a node stands."""
+    """The kind of place of a node."""
 
     GATEWAY = "gateway"
     MICRO_DATACENTER = "micro-datacenter"
@@ -26,13 +26,13 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TieredNode:
-    """A machine: what fails alone."""
+    """A machine, which fails alone."""
 
     name: str
     tier: Tier
     capacity: float
     failure_probability: float = 0.0
-    """That it fails within the time slot, p_v(t)."""
+    """Probability that it fails within the time slot, p_v(t)."""
 
     def __post_init__(self) -> None:
         if self.capacity < 0:
@@ -84,7 +84,7 @@ class TieredNetwork:
 
     @cached_property
     def _linked(self) -> Mapping[str, Sequence[tuple[str, Link]]]:
-        """For every node the nodes that a link leads to."""
+        """The neighbours of every node, with the link to each."""
         found: dict[str, list[tuple[str, Link]]] = {node.name: [] for node in self.nodes}
         for link in self.links:
             one, other = link.ends
@@ -94,67 +94,67 @@ class TieredNetwork:
 
     @cached_property
     def _ways(self) -> Mapping[str, Mapping[str, tuple[float, float]]]:
-        """Between every two nodes the least latency, and the bandwidth of that way."""
+        """Least latency between every two nodes, and the bandwidth of that way."""
         return {name: _shortest(self._linked, name) for name in self._linked}
 
     def latency_s(self, one: str, other: str) -> float:
-        """Least latency between two nodes over any number of links; 0 within a node."""
+        """Return the least latency over any number of links; 0 within a node."""
         return self._ways[one][other][0]
 
     def bandwidth(self, one: str, other: str) -> float:
-        """Bytes per second of the narrowest link on the way of least latency; infinite within a
-        node."""
+        """Return the bytes per second of the narrowest link on the way of least latency.
+
+        Within a node it is infinite."""
         return self._ways[one][other][1]
 
     def neighbours(self, name: str) -> Sequence[str]:
-        """The nodes that a link leads to from ``name``, in the order of the links."""
+        """Return the nodes that a link leads to from ``name``, in the order of the links."""
         return [other for other, _ in self._linked[name]]
 
     def node(self, name: str) -> TieredNode:
-        """The node of that name."""
+        """Return the node of that name."""
         return next(node for node in self.nodes if node.name == name)
 
 
 def _shortest(
     linked: Mapping[str, Sequence[tuple[str, Link]]], start: str
 ) -> dict[str, tuple[float, float]]:
-    """Dijkstra: latency and bandwidth of the way of least latency, by node."""
-    import heapq
-
+    """Return latency and bandwidth of the way of least latency, by node (Dijkstra)."""
     found: dict[str, tuple[float, float]] = {}
     queue = [(0.0, start, float("inf"))]
     while queue:
-        distance, name, narrowest = heapq.heappop(queue)
+        distance, name, narrowest = heappop(queue)
         if name not in found:
+            assert distance >= 0, "latencies are 0 or more"
             found[name] = distance, narrowest
             for other, link in linked[name]:
                 width = min(narrowest, link.bandwidth_bytes_per_s)
-                heapq.heappush(queue, (distance + link.latency_s, other, width))
+                heappush(queue, (distance + link.latency_s, other, width))
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedTask:
-    """One instance of an operator: what is placed, and may be replicated."""
+    """One instance of an operator: the unit of placement and replication."""
 
     name: str
     demand: float
-    """Capacity that it takes, c_i(λ_i); a replica takes the same."""
+    """Capacity in use by it, c_i(λ_i); a replica takes the same."""
     input_rate: float = 0.0
     """Tuples per second, λ_i."""
     upstream: tuple[str, ...] = ()
-    """The tasks that it reads."""
+    """Tasks that it reads from."""
     stateful: bool = False
     state_bytes: float = 0.0
     seconds_per_tuple: float = 0.0
     """d_i."""
     unacknowledged_s: float = 5.0
-    """How many seconds of input are replayed: q_i(λ_i) = λ_i times this (5 s is the paper's
-    tuple timeout)."""
+    """Seconds of input that are replayed: q_i(λ_i) = λ_i times this (5 s is the paper's tuple
+    timeout)."""
     failure_probability: float = 0.0
-    """That it fails within the time slot, p_i(t)."""
+    """Probability that it fails within the time slot, p_i(t)."""
     pinned: str | None = None
-    """The node that it must run on, a sensor's gateway for a source."""
+    """Required node, a sensor's gateway for a source."""
 
     def __post_init__(self) -> None:
         for what in ("demand", "input_rate", "state_bytes", "seconds_per_tuple"):
@@ -176,13 +176,13 @@ class RecoveryModel:
     heartbeat_timeout_s: float = 5.0
     restart_s: float = 1.0
     checkpoint_bytes_per_s: float = 12.5e6
-    """How fast a checkpoint is fetched; 100 Mbit/s is the paper's link."""
+    """Speed of fetching a checkpoint; 100 Mbit/s is the paper's link."""
     stateless_tasks_ask_the_store: bool = True
-    """Whether a task without a state pays the way to the store as well, as equation 1 has it
-    literally: l(v, v') stands there for every task."""
+    """True if a task without a state also pays the way to the store, which is equation 1 taken
+    literally: l(v, v') applies to every task."""
     by_bandwidth: bool = False
-    """Whether a checkpoint comes as fast as the narrowest link on its way lets it, if that is
-    slower. The equation knows only the size of the state."""
+    """True if the narrowest link on its way limits the speed of a checkpoint. The equation has
+    only the size of the state."""
 
 
 def recovery_time_s(
@@ -194,11 +194,10 @@ def recovery_time_s(
     monitor: str,
     model: RecoveryModel,
 ) -> float:
-    """Equation 1: from the failure of ``task`` without a replica until it has caught up.
+    """Return the time from the failure of an unreplicated task until it caught up (equation 1).
 
-    The heartbeat timeout, the way to the node ``monitor``, the restart, the checkpoint from the
-    node ``store``, and the replay of unacknowledged tuples.
-    """
+    It is the sum of the heartbeat timeout, the way to the node ``monitor``, the restart, the
+    checkpoint from the node ``store``, and the replay of unacknowledged tuples."""
     node = placement[task.name]
     fetch_s = 0.0
     if task.stateful or model.stateless_tasks_ask_the_store:
@@ -218,9 +217,11 @@ def recovery_time_s(
 
 
 def failure_probability(task: PlacedTask, node: TieredNode) -> float:
-    """ρ_i: that the task or its node fails, the two being independent."""
+    """Return ρ_i, the probability that the task or its node fails, the two being independent."""
     own, node_s = task.failure_probability, node.failure_probability
-    return own + node_s - own * node_s
+    either = own + node_s - own * node_s
+    assert max(own, node_s) - 1e-12 <= either <= 1 + 1e-12
+    return either
 
 
 def _check_probability(what: str, value: float) -> None:
@@ -231,11 +232,11 @@ def _check_probability(what: str, value: float) -> None:
 
 
 def paper_network(*, gateways: int = 14, micro_datacenters: int = 5) -> TieredNetwork:
-    """The testbed of section V: 14 gateways (2 cores), 5 micro datacenters (8), one cloud (16);
-    20 ms between a gateway and its datacenter, 50 ms to the cloud, 100 Mbit/s everywhere.
+    """Return the testbed of section V.
 
-    Which gateway belongs to which datacenter is not printed; they are dealt out in turn.
-    """
+    It has 14 gateways (2 cores), 5 micro datacenters (8 cores) and one cloud (16 cores); 20 ms
+    between a gateway and its datacenter, 50 ms to the cloud, 100 Mbit/s everywhere. The paper does
+    not print which gateway belongs to which datacenter; they are dealt out in turn."""
     cloud = TieredNode(name="cloud", tier=Tier.CLOUD, capacity=16)
     centers = [
         TieredNode(name=f"mdc{number}", tier=Tier.MICRO_DATACENTER, capacity=8)
@@ -245,15 +246,13 @@ def paper_network(*, gateways: int = 14, micro_datacenters: int = 5) -> TieredNe
         TieredNode(name=f"gateway{number}", tier=Tier.GATEWAY, capacity=2)
         for number in range(gateways)
     ]
-    links = [
-        Link(ends=(center.name, "cloud"), latency_s=0.05, bandwidth_bytes_per_s=12.5e6)
-        for center in centers
-    ] + [
-        Link(
-            ends=(node.name, centers[number % micro_datacenters].name),
-            latency_s=0.02,
-            bandwidth_bytes_per_s=12.5e6,
-        )
+    ends = [(center.name, "cloud", 0.05) for center in centers]
+    ends += [
+        (node.name, centers[number % micro_datacenters].name, 0.02)
         for number, node in enumerate(edge)
     ]
-    return TieredNetwork(nodes=(cloud, *centers, *edge), links=tuple(links))
+    links = tuple(
+        Link(ends=(one, other), latency_s=latency_s, bandwidth_bytes_per_s=12.5e6)
+        for one, other, latency_s in ends
+    )
+    return TieredNetwork(nodes=(cloud, *centers, *edge), links=links)

@@ -1,32 +1,24 @@
 """The fault-tolerance protocols as pure state machines: no I/O, no clock, no randomness.
 
 ========================  =====================================================================
-module                    what it holds
+module                    contents
 ========================  =====================================================================
 `wiring`, `scheme`        who sends to whom; which mechanisms are on. Both are plain values.
-`inputs`, `effects`       everything a machine can be told, everything it can ask for
-`schemes`, `output`       the schemes by name; what an output partition's records mean
-`task`, `lifecycle`       one copy of a task, primary or replica: its parts, and its `phases`
-`inlet` (`inbox`)         what came, what is missing, asking for it
-`computation`             position and state; the stable and the tentative computation, and how
-                          they meet (`reconciliation`)
-`outlet` (`outbox`,       output sent, kept for neighbours, published: stable, tentative, undo
-`publisher`)
-`durability`              checkpoints, and what they let others forget
+`inputs`, `effects`       every input of a machine, and every request that it can make
+`schemes`, `output`       the schemes by name; the meaning of an output partition's records
+`task.machine`            one copy of a task, primary or replica, and a list of its parts
 `node`                    the copies of one node, and the heartbeat that drives repairs
-`coordinator`             suspicion, takeover, restoration, closing; its parts: `membership`,
-                          `assignments`, `placing`, `losses`, `epochs`, `ledger`, `orders`
-`placement`               strategies: where primaries, replicas and restored tasks go
-`registry`, `recovery`    what the coordinator stores; from which batch tasks must start
-`operators`               what a host runs: a pure function from state and batch to outputs
+`coordinator.machine`     suspicion, takeover, restoration, closing, and a list of its parts
+`operators`               the code that a host runs: a pure function from state and batch to outputs
+`story`, `planned`        the log in every violation; wirings from the planners' topologies
 ========================  =====================================================================
 
-A host calls ``handle(input, now=...)`` on a `NodeMachine` or a `CoordinatorMachine`, does what the
-effects say and answers. It may lose, repeat, delay and reorder messages, and drop any effect; it
+A host calls ``handle(input, now=...)`` on a `NodeMachine` or a `CoordinatorMachine`, carries out
+the effects and answers. It may lose, repeat, delay and reorder messages, and drop any effect; it
 must fence terms at the store and at the output partition, keep what they accepted, and run
 operators that are functions of their arguments. ``now`` is in integer microseconds.
 
-What cannot be survived; ``tests/simulator/test_limits.py`` has schedules for them:
+These failures cannot be survived; ``tests/simulator/test_limits.py`` has schedules for them:
 
 * a store that loses checkpoints it has confirmed: upstream buffers are trimmed behind them (a
   replica of every task helps, as long as one copy of each lives);
@@ -36,13 +28,12 @@ What cannot be survived; ``tests/simulator/test_limits.py`` has schedules for th
   until they are back, because decisions are stored before they are acted upon;
 * a log that loses input, or output that it has confirmed;
 * a store or an output partition that does not fence terms: two primaries could write;
-* an operator that is no function of its arguments, or whose state depends on more batches than
-  its ``memory`` says (source replay and undo/redo rebuild from that many);
+* an operator that is not a function of its arguments, or whose state depends on more batches than
+  its ``memory`` (source replay and undo/redo rebuild from that many);
 * a failure that lasts for more batches than the scheme's window: all buffers are full then, so
   the sources are read no further, and tentative output stops, too, until it has healed;
 * a node's machine that is started again under a boot number of before: old copies seem to be
-  running still (a node that only loses its copies says so: `inputs.CopiesForgotten`);
+  running still (a node that only loses its copies reports that: `inputs.CopiesForgotten`);
 * a change of plan that the coordinator has not stored before it crashes: it must be requested
   again;
-* wrong data: no message is checked for anything but where it comes from.
-"""
+* wrong data: no message is checked for anything but where it comes from."""

@@ -2,21 +2,28 @@
 
 Each effect that expects an answer names the closed set of inputs that may answer it. An answer
 that never comes (the store or the log is away, a message was lost) is asked for again at the
-next heartbeat, so a host may drop an effect but must not invent its answer.
-"""
+next heartbeat, so a host may drop an effect but must not invent its answer."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from harness.protocol.inputs import Checkpoint, HeartbeatReceived, Order, Run, TaskMessage
+from msgspec import Struct
+
+from harness.protocol.inputs import (
+    Checkpoint,
+    HeartbeatReceived,
+    OfCopy,
+    Order,
+    Run,
+    TaskMessage,
+)
 from harness.protocol.operators import Payload, State
 from harness.protocol.scheme import Method
-from harness.protocol.values import value
 
 
 class Kind(StrEnum):
-    """What a record of an output partition is."""
+    """The kind of a record of an output partition."""
 
     STABLE = "stable"
     """Final, once per batch, in ascending order."""
@@ -26,8 +33,7 @@ class Kind(StrEnum):
     """Every tentative output from this batch on is void."""
 
 
-@value
-class OutputRecord:
+class OutputRecord(Struct, frozen=True, kw_only=True):
     """One record of an output partition."""
 
     kind: Kind
@@ -36,51 +42,48 @@ class OutputRecord:
 
 
 class CopyEvent(StrEnum):
-    """What can be noted of a copy."""
+    """The events of a copy that are reported."""
 
     HOSTED = "hosted"
-    """The node has it: from now on, messages for its task are for it, too."""
+    """The node has it: from now on it gets the messages for its task, too."""
     READY = "ready"
-    """It has its state and takes part; ``why`` says where the state came from."""
+    """It has its state and takes part; ``why`` names the source of the state."""
     PROMOTED = "promoted"
-    """It was a replica and is the primary now."""
+    """It was a replica and has become the primary."""
     PROGRESSED = "progressed"
-    """A primary has processed one more batch, stable; noted only where that is asked for."""
+    """A primary has processed one more stable batch; reported only on request."""
     FAILED = "failed"
     """Its operator has raised: it does nothing more. ``why`` is the traceback."""
     UNSTORED = "unstored"
     """The store has refused its checkpoint, for the reason ``why``; it will try again."""
     RETIRED = "retired"
-    """The node has dropped it: nothing is for it any more. ``why`` says because of what."""
+    """The node has dropped it: it gets no more messages. ``why`` gives the reason."""
     LOST = "lost"
-    """The coordinator gives it up, a primary; ``why`` says what it has noticed."""
+    """The coordinator gives it up, a primary; ``why`` gives the reason."""
 
 
-@value
-class NoteCopy:
-    """Report what became of a copy: for the records, and for routing. Needs no answer.
+class NoteCopy(Struct, frozen=True, kw_only=True):
+    """Report an event of a copy, for the records and for routing. Needs no answer.
 
-    A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from what
-    is noted (`harness.hosting.restoration`), not by looking into machines.
-    """
+    A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from these
+    reports (`harness.hosting.restoration`), not by looking into machines."""
 
     cause: str
     event: CopyEvent
     task: int
     incarnation: int
     term: int | None
-    """A primary's."""
+    """The term of a primary; None for a replica."""
     position: int
     """The next batch of its stable computation; for LOST, as it was last reported."""
     at: int
-    """By the clock of whoever notes it, in microseconds."""
+    """In microseconds, by the clock of the reporting machine."""
     why: str = ""
     node: int = -1
-    """For LOST, the node that had it."""
+    """The former node of a LOST copy."""
 
 
-@value
-class Send:
+class Send(Struct, frozen=True, kw_only=True):
     """Deliver ``message`` to the copies of a task: all of them, or only one. May get lost."""
 
     cause: str
@@ -89,8 +92,7 @@ class Send:
     message: TaskMessage
 
 
-@value
-class SendOrder:
+class SendOrder(Struct, frozen=True, kw_only=True):
     """Deliver an order to a node. May get lost."""
 
     cause: str
@@ -98,16 +100,14 @@ class SendOrder:
     order: Order
 
 
-@value
-class SendHeartbeat:
+class SendHeartbeat(Struct, frozen=True, kw_only=True):
     """Deliver a heartbeat to the coordinator. May get lost."""
 
     cause: str
     heartbeat: HeartbeatReceived
 
 
-@value
-class SetTimer:
+class SetTimer(Struct, frozen=True, kw_only=True):
     """Answered by `TimerFired` once ``now`` has reached ``at``."""
 
     cause: str
@@ -115,64 +115,46 @@ class SetTimer:
     key: tuple[str, int]
 
 
-@value
-class ReadSource:
-    """Read the batches from ``from_batch`` to ``below``, which is left out, of a log partition.
-    Answered by `SourceRead`, once a batch; it replaces what the same copy asked for before."""
+class ReadSource(OfCopy, frozen=True, kw_only=True):
+    """Read the batches from ``from_batch`` until before ``below`` of a log partition.
 
-    cause: str
-    task: int
-    incarnation: int
+    Answered by `SourceRead`, once a batch. It replaces the copy's earlier request."""
+
     from_batch: int
     below: int
 
 
-@value
-class ReadOn:
-    """Where the copy reads already, go on to ``below``. Answered by `SourceRead`."""
+class ReadOn(OfCopy, frozen=True, kw_only=True):
+    """Continue the copy's reading until before ``below``. Answered by `SourceRead`."""
 
-    cause: str
-    task: int
-    incarnation: int
     below: int
 
 
-@value
-class StopReading:
-    """This copy reads its log partition no more. Needs no answer."""
-
-    cause: str
-    task: int
-    incarnation: int
+class StopReading(OfCopy, frozen=True, kw_only=True):
+    """End the copy's reading of its log partition. Needs no answer."""
 
 
-@value
-class ProcessBatch:
-    """Run the operator. Answered by `BatchProcessed` or `BatchFailed`, always, unless the node
-    dies."""
+class ProcessBatch(OfCopy, frozen=True, kw_only=True):
+    """Run the operator.
 
-    cause: str
-    task: int
-    incarnation: int
+    Answered by `BatchProcessed` or `BatchFailed`, always, unless the node dies."""
+
     run: Run
     ticket: int
     batch: int
     state: State
     inputs: tuple[Payload | None, ...]
     copies_state: bool
-    """Whether the task may have to return to ``state``: at the first batch of a tentative run,
-    or where it takes a snapshot from time to time. The host then pays for a copy of the state, or
-    with `Method.UNDO` for the markers in the streams that say which input rebuilds it."""
+    """True if the task may have to return to ``state``: at the first batch of a tentative run, or
+    where it takes a snapshot from time to time. The host then pays for a copy of the state, or with
+    `Method.UNDO` for the markers in the streams from which the state is rebuilt."""
 
 
-@value
-class RebuildState:
-    """Process ``inputs`` from ``state`` on and throw the output away. Answered by
-    `StateRebuilt` or `BatchFailed`, always, unless the node dies."""
+class RebuildState(OfCopy, frozen=True, kw_only=True):
+    """Process ``inputs`` from ``state`` on and discard the output.
 
-    cause: str
-    task: int
-    incarnation: int
+    Answered by `StateRebuilt` or `BatchFailed`, always, unless the node dies."""
+
     ticket: int
     method: Method
     state: State
@@ -180,12 +162,14 @@ class RebuildState:
     inputs: tuple[tuple[Payload, ...], ...]
     """One entry per batch from ``first_batch`` on; may be empty."""
     undone: int
-    """How many tentative batches become void: with `Method.UNDO` their history is read back."""
+    """The number of tentative batches that become void: with `Method.UNDO` their history is read
+    back."""
 
 
-@value
-class StoreCheckpoint:
-    """Answered by `CheckpointStored`, `CheckpointRefused` or `CheckpointFailed`, or not at all."""
+class StoreCheckpoint(Struct, frozen=True, kw_only=True):
+    """Store a checkpoint.
+
+    Answered by `CheckpointStored`, `CheckpointRefused` or `CheckpointFailed`, or not at all."""
 
     cause: str
     incarnation: int
@@ -194,55 +178,45 @@ class StoreCheckpoint:
     """Once it is stored, the task's checkpoints before this position can be forgotten."""
 
 
-@value
-class LoadCheckpoint:
-    """Answered by `CheckpointLoaded` or `CheckpointRefused`, or not at all."""
+class LoadCheckpoint(OfCopy, frozen=True, kw_only=True):
+    """Load a checkpoint. Answered by `CheckpointLoaded` or `CheckpointRefused`, or not at all."""
 
-    cause: str
-    task: int
-    incarnation: int
     term: int | None
-    """A primary's: from now on the store refuses lower ones. None: just read."""
+    """The term of a primary: from now on the store refuses lower ones. None: read only."""
     position: int | None
     """Exactly this checkpoint; None for the latest."""
 
 
-@value
-class ForgetCheckpoints:
-    """No task will go back to a checkpoint before ``below``. Needs no answer."""
+class ForgetCheckpoints(Struct, frozen=True, kw_only=True):
+    """Delete checkpoints before ``below``: no task will go back to them. Needs no answer."""
 
     cause: str
     below: int
 
 
-@value
-class ClaimOutput:
-    """Fence older primaries off an output partition and read its end. Answered by
-    `OutputClaimed` or `OutputRefused`, or not at all."""
+class FenceOutput(OfCopy, frozen=True, kw_only=True):
+    """Fence older primaries off an output partition and read its end.
 
-    cause: str
-    task: int
-    incarnation: int
+    Answered by `OutputFenced` or `OutputRefused`, or not at all."""
+
     term: int
 
 
-@value
-class PublishOutput:
-    """Append to an output partition, all or nothing, once per (term, sequence). Answered by
-    `OutputPublished` or `OutputRefused`, or not at all."""
+class PublishOutput(OfCopy, frozen=True, kw_only=True):
+    """Append to an output partition, all or nothing, once per (term, sequence).
 
-    cause: str
-    task: int
-    incarnation: int
+    Answered by `OutputPublished` or `OutputRefused`, or not at all."""
+
     term: int
     sequence: int
     records: tuple[OutputRecord, ...]
 
 
-@value
-class StoreRegistry:
-    """Answered by `RegistryStored`; by `RegistryRefused` if a higher term was given out since; or
-    not at all."""
+class StoreRegistry(Struct, frozen=True, kw_only=True):
+    """Store the registry.
+
+    Answered by `RegistryStored`; by `RegistryRefused` if a higher term was given out since; or not
+    at all."""
 
     cause: str
     term: int
@@ -250,31 +224,30 @@ class StoreRegistry:
     registry: object
 
 
-@value
-class LoadRegistry:
-    """Read the registry, and have a term that is higher than all before; the same again for an
-    ``owner`` that has asked before. Answered by `RegistryLoaded`, or not at all."""
+class LoadRegistry(Struct, frozen=True, kw_only=True):
+    """Read the registry, and get a term that is higher than all before.
+
+    An ``owner`` that has a term gets the same one again. Answered by `RegistryLoaded`, or not at
+    all."""
 
     cause: str
     owner: int
 
 
-@value
-class EndRun:
-    """A batch fails wherever it is processed: nothing the protocol can do will help."""
+class EndRun(Struct, frozen=True, kw_only=True):
+    """End the run: a batch fails wherever it is processed, and no recovery will help."""
 
     cause: str
     reason: str
-    """Which task, batch and nodes, and the last traceback."""
+    """The task, the batch, the nodes, and the last traceback."""
 
 
-@value
-class StepDown:
-    """There is a later coordinator: this one has done its work, and its process may end."""
+class StepDown(Struct, frozen=True, kw_only=True):
+    """End this coordinator: there is a later one. Its process may end."""
 
     cause: str
     term: int
-    """The later one's."""
+    """The term of the later one."""
 
 
 TaskEffect = (
@@ -288,7 +261,7 @@ TaskEffect = (
     | RebuildState
     | StoreCheckpoint
     | LoadCheckpoint
-    | ClaimOutput
+    | FenceOutput
     | PublishOutput
 )
 Effect = (

@@ -6,34 +6,41 @@ failure) that set off the chain of inputs and effects it belongs to.
 Two kinds travel from machine to machine as messages, which may be lost, repeated, delayed and
 reordered at will (`BatchArrived` ... `CopyRetired`); the others are a host's answers to effects.
 Answers name the copy that asked (task and incarnation) and come at most once; one that arrives
-after that copy was replaced is ignored.
-"""
+after that copy was replaced is ignored."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from harness.protocol.operators import Payload, State
-from harness.protocol.values import value
 
 LOG = -1
-"""Stands for a source task's log partition where an upstream task is named."""
+"""The upstream "task" of a source task: its log partition."""
 
 
 class Run(StrEnum):
-    """Which of a task's two computations."""
+    """One of a task's two computations."""
 
     STABLE = "stable"
     TENTATIVE = "tentative"
 
 
 STABLE, TENTATIVE = Run
-"""For what is asked with every batch (as in `harness.protocol.phases`)."""
+"""Constants for checks on every batch (as in `harness.protocol.task.lifecycle`)."""
 
 
-@value
-class Checkpoint:
-    """What a copy stores so that another one can go on from there."""
+class OfCopy(Struct, frozen=True, kw_only=True):
+    """The common fields of inputs and effects that concern one copy of a task."""
+
+    cause: str
+    task: int
+    incarnation: int
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """The stored part of a copy, from which another one can continue."""
 
     task: int
     position: int
@@ -42,17 +49,16 @@ class Checkpoint:
     outputs: tuple[tuple[int, tuple[Payload, ...]], ...]
     """The output buffer: (batch, output per downstream task), ascending."""
     acknowledged: tuple[int, ...]
-    """Per downstream task, the first batch it may still ask for."""
+    """The first batch that each downstream task may still request."""
     term: int
-    """Of the primary that stored it; the store refuses a lower one than it has seen."""
+    """The term of the primary that stored it; the store refuses lower ones from then on."""
 
 
 # -- messages between tasks ----------------------------------------------------------------
 
 
-@value
-class BatchArrived:
-    """One batch from one upstream task: its data and "no more of this batch from me" in one."""
+class BatchArrived(Struct, frozen=True, kw_only=True):
+    """One batch from one upstream task: its data and the boundary of the batch in one."""
 
     cause: str
     task: int
@@ -62,29 +68,29 @@ class BatchArrived:
     """False: computed from partial input, to be replaced by a stable one of the same number."""
     payload: Payload
     term: int
-    """The sender's; tentative batches of an older term than one seen before are dropped."""
+    """The term of the sender; tentative batches of an older term than one seen before are
+    dropped."""
 
 
-@value
-class ReplayRequested:
+class ReplayRequested(Struct, frozen=True, kw_only=True):
     """A downstream copy lacks batches. Answered by `BatchArrived` or `ReplayRefused`."""
 
     cause: str
     task: int
     downstream: int
     asking: int
-    """The incarnation of the copy that asks; the answer goes to it alone."""
+    """The incarnation of the requesting copy; the answer goes to it alone."""
     from_batch: int
     from_tentative: int
-    """It does not need tentative batches before this one."""
+    """Tentative batches before this one are not needed."""
     acknowledged: int
-    """As in `BatchesAcknowledged`, which may have been lost."""
+    """Repeated from `BatchesAcknowledged`, which may have been lost."""
     reloads: bool
-    """A replica: rather than have a source go back for it, it loads its primary's checkpoint."""
+    """True for a replica: a source does not go back for it, because it can load its primary's
+    checkpoint."""
 
 
-@value
-class ReplayRefused:
+class ReplayRefused(Struct, frozen=True, kw_only=True):
     """The upstream task has no batch before ``oldest`` any more: a checkpoint covers them."""
 
     cause: str
@@ -93,9 +99,8 @@ class ReplayRefused:
     oldest: int
 
 
-@value
-class BatchesAcknowledged:
-    """A downstream task will never ask for a batch before ``below`` again."""
+class BatchesAcknowledged(Struct, frozen=True, kw_only=True):
+    """A downstream task will never request a batch before ``below`` again."""
 
     cause: str
     task: int
@@ -103,8 +108,7 @@ class BatchesAcknowledged:
     below: int
 
 
-@value
-class UpstreamResumed:
+class UpstreamResumed(Struct, frozen=True, kw_only=True):
     """An upstream task has a new primary, ready to answer requests."""
 
     cause: str
@@ -113,9 +117,8 @@ class UpstreamResumed:
     term: int
 
 
-@value
-class UpstreamClosed:
-    """The coordinator forges a lost upstream task's boundaries, ``last_batch`` the last of them."""
+class UpstreamClosed(Struct, frozen=True, kw_only=True):
+    """The coordinator closes batches, up to ``last_batch``, on behalf of a lost upstream task."""
 
     cause: str
     task: int
@@ -124,23 +127,23 @@ class UpstreamClosed:
     before_term: int
     """On behalf of primaries with a lower term than this."""
     back_at: int
-    """Where the lost task was. A primary of that very term that has sent the batch before this one,
-    or a later one, is back: the coordinator had not heard of it yet, and nothing is closed."""
+    """The position of the lost task. A primary of that term that has sent the batch before this
+    one, or a later one, is back: the coordinator had no report of it yet, and nothing is closed."""
 
 
-@value
-class ProgressReported:
-    """The primary tells its replica how far its output has got (trimming every s)."""
+class ProgressReported(Struct, frozen=True, kw_only=True):
+    """The primary reports to its replica the progress of its output (trimming every s)."""
 
     cause: str
     task: int
     sent_below: int
 
 
-@value
-class EpochCompleted:
-    """No batch before ``position`` is needed any more: every task has stored the coordinated
-    checkpoint there or, with source replay, has processed all before it."""
+class EpochCompleted(Struct, frozen=True, kw_only=True):
+    """No batch before ``position`` is needed any more.
+
+    Every task has stored the coordinated checkpoint there or, with source replay, has processed all
+    batches before it."""
 
     cause: str
     task: int
@@ -153,7 +156,7 @@ class EpochCompleted:
 
 
 class Start(StrEnum):
-    """Where a new copy's state comes from."""
+    """The source of a new copy's state."""
 
     CHECKPOINT = "checkpoint"
     """The task's latest checkpoint; the initial state if there is none."""
@@ -163,56 +166,47 @@ class Start(StrEnum):
     """The initial state at ``position``; its output counts from ``send_from`` on."""
 
 
-@value
-class CopyOrdered:
-    """This node shall host a copy of a task."""
+class CopyOrdered(Struct, frozen=True, kw_only=True):
+    """The node must host a copy of a task."""
 
     cause: str
     boot: int
-    """The boot that it is meant for: after a later one, the node must not start this copy again."""
+    """The boot that it is meant for; after a later one, the node must not start this copy again."""
     task: int
     incarnation: int
-    """Which copy; never used twice for one task."""
+    """The number of the copy; never used twice for one task."""
     term: int | None
-    """A primary's; None for a replica. Each primary of a task has a higher one than the last."""
+    """The term of a primary, higher than that of the primary before; None for a replica."""
     start: Start
     position: int
     send_from: int
     coordinator: int
-    """The term of the coordinator that says so; a node obeys none before the latest."""
+    """The term of the coordinator that gives the order; a node obeys none before the latest."""
     beside: int | None = None
-    """The task's other copy that this node shall keep, if both are to be here. All earlier ones
-    make way."""
+    """The task's other copy that the node must keep, if it hosts both. Earlier copies are
+    dropped."""
 
 
-@value
-class CopyPromoted:
+class CopyPromoted(OfCopy, frozen=True, kw_only=True):
     """The replica that this node hosts takes over."""
 
-    cause: str
-    task: int
-    incarnation: int
     term: int
     coordinator: int
 
 
-@value
-class CopyRetired:
-    """This node shall no longer host that copy."""
+class CopyRetired(OfCopy, frozen=True, kw_only=True):
+    """The node must no longer host that copy."""
 
-    cause: str
-    task: int
-    incarnation: int
     coordinator: int
 
 
 # -- what a host says of itself ------------------------------------------------------------
 
 
-@value
-class CopiesForgotten:
-    """The node's process is the same, and what its copies kept is lost: it drops them, and none of
-    them may come back under its incarnation number."""
+class CopiesForgotten(Struct, frozen=True, kw_only=True):
+    """The node's process lives, and the content of its copies is lost.
+
+    It drops them, and none of them may come back under its incarnation number."""
 
     cause: str
 
@@ -220,25 +214,16 @@ class CopiesForgotten:
 # -- a host's answers to a task's effects --------------------------------------------------
 
 
-@value
-class SourceRead:
-    """Answers `ReadSource` and `ReadOn`, once per batch in ascending order, as they become
-    complete."""
+class SourceRead(OfCopy, frozen=True, kw_only=True):
+    """Answers `ReadSource` and `ReadOn`, once per complete batch in ascending order."""
 
-    cause: str
-    task: int
-    incarnation: int
     batch: int
     payload: Payload
 
 
-@value
-class BatchProcessed:
+class BatchProcessed(OfCopy, frozen=True, kw_only=True):
     """Answers `ProcessBatch`."""
 
-    cause: str
-    task: int
-    incarnation: int
     run: Run
     ticket: int
     batch: int
@@ -246,105 +231,66 @@ class BatchProcessed:
     outputs: tuple[Payload, ...]
 
 
-@value
-class StateRebuilt:
+class StateRebuilt(OfCopy, frozen=True, kw_only=True):
     """Answers `RebuildState`."""
 
-    cause: str
-    task: int
-    incarnation: int
     ticket: int
     state: State
 
 
-@value
-class BatchFailed:
+class BatchFailed(OfCopy, frozen=True, kw_only=True):
     """Answers `ProcessBatch` and `RebuildState`: the operator has raised."""
 
-    cause: str
-    task: int
-    incarnation: int
     run: Run
     ticket: int
     batch: int
     error: str
-    """Its traceback."""
+    """The traceback."""
 
 
-@value
-class CheckpointStored:
+class CheckpointStored(OfCopy, frozen=True, kw_only=True):
     """Answers `StoreCheckpoint`: it is durable."""
 
-    cause: str
-    task: int
-    incarnation: int
     position: int
 
 
-@value
-class CheckpointRefused:
+class CheckpointRefused(OfCopy, frozen=True, kw_only=True):
     """Answers `StoreCheckpoint` or `LoadCheckpoint`: a primary with a higher term exists."""
 
-    cause: str
-    task: int
-    incarnation: int
 
+class CheckpointFailed(OfCopy, frozen=True, kw_only=True):
+    """Answers `StoreCheckpoint`: the store cannot keep it, for example because of its size."""
 
-@value
-class CheckpointFailed:
-    """Answers `StoreCheckpoint`: the store cannot keep it, as it is too large, say."""
-
-    cause: str
-    task: int
-    incarnation: int
     position: int
     reason: str
 
 
-@value
-class CheckpointLoaded:
+class CheckpointLoaded(OfCopy, frozen=True, kw_only=True):
     """Answers `LoadCheckpoint`; None when the task has never stored one."""
 
-    cause: str
-    task: int
-    incarnation: int
     checkpoint: Checkpoint | None
 
 
-@value
-class OutputClaimed:
-    """Answers `ClaimOutput`: no primary with a lower term can publish any more."""
+class OutputFenced(OfCopy, frozen=True, kw_only=True):
+    """Answers `FenceOutput`: no primary with a lower term can publish any more."""
 
-    cause: str
-    task: int
-    incarnation: int
     next_stable: int
     """The first batch whose stable output is not in the partition."""
     next_tentative: int
     """One past the last tentative output that no undo covers; ``next_stable`` if there is none."""
 
 
-@value
-class OutputPublished:
+class OutputPublished(OfCopy, frozen=True, kw_only=True):
     """Answers `PublishOutput`."""
 
-    cause: str
-    task: int
-    incarnation: int
     sequence: int
 
 
-@value
-class OutputRefused:
-    """Answers `ClaimOutput` or `PublishOutput`: a primary with a higher term has claimed."""
-
-    cause: str
-    task: int
-    incarnation: int
+class OutputRefused(OfCopy, frozen=True, kw_only=True):
+    """Answers `FenceOutput` or `PublishOutput`: a higher term has fenced it."""
 
 
-@value
-class TimerFired:
+class TimerFired(Struct, frozen=True, kw_only=True):
     """Answers `SetTimer`, not before its instant."""
 
     cause: str
@@ -355,18 +301,16 @@ class TimerFired:
 # -- what the coordinator is told ----------------------------------------------------------
 
 
-@value
-class NodeInfo:
+class NodeInfo(Struct, frozen=True, kw_only=True):
     """A node that may host copies."""
 
     name: str
     rack: str
     slots: int
-    """How many copies it can host."""
+    """The number of copies that it can host."""
 
 
-@value
-class CopyReport:
+class CopyReport(Struct, frozen=True, kw_only=True):
     """One copy in a node's heartbeat."""
 
     task: int
@@ -379,13 +323,12 @@ class CopyReport:
     published: int
     """A sink's first unpublished stable batch; 0 for other tasks."""
     ready: bool
-    """It has its state and takes part."""
+    """True if it has its state and takes part."""
     failed: str = ""
-    """The traceback of the operator that made this copy give up; empty while it has not."""
+    """The traceback of the operator that stopped this copy; empty while there is none."""
 
 
-@value
-class HeartbeatReceived:
+class HeartbeatReceived(Struct, frozen=True, kw_only=True):
     """A node is alive, under boot number ``boot``, and hosts these copies (ascending by task)."""
 
     cause: str
@@ -393,54 +336,50 @@ class HeartbeatReceived:
     boot: int
     copies: tuple[CopyReport, ...]
     info: NodeInfo | None = None
-    """What the node is, for a coordinator that was not told of it when it started."""
+    """The description of a node, for a coordinator that does not have it."""
     coordinator: int = 0
-    """The latest one, by its term, that the node had an order from."""
+    """The term of the latest coordinator from which the node had an order."""
     gone: tuple[tuple[int, int], ...] = ()
-    """(task, incarnation) of copies that it once had, and was ordered to host again or has just
+    """(task, incarnation) of former copies that the node was ordered to host again, or has just
     forgotten: they will not come back."""
 
 
-@value
-class NodeDisconnected:
+class NodeDisconnected(Struct, frozen=True, kw_only=True):
     """The connection to a node's process was closed: it is dead or cut off, no timeout needed.
-    A process that lives says so by its next heartbeat."""
+
+    If the process lives, its next heartbeat shows it."""
 
     cause: str
     node: int
     boot: int
 
 
-@value
-class RegistryStored:
+class RegistryStored(Struct, frozen=True, kw_only=True):
     """Answers `StoreRegistry`."""
 
     cause: str
     version: int
 
 
-@value
-class RegistryRefused:
+class RegistryRefused(Struct, frozen=True, kw_only=True):
     """Answers `StoreRegistry`: a coordinator with a higher term exists."""
 
     cause: str
     term: int
-    """The highest that was given out."""
+    """The highest term that was given out."""
 
 
-@value
-class RegistryLoaded:
+class RegistryLoaded(Struct, frozen=True, kw_only=True):
     """Answers `LoadRegistry`; None on the first start."""
 
     cause: str
     term: int
-    """The asking coordinator's."""
+    """The term of the requesting coordinator."""
     registry: object | None
 
 
-@value
-class PlanAdapted:
-    """Rates have drifted: these tasks shall have replicas from now on, ascending."""
+class PlanAdapted(Struct, frozen=True, kw_only=True):
+    """Rates have drifted: these tasks must have replicas from now on, ascending."""
 
     cause: str
     replicated: tuple[int, ...]
@@ -466,7 +405,7 @@ TaskAnswer = (
     | CheckpointRefused
     | CheckpointFailed
     | CheckpointLoaded
-    | OutputClaimed
+    | OutputFenced
     | OutputPublished
     | OutputRefused
 )

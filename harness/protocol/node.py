@@ -20,24 +20,21 @@ from harness.protocol.inputs import (
     TimerFired,
 )
 from harness.protocol.operators import State
-from harness.protocol.phases import FENCED
 from harness.protocol.scheme import Scheme
 from harness.protocol.story import KEPT
-from harness.protocol.task import TaskMachine
-from harness.protocol.values import maker
+from harness.protocol.task.lifecycle import FENCED
+from harness.protocol.task.machine import TaskMachine
 from harness.protocol.wiring import Wiring
 
 BEAT = ("beat", 0)
-_HeartbeatReceived, _SendHeartbeat = maker(HeartbeatReceived), maker(SendHeartbeat)
-_SetTimer = maker(SetTimer)
 TO_ANY_COPY = frozenset(
-    kind for kind in get_args(TaskMessage) if "incarnation" not in kind.__slots__
+    kind for kind in get_args(TaskMessage) if "incarnation" not in kind.__struct_fields__
 )
 """Messages that are meant for whichever copy of a task is there."""
 
 
 class NodeMachine:
-    """What one process does. It dies with its node and starts again empty, one boot later."""
+    """The protocol in one process. It dies with its node and starts again empty, one boot later."""
 
     def __init__(
         self,
@@ -51,9 +48,12 @@ class NodeMachine:
         info: NodeInfo | None = None,
         notes_progress: bool = False,
     ) -> None:
-        """``kept`` is how many inputs the story of a copy holds. ``info`` is what this machine
-        says of itself, where the coordinator may not know it. ``notes_progress``: whether each
-        stable batch of a primary is noted, as measuring recoveries needs it."""
+        """Begin without copies.
+
+        ``kept`` is the number of inputs that the story of a copy holds. ``info`` describes this
+        node to a coordinator that does not know it. ``notes_progress``: True to report each stable
+        batch of a primary, for measuring recoveries."""
+        assert boot > 0, f"boot {boot}"
         self.node = node
         self.info = info
         self.boot = boot
@@ -69,18 +69,19 @@ class NodeMachine:
         self._hosted: set[tuple[int, int]] = set()
         """Every copy that was here since this boot."""
         self._gone: set[tuple[int, int]] = set()
-        """Of those, what the next heartbeat tells not to be here any more. If it gets lost, the
-        coordinator orders them again, and so they are told again."""
+        """Former copies that the next heartbeat reports as gone. If it gets lost, the coordinator
+        orders them again, and so they are reported again."""
         self._beats = 0
         self._coordinator = 0
         """The term of the latest coordinator that gave an order."""
 
     def copies_of(self, task: int) -> tuple[TaskMachine, ...]:
-        """The copies of ``task`` that are here, ascending by incarnation."""
+        """Return the copies of ``task`` on this node, ascending by incarnation."""
         return self._of_task.get(task, ())
 
     def start(self, *, now: int) -> Sequence[Effect]:
-        """The first heartbeat, at once."""
+        """Send the first heartbeat, at once."""
+        assert not self.copies, "a node starts empty"
         return self._beat(now)
 
     def handle(self, item: NodeInput, *, now: int) -> Sequence[Effect]:
@@ -98,17 +99,19 @@ class NodeMachine:
         return self._pass_on(item, now)  # type: ignore[arg-type]  # what no method of its own handles
 
     def _timer(self, item: TimerFired, now: int) -> Sequence[Effect]:
+        assert item.key == BEAT or item.key[0] == "due", f"timer {item.key}"
         if item.key == BEAT:
             return self._beat(now)
         return _handled_by(self.copies_of(item.key[1]), item, now)
 
     def _pass_on(self, item: TaskInput | CopyPromoted, now: int) -> Sequence[Effect]:
-        """To the copy it names, if that is still here."""
+        """Give ``item`` to the copy that it names, if that is still here."""
         copy = self.copies.get((item.task, item.incarnation))  # type: ignore[union-attr]
         return copy.handle(item, now=now) if copy is not None else ()
 
     def _order(self, order: Order, now: int) -> Sequence[Effect]:
-        """Obey, unless a later coordinator than this one has spoken."""
+        """Obey an order, unless a later coordinator has given one."""
+        assert order.coordinator >= 0, f"a coordinator of term {order.coordinator}"
         if order.coordinator < self._coordinator:
             return ()
         self._coordinator = order.coordinator
@@ -119,6 +122,7 @@ class NodeMachine:
         return self._pass_on(order, now)
 
     def _host(self, order: CopyOrdered, now: int) -> Sequence[Effect]:
+        assert order.incarnation > 0, f"incarnation {order.incarnation}"
         if order.boot != self.boot:
             return ()  # the coordinator does not know of this boot yet; a heartbeat will tell it
         key = order.task, order.incarnation
@@ -155,11 +159,13 @@ class NodeMachine:
             self._of_task[copy.task] = (*self.copies_of(copy.task), copy)
 
     def _retire(self, item: CopyRetired, now: int) -> Sequence[Effect]:
+        assert item.incarnation > 0, f"incarnation {item.incarnation}"
         copy = self.copies.get((item.task, item.incarnation))
         return self._drop(copy, item.cause, "as ordered", now) if copy is not None else ()
 
     def _forget(self, item: CopiesForgotten, now: int) -> Sequence[Effect]:
-        """Their numbers stay used."""
+        """Drop every copy; their numbers stay used."""
+        assert self.copies.keys() <= self._hosted, "a copy that was never ordered"
         self._gone.update(self.copies)
         return [
             effect
@@ -168,11 +174,13 @@ class NodeMachine:
         ]
 
     def _drop(self, copy: TaskMachine, cause: str, why: str, now: int) -> Sequence[Effect]:
+        assert (copy.task, copy.incarnation) in self._hosted, "a copy that was never ordered"
         del self.copies[copy.task, copy.incarnation]
         self._sort()
         return copy.retire(cause=cause, why=why, now=now)
 
     def _beat(self, now: int) -> Sequence[Effect]:
+        assert self._beats >= 0, f"beat {self._beats}"
         self._beats += 1
         cause = f"beat {self._beats} of node {self.node}"
         effects: list[Effect] = []
@@ -183,7 +191,7 @@ class NodeMachine:
                 fenced.append(copy)
         for copy in fenced:
             effects.extend(self._drop(copy, cause, "a newer primary exists", now))
-        heartbeat = _HeartbeatReceived(
+        heartbeat = HeartbeatReceived(
             cause=cause,
             node=self.node,
             boot=self.boot,
@@ -192,18 +200,19 @@ class NodeMachine:
             coordinator=self._coordinator,
             gone=self._newly_gone() if self._gone else (),
         )
-        effects.append(_SendHeartbeat(cause=cause, heartbeat=heartbeat))
-        effects.append(_SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))
+        effects.append(SendHeartbeat(cause=cause, heartbeat=heartbeat))
+        effects.append(SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))
         return effects
 
     def _newly_gone(self) -> tuple[tuple[int, int], ...]:
-        """What the last heartbeat did not tell yet."""
+        """Return the former copies that no heartbeat has reported as gone yet."""
+        assert not self._gone & self.copies.keys(), "a copy that is here is not gone"
         gone = tuple(sorted(self._gone))
         self._gone.clear()
         return gone
 
     def validate(self) -> None:
-        """Raise `ProtocolViolation` unless every copy's state makes sense."""
+        """Raise `ProtocolViolation` unless the state of every copy is consistent."""
         for task, copies in self._of_task.items():
             assert len(copies) <= 2, f"{len(copies)} copies of task {task} on node {self.node}"
         assert sum(map(len, self._of_task.values())) == len(self.copies), "a copy is counted twice"

@@ -7,21 +7,21 @@ from enum import Enum
 from typing import Any, Protocol
 
 Payload = Any
-"""The content of one batch on one edge between two tasks; None is reserved for "nothing came"."""
+"""The content of one batch on one edge between two tasks; None is reserved for missing parts."""
 
 
 class NoState(Enum):
-    """In a state's place; an operator's own state may be any value, None too."""
+    """The absence of a state; an operator's own state may be any value, None too."""
 
     GONE = "gone"
 
 
 GONE = NoState.GONE
-"""By a name of its own, as it is asked for after every input."""
+"""A constant, because it is compared after every input."""
 
 State = Any
-"""What an operator remembers between batches. A value: `process` never changes the one it got,
-it returns another (which may share structure), so a copy that is kept costs a reference."""
+"""The memory of an operator between batches. A value: `process` never changes the one it got, it
+returns another (which may share structure), so a copy that is kept costs a reference."""
 
 
 class TaskOperator(Protocol):
@@ -29,28 +29,26 @@ class TaskOperator(Protocol):
 
     Everything must be a function of the arguments alone: no clock, no randomness, no set or
     hash order, exact numbers (integers or decimals). Two copies of a task that process the same
-    batches in the same order must agree bit by bit; every guarantee of the protocol rests on it.
-    """
+    batches in the same order must agree bit by bit; every guarantee of the protocol rests on it."""
 
     memory: int
-    """How many batches of input the state depends on, the newest included; at least 1. Source
-    replay and undo/redo rebuild a state from that many batches."""
+    """Batches of input that the state depends on, the newest included; at least 1. Source replay
+    and undo/redo rebuild a state from that many batches."""
 
     def initial(self) -> State:
-        """The state before any batch."""
+        """Return the state before any batch."""
 
     def process(
         self, state: State, batch: int, inputs: Sequence[Payload | None]
     ) -> tuple[State, tuple[Payload, ...]]:
-        """The state after ``batch``, and an output for each downstream task in wiring order.
+        """Return the state after ``batch``, and an output for each downstream task in wiring order.
 
-        ``inputs`` holds one payload per upstream task in wiring order (a source task has one,
-        what it read from its log); None where a tentative batch was closed without it. A sink
-        task returns exactly one output, the one that is published.
-        """
+        ``inputs`` holds one payload per upstream task in wiring order (a source task has one, the
+        batch that it read from its log); None where a tentative batch was closed without it. A sink
+        task returns exactly one output, the one that is published."""
 
     def tuples(self, inputs: Sequence[Payload | None]) -> int:
-        """How many tuples ``inputs`` are: what processing them costs."""
+        """Return the number of tuples in ``inputs``, which is the cost of processing them."""
 
     def state_tuples(self, state: State) -> int:
-        """How many tuples ``state`` holds: what copying or storing it costs."""
+        """Return the number of tuples in ``state``, which is the cost of copying or storing it."""

@@ -1,38 +1,36 @@
-"""An output partition: fenced by claims in the log itself, so that any reader sees the same.
+"""An output partition: fenced in the log itself, so that any reader sees the same.
 
 A log that only appends has no server that could refuse an old primary's write. So what is
 written says who wrote it, and every reader (the collector, the host of a sink, the simulator)
 follows the same rules:
 
-* an `OutputClaim` counts unless a claim with a higher term stands before it;
-* an `OutputBatch` counts if its term is that of the last claim that counts, and its sequence
-  number is the next of that term: what an older primary writes behind a newer one's claim, and
+* an `OutputFence` counts unless a fence with a higher term stands before it;
+* an `OutputBatch` counts if its term is that of the last fence that counts, and its sequence
+  number is the next of that term: what an older primary writes behind a newer one's fence, and
   what was appended twice because an answer got lost, is dropped;
 * the records of a batch that counts come all or none, in order.
 
-A sink's host claims by appending a claim and reading the partition up to it; it knows its own
-publication to be in the partition once it has read it there.
-"""
+A sink's host fences by appending an `OutputFence` and reading the partition up to it. A
+publication of its own is in the partition once the host has read it there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from harness.protocol.effects import Kind, OutputRecord
-from harness.protocol.values import value
 
 
-@value
-class OutputClaim:
+class OutputFence(Struct, frozen=True, kw_only=True):
     """From here on only ``term`` may write."""
 
     term: int
 
 
-@value
-class OutputBatch:
-    """What one `PublishOutput` appends."""
+class OutputBatch(Struct, frozen=True, kw_only=True):
+    """The records that one `PublishOutput` appends."""
 
     term: int
     sequence: int
@@ -40,27 +38,28 @@ class OutputBatch:
     records: tuple[OutputRecord, ...]
 
 
-OutputEntry = OutputClaim | OutputBatch
+OutputEntry = OutputFence | OutputBatch
 
 
 class OutputReader:
-    """Where a partition ends, for one who has read it from its beginning."""
+    """The end of a partition that was read from its beginning."""
 
     __slots__ = ("next_stable", "next_tentative", "sequence", "term")
 
     def __init__(self) -> None:
         self.term = -1
-        """Of the last claim that counts."""
+        """The term of the last fence that counts."""
         self.sequence = 0
-        """Of the last batch of that term."""
+        """The number of the last batch of that term."""
         self.next_stable = 0
         """The first batch whose stable output has not come."""
         self.next_tentative = 0
         """One past the last tentative output that no undo covers, or `next_stable`."""
 
     def accept(self, entry: OutputEntry) -> tuple[OutputRecord, ...]:
-        """The records of the next entry of the partition, if it counts."""
-        if isinstance(entry, OutputClaim):
+        """Return the records of the partition's next entry if it counts, else none."""
+        assert entry.term >= 0, f"term {entry.term}"
+        if isinstance(entry, OutputFence):
             if entry.term > self.term:
                 self.term, self.sequence = entry.term, 0
             return ()
@@ -72,6 +71,7 @@ class OutputReader:
         return entry.records
 
     def _note(self, record: OutputRecord) -> None:
+        assert record.batch >= 0, f"a record of batch {record.batch}"
         if record.kind is Kind.STABLE:
             self.next_stable = record.batch + 1
             self.next_tentative = max(self.next_tentative, self.next_stable)
@@ -96,19 +96,21 @@ class OutputPartition(OutputReader):
     __slots__ = ("_clock", "records")
 
     def __init__(self, clock: Callable[[], int] = lambda: 0) -> None:
-        """``clock`` gives the time that records are marked with, in microseconds."""
+        """Begin with an empty partition; ``clock`` gives the microseconds that mark records."""
         super().__init__()
         self._clock = clock
         self.records: list[Published] = []
-        """What counts, for whoever looks at the partition."""
+        """The records that count."""
 
-    def claim(self, term: int) -> bool:
-        """Fence lower terms off; False if a higher one has claimed."""
-        self.accept(OutputClaim(term=term))
+    def fence(self, term: int) -> bool:
+        """Fence lower terms off; return False if a higher term has a fence."""
+        assert term > 0, f"term {term}"
+        self.accept(OutputFence(term=term))
         return term == self.term
 
     def append(self, term: int, sequence: int, records: tuple[OutputRecord, ...]) -> bool:
-        """Append once per (term, sequence); False if the term is fenced off."""
+        """Append once per (term, sequence); return False if the term is fenced off."""
+        assert sequence > 0, "publications count from 1"
         entry, now = OutputBatch(term=term, sequence=sequence, records=records), self._clock()
         self.records += [Published(now, term, record) for record in self.accept(entry)]
         return term == self.term

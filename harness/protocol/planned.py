@@ -9,14 +9,14 @@ from harness.topology.model import Topology
 
 
 def wiring_of(topology: Topology, memory: Mapping[str, int]) -> Wiring:
-    """The wiring of ``topology``, its tasks under the same numbers, so that a plan fits both.
+    """Return the wiring of ``topology`` with the same task numbers, so that a plan fits both.
 
-    Neighbours stand edge by edge in the topology's order, the tasks of one edge by number: the
+    Neighbours are listed edge by edge in the topology's order, the tasks of one edge by number: the
     order of an operator's outputs and inputs, which is decided here and nowhere else.
 
-    ``memory`` gives, per operator, the batches of input that its state depends on; operators
-    that are left out depend on one.
-    """
+    ``memory`` gives, per operator, the batches of input that its state depends on; operators that
+    are left out depend on one."""
+    assert all(batches > 0 for batches in memory.values()), "a task remembers one batch at least"
     edges: list[tuple[int, int]] = []
     for edge in topology.edges:
         first_up = topology.tasks(edge.upstream).start

@@ -1,7 +1,6 @@
 """A fault-tolerance scheme as a value: which mechanisms are on, and with what intervals.
 
-All times are integer microseconds, all other intervals are counted in batches.
-"""
+All times are integer microseconds, all other intervals are counted in batches."""
 
 from __future__ import annotations
 
@@ -13,18 +12,18 @@ from harness.protocol.wiring import Wiring
 
 
 class Recovery(StrEnum):
-    """How a task without a replica comes back."""
+    """The recovery of a task without a replica."""
 
     REPLAY = "replay"
     """No checkpoint: it and its ancestors recompute its state from the sources."""
     LOCAL = "local"
-    """Its own latest checkpoint, then the output buffers of its upstream tasks (PPA)."""
+    """From its own latest checkpoint, then the output buffers of its upstream tasks (PPA)."""
     GLOBAL = "global"
     """Every task goes back to the last checkpoint that all of them have stored (Flink)."""
 
 
 class Policy(StrEnum):
-    """What happens to new batches while a task cannot process them as stable ones."""
+    """The treatment of new batches while a task cannot process them as stable ones."""
 
     SUSPEND = "suspend"
     """They wait until the failure has healed."""
@@ -35,16 +34,16 @@ class Policy(StrEnum):
 
 
 class Closing(StrEnum):
-    """Who closes a batch on behalf of an upstream task that does not deliver it."""
+    """The part that closes a batch on behalf of an upstream task that does not deliver it."""
 
     COORDINATOR = "coordinator"
-    """The coordinator, for tasks it knows to be lost, once that has lasted for the bound (PPA)."""
+    """The coordinator closes lost tasks once the loss has lasted for the bound (PPA)."""
     TASK = "task"
     """Each task itself, once a batch has waited for the bound (Borealis)."""
 
 
 class Method(StrEnum):
-    """How a task returns to the state before its first tentative batch."""
+    """The return of a task to the state before its first tentative batch."""
 
     CHECKPOINT = "checkpoint"
     """From a copy of that state, or an earlier one and the input since (checkpoint/redo)."""
@@ -53,7 +52,7 @@ class Method(StrEnum):
 
 
 class Corrections(StrEnum):
-    """When a reconciling task sends its corrections downstream."""
+    """The time at which a reconciling task sends its corrections downstream."""
 
     STREAM = "stream"
     """Each as soon as it is computed."""
@@ -75,11 +74,11 @@ class Tentative:
     """Batches between copies of the state, or between stream markers (Method.UNDO); 0: there is
     one only before the first tentative batch."""
     logs_tentative: bool = True
-    """Method.UNDO: whether tentative input is in the history, which is then read back over it."""
+    """Method.UNDO: True if tentative input is in the history, which is then read back over it."""
     corrections: Corrections = Corrections.STREAM
     interval_us: int = 0
-    """How far apart batches are in tuple time; 0: nobody says. While a task stabilizes, a batch
-    that came late in a burst has then waited since the time at which it was due."""
+    """The interval of batches in tuple time; 0 if unknown. While a task stabilizes, a batch that
+    came late in a burst has then waited since the time at which it was due."""
 
     def __post_init__(self) -> None:
         if min(self.bound_us, self.snapshot_every, self.interval_us) < 0:
@@ -92,7 +91,7 @@ class Tentative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
-    """Everything about fault tolerance that can be chosen."""
+    """All choices about fault tolerance."""
 
     name: str
     recovery: Recovery
@@ -103,19 +102,19 @@ class Scheme:
     window: int = 1_000
     """The most batches that a copy's inbox, or its outbox, holds. A copy whose outbox is full
     processes nothing until a neighbour acknowledges, so back-pressure reaches the sources, which
-    read no further; what comes too early for an inbox is dropped and asked for again. Tentative
+    stop reading. Input that comes too early for an inbox is dropped and requested again. Tentative
     output stops with it: choose more batches than come in the longest failure to be bridged."""
     trim_every_us: int = 5_000_000
-    """s: how often a primary reports to its replica how far its output has got."""
+    """s: the interval at which a primary reports the progress of its output to its replica."""
     tentative: Tentative | None = None
     """None: output is stable or does not come."""
     recovery_order: tuple[int, ...] = ()
     """The planner's order for tasks that wait for a node; others follow by number."""
     heartbeat_us: int = 1_000_000
     suspect_after_us: int = 5_000_000
-    """A node that was silent for so long is treated as lost."""
+    """The silence after which a node is treated as lost."""
     join_within_us: int = 60_000_000
-    """How long the first placement waits for the nodes that it names."""
+    """The longest wait of the first placement for the nodes that it names."""
 
     def __post_init__(self) -> None:
         if (self.checkpoint_every > 0) == (self.recovery is Recovery.REPLAY):
@@ -154,6 +153,7 @@ class Scheme:
 
     def check(self, wiring: Wiring) -> None:
         """Raise `UsageError` if this scheme cannot serve ``wiring``."""
+        assert wiring.tasks, "a wiring has tasks"
         strange = [t for t in (*self.replicated, *self.recovery_order) if t not in wiring.tasks]
         if strange:
             raise UsageError(

@@ -1,17 +1,6 @@
-"""The one list of schemes, and how each is made for a topology.
+"""The one list of schemes, and the `Scheme` of each for a topology.
 
-========== ======== ========== ============ ==================================================
-name       recovery replicas   tentative    what it is
-========== ======== ========== ============ ==================================================
-replay     replay   none       no           source replay: no checkpoint, ancestors recompute
-checkpoint local    none       no           each task from its own latest checkpoint
-global     global   none       no           all tasks from the last coordinated checkpoint
-active     local    every task coordinator  active replication of everything
-rppg       local    a plan     no           replicas where the plan says, else checkpoints
-ppa        local    a plan     coordinator  partially active: output goes on without the rest
-dpc        local    a plan     each task    Borealis: output goes on after a bound
-========== ======== ========== ============ ==================================================
-"""
+Engines, contenders, figures and advice take names, labels and summaries from `SCHEMES`."""
 
 from __future__ import annotations
 
@@ -27,7 +16,7 @@ from harness.text import did_you_mean
 
 
 class Replicas(StrEnum):
-    """Which tasks have an active replica."""
+    """The tasks that have an active replica."""
 
     NONE = "none"
     PLANNED = "planned"
@@ -36,33 +25,68 @@ class Replicas(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What all schemes of one name have in common."""
+    """The common properties of all schemes of one name."""
 
+    label: str
+    """The name in tables and texts."""
+    summary: str
+    """One line, for ``--help`` and the documents."""
     recovery: Recovery
-    replicas: Replicas
-    closing: Closing | None
-    """Who closes batches; None: nothing is tentative."""
+    replicas: Replicas = Replicas.NONE
+    closing: Closing | None = None
+    """The part that closes batches; None: nothing is tentative."""
 
 
 SCHEMES: Mapping[str, Family] = MappingProxyType(
     {
-        "replay": Family(recovery=Recovery.REPLAY, replicas=Replicas.NONE, closing=None),
-        "checkpoint": Family(recovery=Recovery.LOCAL, replicas=Replicas.NONE, closing=None),
-        "global": Family(recovery=Recovery.GLOBAL, replicas=Replicas.NONE, closing=None),
+        "replay": Family(
+            label="source replay",
+            summary="source replay: no checkpoint, ancestors recompute",
+            recovery=Recovery.REPLAY,
+        ),
+        "checkpoint": Family(
+            label="checkpoint",
+            summary="each task from its own latest checkpoint",
+            recovery=Recovery.LOCAL,
+        ),
+        "global": Family(
+            label="global checkpoint",
+            summary="all tasks from the last coordinated checkpoint",
+            recovery=Recovery.GLOBAL,
+        ),
         "active": Family(
-            recovery=Recovery.LOCAL, replicas=Replicas.ALL, closing=Closing.COORDINATOR
+            label="active replication",
+            summary="an active replica of every task",
+            recovery=Recovery.LOCAL,
+            replicas=Replicas.ALL,
+            closing=Closing.COORDINATOR,
         ),
-        "rppg": Family(recovery=Recovery.LOCAL, replicas=Replicas.PLANNED, closing=None),
+        "rppg": Family(
+            label="RPPG",
+            summary="active replicas where the plan says, else checkpoints",
+            recovery=Recovery.LOCAL,
+            replicas=Replicas.PLANNED,
+        ),
         "ppa": Family(
-            recovery=Recovery.LOCAL, replicas=Replicas.PLANNED, closing=Closing.COORDINATOR
+            label="PPA",
+            summary="active replicas of the plan; tentative output goes on without the rest",
+            recovery=Recovery.LOCAL,
+            replicas=Replicas.PLANNED,
+            closing=Closing.COORDINATOR,
         ),
-        "dpc": Family(recovery=Recovery.LOCAL, replicas=Replicas.PLANNED, closing=Closing.TASK),
+        "dpc": Family(
+            label="Borealis",
+            summary="replicas of the plan; each task goes on alone after a bound",
+            recovery=Recovery.LOCAL,
+            replicas=Replicas.PLANNED,
+            closing=Closing.TASK,
+        ),
     }
 )
 
 
 def family(name: str) -> Family:
-    """The family called ``name``; raises `UsageError` if there is none."""
+    """Return the family called ``name``; raise `UsageError` if there is none."""
     if name not in SCHEMES:
         raise UsageError(f"there is no scheme {name!r}", remedy=did_you_mean(name, SCHEMES))
     return SCHEMES[name]
@@ -77,15 +101,15 @@ def make_scheme(
     tentative: Tentative | None = None,
     **intervals: int | tuple[int, ...],
 ) -> Scheme:
-    """The scheme called ``name`` for ``wiring``.
+    """Make the scheme called ``name`` for ``wiring``.
 
     ``checkpoint_every`` is not used by source replay; ``plan`` only by schemes with planned
-    replicas. ``tentative`` gives bound and policies of a scheme with tentative output (who
-    closes follows from the name); None is plain: at once, process, checkpoint/redo.
-    ``intervals`` are fields of `Scheme`: heartbeat_us, suspect_after_us, trim_every_us, ...
+    replicas. ``tentative`` gives bound and policies of a scheme with tentative output (its closing
+    follows from the name); None is plain: at once, process, checkpoint/redo. ``intervals`` are
+    fields of `Scheme`: heartbeat_us, suspect_after_us, trim_every_us, ...
 
-    Raises `UsageError` for options that the scheme has no use for, and as `Scheme` does.
-    """
+    Raises `UsageError` for options that the scheme has no use for, and as `Scheme` does."""
+    assert checkpoint_every >= 0, f"a checkpoint every {checkpoint_every} batches"
     kind = family(name)
     if plan and kind.replicas is not Replicas.PLANNED:
         raise UsageError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 from harness.protocol.effects import Effect
@@ -22,26 +21,27 @@ class Said(NamedTuple):
 
 
 class Story:
-    """A bounded log; an entry costs a few tuples, words are made only when it is told.
+    """A bounded log; an entry costs a few tuples, and text is made only when it is printed.
 
-    It keeps what was said and not the data: a payload, a state or the registry is remembered by
-    its type alone, or sixty entries would hold sixty times what the machine itself holds. Who can
-    run the same inputs again (a simulator) keeps 0 entries at first.
-    """
+    It keeps inputs and effects without their data: a payload, a state or the registry is recorded
+    by its type alone, or sixty entries would hold sixty times the memory of the machine itself. A
+    host that can run the same inputs again (a simulator) keeps 0 entries at first."""
 
     __slots__ = ("_entries", "kept", "title")
 
     def __init__(self, title: str, *, kept: int = KEPT) -> None:
+        assert kept >= 0, f"a story of {kept} inputs"
         self.title = title
         self.kept = kept
         self._entries: deque[tuple[int, Said, tuple[Said, ...]]] = deque(maxlen=kept)
 
     def note(self, now: int, item: Input, effects: Sequence[Effect]) -> None:
-        """Remember an input and what followed from it."""
+        """Record an input and its effects."""
+        assert now >= 0, f"time {now}"
         self._entries.append((now, said(item), tuple([said(effect) for effect in effects])))
 
-    def tell(self) -> str:
-        """The last inputs, each with its effects below it."""
+    def text(self) -> str:
+        """Return the last inputs, each with its effects below it."""
         lines = [f"story of {self.title} (the last {len(self._entries)} inputs)"]
         for now, item, effects in self._entries:
             lines.append(f"  {now / 1e6:12.6f} s  {words(item)}")
@@ -50,16 +50,17 @@ class Story:
 
 
 def said(item: Any) -> Said:
-    """``item`` without its data."""
-    kind: type = type(item)
+    """Return ``item`` without its data."""
+    kind = type(item)
     plan = _plans.get(kind)
     if plan is None:
-        plan = _plans[kind] = [(f.name, _BARE.get(f.name, _itself)) for f in fields(item)]
+        plan = _plans[kind] = [(name, _BARE.get(name, _itself)) for name in kind.__struct_fields__]
     return Said(kind.__name__, tuple([(name, bare(getattr(item, name))) for name, bare in plan]))
 
 
 def words(item: Said) -> str:
-    """One line: the class and its fields, long values cut."""
+    """Return one line: the class and its fields, long values cut."""
+    assert item.kind, "an entry has a kind"
     parts = []
     for name, value in item.fields:
         text = words(value) if isinstance(value, Said) else f"{value}"
@@ -72,7 +73,7 @@ def _itself(value: Any) -> Any:
 
 
 def _type(value: Any) -> Any:
-    """Data is known by its type."""
+    """Return the name of the type of data."""
     return None if value is None else f"<{type(value).__name__}>"
 
 
@@ -103,4 +104,4 @@ _BARE: dict[str, Callable[[Any], Any]] = {
 
 
 _plans: dict[type, list[tuple[str, Callable[[Any], Any]]]] = {}
-"""By class, what is kept of each field."""
+"""The kept part of each field, by class."""

@@ -16,11 +16,10 @@ class Wiring:
     A task without upstream tasks is a source: it reads the log partition of its own number. A
     task without downstream tasks is a sink: it publishes to the output partition of its own
     number. The order of upstream tasks is the order in which a batch's parts are processed, that
-    of downstream tasks the order of an operator's outputs; whoever routes takes it from here.
-    """
+    of downstream tasks the order of an operator's outputs; whoever routes takes it from here."""
 
     names: tuple[str, ...]
-    """A task's name, for people."""
+    """The name of each task, for people."""
     upstream: tuple[tuple[int, ...], ...]
     downstream: tuple[tuple[int, ...], ...]
     memory: tuple[int, ...]
@@ -48,7 +47,7 @@ class Wiring:
 
     @property
     def tasks(self) -> range:
-        """Every task's number."""
+        """The numbers of all tasks."""
         return range(len(self.names))
 
     @cached_property
@@ -77,12 +76,16 @@ class Wiring:
         return tuple(order)
 
     def begins_anywhere(self, task: int) -> bool:
-        """A source that remembers no earlier batch needs no checkpoint: the log has it all. One
-        that does reads the log itself, too, but is restored like any other task."""
+        """Return True for a source that remembers no earlier batch: it needs no checkpoint.
+
+        The log has all of its input. A source that remembers batches reads the log itself, too, but
+        is restored like any other task."""
+        assert task in self.tasks, f"task {task} of {len(self.names)}"
         return not self.upstream[task] and self.memory[task] == 1
 
     def ancestors(self, tasks: Iterable[int]) -> frozenset[int]:
-        """``tasks`` and everything upstream of them."""
+        """Return ``tasks`` and everything upstream of them."""
+        assert len(self.upstream) == len(self.names), "every task is wired"
         found: set[int] = set()
         pending = list(tasks)
         while pending:
@@ -93,7 +96,7 @@ class Wiring:
         return frozenset(found)
 
     def depth(self) -> int:
-        """Tasks on the longest path from a source to a sink."""
+        """Return the number of tasks on the longest path from a source to a sink."""
         longest = [1] * len(self.names)
         for task in self.order:
             for below in self.downstream[task]:
@@ -104,8 +107,10 @@ class Wiring:
 def wire(
     edges: Sequence[tuple[int, int]], *, names: Sequence[str], memory: Sequence[int]
 ) -> Wiring:
-    """A wiring from (upstream task, downstream task) pairs; a task's neighbours stand in the
-    order in which the pairs are listed."""
+    """Make a wiring from (upstream task, downstream task) pairs.
+
+    The neighbours of a task are in the order in which the pairs are listed."""
+    assert len(names) == len(memory), f"{len(names)} tasks and {len(memory)} memories"
     count = len(names)
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]

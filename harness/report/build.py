@@ -66,8 +66,7 @@ def campaigns(
     """Yield every measured experiment and profile with its campaign.
 
     That is the one in ``asked``, else the newest. Those asked for come first, then the profile
-    measured last.
-    """
+    measured last."""
     machine = machine_name()
     for experiment in experiments:
         profiles = store.profiles(experiment.measurement.id, machine)
@@ -98,8 +97,7 @@ Elsewhere = Callable[[Callable[..., Attempt], str, Profile, Campaign], "Future[A
 class ReportWriter:
     """Writes a store's report, repeatedly while runs come in.
 
-    A claim is judged and a figure drawn again only if the runs behind them have changed.
-    """
+    A claim is judged and a figure drawn again only if the runs behind them have changed."""
 
     def __init__(self, store: RecordStore, *, elsewhere: Elsewhere | None = None) -> None:
         """Create a writer; ``elsewhere`` draws figures in another process, None in this one."""
@@ -120,8 +118,7 @@ class ReportWriter:
     def write(self, asked: Requested = MappingProxyType({})) -> WrittenReport:
         """Write the report from the records of this machine.
 
-        The campaigns in ``asked`` are judged even if newer ones with other settings exist.
-        """
+        The campaigns in ``asked`` are judged even if newer ones with other settings exist."""
         found = campaigns(self._store, all_experiments(), asked)
         judged = [self._assess(*each) for each in found]
         folder = self._store.root / "report"
@@ -310,8 +307,7 @@ def _own_parts(campaign: Campaign) -> list[str]:
 def drawn(judged: Assessment) -> Figure:
     """Return the figure with the words that a reader must not miss.
 
-    Call it, and save the figure, inside `styled`.
-    """
+    Call it, and save the figure, inside `styled`."""
     experiment = judged.experiment
     assert judged.table is not None
     figure = new_figure(experiment.figure_size_in)

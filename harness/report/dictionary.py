@@ -1,8 +1,7 @@
 """``docs/results.md``: every table of the results, its columns, and every metric, with examples.
 
 It is made from the tables' own column lists and the registry of metrics. A test compares it with
-measured results, and runs its examples on them.
-"""
+measured results, and runs its examples on them."""
 
 from __future__ import annotations
 
@@ -32,7 +31,8 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "at_s": "When it was done.",
         "action": "kill, pause, cut, and the actions that end a failure.",
         "target": "The node or rack.",
-        "lateness_s": "How long after its planned instant it began.",
+        "lateness_s": "First signal minus planned instant.",
+        "spread_s": "Last signal minus first.",
         "processes": "How many processes it reached.",
         "pids": "Which, by node.",
         "error": "Why it could not be done, if it could not.",
@@ -41,7 +41,11 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "action": "What was done: kill, pause or cut.",
         "target": "To which node or rack.",
         "scope": "node, nodes or rack.",
-        "at_s": "When, in seconds from the start of the load.",
+        "nodes": "The nodes that it reached, with + between them.",
+        "planned_at_s": "When the schedule asked for it, in seconds from the start of the load.",
+        "at_s": "When the first signal was sent.",
+        "lateness_s": "First signal minus planned instant.",
+        "spread_s": "Last signal minus first.",
         "ended_at_s": "When the node was restarted, resumed or healed; empty if it was not.",
         "recovery_s": "See the metrics below; empty with its reason beside it.",
         "recovery_at_least_s": "See the metrics below.",

@@ -105,8 +105,7 @@ def _notebook(group: str, folder: Path) -> dict[str, str] | None:
 def published(claims: Sequence[Verdict]) -> list[dict[str, Any]]:
     """Return the claims about a printed number, with that number and ours.
 
-    The name of the measured number marks it: ``printed...`` or ``published...``.
-    """
+    The name of the measured number marks it: ``printed...`` or ``published...``."""
     found = []
     for claim in claims:
         printed = [key for key in claim.measured if key.startswith(("printed", "published"))]

@@ -15,8 +15,7 @@ from harness.running.discovery import all_experiments
 def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
     """Return a row per claim that the first side and another one judge.
 
-    It has each side's verdict (None if not measured) and its number of valid runs.
-    """
+    It has each side's verdict (None if not measured) and its number of valid runs."""
     found = [{_key(item): item for item in _judged(side)} for side in sides]
     return [
         row

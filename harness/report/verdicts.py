@@ -122,8 +122,7 @@ def _unmeasured(experiment: Experiment, why: str | None) -> list[Verdict]:
 def _broken(experiment: Experiment, campaign: Campaign) -> dict[str, Mapping[str, Any]]:
     """Return the invariants that an older valid record of the same code broke, with its numbers.
 
-    They stay broken until the code changes, however often the run is made again.
-    """
+    They stay broken until the code changes, however often the run is made again."""
     found: dict[str, Mapping[str, Any]] = {}
     for older in campaign.superseded:
         for verdict in verdicts(experiment, experiment.table(older.results())):

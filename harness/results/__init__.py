@@ -1,7 +1,6 @@
-"""What was measured: records, where they are kept, where they come from, and them as tables.
+"""Results: records of runs, their store, their provenance, and their tables.
 
-Knows no experiment: whoever only reads results needs nothing else. `load` opens them.
-"""
+It does not depend on experiments, so a reader of results needs nothing else. `load` opens them."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ __all__ = ["SHIPPED", "Library", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported when they are first used: pandas takes its time."""
+    """Import a public name on its first use, because importing pandas is slow."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from harness.results import library

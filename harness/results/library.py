@@ -1,4 +1,4 @@
-"""Results that anyone can open: tidy tables of one or many result directories and machines.
+"""Tidy tables of one or many result directories and machines.
 
 ::
 
@@ -10,9 +10,8 @@
     results.wide("ppa/recovery-single")           # a row per run, a column per parameter and value
 
 Every table has a row per observation and the unit at the end of a column's name; ``run`` joins
-them. ``docs/results.md`` has an example and a dictionary of every table. Nothing here decides
-anything: a run that was invalid or failed is in the tables with its ``status``.
-"""
+them. ``docs/results.md`` has an example and a dictionary of every table. Nothing is filtered: an
+invalid or failed run is in the tables with its ``status``."""
 
 from __future__ import annotations
 
@@ -41,14 +40,14 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A record and where it lies."""
+    """A record and its place."""
 
     record: Record
     directory: Path
-    """With the run's series."""
+    """Directory of the record, which also has the run's series."""
     machine_name: str
     root: Path
-    """The results directory it was found in."""
+    """The results directory that contains it."""
 
 
 def load(
@@ -57,12 +56,11 @@ def load(
     profile: str | None = None,
     warn: Warn = lambda text: None,
 ) -> Library:
-    """The records of result directories, of every machine, as tables.
+    """Return the records of result directories, of every machine, as tables.
 
     Without a directory: those that ship with the repository. ``experiment`` (an id, or a group)
-    and ``profile`` keep some only. ``warn`` is told of records that cannot be read. Raises
-    `UsageError` for a directory without records and for records of a newer schema.
-    """
+    and ``profile`` filter them. ``warn`` receives a message for each unreadable record. Raises
+    `UsageError` for a directory without records and for records of a newer schema."""
     folders = [Path(root) for root in roots] or [SHIPPED]
     found: list[Found] = []
     for root in folders:
@@ -81,15 +79,10 @@ def load(
         and profile in (None, each.record.profile)
     ]
     chosen.sort(key=lambda each: (each.record.experiment, each.record.run))
-    return Library(found=_once(chosen), roots=folders)
-
-
-def _once(found: Sequence[Found]) -> Sequence[Found]:
-    """A run that lies in two directories counts once."""
     first: dict[tuple[str, str], Found] = {}
-    for each in found:
+    for each in chosen:  # a run that is in two directories counts once
         first.setdefault((each.record.run, each.machine_name), each)
-    return list(first.values())
+    return Library(found=list(first.values()), roots=folders)
 
 
 def _records(root: Path, warn: Warn) -> Iterator[Found]:
@@ -112,30 +105,30 @@ def _records(root: Path, warn: Warn) -> Iterator[Found]:
 
 @dataclass(frozen=True)
 class Library:
-    """Tidy tables over a set of records. Each table is made when it is first asked for."""
+    """Tidy tables over a set of records. Each table is built on its first use."""
 
     found: Sequence[Found]
     roots: Sequence[Path]
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A row per run: what was asked, on which machine, by which code, and whether it is
-        valid."""
+        """A row per run: the question, the machine, the code, and the status."""
         return pd.DataFrame([_run(each) for each in self.found], columns=list(RUN_COLUMNS))
 
     @cached_property
     def points(self) -> pd.DataFrame:
-        """A row per run and quantity: every parameter of its point and every value it measured.
+        """A row per run and quantity: every parameter of its point and every measured value.
 
-        A number is in ``value``, anything else in ``text`` (lists and objects as JSON).
-        """
+        A number is in ``value``, anything else in ``text`` (lists and objects as JSON)."""
         rows = [row for each in self.found for row in _quantities(each)]
         return pd.DataFrame(rows, columns=list(POINT_COLUMNS))
 
     @cached_property
     def claims(self) -> pd.DataFrame:
-        """A row per claim of the newest campaign of each experiment, as the report of its
-        directory judged it: ``held`` is true, false, or null for not measured."""
+        """A row per claim of the newest campaign of each experiment.
+
+        ``held`` is the verdict of the report in its directory: true, false, or null for not
+        measured."""
         rows = [row for root in self.roots for row in _claims(root)]
         frame = pd.DataFrame(rows, columns=list(CLAIM_COLUMNS)).astype({"held": "boolean"})
         wanted = {(each.record.experiment, each.record.profile) for each in self.found}
@@ -144,19 +137,21 @@ class Library:
 
     @cached_property
     def timelines(self) -> pd.DataFrame:
-        """A row per time bin of a live run: throughput and latency, with failures (``pass`` is
-        ``failed``) and in the no-failure twin (``twin``)."""
+        """A row per time bin of a live run: throughput and latency.
+
+        ``pass`` is ``failed`` for the run with failures and ``twin`` for the one without."""
         return self.series("timeline")
 
     @cached_property
     def failures(self) -> pd.DataFrame:
-        """A row per action that was injected: planned and done, in seconds of the run."""
+        """A row per injected action: planned and actual time, in seconds of the run."""
         return self.series("failures")
 
     @cached_property
     def recoveries(self) -> pd.DataFrame:
-        """A row per failure that reached something: detection, and recovery as a user sees it and
-        as the papers define it."""
+        """A row per failure with a victim.
+
+        It has the detection, and recovery both as a user sees it and as the papers define it."""
         return self.series("recoveries")
 
     @cached_property
@@ -165,13 +160,12 @@ class Library:
         return self.series("usage")
 
     def series(self, name: str) -> pd.DataFrame:
-        """Any series that runs have kept, of every run that has it, with ``run``,
-        ``experiment``, ``profile``, ``machine_name`` and ``status`` in front."""
+        """Return a series of every run that has it, with the `SERIES_KEYS` in front."""
         parts = []
         for each in self.found:
             path = each.directory / f"{name}.parquet"
             if path.exists():
-                keys = {key: _run(each)[key] for key in SERIES_KEYS}
+                keys = _keys(each)
                 frame = pd.read_parquet(path)
                 frame = frame.drop(columns=[key for key in keys if key in frame])
                 for column in frame.columns[frame.isna().all()]:
@@ -185,12 +179,13 @@ class Library:
 
     @cached_property
     def series_names(self) -> Sequence[str]:
-        """Every series that some run has."""
+        """Names of all series, sorted."""
         return sorted({name for each in self.found for name in each.record.series})
 
     def wide(self, experiment: str, *, valid: bool = True) -> pd.DataFrame:
-        """One experiment with a row per run and a column per parameter and value; only valid
-        runs unless ``valid`` is false. Raises `UsageError` for one without runs."""
+        """Return one experiment with a row per run and a column per parameter and value.
+
+        Only valid runs count unless ``valid`` is false. Raises `UsageError` if there is no run."""
         mine = [each for each in self.found if each.record.experiment == experiment]
         if not mine:
             known = sorted({each.record.experiment for each in self.found})
@@ -200,7 +195,7 @@ class Library:
             )
         return pd.DataFrame(
             [
-                {**{key: _run(each)[key] for key in SERIES_KEYS}, "repeat": each.record.repeat}
+                {**_keys(each), "repeat": each.record.repeat}
                 | dict(each.record.point)
                 | dict(each.record.values)
                 for each in mine
@@ -209,7 +204,7 @@ class Library:
         )
 
     def table(self, name: str) -> pd.DataFrame:
-        """A table by its name. Raises `UsageError` for an unknown one."""
+        """Return a table by its name. Raises `UsageError` for an unknown one."""
         if name not in TABLES:
             raise UsageError(
                 f"there is no table {name!r}", remedy=f"use one of: {', '.join(TABLES)}"
@@ -233,7 +228,7 @@ RUN_COLUMNS: Mapping[str, str] = {
     "backend": "The kind of cluster it was measured on; empty where no server ran.",
     "repeat": "Which repetition of its point, from 0.",
     "campaign": "Runs of one campaign have the same code, seed, options and machine; only these "
-    "may stand in one comparison.",
+    "may be in one comparison.",
     "root_seed": "The seed that everything random was derived from.",
     "commit": "The code's commit; + if files differed from it.",
     "cpu": "Processor model.",
@@ -250,10 +245,10 @@ POINT_COLUMNS: Mapping[str, str] = {
     "profile": "As in `runs`.",
     "machine_name": "As in `runs`.",
     "status": "As in `runs`.",
-    "kind": "parameter (what was asked) or value (what came out).",
+    "kind": "parameter (part of the question) or value (part of the outcome).",
     "quantity": "Its name, with the unit at the end; see the metrics below.",
     "value": "The number, if it is one; true is 1, false is 0.",
-    "text": "What is not a number, as text or JSON.",
+    "text": "A value that is not a number, as text or JSON.",
 }
 
 CLAIM_COLUMNS: Mapping[str, str] = {
@@ -276,30 +271,24 @@ CLAIM_COLUMNS: Mapping[str, str] = {
 
 def _run(each: Found) -> dict[str, Any]:
     record = each.record
+    named = ("run", "status", "reason", "engine", "backend", "repeat", "campaign", "root_seed")
     return {
-        "run": record.run,
-        "experiment": record.experiment,
+        **{name: getattr(record, name) for name in (*named, "experiment", "commit", "seconds")},
+        **{name: record.machine.get(name) for name in ("cpu", "cores", "memory_gib")},
         "profile": str(record.profile),
         "machine_name": each.machine_name,
-        "status": record.status,
-        "reason": record.reason,
-        "engine": record.engine,
-        "backend": record.backend,
-        "repeat": record.repeat,
-        "campaign": record.campaign,
-        "root_seed": record.root_seed,
-        "commit": record.commit,
-        "cpu": record.machine.get("cpu"),
-        "cores": record.machine.get("cores"),
-        "memory_gib": record.machine.get("memory_gib"),
         "started": pd.Timestamp(record.started_unix_s, unit="s", tz="UTC"),
-        "seconds": record.seconds,
         "directory": str(each.directory),
     }
 
 
+def _keys(each: Found) -> dict[str, Any]:
+    run = _run(each)
+    return {key: run[key] for key in SERIES_KEYS}
+
+
 def _quantities(each: Found) -> Iterator[dict[str, Any]]:
-    keys = {key: _run(each)[key] for key in SERIES_KEYS}
+    keys = _keys(each)
     for kind, quantities in (("parameter", each.record.point), ("value", each.record.values)):
         for name, value in quantities.items():
             number = isinstance(value, int | float)

@@ -1,4 +1,6 @@
-"""Which machine, which packages and which commit a record comes from."""
+"""Provenance of a record: machine, packages and commit.
+
+Tests: ``tests/results/test_record.py``."""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _PACKAGES = ("pyspark", "kafka-python", "confluent-kafka", "redis", "pyarrow", "
 
 @functools.cache
 def describe_machine() -> dict[str, Any]:
-    """CPU, cores, memory and system; runs from machines that differ here are not pooled."""
+    """Return CPU, cores, memory and system; runs from unlike machines are not pooled."""
     import psutil
 
     return {
@@ -40,7 +42,7 @@ def _cpu_model() -> str:
 
 
 def machine_name() -> str:
-    """A folder name that is the same for like machines: cores, memory and a hash of the rest."""
+    """Return a folder name for like machines: cores, memory and a hash of the rest."""
     machine = describe_machine()
     digest = sha256(repr(sorted(machine.items())).encode()).hexdigest()[:8]
     return f"{machine['cores']}-cores-{machine['memory_gib']}-gib-{digest}"
@@ -48,7 +50,7 @@ def machine_name() -> str:
 
 @functools.cache
 def describe_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that a measurement rests on."""
+    """Return versions of Python and of the packages that affect a measurement."""
     found = {"python": platform.python_version(), "kernel": platform.release()}
     for package in _PACKAGES:
         try:
@@ -60,7 +62,7 @@ def describe_versions() -> dict[str, str]:
 
 @functools.cache
 def describe_commit() -> str:
-    """The checkout's commit, with "+" when files differ from it; "unknown" outside git."""
+    """Return the checkout's commit, with "+" if files differ from it; "unknown" outside git."""
     try:
         commit = _git("rev-parse", "--short=12", "HEAD")
         return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")

@@ -10,8 +10,7 @@ Modules under ``experiments`` are followed definition by definition, from the fu
 `Measurement.run` names. A module's tables, drawing and claims are in the same file, and no record
 depends on them.
 
-The code counts, not its text: comments, docstrings and layout may change.
-"""
+The code counts, not its text: comments, docstrings and layout may change."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ def code_fingerprint(roots: Iterable[str]) -> str:
     """Return a hash of all code that ``roots`` reach.
 
     It includes the pins of the packages in use, and the lock files of servers if it starts any. A
-    root is a module, or ``module:name`` for a definition of an experiment's module.
-    """
+    root is a module, or ``module:name`` for a definition of an experiment's module."""
     found = _follow(roots)
     digest = sha256()
     for name, code in sorted(found.code.items()):
@@ -79,8 +77,7 @@ def code_fingerprint(roots: Iterable[str]) -> str:
 def reached(roots: Iterable[str]) -> frozenset[str]:
     """Return every module of ours that can run because of ``roots``.
 
-    Of an experiment's module these are definitions, as ``module:name``.
-    """
+    Of an experiment's module these are definitions, as ``module:name``."""
     return frozenset(_follow(roots).code)
 
 
@@ -170,8 +167,7 @@ def _parted(path: Path, module: str, _changed_ns: int) -> Mapping[str, _Part]:
     """Return the definitions of an experiment's module by name.
 
     The part ``""`` has the statements that define nothing; they run in any case. `MEASUREMENT` is
-    the expression after ``run=`` in its call.
-    """
+    the expression after ``run=`` in its call."""
     scope = _Scope(module)
     bodies: dict[str, list[ast.AST]] = {"": []}
     for statement in ast.parse(path.read_bytes()).body:
@@ -282,8 +278,7 @@ def _file(name: str) -> Path | None:
 def _with_packages(name: str) -> Iterator[str]:
     """Yield a part, its module, and the packages around that: an import runs them all.
 
-    Of ``package.module.Class`` it yields the module.
-    """
+    Of ``package.module.Class`` it yields the module."""
     parts = name.partition(":")[0].split(".")
     for length in range(1, len(parts) + 1):
         candidate = ".".join(parts[:length])

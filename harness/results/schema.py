@@ -1,9 +1,10 @@
 """Records of every schema version, read as the newest one.
 
-``UPGRADES[n]`` turns a document of version n into one of version n + 1. Who changes `Record` raises
-its ``SCHEMA_VERSION`` and adds the upgrade from the version before, in the same change: results
-that somebody has stay readable.
-"""
+``UPGRADES[n]`` turns a document of version n into one of version n + 1. A change of `Record` raises
+its ``SCHEMA_VERSION`` and adds the upgrade from the version before, so that existing results stay
+readable.
+
+Tests: ``tests/results/test_library.py``."""
 
 from __future__ import annotations
 
@@ -17,18 +18,17 @@ from harness.results.record import SCHEMA_VERSION, Record
 Document = Mapping[str, Any]
 
 UPGRADES: Mapping[int, Callable[[Document], Document]] = {
-    # 2 counts attempts and says why a valid run should be made again; before, there was one.
+    # 2 has the attempt and the reason to repeat a valid run; before, there was one attempt.
     1: lambda document: {**document, "attempt": 1, "again": None},
-    # 3 names the engine; before, the point and the experiment alone told.
+    # 3 names the engine; before, only the point and the experiment implied it.
     2: lambda document: {**document, "engine": ""},
 }
 
 
 def decode(document: Document) -> Record:
-    """The record in a JSON document of any version up to this program's.
+    """Return the record in a JSON document of any version up to this program's.
 
-    Raises `UsageError` for a newer one, and `ValueError` for what is no record.
-    """
+    Raises `UsageError` for a newer one, and `ValueError` for a document that is not a record."""
     if not isinstance(document, Mapping):
         raise ValueError(f"a {type(document).__name__} where a record should be")
     version = document.get("schema")

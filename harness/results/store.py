@@ -1,9 +1,10 @@
-"""Where records are kept: append-only, one directory a run.
+"""The append-only store of records, one directory per run.
 
 A run leaves one directory, ``<root>/records/<experiment>/<machine>/<run>/``, with
-``record.json`` and one Parquet file per series. It is written beside its place and renamed into
-it, so a record is whole or not there; nothing is ever overwritten or edited.
-"""
+``record.json`` and one Parquet file per series. It is written elsewhere and renamed into its place,
+so a record is whole or absent; nothing is ever overwritten or edited.
+
+Tests: ``tests/results/test_record.py``."""
 
 from __future__ import annotations
 
@@ -41,21 +42,22 @@ class Campaign:
     """The newest runs of an experiment in one profile that belong together."""
 
     records: Sequence[Record]
-    """The newest record of each point and repetition: one that says all that was asked if there is
-    any, else a valid or skipped one if there is any."""
+    """The newest record of each point and repetition: a complete one if there is any, else a valid
+    or skipped one if there is any."""
     expected: int
-    """How many runs a complete campaign has."""
+    """Number of runs of a complete campaign."""
     directories: Mapping[str, Path]
     left_out: int = 0
     """Missing runs that the command was not asked for."""
     others: Sequence[Record] = ()
-    """Every other record of the same points, repetitions, and code: attempts that were invalid or
-    failed, and valid ones that a newer one stands for. Oldest first."""
+    """Every other record of the same points, repetitions, and code: invalid or failed attempts,
+    and valid ones that a newer one replaces. Oldest first."""
 
     @property
     def superseded(self) -> Iterator[Campaign]:
-        """This campaign with one of its valid records in an older version, for each of those: a
-        newer record must not hide what an older one of the same code showed."""
+        """Versions of this campaign with one valid record replaced by an older one.
+
+        A newer record must not hide the result of an older one of the same code."""
         for older in self.others:
             if older.status == OK:
                 key = point_key(older.point, older.repeat)
@@ -70,22 +72,22 @@ class Campaign:
 
     @property
     def engines(self) -> Sequence[str]:
-        """The live engines that its runs measured; none for what is computed or simulated."""
+        """Live engines of its runs; none if they were computed or simulated."""
         return sorted({record.engine for record in self.records} - {""})
 
     @property
     def backends(self) -> Sequence[str]:
-        """What kind of cluster they ran on, where any did: one, because it is in the question."""
+        """Kinds of cluster, at most one, because it is part of the question."""
         return sorted({record.backend for record in self.records} - {""})
 
     @property
     def valid(self) -> Sequence[Record]:
-        """The records that count."""
+        """The valid records."""
         return [record for record in self.records if record.status == OK]
 
     @property
     def failed(self) -> int:
-        """How many runs could not be made, or were not yet."""
+        """Number of runs that failed or are missing."""
         bad = sum(record.status == FAILED for record in self.records)
         return bad + self.expected - len(self.records) - self.left_out
 
@@ -96,11 +98,11 @@ class Campaign:
 
     @property
     def complete(self) -> bool:
-        """Whether every point has a valid run, or a reason why it cannot have one."""
+        """True if every point has a valid run, or a reason why it cannot have one."""
         return len(self.valid) + len(self.skipped) == self.expected
 
     def results(self) -> Results:
-        """The valid runs as a table, in the order of their points."""
+        """Return the valid runs as a table, in the order of their points."""
         rows = [
             {**r.values, **r.point, "repeat": r.repeat, "run": r.run, "seconds": r.seconds}
             for r in self.valid
@@ -109,7 +111,7 @@ class Campaign:
 
 
 def unreadable(path: Path, error: Exception) -> str:
-    """What to tell of the record at ``path``, which is left out, and what to do about it."""
+    """Return the warning about the unreadable record at ``path``, with the remedy."""
     words = f"the record {path} cannot be read and was left out: {error}"
     if isinstance(error, UsageError):
         return words
@@ -120,17 +122,17 @@ def unreadable(path: Path, error: Exception) -> str:
 
 
 class RecordStore:
-    """The directory where records are kept."""
+    """The directory of records."""
 
     def __init__(self, root: Path, *, warn: Callable[[str], None] = lambda text: None) -> None:
         self.root = root
         self._warn = warn
         self._unreadable: set[Path] = set()
-        """Records of which a warning was given."""
+        """Records with a warning already."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one command at a time measures into a directory."""
+        """Lock the directory, so that only one command at a time measures into it."""
         with _disk_errors(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
             lock = (self.root / ".lock").open("a+")
@@ -150,21 +152,21 @@ class RecordStore:
             yield
 
     def scratch(self) -> Path:
-        """An empty directory for the files of a run in progress; `append` moves it into place."""
+        """Make an empty directory for a run in progress; `append` moves it into place."""
         with _disk_errors(self.root):
             path = self.root / "records" / f".partial-{uuid.uuid4().hex}"
             path.mkdir(parents=True)
         return path
 
     def discard_partial(self) -> None:
-        """Remove what interrupted runs left half written."""
+        """Remove the partial files of interrupted runs."""
         for path in (self.root / "records").glob(".partial-*"):
             shutil.rmtree(path, ignore_errors=True)
 
     def append(
         self, record: Record, scratch: Path, series: Mapping[str, pd.DataFrame], machine: str
     ) -> Path:
-        """Keep a run. Returns its directory."""
+        """Store a run and return its directory."""
         target = self.root / "records" / record.experiment / machine / record.run
         with _disk_errors(target):
             for name, table in series.items():
@@ -179,7 +181,7 @@ class RecordStore:
         return target
 
     def read(self, experiment: str, machine: str) -> Sequence[tuple[Record, Path]]:
-        """Every readable record of an experiment on a machine, oldest first."""
+        """Return every readable record of an experiment on a machine, oldest first."""
         found = []
         folder = self.root / "records" / experiment / machine
         for path in sorted(folder.glob("*/record.json")):
@@ -192,7 +194,7 @@ class RecordStore:
         return found
 
     def profiles(self, experiment: str, machine: str) -> Sequence[Profile]:
-        """Profiles with at least one record, the one measured last first."""
+        """Return the profiles with at least one record, the latest first."""
         newest = {
             record.profile: record.started_unix_s for record, _ in self.read(experiment, machine)
         }
@@ -201,7 +203,7 @@ class RecordStore:
     def newest_campaign(
         self, experiment: str, machine: str, profile: Profile, grid: Sequence[Point]
     ) -> Campaign | None:
-        """The campaign that the newest record of this profile belongs to, or None."""
+        """Return the campaign of the newest record of this profile, or None."""
         of_profile = [item for item in self.read(experiment, machine) if item[0].profile == profile]
         if not of_profile:
             return None
@@ -219,16 +221,14 @@ class RecordStore:
     ) -> Campaign:
         """Return the answers of that code to a question so far.
 
-        ``asked``: the points that the command was asked for, None for all of ``grid``.
-        """
+        ``asked``: the points that the command was asked for, None for all of ``grid``."""
         items = self.read(question.experiment, machine)
         return _gathered(items, question, code, repeats, grid, asked)
 
     def revisions(
         self, question: Question, machine: str, repeats: int, grid: Sequence[Point]
     ) -> Mapping[str, Campaign]:
-        """The same question to every code that was asked it, by the code's fingerprint, oldest
-        first."""
+        """Return the campaigns of one question by the code's fingerprint, oldest first."""
         items = self.read(question.experiment, machine)
         codes = dict.fromkeys(record.code for record, _ in items if record.question == question)
         return {code: _gathered(items, question, code, repeats, grid) for code in codes}
@@ -267,7 +267,7 @@ def _gathered(
 
 
 def _worth(record: Record) -> int:
-    """How much a record says."""
+    """Return the rank of a record: settled ones first, complete ones before all."""
     return 0 if not record.settled else 1 if record.again is not None else 2
 
 

@@ -1,4 +1,4 @@
-"""Records as tables, which is how an experiment reads them back."""
+"""Records as tables, the form in which an experiment reads them back."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Results:
     """Run id to the directory with its series."""
 
     def series(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """The series ``name`` of every run that has it, one below the other, with the columns
-        ``columns`` of `frame` (and ``run``) repeated on each row."""
+        """Stack the series ``name`` of all runs that have it.
+
+        The columns ``columns`` of `frame` (and ``run``) are repeated on each row."""
         parts = []
         for _, row in self.frame.iterrows():
             path = self.directories[row["run"]] / f"{name}.parquet"
@@ -31,8 +32,8 @@ class Results:
             return pd.DataFrame(columns=["run", *columns])
         filled = [part for part in parts if len(part)] or parts[:1]
         names = list(dict.fromkeys(name for part in filled for name in part.columns))
-        # A column that is empty in one run says nothing of its type: the other runs' holds. One
-        # that is empty in all of them keeps its own.
+        # A column that is empty in one run has the type of the other runs' columns. One that is
+        # empty in all of them keeps its own.
         known = [part.dropna(axis="columns", how="all") for part in filled]
         together = pd.concat(known, ignore_index=True).reindex(columns=names)
         empty = set(names).difference(*(part.columns for part in known))

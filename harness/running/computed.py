@@ -4,8 +4,7 @@ Such a run uses one core; a machine has two, and a Spark cluster has many
 (`harness.running.on_spark`). The runner requests all of them before it measures times and takes the
 results in its own order. Records, messages and progress are the same as if the runs had been made
 one after the other. A run that measures its own processor time is left out, except in the smoke
-profile, whose times decide nothing.
-"""
+profile, whose times decide nothing."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ class RunPool(Protocol):
 def takes(experiment: Experiment) -> bool:
     """Return True if other processes can make the experiment's runs.
 
-    They must compute, and be found by their experiment's name.
-    """
+    They must compute, and be found by their experiment's name."""
     known = {each.id: each for each in all_experiments()}
     same = (
         experiment.id in known
@@ -94,8 +92,7 @@ class ProcessPool:
         """Create a pool.
 
         ``stand_back``: give way to measurements. In the smoke profile no time decides anything, and
-        on a busy machine a process that gives way makes no progress.
-        """
+        on a busy machine a process that gives way makes no progress."""
         self._pool: ProcessPoolExecutor | None = None
         self._nice = _NICE if stand_back else 0
 

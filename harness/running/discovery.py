@@ -59,8 +59,7 @@ def reasons() -> Mapping[str, Mapping[str, str]]:
 def find(ids: Sequence[str]) -> Sequence[Experiment]:
     """Return the experiments with these ids; a group's name means all of its experiments.
 
-    Raises `UsageError` for an unknown id.
-    """
+    Raises `UsageError` for an unknown id."""
     known = {experiment.id: experiment for experiment in all_experiments()}
     chosen: dict[str, Experiment] = {}
     for wanted in ids:
@@ -91,8 +90,7 @@ def of_group(group: str | None) -> Sequence[Experiment]:
 def to_reproduce(group: str | None, profile: Profile) -> Sequence[Experiment]:
     """Return the experiments that ``reproduce`` runs: all of a group, or of all groups.
 
-    The smoke profile leaves out those that another one covers.
-    """
+    The smoke profile leaves out those that another one covers."""
     chosen = of_group(group)
     if profile is not Profile.SMOKE:
         return chosen
@@ -105,8 +103,7 @@ def at_point(
     """Return the points that have the values in ``words`` ("scheme=active,interval_s=2").
 
     They are given by experiment, without those that have none. A number that the grid lacks makes
-    new points of those that have the other values. Raises `UsageError` if nothing is left.
-    """
+    new points of those that have the other values. Raises `UsageError` if nothing is left."""
     pairs = [part.partition("=") for part in words.split(",")]
     if any(not sign for _, sign, _ in pairs):
         raise UsageError(

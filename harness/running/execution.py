@@ -1,8 +1,7 @@
 """The runner: plans runs, makes them, and keeps one record each.
 
 A run with a valid record of the same code, seed, options and machine is not made again, so an
-interrupted command continues when it is given once more.
-"""
+interrupted command continues when it is given once more."""
 
 from __future__ import annotations
 
@@ -144,8 +143,7 @@ class Runner:
 
         ``backend``: the kind of cluster that ``make_cluster`` makes. ``hold``: called with the
         cluster's run directory after a failed run, before the cluster stops. ``others``: makes
-        computed runs.
-        """
+        computed runs."""
         self.store = store
         self._pool = ClusterPool(make_cluster)
         self.observer = observer
@@ -162,8 +160,7 @@ class Runner:
         """Return every run of these experiments, stage by stage (`Stage`).
 
         Within a stage the cheapest experiment comes first, and an experiment that scales others'
-        grids before all. A run that two experiments show is made for the first of them.
-        """
+        grids before all. A run that two experiments show is made for the first of them."""
         _check_options(experiments, settings)
         asked = (_scale_of(experiment, settings.profile) for experiment in experiments)
         scales = {scale for scale in asked if scale is not None}
@@ -209,8 +206,7 @@ class Runner:
         """Return the estimated duration of a run, by its point.
 
         It is the median of the last runs of that point on this machine, whatever their code, else
-        the measurement's own estimate: points of one measurement can differ a hundredfold.
-        """
+        the measurement's own estimate: points of one measurement can differ a hundredfold."""
         took: dict[str, list[float]] = {}
         for record, _ in self.store.read(measurement.id, self._machine):
             if record.profile == profile and record.status == OK:
@@ -248,8 +244,7 @@ class Runner:
         """Return the fingerprint of all code that a run depends on.
 
         It is taken at the first call: this process keeps the code that it has loaded, even if a
-        file is edited meanwhile.
-        """
+        file is edited meanwhile."""
         if experiment.measurement.id not in self._codes:
             roots = {experiment.measurement.root, *experiment.measurement.chooses}
             if experiment.origin is Origin.MEASURED:
@@ -300,8 +295,7 @@ class Runner:
         """Yield the record of every attempt at a run.
 
         An invalid run is made again, as is one in doubt. A run that its servers failed is made once
-        more, on new ones.
-        """
+        more, on new ones."""
         for number in range(1, ATTEMPTS + 1):
             if ahead is not None and number == 1:
                 record = self._take(run, settings, ahead)
@@ -414,8 +408,7 @@ def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:
 def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
     """Return the runs in groups with the same warm object (`Scheduling.keeps`).
 
-    Runs without one come first. The groups, and the runs of each, keep their order.
-    """
+    Runs without one come first. The groups, and the runs of each, keep their order."""
     opens = [run.experiment.measurement.scheduling.keeps for run in runs]
     keys = [keeps(run.point) if keeps else None for keeps, run in zip(opens, runs, strict=True)]
     order = {key: number for number, key in enumerate(dict.fromkeys([None, *keys]))}
@@ -455,8 +448,7 @@ def _some(names: Sequence[str], most: int = 3) -> str:
 def _fingerprints(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return options as a record has them.
 
-    A file is its name and a hash of its content, so an edited file is another campaign.
-    """
+    A file is its name and a hash of its content, so an edited file is another campaign."""
     return {name: _fingerprint(value) for name, value in sorted(options.items())}
 
 

@@ -3,8 +3,7 @@
 `SparkPool` is the runner's side, in place of the processes of `harness.running.computed`; ``python
 -m harness.running.on_spark`` is the driver. A run gets the same seeds and code everywhere, so its
 outcome is the same. Another executor repeats the run of a lost one. Experiments reach the executors
-as an archive, because images and foreign clusters have only the code that engines need.
-"""
+as an archive, because images and foreign clusters have only the code that engines need."""
 
 from __future__ import annotations
 

@@ -52,8 +52,7 @@ class Stage(IntEnum):
     """The parts of a plan, in their order.
 
     No time of the smoke profile decides anything, so it measures first: while its servers start,
-    other processes compute.
-    """
+    other processes compute."""
 
     SMOKE_MEASURED = 0
     COMPUTED_SOON = 1
@@ -169,8 +168,7 @@ class Maker(Protocol):
     ) -> Iterable[Record]:
         """Return the records of a run, taken from ``ahead`` or made.
 
-        ``meanwhile`` is called at each progress report of a run that is made.
-        """
+        ``meanwhile`` is called at each progress report of a run that is made."""
 
 
 class Execution:
@@ -206,8 +204,7 @@ class Execution:
     def _begin_others(self, first: int) -> None:
         """Request the computed runs from place ``first`` to the next undisturbed run.
 
-        A single run is not worth a process.
-        """
+        A single run is not worth a process."""
         places = [number for number in ahead_of(self._runs, first) if number not in self._ahead]
         for number in places if len(places) > 1 else ():
             run, scratch = self._runs[number], self._maker.store.scratch()

@@ -19,14 +19,14 @@ CHUNK = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which schedules: one per seed; None leaves an option to the seed."""
+    """The schedules of a campaign: one per seed; None leaves an option to the seed."""
 
     first_seed: int
     last_seed: int
     scheme: str | None = None
     topology: str | None = None
     faults: tuple[int, ...] | None = None
-    """Only these of a schedule's faults, by number; None for all."""
+    """The selected faults of a schedule, by number; None for all."""
 
     def options(self, seed: int) -> Options:
         options = draw(seed, scheme=self.scheme, topology=self.topology)
@@ -49,7 +49,7 @@ class Choice:
 
 @dataclass(slots=True)
 class Tally:
-    """What a campaign has seen so far."""
+    """The results of a campaign so far."""
 
     schedules: int = 0
     faults: Counter[str] = field(default_factory=Counter)
@@ -110,7 +110,7 @@ def tally_of(arriving: Iterable[SimulatedRun], watch: Callable[[Tally], None]) -
 
 
 def smallest(choice: Choice, seed: int) -> tuple[int, ...]:
-    """The numbers of the fewest faults with which the schedule of ``seed`` still fails."""
+    """Return the numbers of the fewest faults with which the schedule of ``seed`` still fails."""
     options = choice.options(seed)
     numbers = choice.faults or tuple(range(len(options.faults)))
     return tuple(numbers[kept] for kept in shrink(options)[1])

@@ -24,8 +24,7 @@ output-lateness           no task waits longer than the policy promises (`latene
 needless-tentative        nothing is taken as empty that is neither late nor closed (`lateness`)
 convergence               once everything has healed, the output is complete within the bound
 machine                   `validate()` and the machines' own assertions
-========================  ==================================================================
-"""
+========================  =================================================================="""
 
 from __future__ import annotations
 
@@ -35,6 +34,8 @@ from typing import Any, cast
 
 from harness.hosting.program import Twin
 from harness.hosting.restoration import Noted
+from harness.protocol.coordinator.placement import Planned
+from harness.protocol.coordinator.registry import Registry
 from harness.protocol.effects import (
     CopyEvent,
     Effect,
@@ -51,11 +52,9 @@ from harness.protocol.inputs import (
     RegistryLoaded,
     Run,
 )
-from harness.protocol.phases import Phase
-from harness.protocol.placement import Planned
-from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.lifecycle import Phase
+from harness.protocol.task.machine import TaskMachine
 from harness.simulator.observing import Observer, Scene
 from harness.simulator.options import Fault, FaultKind, Options
 
@@ -86,7 +85,7 @@ class Bystander(Observer):
         self._wiring = options.wiring
         self._twin = twin
         self._places = [{t: i for i, t in enumerate(row)} for row in self._wiring.downstream]
-        """By task, the place of each downstream task among its outputs."""
+        """The index of each downstream task among a task's outputs, by task."""
         self._strategy = options.strategy
         self._warm = options.scheme.recovery is not Recovery.REPLAY
         sinks = options.wiring.sinks
@@ -99,9 +98,9 @@ class Bystander(Observer):
         order = options.scheme.recovery_order
         self._rank = {task: place for place, task in enumerate(order)}
         self._heard: set[tuple[int, int]] = set()
-        """(node, boot) of every life that a coordinator has heard of."""
+        """(node, boot) of every life that reported to a coordinator."""
         self._registries: dict[int, Registry | None] = {}
-        """What each coordinator, by its term, last decided, stored or not."""
+        """The last decision of each coordinator by its term, stored or not."""
         coordinated = options.scheme.tentative
         self._covered = (
             set(options.scheme.replicated) == set(options.wiring.tasks)
@@ -135,9 +134,10 @@ class Bystander(Observer):
         self._covered = self._covered and len(healthy) == len(self._wiring.names)
 
     def _that_count(self, scene: Scene) -> set[tuple[int, int]]:
-        """(task, incarnation) of the copies that a task could go on with: one that was given up is
-        no copy any more, though that may not be stored yet, and while a takeover is on its way no
-        other copy can have its place."""
+        """Return (task, incarnation) of the copies that a task could continue with.
+
+        A copy that was given up does not count, though that may not be stored yet, and while a
+        takeover is on its way no other copy can have its place."""
         stored = cast("Registry | None", scene.store.registry)
         decided = self._registries[max(self._registries)] if self._registries else None
         return _that_may_go_on(scene, stored) & _that_may_go_on(scene, decided)
@@ -145,7 +145,7 @@ class Bystander(Observer):
     def decided(
         self, item: CoordinatorInput, effects: Sequence[Effect], *, newest: bool, term: int
     ) -> None:
-        """The coordinator was told ``item``: what has it decided?"""
+        """Check the decisions that a coordinator made because of ``item``."""
         if isinstance(item, HeartbeatReceived):
             self._heard.add((item.node, item.boot))
         elif isinstance(item, RegistryLoaded):
@@ -160,7 +160,7 @@ class Bystander(Observer):
                 self._registries[effect.term] = registry
 
     def _check_joined(self, before: Registry | None, after: Registry) -> None:
-        """What has not reported may not be there, now or ever."""
+        """Check that only nodes that have reported host anything."""
         used = [was.used for was in before.tasks] if before is not None else [0] * len(after.tasks)
         for task, (most, now) in enumerate(zip(used, after.tasks, strict=True)):
             for copy in (now.primary, now.replica):
@@ -173,8 +173,10 @@ class Bystander(Observer):
                     )
 
     def _check_order(self, before: Registry | None, after: Registry) -> None:
-        """Any node with a free slot can host any lost task, so whoever waits could have had the
-        place of another. (A replica that is promoted takes no place.)"""
+        """Check the order of recovery.
+
+        Any node with a free slot can host any lost task, so a waiting task could have had the place
+        of another. (A replica that is promoted takes no place.)"""
         waiting = [task for task, now in enumerate(after.tasks) if now.primary is None]
         if not waiting or before is None:
             return
@@ -189,7 +191,7 @@ class Bystander(Observer):
                 )
 
     def _check_apart(self, registry: Registry) -> None:
-        """A replica on its primary's node dies with it: only a plan may want that."""
+        """Check that no replica is on its primary's node, where it dies with it, unless planned."""
         planned = self._strategy.replicas if isinstance(self._strategy, Planned) else {}
         for task, copies in enumerate(registry.tasks):
             if copies.primary is None or copies.replica is None:
@@ -291,7 +293,7 @@ class Bystander(Observer):
         self._standing[sink][record.batch] = record.payload
 
     def handled(self, node: int, copy: TaskMachine) -> None:
-        """A copy has handled an input."""
+        """Check a copy that has handled an input."""
         window, run = self._window, copy.computation.tentative
         inputs, outputs = copy.inlet.inbox.slots, copy.outlet.outbox.outputs
         if (
@@ -339,7 +341,7 @@ class Bystander(Observer):
 
 
 def _that_may_go_on(scene: Scene, registry: Registry | None) -> set[tuple[int, int]]:
-    """By task and incarnation, the copies that ``registry`` has and that nothing bars."""
+    """Return the copies of ``registry`` that nothing bars, by task and incarnation."""
     found: set[tuple[int, int]] = set()
     for task, assignment in enumerate(registry.tasks if registry is not None else ()):
         primary, replica = assignment.primary, assignment.replica

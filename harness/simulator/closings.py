@@ -1,13 +1,12 @@
-"""Does the coordinator close lost tasks in time?
+"""The checker of the coordinator: lost tasks are closed in time.
 
 A task without a replica whose node's connection was closed is closed when the bound has passed, to
 the microsecond. A task of which no live node has had a copy for longer than detection (silence, a
 heartbeat until it is noticed, two in which a promoted replica may show itself, a message's delay)
 and the bound is closed at every sweep of a coordinator that has been up for as long.
 
-Nothing is promised once there was `FaultKind.WEATHER` (heartbeats get lost). What tasks promise is
-looked at by `lateness`.
-"""
+There is no bound once there was `FaultKind.WEATHER` (heartbeats get lost). `lateness` checks the
+tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from typing import cast
 from harness.hosting.restoration import Noted
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.registry import Registry
+from harness.protocol.coordinator.registry import Registry
 from harness.protocol.scheme import Closing, Tentative
 from harness.simulator.checkers import InvariantBroken
 from harness.simulator.lateness import NAME
@@ -41,17 +40,18 @@ class Closings(Observer):
         self._gone: dict[int, int] = {}
         """Task to since when no live node has been seen to have a copy."""
         self._loaded: dict[int, int] = {}
-        """By its term, since when a coordinator has known what there shall be."""
+        """The time since when a coordinator has had the registry, by its term."""
         self._term = 0
-        """The newest coordinator's; another one owes only what it has heard of itself."""
+        """The term of the newest coordinator, which is responsible for the reports that it got
+        itself."""
         self._registry: Registry | None = None
-        """What the newest coordinator has decided."""
+        """The decisions of the newest coordinator."""
         self._owed: dict[int, int] = {}
-        """Task to when it must be closed, after a connection was."""
+        """The time by which a task must be closed after a connection was."""
         self._clear = True
-        """No message was lost at random so far."""
+        """True while no message was lost at random."""
         self.closings = 0
-        """How many sweeps had to close a task."""
+        """The number of sweeps that had to close a task."""
 
     def faulted(self, scene: Scene, fault: Fault) -> None:
         if fault.kind is FaultKind.WEATHER:
@@ -71,7 +71,7 @@ class Closings(Observer):
         newest: bool,
         term: int,
     ) -> None:
-        """The coordinator has handled ``item``."""
+        """Check the closings that a coordinator orders because of ``item``."""
         if not term:
             return
         now = self._scene.kernel.now
@@ -97,8 +97,10 @@ class Closings(Observer):
     def _check_disconnected(
         self, now: int, item: told.CoordinatorInput, effects: Sequence[do.Effect]
     ) -> None:
-        """Whoever was lost with a connection, and has no replica, is closed when the bound has
-        passed since: not a microsecond later, unless it is there again."""
+        """Check that tasks lost with a connection, and without a replica, are closed in time.
+
+        They are closed when the bound has passed since: not a microsecond later, unless they are
+        there again."""
         owed = self._owed
         if isinstance(item, told.NodeDisconnected) and self._registry is not None:
             for task, wanted in enumerate(self._registry.tasks):

@@ -15,7 +15,7 @@ from harness.simulator.synthetic import RAISES
 
 
 class Computing:
-    """What computing costs, by task, in microseconds of a node of speed 1."""
+    """The cost of computing, by task, in microseconds of a node of speed 1."""
 
     def __init__(self, options: Options, operators: Sequence[TaskOperator]) -> None:
         self._costs = options.costs
@@ -24,12 +24,12 @@ class Computing:
         self._operators = operators
         self.compute_us = [0] * len(operators)
         self.copy_us = [0] * len(operators)
-        """Of that, or of writing checkpoints: copying state."""
+        """The part of that for copying state, or writing checkpoints."""
 
     def perform(
         self, node: SimulatedNode, effect: do.ProcessBatch | do.RebuildState
     ) -> tuple[told.NodeInput, int, int]:
-        """The operator's answer, what it costs, and the lane that it is computed on."""
+        """Return the operator's answer, its cost, and the lane that it is computed on."""
         operator = self._operators[effect.task]
         lane = 0
         if isinstance(effect, do.ProcessBatch):
@@ -44,7 +44,7 @@ class Computing:
 
     @staticmethod
     def occupy(node: SimulatedNode, now: int, cost_us: int, lane: int) -> tuple[int, int]:
-        """From when to when a node computes what costs so much."""
+        """Return the start and end time of a computation of this cost, and occupy the lane."""
         if lane:
             lane = min(lane, len(node.free_at) - 1)
         begin = max(now, node.free_at[lane])

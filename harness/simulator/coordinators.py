@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from harness.hosting.answers import EFFECTS
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import CoordinatorMachine
+from harness.protocol.coordinator.machine import CoordinatorMachine
 from harness.simulator.kernel import ANSWER, MESSAGE, TIMER, Kernel
 from harness.simulator.observing import Observers
 from harness.simulator.options import Options
@@ -15,7 +15,7 @@ from harness.simulator.servers import Servers
 from harness.simulator.transport import COORDINATOR, Transport
 
 RESTART_US = 1_000_000
-"""After the last one has stepped down, whoever looks after the process starts another."""
+"""The time after which a supervisor replaces a coordinator that stepped down."""
 NOBODY = (0,)
 """Stands for the lives that a message meant for a coordinator reaches when there is none."""
 
@@ -35,8 +35,9 @@ class Coordinators:
         validate: bool,
         kept: int,
     ) -> None:
-        """``record`` is told what they note of copies; ``kept`` is how many inputs a story
-        holds."""
+        """Begin without a coordinator.
+
+        ``record`` receives their reports of copies; ``kept`` is the number of inputs in a story."""
         self._options, self._kernel, self._transport = options, kernel, transport
         self._servers, self._watch, self._record = servers, watch, record
         self._validate, self._kept = validate, kept
@@ -48,12 +49,12 @@ class Coordinators:
 
     @property
     def newest(self) -> CoordinatorMachine | None:
-        """The one with the highest number that lives; an older one may not know of it."""
+        """The live coordinator with the highest number, which an older one may not know of."""
         return self._machines[max(self._machines)] if self._machines else None
 
     @property
     def lives(self) -> Sequence[int]:
-        """Whoever is told what nodes say: all that are there."""
+        """The coordinators that receive messages of nodes: all that are alive."""
         return tuple(self._machines) or NOBODY
 
     def start(self) -> None:
@@ -76,12 +77,12 @@ class Coordinators:
         self._machines.clear()
 
     def restart(self) -> None:
-        """If there is none."""
+        """Start a coordinator if there is none."""
         if not self._machines:
             self.start()
 
     def end_rivals(self) -> None:
-        """Whoever is not the newest."""
+        """End every coordinator but the newest."""
         for life in list(self._machines)[:-1]:
             del self._machines[life]
 

@@ -1,15 +1,16 @@
 """All options of a random run, drawn from one seed.
 
 Each group of options has a generator of its own, derived from the seed by name, so fixing one of
-them (a scheme, a topology, fewer faults) leaves the others as they were.
-"""
+them (a scheme, a topology, fewer faults) leaves the others as they were."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
 
-from harness.protocol.placement import (
+from msgspec import structs
+
+from harness.protocol.coordinator.placement import (
     Near,
     Placement,
     Planned,
@@ -21,7 +22,7 @@ from harness.protocol.placement import (
     other_rack,
     same_rack,
 )
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import (
     Closing,
     Corrections,
@@ -56,10 +57,9 @@ def draw(
     wiring: Wiring | None = None,
     batches: int = 30,
 ) -> Options:
-    """The run that ``seed`` stands for; None draws that option too.
+    """Return the run for ``seed``; None as an option draws that one too.
 
-    ``wiring`` is a topology of the caller's own, and ``topology`` then only what it is called.
-    """
+    ``wiring`` is a topology of the caller's own, and ``topology`` then only its name."""
 
     def random(name: str) -> Random:
         return Random(derive_seed(seed, "schedule", name))
@@ -102,7 +102,7 @@ def draw(
 
 
 def draw_sources(wiring: Wiring, random: Random) -> Wiring:
-    """In one schedule of four, sources that remember as much as the tasks behind them do."""
+    """Make sources remember as much as the tasks behind them, in one schedule of four."""
     if random.random() >= 0.25:
         return wiring
     most = max(wiring.memory)
@@ -111,7 +111,7 @@ def draw_sources(wiring: Wiring, random: Random) -> Wiring:
 
 
 def draw_scheme(name: str, wiring: Wiring, random: Random) -> Scheme:
-    """The scheme ``name`` with intervals, plan and policies drawn."""
+    """Draw intervals, plan and policies of the scheme ``name``."""
     kind = family(name)
     every = random.randint(1, 6)
     inner = [task for task in wiring.tasks if wiring.upstream[task]]
@@ -150,7 +150,7 @@ def _tentative(closing: Closing, random: Random) -> Tentative:
 
 
 def draw_window(scheme: Scheme, random: Random) -> int:
-    """In half of the schedules buffers are small enough to be full at times."""
+    """Draw the window; in half of the schedules buffers are small enough to be full at times."""
     least = (scheme.checkpoint_every or 5) + 1
     return random.choice((least, least + 2, 3 * least, 1000, 1000, 1000))
 
@@ -161,8 +161,7 @@ def draw_nodes(
     """Working nodes with the primaries, round-robin over the racks, and standby nodes.
 
     A large topology is placed as the PPA papers place theirs: four sources to a node, every
-    other task on one of its own, as many standby nodes as those.
-    """
+    other task on one of its own, as many standby nodes as those."""
     tasks = len(wiring.names)
     racks = random.randint(2, 4)
     if tasks > 12:
@@ -190,7 +189,7 @@ def _place_like_the_papers(wiring: Wiring) -> tuple[int, ...]:
 
 
 def draw_costs(random: Random) -> Costs:
-    """From nearly nothing to four fifths of a batch interval per batch."""
+    """Draw the costs, from nearly nothing to four fifths of a batch interval per batch."""
     return Costs(
         batch_us=random.choice((1_000, 30_000, 150_000)),
         tuple_us=random.choice((0, 100, 1_000)),
@@ -202,7 +201,7 @@ def draw_costs(random: Random) -> Costs:
 
 
 def draw_opening(costs: Costs, random: Random) -> Costs:
-    """In half of the schedules readers take their time: what is sent meanwhile is missed."""
+    """Draw how long readers take to open; in half of the schedules input is missed meanwhile."""
     return replace(
         costs,
         host_us=random.choice((0, 0, 20_000, 500_000)),
@@ -211,7 +210,7 @@ def draw_opening(costs: Costs, random: Random) -> Costs:
 
 
 def draw_network(random: Random) -> Network:
-    """Delays, from those within a rack to those that are long beside a heartbeat."""
+    """Draw delays, from those within a rack to those that are long compared to a heartbeat."""
     return Network(
         delay_us=random.choice((500, 5_000, 50_000)),
         jitter_us=random.choice((1_000, 20_000, 400_000)),
@@ -246,8 +245,10 @@ def draw_faults(options: Options, random: Random) -> tuple[Fault, ...]:
 
 
 def draw_start(options: Options, random: Random) -> Options:
-    """In half of the schedules nodes, or the coordinator, come late: a little, later than the
-    first placement waits, or when much has happened; some are machines that nobody knew."""
+    """Draw late starts of nodes, or of the coordinator, in half of the schedules.
+
+    They come a little late, later than the first placement waits, or when much has happened; some
+    are machines that no coordinator knew."""
     scheme = replace(options.scheme, join_within_us=random.choice((1, 3, 10)) * 1_000_000)
     options = replace(options, scheme=scheme, closes_connections=random.random() < 0.5)
     if random.random() < 0.5:
@@ -267,12 +268,14 @@ def draw_start(options: Options, random: Random) -> Options:
 
 
 _LASTING = frozenset({FaultKind.LATE, FaultKind.CRASH, FaultKind.PAUSE, FaultKind.CUT})
-"""What a node need not come back from, where the others have slots for every task."""
+"""Faults that a node need not come back from, where the others have slots for every task."""
 
 
 def draw_lasting(options: Options, faults: tuple[Fault, ...], random: Random) -> tuple[Fault, ...]:
-    """In one schedule of three only a core of nodes is sure to heal, with a slot for each task;
-    half of what strikes the others lasts for good, and half of the time they all crash for good."""
+    """Draw faults that last for good, in one schedule of three.
+
+    Only a core of nodes is sure to heal, with a slot for each task. Half of the faults of the
+    others last for good, and half of the time they all crash for good."""
     if random.random() >= 1 / 3:
         return faults
     spare = sum(info.slots for info in options.nodes) - len(options.wiring.names)
@@ -301,7 +304,7 @@ def draw_lasting(options: Options, faults: tuple[Fault, ...], random: Random) ->
 
 
 def draw_strategy(options: Options, random: Random) -> Placement | None:
-    """The default in half of the schedules, else one of each kind."""
+    """Draw the placement: the default in half of the schedules, else one of each kind."""
     primaries, nodes = options.placement, range(len(options.nodes))
     spots = [random.random() for _ in nodes]
     near = Near(lambda a, b: abs(spots[a] - spots[b]))
@@ -319,15 +322,16 @@ def draw_strategy(options: Options, random: Random) -> Placement | None:
 
 
 def draw_together(options: Options, random: Random) -> Options:
-    """In one schedule of five with replicas, a plan puts some of them on their primary's node,
-    which has the slots for it."""
+    """Plan some replicas on their primary's node, in one schedule of five with replicas.
+
+    That node gets the slots for it."""
     replicated = options.scheme.replicated
     if not replicated or random.random() >= 0.2:
         return options
     together = random.sample(replicated, random.randint(1, len(replicated)))
     planned = {task: options.placement[task] for task in together}
     nodes = [
-        replace(info, slots=info.slots + sum(node == number for node in planned.values()))
+        structs.replace(info, slots=info.slots + sum(node == number for node in planned.values()))
         for number, info in enumerate(options.nodes)
     ]
     strategy = options.strategy or Spread(options.placement)
@@ -339,7 +343,7 @@ def draw_together(options: Options, random: Random) -> Options:
 
 
 def draw_rival(options: Options, random: Random) -> tuple[Fault, ...]:
-    """In one schedule of five: a second coordinator, often when there is much to decide."""
+    """Draw a second coordinator in one schedule of five, often when there is much to decide."""
     if random.random() >= 0.2:
         return ()
     at = random.randrange(options.interval_us, options.batches * options.interval_us)
@@ -353,7 +357,7 @@ def draw_rival(options: Options, random: Random) -> tuple[Fault, ...]:
 
 
 def draw_full(options: Options, random: Random) -> tuple[Fault, ...]:
-    """In one schedule of six the store has no room for a while."""
+    """Draw a store without room for a while, in one schedule of six."""
     if random.random() >= 1 / 6:
         return ()
     at = random.randrange(options.interval_us, options.batches * options.interval_us)
@@ -362,7 +366,7 @@ def draw_full(options: Options, random: Random) -> tuple[Fault, ...]:
 
 
 def draw_forgetting(options: Options, random: Random) -> tuple[Fault, ...]:
-    """In one schedule of six a node forgets its copies, and sometimes another one at once."""
+    """Draw a node that forgets its copies, sometimes with another one, in one schedule of six."""
     if random.random() >= 1 / 6:
         return ()
     at = random.randrange(options.interval_us, options.batches * options.interval_us)
@@ -371,7 +375,7 @@ def draw_forgetting(options: Options, random: Random) -> tuple[Fault, ...]:
 
 
 def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:
-    """In one schedule of six the operators of one node raise for a while."""
+    """Draw a node whose operators raise for a while, in one schedule of six."""
     if random.random() >= 1 / 6:
         return ()
     at = random.randrange(options.interval_us, options.batches * options.interval_us)
@@ -381,8 +385,9 @@ def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:
 
 
 def draw_store_outage(options: Options, random: Random) -> tuple[Fault, ...]:
-    """In one schedule of five: a node is lost while decisions cannot be stored, and the
-    coordinator crashes when it has just decided."""
+    """Draw the loss of a node while decisions cannot be stored, in one schedule of five.
+
+    The coordinator crashes when it has just decided."""
     if random.random() >= 0.2:
         return ()
     at = random.randrange(2, options.batches - 1) * options.interval_us

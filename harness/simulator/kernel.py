@@ -23,7 +23,7 @@ class Kernel:
 
     @property
     def processed(self) -> int:
-        """How many events have happened, or are happening."""
+        """The number of events that have happened, or are happening."""
         return self._sequence - len(self._heap)
 
     def at(self, time: int, priority: int, action: Callable[..., None], *arguments: Any) -> None:

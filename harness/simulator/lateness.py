@@ -1,4 +1,4 @@
-"""Is output ever later than the policy promises? (dpc, Property 1)
+"""The checker of delays: output is never later than the policy allows (dpc, Property 1).
 
 Over a path of k tasks, Property 1 bounds the delay of a result by kX: each task answers for one
 X. So the promise is checked where it is made, task by task, on every schedule whose scheme has
@@ -22,10 +22,10 @@ needless-tentative.)
 
 *Sends at once.* The first version of a batch, stable or tentative, leaves for every downstream
 task when it has been computed; a sink appends it when it has been computed or, if that comes
-later, when the partition has been claimed and the records before it are confirmed.
+later, when the partition has been fenced and the records before it are confirmed.
 
 *Takes over at once.* A replica that is promoted, and has its state, tells its downstream tasks, or
-claims its partition, with the order. An order of an earlier coordinator than the one that gave
+fences its partition, with the order. An order of an earlier coordinator than the one that gave
 its node the last order promotes nobody.
 
 *Closes in time.* The coordinator is responsible for that; `closings` checks it.
@@ -34,8 +34,7 @@ What the bound does not cover: `Policy.SUSPEND` in the state it is for; batches 
 has come; what lies beyond the window of batches that a copy keeps, and a copy whose output buffer
 is full; sources, which wait for nothing; a node while it is paused, and what was pending when its
 clock changed its rate (the simulated timer was set by the old one).
-How long computing takes is not bounded here: Property 1 is about waiting.
-"""
+How long computing takes is not bounded here: Property 1 is about waiting."""
 
 from __future__ import annotations
 
@@ -44,9 +43,9 @@ from typing import get_args
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.phases import FAILED, FENCED, LOADING, READY
 from harness.protocol.scheme import Closing, Policy, Tentative
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.lifecycle import FAILED, FENCED, LOADING, READY
+from harness.protocol.task.machine import TaskMachine
 from harness.simulator.checkers import InvariantBroken
 from harness.simulator.observing import Observer, Scene
 from harness.simulator.options import Options
@@ -55,7 +54,7 @@ from harness.simulator.waiting import Waiting
 NAME = "output-lateness"
 NEEDLESS = "needless-tentative"
 BY_ITSELF = -1
-"""Stands for the term below which a task has closed another: whatever comes reopens it."""
+"""The term below which a task has closed another on its own: any later batch opens it again."""
 
 NOTED = frozenset(
     {
@@ -64,12 +63,12 @@ NOTED = frozenset(
         told.UpstreamClosed,
         told.CheckpointLoaded,
         told.StateRebuilt,
-        told.OutputClaimed,
+        told.OutputFenced,
         told.OutputPublished,
         told.BatchProcessed,
     }
 )
-"""What changes a bystander's books."""
+"""Inputs that change the state of this checker."""
 
 
 ORDERS = frozenset(get_args(told.Order))
@@ -83,14 +82,14 @@ SILENT = frozenset(
         told.CopyRetired,
     }
 )
-"""What makes a copy send or trim at most: if it did no more than that, it owes what it owed."""
+"""Inputs after which a copy may send or trim at most: pending obligations do not change."""
 SENDS = frozenset({do.Send})
 BEGINS = frozenset({do.ProcessBatch, do.RebuildState, do.PublishOutput})
-"""What a copy is busy with from then on."""
+"""Effects that make a copy busy."""
 
 
 class Lateness(Observer):
-    """Raises `InvariantBroken` when a copy keeps others waiting."""
+    """The checker of delays; raises `InvariantBroken` when a copy keeps others waiting."""
 
     def __init__(self, options: Options, scene: Scene) -> None:
         assert options.scheme.tentative is not None, "no bound without tentative output"
@@ -99,15 +98,15 @@ class Lateness(Observer):
         self._wiring = options.wiring
         self._scene = scene
         self._waiting: dict[TaskMachine, Waiting] = {}
-        """Of every copy that has upstream tasks; sources wait for nothing."""
+        """The state of every copy that has upstream tasks; sources wait for nothing."""
         self._obeys = [(0, 0) for _ in options.nodes]
         """Per node, its boot and the highest term of a coordinator that has given it orders."""
         self._loading = False
         self.begun = 0
-        """How many batches were begun under a deadline."""
+        """The number of batches that were begun under a deadline."""
 
     def before(self, number: int, task: int, item: told.NodeInput, clock: int) -> None:
-        """A node is about to handle ``item``: was anything due before?"""
+        """Check that nothing was due before a node handles ``item``."""
         if type(item) in ORDERS:
             told_by = (self._scene.nodes[number].boot, item.coordinator)  # type: ignore[union-attr]  # orders have one
             self._obeys[number] = max(self._obeys[number], told_by)
@@ -144,9 +143,9 @@ class Lateness(Observer):
         effects: Sequence[do.Effect],
         clock: int,
     ) -> None:
-        """A node has handled ``item``, for ``copy``: what is due now?"""
-        speaker = copy.speaker
-        task, incarnation, phase = speaker.task, speaker.incarnation, copy.life.phase
+        """Compute the next deadline after a node has handled ``item`` for ``copy``."""
+        context = copy.context
+        task, incarnation, phase = context.task, context.incarnation, copy.life.phase
         if not self._wiring.upstream[task]:
             return
         if type(item) in SILENT and SENDS.issuperset(map(type, effects)):
@@ -178,10 +177,10 @@ class Lateness(Observer):
         if phase is FENCED or phase is FAILED:  # it does nothing any more
             waiting.due = None
             return
-        primary = speaker.term is not None
+        primary = context.term is not None
         if first is not None and primary:
             self._check_sent(task, waiting, first, effects)
-        if waiting.claimed and waiting.publishing is None and waiting.unpublished:
+        if waiting.owned and waiting.publishing is None and waiting.unpublished:
             raise InvariantBroken(
                 NAME,
                 f"{self._wiring.names[task]} on node {number} keeps its output of batch "
@@ -192,7 +191,7 @@ class Lateness(Observer):
         self.begun += waiting.due is not None
 
     def _note(self, waiting: Waiting, item: told.NodeInput, clock: int) -> int | None:
-        """Keep the books; the batch whose first version ``item`` brings, if it does."""
+        """Record ``item``; return the batch of which it brings the first version, if any."""
         if type(item) not in NOTED:
             return None
         match item:
@@ -212,8 +211,8 @@ class Lateness(Observer):
             case told.StateRebuilt():
                 if item.ticket == waiting.stable_ticket:
                     waiting.stable_ticket = None
-            case told.OutputClaimed():
-                waiting.claim(item)
+            case told.OutputFenced():
+                waiting.open(item)
             case told.OutputPublished():
                 if item.sequence == waiting.publishing:
                     waiting.publishing = None
@@ -229,15 +228,15 @@ class Lateness(Observer):
                 waiting.publish(effect)
 
     def _check_office(self, task: int, waiting: Waiting, effects: Sequence[do.Effect]) -> None:
-        """A replica takes over: neighbours must not wait until they ask."""
+        """Check that a replica which takes over notifies its neighbours before they request."""
         resumed = {
             effect.to
             for effect in effects
             if isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamResumed)
         }
-        claims = waiting.claimed or any(isinstance(effect, do.ClaimOutput) for effect in effects)
+        fences = waiting.owned or any(isinstance(effect, do.FenceOutput) for effect in effects)
         below = self._wiring.downstream[task]
-        if not resumed.issuperset(below) or not (below or claims):
+        if not resumed.issuperset(below) or not (below or fences):
             raise InvariantBroken(
                 NAME, f"{self._wiring.names[task]} takes over and does not begin to send"
             )
@@ -265,18 +264,18 @@ class Lateness(Observer):
 
     @staticmethod
     def _redoes(waiting: Waiting) -> bool:
-        """Is the stable computation on its way back?"""
+        """Return True if the stable computation is on its way back."""
         back = waiting.stable_ticket is not None or waiting.complete(waiting.stable_at)
         return waiting.lead is not None and back
 
     def _policy(self, waiting: Waiting) -> Policy:
-        """For the next tentative batch."""
+        """Return the policy for the next tentative batch."""
         rules = self._rules
         redoing = self._redoes(waiting)
         return rules.during_stabilization if redoing else rules.during_failure
 
     def _check_need(self, task: int, waiting: Waiting, effect: do.ProcessBatch, clock: int) -> None:
-        """A tentative batch is about to begin: may it, already, without what is missing?"""
+        """Check that a tentative batch may begin already, without its missing parts."""
         came = waiting.first.get(effect.batch)
         late = came is not None and clock >= came + self._rules.bound_us
         name = self._wiring.names[task]
@@ -301,7 +300,7 @@ class Lateness(Observer):
             waiting.closed[upstream] = BY_ITSELF
 
     def _due(self, task: int, waiting: Waiting, clock: int) -> int | None:
-        """By when the next batch must be begun if nothing else happens."""
+        """Return the time by which the next batch must be begun if nothing else happens."""
         batch, rules = waiting.next, self._rules
         if batch not in waiting.first or batch >= waiting.stable_at + waiting.window:
             return None

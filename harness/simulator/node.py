@@ -29,24 +29,24 @@ class SimulatedNode:
         self.drift = 0
         self.clock_base = self.true_base = 0
         self.disturbed = -1
-        """When, by its clock, it last went on after a pause or began to drift otherwise."""
+        """The time, by its clock, at which a pause last ended or its drift changed."""
         self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
     def clock(self, now: int) -> int:
-        """What this node takes the time for."""
+        """Return the time as this node's clock shows it."""
         passed = now - self.true_base
         if not self.drift:
             return self.clock_base + passed
         return self.clock_base + passed + passed * self.drift // 1000
 
     def true_time(self, clock: int) -> int:
-        """When this node's clock will show ``clock``."""
+        """Return the time at which this node's clock will show ``clock``."""
         ahead = clock - self.clock_base
         if not self.drift:
             return self.true_base + ahead
         return self.true_base + -(-ahead * 1000 // (1000 + self.drift))
 
     def set_drift(self, drift: int, now: int) -> None:
-        """From now on its clock gains or loses ``drift`` thousandths."""
+        """Make its clock gain or lose ``drift`` thousandths from now on."""
         self.clock_base, self.true_base, self.drift = self.clock(now), now, drift
         self.disturbed = self.clock_base

@@ -9,7 +9,7 @@ from harness.hosting.restoration import Noted
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.machine import TaskMachine
 from harness.simulator.kernel import Kernel
 from harness.simulator.node import SimulatedNode
 from harness.simulator.options import Fault, Options
@@ -38,20 +38,22 @@ class Scene(Protocol):
 
 
 class Observer:
-    """Receives events of a run. A subclass overrides the methods of those events that it needs; the
-    others are not called (`Observers.add`)."""
+    """A receiver of the events of a run.
+
+    A subclass overrides the methods of those events that it needs; the others are not called
+    (`Observers.add`)."""
 
     def striking(self, scene: Scene, fault: Fault) -> None:
-        """The fault is about to strike."""
+        """Handle the event that a fault is about to strike."""
 
     def faulted(self, scene: Scene, fault: Fault) -> None:
-        """The fault has struck."""
+        """Handle the event that a fault has struck."""
 
     def handed(self, at_us: int, item: told.NodeInput) -> None:
-        """A node receives an input."""
+        """Handle the event that a node receives an input."""
 
     def before(self, node: int, task: int, item: told.NodeInput, clock: int) -> None:
-        """A node, by its ``clock``, is about to give ``item`` to its copy of a task."""
+        """Handle the event that a node, by its ``clock``, is about to give ``item`` to its copy."""
 
     def after(
         self,
@@ -61,26 +63,28 @@ class Observer:
         effects: Sequence[do.Effect],
         clock: int,
     ) -> None:
-        """The copy has handled ``item``, and asks for ``effects``. Called for each copy of the task
-        that the node hosts then; where there are two, with the effects of both together."""
+        """Handle the event that the copy has handled ``item``, with its ``effects``.
+
+        Called for each copy of the task that the node hosts then; where there are two, with the
+        effects of both together."""
 
     def handled(self, node: int, copy: TaskMachine) -> None:
-        """A copy has handled an input, in a run whose machines are validated."""
+        """Handle the event that a copy has handled an input, in a run that validates machines."""
 
     def sent(self, effect: do.Send) -> None:
-        """A copy sends something."""
+        """Handle the event that a copy sends a message."""
 
     def processing(self, node: int, effect: do.ProcessBatch) -> None:
-        """An operator is run."""
+        """Handle the event that an operator is run."""
 
     def computed(self, scene: Scene, node: int, item: Any, begin_us: int, end_us: int) -> None:
-        """A node computes from ``begin_us`` to ``end_us``, and receives ``item`` at the end."""
+        """Handle a computation from ``begin_us`` to ``end_us``, with ``item`` at its end."""
 
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
-        """Records were appended to an output partition, and no fence rejects them."""
+        """Handle records that were appended to an output partition, and that no fence rejects."""
 
     def noted(self, noted: Noted) -> None:
-        """A node or the coordinator has reported an event of a copy."""
+        """Handle the report of a node or the coordinator about a copy."""
 
     def decided(
         self,
@@ -90,8 +94,10 @@ class Observer:
         newest: bool,
         term: int,
     ) -> None:
-        """A coordinator has handled ``item``; ``newest`` unless a second one has started since.
-        ``term``: its own, which no other one has; 0 before it has read the registry."""
+        """Handle the event that a coordinator has handled ``item``.
+
+        ``newest`` unless a second one has started since. ``term``: its own, which no other one has;
+        0 before it has read the registry."""
 
 
 class Observers:

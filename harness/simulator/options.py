@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from harness.protocol.placement import Placement
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.placement import Placement
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
 
@@ -16,7 +16,7 @@ FOR_GOOD = 1 << 50
 
 
 class FaultKind(StrEnum):
-    """What can go wrong, for a while."""
+    """The kinds of faults; each lasts for a while."""
 
     CRASH = "crash"
     """A node loses everything; it comes back empty afterwards."""
@@ -35,7 +35,7 @@ class FaultKind(StrEnum):
     SLOW = "slow"
     """A node computes ``amount`` times slower."""
     RAISE = "raise"
-    """A node's operators raise, whatever they are given."""
+    """A node's operators raise, for any input."""
     DRIFT = "drift"
     """A node's clock runs ``amount`` per mille fast."""
     WEATHER = "weather"
@@ -70,7 +70,7 @@ class Fault:
 
     @property
     def heals(self) -> bool:
-        """Whether it ends."""
+        """True if it ends."""
         return self.until_us < FOR_GOOD
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What things take on a node of speed 1, in microseconds."""
+    """The costs of actions on a node of speed 1, in microseconds."""
 
     batch_us: int = 20_000
     """Any batch, however small."""
@@ -107,7 +107,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """How long messages, the log and the store take, in microseconds."""
+    """The delays of messages, the log and the store, in microseconds."""
 
     delay_us: int = 2_000
     """Across racks, and between any node and the coordinator."""
@@ -120,8 +120,8 @@ class Network:
     store_us: int = 5_000
     log_us: int = 5_000
     bytes_per_s: int = 0
-    """What a batch or a checkpoint passes a link with, each on its own: it takes its size over
-    this longer, and links do not fill up. 0: no limit. Messages within a node are not limited."""
+    """The bandwidth that each batch or checkpoint gets on a link: its size over this is added to
+    the delay, and links do not fill up. 0: no limit. Messages within a node are not limited."""
     tuple_bytes: int = 100
     """The size of one tuple."""
     pairs_us: tuple[tuple[int, ...], ...] = ()
@@ -131,7 +131,7 @@ class Network:
     """Delay between each node and the store, added to ``store_us``. Empty: none."""
 
     def transfer_us(self, tuples: int) -> int:
-        """How long that many tuples take beyond the delay."""
+        """Return the time for ``tuples`` beyond the delay."""
         if not self.bytes_per_s:
             return 0
         return tuples * self.tuple_bytes * 1_000_000 // self.bytes_per_s
@@ -142,7 +142,7 @@ class Options:
     """A simulated run."""
 
     seed: int
-    """Of delays and of what weather does; everything else stands here."""
+    """The seed of delays and of random losses; everything else is in these options."""
     topology: str
     wiring: Wiring
     scheme: Scheme
@@ -150,24 +150,24 @@ class Options:
     placement: tuple[int, ...]
     """Task to the node of its first primary."""
     strategy: Placement | None = None
-    """Where copies go; None: `Spread` from ``placement``."""
+    """The placement of copies; None: `Spread` from ``placement``."""
     batches: int
     interval_us: int
     """Between batches; batch b is complete at (b + 1) intervals."""
     tuples: int
     """Per source and batch."""
     percent: int = 100
-    """Selectivity of every operator that is no source."""
+    """Selectivity of every operator that is not a source."""
     costs: Costs = Costs()
     network: Network = Network()
     lanes: int = 1
-    """Computations a node runs at once; 2 lets the tentative one run beside the stable one, as
-    on the partner replica of a Borealis node."""
+    """Computations that a node runs at once; with 2 the tentative one runs alongside the stable
+    one, as on the partner replica of a Borealis node."""
     unknown_nodes: int = 0
-    """So many of the last nodes are machines that the coordinator is not told of at its start."""
+    """The number of nodes, the last ones, that the coordinator does not know at its start."""
     closes_connections: bool = False
-    """A node that crashes, or is cut off, is told to the coordinator at once (live: the end of
-    its connection); else it is its silence that tells."""
+    """True if the coordinator is notified at once of a node that crashes, or is cut off (live: the
+    end of its connection); else it is detected by its silence."""
     faults: tuple[Fault, ...] = ()
 
     @property
@@ -177,13 +177,13 @@ class Options:
         return max(last, (self.batches + 1) * self.interval_us)
 
     def rack(self, number: int) -> list[int]:
-        """The nodes of the ``number``-th rack, in order of first appearance."""
+        """Return the nodes of the ``number``-th rack, in order of first appearance."""
         names = list(dict.fromkeys(info.rack for info in self.nodes))
         wanted = names[number % len(names)]
         return [n for n, info in enumerate(self.nodes) if info.rack == wanted]
 
     def describe(self) -> dict[str, Any]:
-        """All options in terms of JSON."""
+        """Return all options in terms of JSON."""
         document = asdict(self)
         document["wiring"] = {"tasks": len(self.wiring.names), "topology": self.topology}
         document["faults"] = [str(fault) for fault in self.faults]

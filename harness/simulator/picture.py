@@ -28,7 +28,7 @@ _NODE_FAULTS = (FaultKind.CRASH, FaultKind.RACK, FaultKind.PAUSE, FaultKind.CUT,
 
 @dataclass(slots=True)
 class Trace(Observer):
-    """What a picture needs to know of a run; times in microseconds."""
+    """The events of a run that a picture shows; times in microseconds."""
 
     spans: list[tuple[int, bool, str, int, int]] = field(default_factory=list)
     """(task, replica, kind, begin, end): stable, tentative or rebuild."""

@@ -21,7 +21,7 @@ from harness.simulator.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRun:
-    """What one schedule did."""
+    """The result of one schedule."""
 
     seed: int
     scheme: str
@@ -36,8 +36,10 @@ class SimulatedRun:
 
 
 def settle_us(options: Options) -> int:
-    """The bound of the liveness phase: detection and restart of everything, twice over, then all
-    batches again at the pace of the slowest node with every task on it."""
+    """Return the bound of the liveness phase.
+
+    It is detection and restart of everything, twice over, then all batches again at the pace of the
+    slowest node with every task on it."""
     costs = options.costs
     tasks = len(options.wiring.names)
     states = max(options.wiring.memory) * options.tuples * tasks
@@ -64,8 +66,7 @@ def simulate(
     ``program`` gives the operators and what the log holds; None runs synthetic ones. ``prepare``
     is given the world before it starts. The machines keep no stories at first (`Story`): a run
     that ends in a violation is run again with stories, and ``prepare`` called again.
-    ``notes_progress`` makes the world's notes tell how far every primary is.
-    """
+    ``notes_progress`` makes the world's notes tell how far every primary is."""
 
     def run(kept: int) -> SimulatedRun:
         return _run(
@@ -84,7 +85,7 @@ def simulate(
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """The cyclic collector finds nothing in a run, and takes a sixth of the time to do so."""
+    """Disable the cyclic collector, which finds nothing in a run and takes a sixth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -161,7 +162,7 @@ def _violation(world: World, bystander: Bystander) -> Violation | None:
 
 
 def tell(world: World) -> str:
-    """Where every copy is, then the coordinator's story and those of the copies furthest back."""
+    """Return the place of every copy, and the stories of the coordinator and the slowest copies."""
     lines = [f"at {world.kernel.now / 1e6:.6f} s"]
     copies = [
         (copy.position, node.number, copy)
@@ -176,9 +177,9 @@ def tell(world: World) -> str:
         )
     sinks = [copy for _, _, copy in copies if copy.sink and copy.primary]
     behind = [copy for _, _, copy in sorted(copies, key=lambda entry: entry[:2])]
-    lines.extend(copy.story.tell() for copy in [*sinks, *behind][:3])
+    lines.extend(copy.story.text() for copy in [*sinks, *behind][:3])
     if world.coordinator is not None:
-        lines.append(world.coordinator.story.tell())
+        lines.append(world.coordinator.story.text())
     return "\n".join(lines)
 
 
@@ -187,8 +188,7 @@ def shrink(
 ) -> tuple[Options, tuple[int, ...]]:
     """Leave out one fault after the other as long as the run still fails.
 
-    Returns the smaller options and the numbers of the faults that remain.
-    """
+    Returns the smaller options and the numbers of the faults that remain."""
     fails = fails or (lambda o: simulate(o).violation is not None)
     kept = list(range(len(options.faults)))
     progress = True

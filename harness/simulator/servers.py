@@ -10,7 +10,6 @@ from harness.hosting.program import Program
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
-from harness.protocol.values import maker
 from harness.simulator.computing import Computing
 from harness.simulator.kernel import ANSWER, Kernel
 from harness.simulator.node import SimulatedNode
@@ -18,8 +17,6 @@ from harness.simulator.observing import Observers
 from harness.simulator.options import Options
 from harness.simulator.store import Store
 from harness.simulator.transport import Tell, Transport
-
-_SourceRead = maker(told.SourceRead)
 
 
 class Servers:
@@ -45,11 +42,11 @@ class Servers:
             sink: OutputPartition(lambda: kernel.now) for sink in options.wiring.sinks
         }
         self.store_away = self.log_away = 0
-        """By how many faults they answer nothing."""
+        """The number of faults because of which they do not answer."""
         self._readers: dict[tuple[int, int, int], tuple[int, int]] = {}
         """(source, node, incarnation) to the next batch to read, and where to stop."""
         self._opening: dict[tuple[int, int, int], int] = {}
-        """Of those that are not open yet: when they will be."""
+        """The opening time of readers that are not open yet."""
         self._cut_batches = 0
 
     # -- the store -------------------------------------------------------------------------
@@ -87,8 +84,8 @@ class Servers:
 
     # -- output ----------------------------------------------------------------------------
 
-    def ask_output(self, node: SimulatedNode, effect: do.ClaimOutput | do.PublishOutput) -> None:
-        """Claim a sink's partition or append to it."""
+    def ask_output(self, node: SimulatedNode, effect: do.FenceOutput | do.PublishOutput) -> None:
+        """Fence a sink's partition or append to it."""
         partition = self.partitions[effect.task]
         latency = self._options.network.log_us
         self._request(node, latency, effect, lambda: None if self.log_away else partition)
@@ -96,7 +93,7 @@ class Servers:
     def _request(
         self, node: SimulatedNode, latency: int, effect: do.Effect, server: Callable[[], Any]
     ) -> None:
-        """Have ``effect`` done at a server after ``latency``, and the node told after another."""
+        """Carry out ``effect`` at a server after ``latency``, and answer the node later."""
         if not node.cut:
             at = self._kernel.now + latency
             self._kernel.at(at, ANSWER, self._serve, node, node.boot, latency, effect, server)
@@ -137,7 +134,7 @@ class Servers:
         self._kernel.at(open_at, ANSWER, self._open, key)
 
     def _open(self, key: tuple[int, int, int]) -> None:
-        """A reader is in place, unless it has been asked to begin elsewhere since, or is gone."""
+        """Open a reader, unless it must begin elsewhere by now, or is gone."""
         if self._opening.get(key) == self._kernel.now:
             del self._opening[key]
             if key in self._readers:
@@ -158,13 +155,13 @@ class Servers:
         self._opening.pop(key, None)
 
     def forget(self, node: SimulatedNode) -> None:
-        """It has crashed: it reads no more."""
+        """Close the readers of a crashed node."""
         for key in [key for key in self._readers if key[1] == node.number]:
             del self._readers[key]
             self._opening.pop(key, None)
 
     def cut_batch(self, batch: int) -> None:
-        """A batch is complete in every source partition."""
+        """Complete a batch in every source partition."""
         self._cut_batches = batch + 1
         self.pump_all()
 
@@ -183,7 +180,7 @@ class Servers:
         end = max(at, min(below, self._cut_batches))
         self._readers[key] = (end, below)
         for batch in range(at, end):
-            item = _SourceRead(
+            item = told.SourceRead(
                 cause=f"batch {batch} of source {source}",
                 task=source,
                 incarnation=incarnation,

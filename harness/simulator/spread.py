@@ -1,10 +1,10 @@
-"""A campaign's schedules on a Spark cluster: one job, reports as they are made, same seeds same
-reports.
+"""A campaign's schedules on a Spark cluster: one job, and the same reports for the same seeds.
+
+Reports come as they are made.
 
 The harness's side is `spread_reports`; run as ``python -m harness.simulator.spread`` this
-is the driver. Tasks run some seeds each and send what came of them through an accumulator, which
-Spark counts once for every task of a job, also when an executor is lost and its tasks run again.
-"""
+is the driver. Tasks run some seeds each and send their reports through an accumulator, which
+Spark counts once for every task of a job, also when an executor is lost and its tasks run again."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ _LOOK_AGAIN_S = 0.2
 def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[SimulatedRun]:
     """One report per seed, in the order of seeds, made by the cluster's executors.
 
-    Raises `harness.errors.EnvironmentFailure` when the driver dies or nothing comes any more.
-    """
+    Raises `harness.errors.EnvironmentFailure` when the driver dies or nothing comes any more."""
     child = Child(
         "harness.simulator.spread",
         name="the campaign's driver",
@@ -69,7 +68,7 @@ def in_order(choice: Choice, arriving: Iterator[SimulatedRun]) -> Iterator[Simul
 
 
 def report_of(document: dict[str, Any]) -> SimulatedRun:
-    """What `dataclasses.asdict` made of a report, after a way through JSON."""
+    """Return a report from its `dataclasses.asdict` after a way through JSON."""
     violation = document["violation"]
     return SimulatedRun(**{**document, "violation": Violation(**violation) if violation else None})
 
@@ -85,7 +84,7 @@ def shares(choice: Choice, slots: int) -> list[tuple[int, int]]:
 
 
 def choice_of(document: dict[str, Any]) -> Choice:
-    """What `dataclasses.asdict` made of a choice, after a way through JSON."""
+    """Return a choice from its `dataclasses.asdict` after a way through JSON."""
     faults = document["faults"]
     return Choice(**{**document, "faults": None if faults is None else tuple(faults)})
 

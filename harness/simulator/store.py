@@ -18,10 +18,10 @@ class Store:
         """Owner to the term that it was given."""
         self.written = 0
         self.full = 0
-        """By how many faults it has no room for checkpoints."""
+        """The number of faults because of which it has no room for checkpoints."""
 
-    def claim(self, task: int, term: int | None) -> bool:
-        """Refuse lower terms from now on; False if this one is refused. None claims nothing."""
+    def fence(self, task: int, term: int | None) -> bool:
+        """Refuse lower terms from now on; False if this one is refused. None fences nothing."""
         if term is None:
             return True
         if term < self._terms.get(task, -1):
@@ -31,7 +31,7 @@ class Store:
 
     def put(self, checkpoint: Checkpoint) -> bool:
         """Keep ``checkpoint``; False if its term is refused. Raises `NoRoom`."""
-        if not self.claim(checkpoint.task, checkpoint.term):
+        if not self.fence(checkpoint.task, checkpoint.term):
             return False
         if self.full:
             raise NoRoom("the simulated store is full")
@@ -48,17 +48,17 @@ class Store:
                 del kept[position]
 
     def positions(self, task: int) -> list[int]:
-        """Where there is a checkpoint of ``task``."""
+        """Return the positions of the checkpoints of ``task``."""
         return sorted(self._checkpoints.get(task, {}))
 
     def get(self, task: int, position: int | None) -> Checkpoint | None:
-        """The checkpoint at ``position``, or the latest one."""
+        """Return the checkpoint at ``position``, or the latest one."""
         kept = self._checkpoints.get(task, {})
         if position is not None:
             return kept.get(position)
         return kept[max(kept)] if kept else None
 
-    def claim_registry(self, owner: int) -> tuple[int, object | None]:
+    def take_registry(self, owner: int) -> tuple[int, object | None]:
         """Give ``owner`` a term of its own, and what is stored."""
         term = self.registry_terms.setdefault(owner, len(self.registry_terms) + 1)
         return term, self.registry

@@ -18,7 +18,7 @@ Digest = tuple[int, int]
 
 
 def mix(*numbers: int) -> int:
-    """A number in [0, 2**61-1) that depends on every argument and their order."""
+    """Return a number in [0, 2**61-1) that depends on every argument and their order."""
     value = 1469598103934665603 % _PRIME
     for number in numbers:
         value = (value * 1099511628211 + number + 1) % _PRIME
@@ -27,7 +27,7 @@ def mix(*numbers: int) -> int:
 
 @lru_cache(maxsize=4096)
 def source_batch(source: int, batch: int, tuples: int) -> Digest:
-    """What a source partition holds."""
+    """Return the content of a batch of a source partition."""
     return (tuples, mix(source, batch, tuples))
 
 
@@ -56,8 +56,7 @@ class DigestOperator:
     """A window over the last ``memory`` batches; the output is a digest of the window.
 
     A batch that was lost, repeated, taken out of order or with its parts in another order
-    changes every later output within the window.
-    """
+    changes every later output within the window."""
 
     def __init__(self, *, task: int, memory: int, fan_out: int, percent: int = 100) -> None:
         self.memory = memory
@@ -161,12 +160,12 @@ def digests(options: Options) -> Program:
 
 
 def digest_twin(options: Options) -> Twin:
-    """The twin of `digests`; many seeds share one."""
+    """Return the twin of `digests`; many seeds share one."""
     return _digest_twin(options.wiring, options.tuples, options.percent, options.batches)
 
 
 def counts(options: Options) -> Program:
-    """The same with `CountOperator`: no checker can tell what is wrong in it."""
+    """Return the same program with `CountOperator`: no checker can see mistakes in its output."""
     operators = [
         CountOperator(memory=memory, fan_out=fan_out, percent=share)
         for _, memory, fan_out, share in _shapes(options.wiring, options.percent)

@@ -28,8 +28,7 @@ def layered(
 
     Partitionings are those of the papers: "one" to one, "merge", "split" and "full". A merge or
     a split of degrees that `harness.topology` refuses (two into three, say) is cut the same way:
-    the protocol does not mind.
-    """
+    the protocol does not mind."""
     first = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
     edges: list[tuple[int, int]] = []
     for up, down, kind in pairs:
@@ -47,7 +46,7 @@ def layered(
 
 @cache
 def recovery(memory: int = 3) -> Wiring:
-    """The recovery topology of both PPA papers (ICDE Fig. 6): 16 sources, then 8, 4, 2, 1."""
+    """Return the recovery topology of the PPA papers (ICDE Fig. 6): 16 sources, then 8, 4, 2, 1."""
     topology = drawn.recovery()
     inner = {operator.name: memory for operator in topology.operators if not operator.rate}
     return wiring_of(topology, inner)
@@ -73,7 +72,7 @@ def join(memory: int = 3) -> Wiring:
 
 
 def diamond(memory: int = 3) -> Wiring:
-    """A split and a merge: source, A, then B and C side by side, D."""
+    """Return a split and a merge: source, A, then B and C side by side, D."""
     return layered(
         [1, 1, 2, 2, 1],
         [(0, 1, "one"), (1, 2, "split"), (1, 3, "split"), (2, 4, "full"), (3, 4, "full")],
@@ -93,7 +92,7 @@ def full(memory: int = 3) -> Wiring:
 
 
 def borealis(memory: int = 1) -> Wiring:
-    """The single node of dpc: three input streams into one join."""
+    """Return the single node of dpc: three input streams into one join."""
     return layered([3, 1], [(0, 1, "full")], memory=memory, names=["stream", "join"])
 
 
@@ -129,7 +128,7 @@ NAMED: Mapping[str, Callable[[], Wiring]] = {
 
 
 def named(name: str, random: Random) -> Wiring:
-    """The topology called ``name``; ``random`` is drawn from for "random" alone."""
+    """Return the topology called ``name``; ``random`` is drawn from for "random" alone."""
     if name == "random":
         return random_wiring(random)
     if name not in NAMED:

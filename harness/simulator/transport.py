@@ -39,19 +39,19 @@ class Transport:
         self._host_us = options.costs.host_us
         self._limited = network.bytes_per_s > 0
         self._blocked: Counter[tuple[int, int]] = Counter()
-        """By how many faults a link is cut; links that are not cut are left out."""
+        """The number of faults that cut a link; links that are not cut are left out."""
         self.hosts: list[dict[int, tuple[int, ...]]] = [{} for _ in options.wiring.tasks]
         """Task to {node: incarnations} of the copies that are there."""
         self.loss_percent = 0
         self.sent_messages = 0
         self.carried_tuples = 0
-        """What crossed a link between two nodes, or a node and the store, where links are
+        """Tuples that crossed a link between two nodes, or a node and the store, where links are
         limited (`Network.bytes_per_s`)."""
 
     # -- where copies are ------------------------------------------------------------------
 
     def noted(self, node: SimulatedNode, note: do.NoteCopy) -> None:
-        """A node has, or has dropped, a copy."""
+        """Note that a node has, or has dropped, a copy."""
         hosts = self.hosts[note.task]
         here = hosts.get(node.number, ())
         if note.event is do.CopyEvent.HOSTED:
@@ -62,11 +62,11 @@ class Transport:
                 del hosts[node.number]
 
     def tasks_on(self, node: int) -> list[int]:
-        """The tasks of which a copy is there."""
+        """Return the tasks that have a copy on this node."""
         return [task for task, hosts in enumerate(self.hosts) if node in hosts]
 
     def forget(self, node: SimulatedNode) -> None:
-        """It has lost all of its copies."""
+        """Note that a node has lost all of its copies."""
         for task in self.tasks_on(node.number):
             del self.hosts[task][node.number]
 
@@ -81,21 +81,21 @@ class Transport:
         self._blocked -= Counter(((one, other), (other, one)))  # drops what is no longer cut
 
     def deliver(self, sender: int, effect: do.Send) -> None:
-        """To every copy of the task, or to the one that is meant."""
+        """Send a message to every copy of the task, or to the one that it names."""
         meant, message = effect.incarnation, effect.message
         for number, incarnations in self.hosts[effect.to].items():
             if meant is None or meant in incarnations:
                 self.transmit(sender, number, message)
 
     def order(self, receiver: int, order: told.Order) -> None:
-        """From the coordinator to a node, which opens what a new copy reads before it hosts it."""
+        """Send an order to a node, which opens the input of a new copy before it hosts it."""
         opening = self._host_us if isinstance(order, told.CopyOrdered) else 0
         self.transmit(COORDINATOR, receiver, order, after_us=opening)
 
     def transmit(
         self, sender: int, receiver: int, message: told.NodeInput, *, after_us: int = 0
     ) -> None:
-        """To one node, from a node or the coordinator; handed over ``after_us`` after it came."""
+        """Send to one node, which receives it ``after_us`` after its arrival."""
         node = self._nodes[receiver]
         if node.cut or (self._blocked and (sender, receiver) in self._blocked):
             return
@@ -114,7 +114,7 @@ class Transport:
         kernel.at(at, MESSAGE, self._deliver, receiver, node.boot, message)
 
     def link_us(self, sender: int, receiver: int) -> int:
-        """The delay between two nodes, or a node and the `COORDINATOR`."""
+        """Return the delay between two nodes, or a node and the `COORDINATOR`."""
         return self._links_us[sender][receiver]
 
     def delays(self, link_us: int) -> Sequence[int]:
@@ -131,8 +131,9 @@ class Transport:
 
 
 def _links_by_rack(options: Options) -> list[list[int]]:
-    """The delay between every two nodes by their racks; the last row and column are the
-    coordinator's, which -1 finds."""
+    """Return the delay between every two nodes by their racks.
+
+    The last row and column are the coordinator's, which -1 finds."""
     network, racks = options.network, [info.rack for info in options.nodes]
     far, near, local = network.delay_us, network.rack_delay_us, network.local_delay_us
     near, local = far if near is None else near, far if local is None else local

@@ -8,10 +8,9 @@ from harness.protocol.scheme import Corrections, Policy, Tentative
 
 
 class Waiting:
-    """Kept by `harness.simulator.lateness` from what a copy is told and asks for."""
+    """The state of a copy as `harness.simulator.lateness` derives it from inputs and effects."""
 
     __slots__ = (
-        "claimed",
         "closed",
         "due",
         "first",
@@ -20,6 +19,7 @@ class Waiting:
         "lead",
         "offset",
         "on_time",
+        "owned",
         "parts",
         "publishing",
         "reached",
@@ -38,7 +38,7 @@ class Waiting:
     def __init__(self, order: told.CopyOrdered, width: int, window: int, rules: Tentative) -> None:
         self.interval = rules.interval_us
         self.offset: int | None = None
-        """When batch 0 would have come, by the batch that came earliest for its number."""
+        """The arrival time of batch 0, by the batch that came earliest for its number."""
         self.on_time: dict[int, int] = {}
         """Batch to when its first part was due by its tuple time."""
         self.suspends = rules.during_stabilization is Policy.SUSPEND
@@ -62,15 +62,15 @@ class Waiting:
         self.closed: dict[int, int] = {}
         """Upstream task to the term below which it is closed."""
         self.due: int | None = None
-        """When the next batch must have been begun; None while it need not begin any."""
-        self.claimed = False
+        """The time by which the next batch must have begun; None while it need not begin any."""
+        self.owned = False
         self.publishing: int | None = None
         """The records that are on their way to the partition, by sequence number."""
         self.unpublished: set[int] = set()
         self.stands = 0
-        """Of every batch before this one a version stands in the partition, as far as the copy can
-        know: from its claim, and from what it has appended since. What a later primary does there
-        it does not see; it is fenced off then, and may not have heard of that."""
+        """Of every batch before this one a valid version is in the partition, as far as the copy
+        can know: from its fence, and from its own records since. It does not see the records of a
+        later primary; it is fenced off then, and may not know that yet."""
 
     @property
     def next(self) -> int:
@@ -78,17 +78,17 @@ class Waiting:
         return self.stable_at if self.lead is None else self.lead
 
     def complete(self, batch: int) -> bool:
-        """Whether all of a batch has come, stable."""
+        """Return True if all of a batch has come, stable."""
         parts = self.parts.get(batch)
         return parts is not None and sum(parts.values()) == self.width
 
     def restart(self, position: int) -> None:
-        """Its state was loaded: what it was computing is void."""
+        """Continue from a loaded state: earlier computations are void."""
         self.stable_at, self.lead = position, None
         self.stable_ticket, self.tentative_busy = None, False
 
     def came(self, item: told.BatchArrived, clock: int) -> None:
-        """A part of a batch was handed to the copy."""
+        """Note a part of a batch."""
         upstream, batch, term = item.upstream, item.batch, item.term
         if upstream in self.closed and term >= self.closed[upstream] and batch >= self.next:
             del self.closed[upstream]
@@ -112,8 +112,10 @@ class Waiting:
             parts[upstream] = item.stable or parts.get(upstream, False)
 
     def close(self, item: told.UpstreamClosed) -> None:
-        """The coordinator lets it go on without an upstream task, unless that is back by now, or a
-        later primary than the order speaks of has sent something."""
+        """Note that the coordinator closes an upstream task.
+
+        It stays open if it is back by now, or if a later primary than that of the order has sent a
+        batch."""
         upstream, before = item.upstream, item.before_term
         latest = max((term for other, term in self.reached if other == upstream), default=-1)
         there = self.reached.get((upstream, before), -1) >= max(0, item.back_at - 1)
@@ -121,27 +123,27 @@ class Waiting:
         if self.terms.get(upstream, -1) <= before and not back:
             self.closed[upstream] = max(before, self.closed.get(upstream, -1))
 
-    def claim(self, item: told.OutputClaimed) -> None:
-        """The partition is the copy's, and ends there."""
-        self.claimed, self.stands = True, item.next_tentative
+    def open(self, item: told.OutputFenced) -> None:
+        """Note that the copy owns the partition, and where it ends."""
+        self.owned, self.stands = True, item.next_tentative
         self.unpublished = {batch for batch in self.unpublished if batch >= self.stands}
 
     def publish(self, effect: do.PublishOutput) -> None:
-        """The copy appends to its partition."""
+        """Note an append to the partition."""
         self.publishing = effect.sequence
         for record in effect.records:
             self.unpublished.discard(record.batch)
             self.stands = record.batch + (record.kind is not do.Kind.UNDO)
 
     def began(self, effect: do.ProcessBatch) -> None:
-        """The copy has begun a batch."""
+        """Note that the copy has begun a batch."""
         if effect.run is told.STABLE:
             self.stable_ticket = effect.ticket
         else:
             self.lead, self.tentative_busy = effect.batch, True
 
     def processed(self, item: told.BatchProcessed) -> bool:
-        """A computation has ended; True if it gave the first version of its batch."""
+        """Note the end of a computation; return True if it gave the first version of its batch."""
         if item.run is told.TENTATIVE:
             if not (self.tentative_busy and item.batch == self.lead):
                 return False

@@ -14,8 +14,7 @@ part                  what it does
 `coordinators`        the coordinator's processes
 `observing`           who looks at it all
 this file             hands things to machines, does their effects, strikes with faults
-====================  ======================================================================
-"""
+====================  ======================================================================"""
 
 from __future__ import annotations
 
@@ -28,11 +27,10 @@ from harness.hosting.program import Program
 from harness.hosting.restoration import Noted
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import CoordinatorMachine
+from harness.protocol.coordinator.machine import CoordinatorMachine
 from harness.protocol.node import BEAT, NodeMachine
 from harness.protocol.output import OutputPartition
 from harness.protocol.story import KEPT
-from harness.protocol.values import maker
 from harness.simulator.computing import Computing
 from harness.simulator.coordinators import Coordinators
 from harness.simulator.kernel import ANSWER, FAULT, MESSAGE, TIMER, Kernel
@@ -42,8 +40,6 @@ from harness.simulator.options import Fault, FaultKind, Options
 from harness.simulator.servers import Servers
 from harness.simulator.store import Store
 from harness.simulator.transport import COORDINATOR, Transport
-
-_TimerFired = maker(told.TimerFired)
 
 
 class World:
@@ -59,9 +55,10 @@ class World:
         kept: int = KEPT,
         notes_progress: bool = False,
     ) -> None:
-        """``program`` runs on the wiring of ``options``. ``kept`` is how many inputs every
-        machine's story holds; ``notes_progress`` makes primaries note each batch, so that
-        recoveries can be measured."""
+        """Start ``program`` on the wiring of ``options``.
+
+        ``kept`` is the number of inputs in the story of a machine; ``notes_progress`` makes
+        primaries report each batch, so that recoveries can be measured."""
         self.options, self.wiring, self.scheme = options, options.wiring, options.scheme
         self.validate, self.kept, self._notes_progress = validate, kept, notes_progress
         self.operators = program.operators
@@ -93,7 +90,7 @@ class World:
             kept=kept,
         )
         self.notes: list[Noted] = []
-        """What the machines have noted of copies, in the order of time."""
+        """The reports of the machines about copies, in the order of time."""
         self.fault_counts: Counter[str] = Counter()
         self._performers = self._by_effect()
 
@@ -148,8 +145,10 @@ class World:
         return True
 
     def validate_all(self) -> None:
-        """Every copy and the coordinator. An input touches one copy, and what must hold is a
-        matter of one copy's fields, so after an input that copy alone is looked at."""
+        """Validate every copy and the coordinator.
+
+        After an input only the copy that handled it is validated, because its invariants concern
+        its own fields alone."""
         for node in self.nodes:
             if node.machine is not None:
                 node.machine.validate()
@@ -199,7 +198,7 @@ class World:
     # -- effects ---------------------------------------------------------------------------
 
     def _by_effect(self) -> Mapping[type, Callable[[SimulatedNode, Any], None]]:
-        """How each effect of a node is done: by where that is."""
+        """Return the way in which each effect of a node is carried out, by its place."""
         by_place: dict[Place, Callable[[SimulatedNode, Any], None]] = {
             Place.OPERATOR: self._operate,
             Place.STORE: self.servers.ask_store,
@@ -244,12 +243,12 @@ class World:
         kernel.at(max(kernel.now, at), TIMER, self._fire, node.number, node.boot, effect)
 
     def _fire(self, number: int, boot: int, effect: do.SetTimer) -> None:
-        """The timer's instant has come, unless the clock has slowed down since it was set."""
+        """Fire a timer, unless the clock has slowed down since it was set."""
         node = self.nodes[number]
         if node.alive and node.boot == boot and node.clock(self.kernel.now) < effect.at:
             self._set_timer(node, effect)
             return
-        self._deliver(number, boot, _TimerFired(cause=effect.cause, key=effect.key))
+        self._deliver(number, boot, told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _note(self, node: SimulatedNode, effect: do.NoteCopy) -> None:
         self.transport.noted(node, effect)
@@ -375,8 +374,7 @@ class World:
         self._close_connection(node)
 
     def _forget(self, number: int) -> None:
-        """Its copies are gone, if it has any and is not frozen; what they asked for may be
-        answered yet."""
+        """Drop the copies of a node that is not frozen; pending requests may still be answered."""
         node = self.nodes[number]
         if node.machine is None or node.paused:
             return
@@ -385,7 +383,7 @@ class World:
             self._performers[type(effect)](node, effect)
 
     def _close_connection(self, node: SimulatedNode) -> None:
-        """The coordinator is told once what was under way has come, as by a stream's end."""
+        """Notify the coordinator after all messages under way have come, as by a stream's end."""
         if self.options.closes_connections and node.boot and not node.cut:
             network = self.options.network
             at = self.kernel.now + network.delay_us + network.jitter_us

@@ -1,17 +1,16 @@
 """Output fidelity and internal completeness of many plans at once.
 
 Both are linear readings of one thing, the fraction of its failure-free output that each task
-still gives (``1 - IL_out`` of ppa TKDE, equations 1-3) while the tasks outside the plan are
+still gives (``1 - IL_out`` of ppa TKDE, equations 1-3) while the tasks outside the plan have
 failed. One pass over the operators in topological order carries that fraction for all plans
 together; inside are arrays of shape ``(tasks, plans)``, so that a row is one task.
 
 * Output fidelity (equation 4): of a query, the sink tasks' fractions weighted by output rate.
 * Internal completeness (Bellavista et al., EDBT'14, for one configuration and the worst case):
   tuples that alive tasks still take in over tuples that all tasks take in without failure. It
-  knows no joins: a join passes on whatever arrives.
+  ignores joins: a join passes on whatever arrives.
 
-A stream that carries nothing without failure counts its substreams equally.
-"""
+A stream that carries nothing without failure counts its substreams equally."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from harness.topology.model import Edge, Topology
-from harness.topology.partitioning import Partitioning, routes
+from harness.topology.partitioning import Partitioning
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -35,11 +34,11 @@ Stream = Callable[[Floats], Floats]
 
 _Backward = tuple[slice, list[tuple[slice, Stream, Floats, csr_array | Floats]], bool]
 _DENSE = 1 << 14
-"""A smaller matrix of substreams is multiplied sooner if its zeros are multiplied too."""
+"""Size up to which a matrix of substreams is multiplied faster with its zeros."""
 
 
 class Objective(StrEnum):
-    """What a plan is judged by."""
+    """The measure of a plan."""
 
     OF = "of"
     """Output fidelity, of several queries their mean weighted by priority."""
@@ -52,8 +51,7 @@ class Evaluator:
 
     A plan is a boolean array of length ``tasks``: True where a task is alive, because it did not
     fail or because an active replica took over. All methods take ``(plans, tasks)`` or one plan
-    ``(tasks,)``.
-    """
+    ``(tasks,)``."""
 
     def __init__(self, topology: Topology, objective: Objective = Objective.OF) -> None:
         self.topology = topology
@@ -63,28 +61,30 @@ class Evaluator:
             _step(topology, name, joins=self.joins, place=topology.tasks) for name in topology.order
         ]
         self.reading = _reading(topology, objective)
-        """What each task's fraction adds to the objective, shape ``(tasks,)``."""
+        """Weight of each task's fraction in the objective, shape ``(tasks,)``."""
+        assert (self.reading >= 0).all(), "no output makes the objective worse"
         self._readers = np.flatnonzero(self.reading)
         self._by_query = _query_readings(topology)
 
     def values(self, alive: ArrayLike) -> Floats:
-        """The objective of every plan, in [0, 1]; shape ``(plans,)``."""
+        """Return the objective of every plan, in [0, 1]; shape ``(plans,)``."""
         fractions = self._fractions(alive)
         read: Floats = self.reading[self._readers] @ fractions[self._readers]
+        assert read.max(initial=0.0) <= 1 + 1e-9, "a fraction of the failure-free output"
         return np.clip(read, 0.0, 1.0)
 
     def value(self, alive: ArrayLike) -> float:
-        """The objective of one plan."""
+        """Return the objective of one plan."""
         return float(self.values(alive)[0])
 
     def by_query(self, alive: ArrayLike) -> Floats:
-        """Output fidelity of every plan for every query, shape ``(plans, queries)``."""
+        """Return output fidelity of every plan for every query, shape ``(plans, queries)``."""
         assert self.objective is Objective.OF
         read: Floats = (self._by_query @ self._fractions(alive)).T
         return np.clip(read, 0.0, 1.0)
 
     def fractions(self, alive: ArrayLike) -> Floats:
-        """What fraction of its output each task still gives, shape ``(plans, tasks)``."""
+        """Return the fraction of its output that each task gives, shape ``(plans, tasks)``."""
         return self._fractions(alive).T
 
     def _fractions(self, alive: ArrayLike) -> Floats:
@@ -96,12 +96,11 @@ class Evaluator:
         return fractions
 
     def gains(self, alive: ArrayLike) -> Floats:
-        """What the objective changes by with one task more, or one less where the plan has it,
-        for every task alone; shape ``(plans, tasks)``, never negative.
+        """Return the change of the objective by every task alone; shape ``(plans, tasks)``.
 
-        Exact unless branches of the task meet again in a join, where it is the derivative. A
-        task of the plan whose gain is 0 gives nothing.
-        """
+        It is the gain of one task more, or the loss of one less where the plan has it; never
+        negative. Exact unless branches of the task meet again in a join, where it is the
+        derivative. A task of the plan whose gain is 0 gives nothing."""
         plans = np.atleast_2d(np.asarray(alive, dtype=np.bool_))
         flags = np.ascontiguousarray(plans.T, dtype=np.float64)
         into, fractions = np.ones_like(flags), np.empty_like(flags)
@@ -133,9 +132,10 @@ class Evaluator:
 
     @cached_property
     def _backward(self) -> Sequence[_Backward]:
-        """Per operator, upstream first: its tasks; per input edge the upstream tasks, how their
-        fractions become the stream's, what the stream weighs for each task, and the weights of
-        the substreams as a matrix; whether the operator joins."""
+        """Each operator, upstream first: its tasks, its input edges, and True if it joins.
+
+        An input edge is its upstream tasks, the function from their fractions to the stream's, the
+        weight of the stream for each task, and the weights of the substreams as a matrix."""
         topology = self.topology
         found: list[_Backward] = []
         for name in topology.order:
@@ -151,7 +151,7 @@ class Evaluator:
         return found
 
     def local(self, operators: Collection[str]) -> Local:
-        """The objective as if every task outside ``operators`` were alive, up to a constant."""
+        """Return the objective with every other task alive, up to a constant."""
         edges = [
             self._edge_influence[edge]
             for edge in self.topology.edges
@@ -161,13 +161,14 @@ class Evaluator:
 
     @cached_property
     def influence(self) -> Floats:
-        """What the objective loses per fraction of each task's output that is lost while all
-        others are alive; shape ``(tasks,)``. Exact unless branches meet again in a join."""
+        """Loss of the objective per lost fraction of each task's output, shape ``(tasks,)``.
+
+        All other tasks are alive. Exact unless branches meet again in a join."""
         return np.asarray(self.reading + sum(self._edge_influence.values()))
 
     @cached_property
     def _edge_influence(self) -> Mapping[Edge, Floats]:
-        """The same, through one edge alone, by edge; zero for tasks not upstream of it."""
+        """The influence through one edge alone, by edge; zero for tasks not upstream of it."""
         topology = self.topology
         total = self.reading.copy()
         found = {}
@@ -178,7 +179,7 @@ class Evaluator:
             shares = None if correlated or not edges else input_weights(topology, name)
             for position, edge in enumerate(edges):
                 into = own if shares is None else own * shares[position]
-                rows, columns = _routes(topology, edge)
+                rows, columns = topology.routes(edge)
                 sent = np.zeros(topology.task_count)
                 upstream = topology.tasks(edge.upstream)
                 sent[upstream] = np.bincount(
@@ -192,10 +193,9 @@ class Evaluator:
 
 
 class Local:
-    """A few operators of an evaluator's topology, all others alive.
+    """The objective of a few operators of an evaluator's topology, all others alive.
 
-    Where branches meet again in a join outside, it is a first-order estimate.
-    """
+    Where branches meet again in a join outside, it is a first-order estimate."""
 
     def __init__(self, evaluator: Evaluator, operators: Collection[str], reading: Floats) -> None:
         topology = evaluator.topology
@@ -215,7 +215,7 @@ class Local:
         self._readers = np.flatnonzero(self._reading)
 
     def values(self, alive: Booleans) -> Floats:
-        """The objective of plans for these tasks alone, ``(plans, len(tasks)) -> (plans,)``."""
+        """Return the objective of plans, ``(plans, len(tasks)) -> (plans,)``."""
         fractions = np.ascontiguousarray(alive.T, dtype=np.float64)
         for step in self._steps:
             step(fractions)
@@ -223,12 +223,12 @@ class Local:
 
 
 def output_fidelity(topology: Topology, alive: ArrayLike) -> Floats:
-    """Output fidelity of every plan for every query: ``(plans, tasks) -> (plans, queries)``."""
+    """Return the output fidelity for every query: ``(plans, tasks) -> (plans, queries)``."""
     return Evaluator(topology).by_query(alive)
 
 
 def internal_completeness(topology: Topology, alive: ArrayLike) -> Floats:
-    """Internal completeness of every plan: ``(plans, tasks) -> (plans,)``."""
+    """Return the internal completeness: ``(plans, tasks) -> (plans,)``."""
     return Evaluator(topology, Objective.IC).values(alive)
 
 
@@ -252,9 +252,10 @@ def _reading(topology: Topology, objective: Objective) -> Floats:
 def _step(
     topology: Topology, name: str, *, joins: bool, place: Callable[[str], slice | None]
 ) -> Callable[[Floats], None]:
-    """Multiply the rows of operator ``name``, which hold 1 or 0 for alive or failed, by the
-    fraction of its input that survives. ``place`` says which rows an operator has; one that has
-    none is alive."""
+    """Return a function that multiplies the rows of operator ``name`` by its surviving input.
+
+    The rows contain 1 or 0 for alive or failed. ``place`` returns the rows of an operator; one
+    without rows is alive."""
     own = place(name)
     edges = topology.inputs(name)
     streams = [(place(edge.upstream), stream(topology, edge)) for edge in edges]
@@ -296,14 +297,15 @@ def _step(
 
 
 def input_weights(topology: Topology, name: str) -> Floats:
-    """How much each input stream weighs for each task of an independent operator, shape
-    ``(input edges, tasks)``; every column sums to 1."""
+    """Return the weight of each input stream for each task of an independent operator.
+
+    The shape is ``(input edges, tasks)``; every column sums to 1."""
     tasks = topology.operator(name).parallelism
     edges = topology.inputs(name)
     if len(edges) == 1:
         return np.ones((1, tasks))
     rates = np.array([
-        np.bincount(_routes(topology, edge)[1], weights=_rates(topology, edge), minlength=tasks)
+        np.bincount(topology.routes(edge)[1], weights=_rates(topology, edge), minlength=tasks)
         for edge in edges
     ])  # fmt: skip
     total = rates.sum(axis=0)
@@ -311,15 +313,16 @@ def input_weights(topology: Topology, name: str) -> Floats:
 
 
 def _rates(topology: Topology, edge: Edge) -> Floats:
-    """The failure-free rate of every substream, in the order of `routes`."""
-    rows, _ = _routes(topology, edge)
+    """Return the failure-free rate of every substream, in the order of `routes`."""
+    rows, _ = topology.routes(edge)
     return np.asarray(topology.output_rates(edge.upstream)[rows] * topology.shares(edge).data)
 
 
 def substream_weights(topology: Topology, edge: Edge) -> Floats:
-    """How much each substream weighs in its input stream, in the order of `routes`; the
-    substreams of one downstream task sum to 1."""
-    _, columns = _routes(topology, edge)
+    """Return the weight of each substream in its input stream, in the order of `routes`.
+
+    The weights of the substreams of one downstream task sum to 1."""
+    _, columns = topology.routes(edge)
     into = topology.operator(edge.downstream).parallelism
     rates = _rates(topology, edge)
     total = np.bincount(columns, weights=rates, minlength=into)[columns]
@@ -328,9 +331,10 @@ def substream_weights(topology: Topology, edge: Edge) -> Floats:
 
 
 def stream(topology: Topology, edge: Edge, *, weight: Floats | float = 1.0) -> Stream:
-    """How the fractions upstream of ``edge`` become those of the input stream it is, times a
-    ``weight``, one for all downstream tasks or one for each."""
-    rows, columns = _routes(topology, edge)
+    """Return the function from fractions upstream of ``edge`` to those of its input stream.
+
+    The result is multiplied by ``weight``, one for all downstream tasks or one for each."""
+    rows, columns = topology.routes(edge)
     scale = weight if isinstance(weight, float) else weight[:, None]
     plain = isinstance(weight, float) and weight == 1.0
     match edge.partitioning:
@@ -361,8 +365,8 @@ def stream(topology: Topology, edge: Edge, *, weight: Floats | float = 1.0) -> S
 
 
 def _matrix(topology: Topology, edge: Edge) -> csr_array | Floats:
-    """`substream_weights` as a matrix ``(upstream tasks, downstream tasks)``, dense if small."""
-    weights, (rows, columns) = substream_weights(topology, edge), _routes(topology, edge)
+    """Return `substream_weights` as a matrix ``(upstream, downstream tasks)``, dense if small."""
+    weights, (rows, columns) = substream_weights(topology, edge), topology.routes(edge)
     shape = (
         topology.operator(edge.upstream).parallelism,
         topology.operator(edge.downstream).parallelism,
@@ -372,8 +376,3 @@ def _matrix(topology: Topology, edge: Edge) -> csr_array | Floats:
     dense = np.zeros(shape)
     dense[rows, columns] = weights
     return dense
-
-
-def _routes(topology: Topology, edge: Edge) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    upstream, downstream = topology.operator(edge.upstream), topology.operator(edge.downstream)
-    return routes(edge.partitioning, upstream.parallelism, downstream.parallelism)

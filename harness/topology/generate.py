@@ -1,14 +1,13 @@
 """Random topologies in the manner of ppa TKDE, section 7.3: grown from the sink upstream.
 
 The paper names the parameters (number of operators, degree of parallelization, distribution of
-partitionings, fraction of joins, distribution of workload within an operator) but not how a
-topology grows. Chosen here: a new operator goes upstream of a random operator that has fewer
+partitionings, fraction of joins, distribution of workload within an operator) but not the growth
+of a topology. Chosen here: a new operator goes upstream of a random operator that has fewer
 than two inputs; its partitioning is drawn among those for which some degree in the range fits,
 then its degree is drawn. "Uniform" workload means equal tasks; Zipf weights go to the tasks in
 random order. A join needs two inputs, so the fraction is of the operators that have two; its
 rate is the product of theirs, as in the paper, and one pair of tuples in a thousand matches, which
-keeps the rates of nested joins within the range of numbers.
-"""
+keeps the rates of nested joins within the range of numbers."""
 
 from __future__ import annotations
 
@@ -36,24 +35,24 @@ PAIRS_THAT_MATCH = 0.001
 
 
 class Priorities(StrEnum):
-    """How a query's priority relates to the resources that its operators take."""
+    """Relation of a query's priority to the resources of its operators."""
 
     PROPORTIONAL = "proportional"
     UNIFORM = "uniform"
-    """Drawn from 1 to 10, whatever the query takes."""
+    """Drawn from 1 to 10, independent of the resources."""
     INVERSE = "inverse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Specification:
-    """What a random topology looks like. Ranges are inclusive."""
+    """The kind of a random topology. Ranges are inclusive."""
 
     operators: tuple[int, int] = (5, 10)
     parallelism: tuple[int, int] = (4, 16)
     partitionings: Mapping[Partitioning, float] = field(default_factory=lambda: GENERAL)
-    """How often each partitioning is drawn, relative to the others."""
+    """Frequency of each partitioning, relative to the others."""
     join_fraction: float = 0.0
-    """Of the operators with two inputs."""
+    """Fraction of the operators with two inputs that join."""
     zipf: float = 0.0
     """The exponent s of the workload of tasks within an operator; 0 for equal tasks."""
     queries: tuple[int, int] = (1, 1)
@@ -79,11 +78,13 @@ class Specification:
 
 
 def random_topology(specification: Specification, generator: np.random.Generator) -> Topology:
-    """A topology of that kind. The shape, the workloads, the joins and the priorities are drawn
-    from generators of their own, so topologies that differ in one of them share the rest."""
+    """Draw a topology of that kind.
+
+    The shape, the workloads, the joins and the priorities have generators of their own, so
+    topologies that differ in one of them share the rest."""
     shape, workload, joins, queries = generator.spawn(4)
     grown = _Growth(specification, shape)
-    operators = grown.operators(specification, workload, joins)
+    operators = grown.operators(workload, joins)
     topology = Topology(
         operators=operators, edges=tuple(grown.edges), join_rates=specification.join_rates
     )
@@ -93,18 +94,15 @@ def random_topology(specification: Specification, generator: np.random.Generator
 
 
 class _Growth:
-    """A topology while it grows: degrees and edges, no workloads yet."""
+    """A growing topology: degrees and edges, no workloads yet."""
 
     def __init__(self, specification: Specification, generator: np.random.Generator) -> None:
         self._specification = specification
         self._generator = generator
-        low, high = specification.parallelism
-        self.degrees: dict[str, int] = {"O1": int(generator.integers(low, high, endpoint=True))}
+        self.degrees: dict[str, int] = {"O1": self._drawn(specification.parallelism)}
         self.edges: list[Edge] = []
-        fewest, most = specification.queries
-        self.query_count = int(generator.integers(fewest, most, endpoint=True))
-        fewest, most = specification.operators
-        count = int(generator.integers(fewest, most, endpoint=True))
+        self.query_count = self._drawn(specification.queries)
+        count = self._drawn(specification.operators)
         self.query_count = min(self.query_count, count)
         own_sinks = (self.query_count + 1) // 2
         for number in range(2, count + 1):
@@ -112,6 +110,9 @@ class _Growth:
                 self._add_consumer(f"O{number}")
             else:
                 self._add_producer(f"O{number}")
+
+    def _drawn(self, limits: tuple[int, int]) -> int:
+        return int(self._generator.integers(*limits, endpoint=True))
 
     def _add_producer(self, name: str) -> None:
         fed = [edge.downstream for edge in self.edges]
@@ -122,15 +123,21 @@ class _Growth:
             if fed.count(known) < 2 and (known in consumers or known == "O1")
         ]
         downstream = str(self._generator.choice(open_to_more))
-        kind, degree = self._fitting(lambda kind: self._upstream_range(kind, downstream))
-        self.degrees[name] = degree
-        self.edges.append(Edge(upstream=name, downstream=downstream, partitioning=kind))
+        self._add(name, name, downstream, lambda kind: self._upstream_range(kind, downstream))
 
     def _add_consumer(self, name: str) -> None:
         upstream = str(self._generator.choice(list(self.degrees)))
-        kind, degree = self._fitting(lambda kind: self._downstream_range(kind, upstream))
-        self.degrees[name] = degree
-        self.edges.append(Edge(upstream=upstream, downstream=name, partitioning=kind))
+        self._add(name, upstream, name, lambda kind: self._downstream_range(kind, upstream))
+
+    def _add(
+        self,
+        name: str,
+        upstream: str,
+        downstream: str,
+        limits: Callable[[Partitioning], tuple[int, int]],
+    ) -> None:
+        kind, self.degrees[name] = self._fitting(limits)
+        self.edges.append(Edge(upstream=upstream, downstream=downstream, partitioning=kind))
 
     def _fitting(
         self, degrees: Callable[[Partitioning], tuple[int, int]]
@@ -141,13 +148,12 @@ class _Growth:
             if weight > 0
         }
         ranges = {kind: (low, high) for kind, (low, high) in ranges.items() if low <= high}
-        if not ranges:  # only merge and split were asked for, and neither fits the range
+        if not ranges:  # merge and split alone have a weight, and neither fits the range
             ranges = {Partitioning.ONE_TO_ONE: degrees(Partitioning.ONE_TO_ONE)}
         kinds = list(ranges)
         weights = np.array([self._specification.partitionings.get(kind, 1.0) for kind in kinds])
         kind = kinds[int(self._generator.choice(len(kinds), p=weights / weights.sum()))]
-        low, high = ranges[kind]
-        return kind, int(self._generator.integers(low, high, endpoint=True))
+        return kind, self._drawn(ranges[kind])
 
     def _upstream_range(self, kind: Partitioning, downstream: str) -> tuple[int, int]:
         low, high = self._specification.parallelism
@@ -170,11 +176,9 @@ class _Growth:
         return self._upstream_range(opposite.get(kind, kind), upstream)
 
     def operators(
-        self,
-        specification: Specification,
-        workload: np.random.Generator,
-        joins: np.random.Generator,
+        self, workload: np.random.Generator, joins: np.random.Generator
     ) -> tuple[Operator, ...]:
+        specification = self._specification
         fed = [edge.downstream for edge in self.edges]
         two_inputs = [name for name in self.degrees if fed.count(name) > 1]
         count = round(specification.join_fraction * len(two_inputs))

@@ -1,6 +1,6 @@
 """The query topology: operators cut into tasks, edges cut into substreams, queries.
 
-Everything here is a value: built once, validated on construction, never changed. Tasks are
+Everything here is a value, validated on construction and never changed. Tasks are
 numbered over the whole topology, operator by operator in the order given, so a plan is a
 boolean array of length `Topology.task_count`.
 
@@ -8,8 +8,7 @@ The failure-free rates follow from the sources by propagation (ppa TKDE, section
 output rate is its operator's selectivity times the rate of its effective input, and every operator
 that subscribes to an output gets all of it. The effective input of a join is, "without further
 semantic information", the Cartesian product of its streams in that paper, their sum where a
-topology says so (`JoinRates`): the joins of the workloads match keys and give no product.
-"""
+topology says so (`JoinRates`): the joins of the workloads match keys and give no product."""
 
 from __future__ import annotations
 
@@ -26,17 +25,17 @@ from scipy.sparse import csr_array
 
 from harness.errors import UsageError
 from harness.text import did_you_mean
-from harness.topology.partitioning import Partitioning, routes, why_unfit
+from harness.topology.partitioning import Partitioning, Routes, routes, why_unfit
 
 Floats = NDArray[np.float64]
 
 
 class JoinRates(StrEnum):
-    """What the effective input rate of a join is."""
+    """The effective input rate of a join."""
 
     SUM = "sum"
     PRODUCT = "product"
-    """The paper's. Rates then have no unit, and only their ratios mean something."""
+    """The paper's. Rates then have no unit, and only their ratios are meaningful."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,7 @@ class Operator:
     name: str
     parallelism: int
     join: bool = False
-    """Whether the inputs are correlated: no output survives without every one of them."""
+    """True if the inputs are correlated: no output survives without every one of them."""
     selectivity: float = 1.0
     """Output tuples per input tuple; for a source, per tuple of `rate`."""
     weights: tuple[float, ...] | None = None
@@ -54,7 +53,7 @@ class Operator:
     rate: tuple[float, ...] | None = None
     """Tuples per second that each task of a source takes in; None unless it is a source."""
     cost: int = 1
-    """Resource units that one task, and so one replica of it, takes. 0 is for virtual tasks."""
+    """Resource units of one task, and so of one replica of it. 0 is for virtual tasks."""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -106,7 +105,7 @@ class Query:
     name: str
     sink: str
     priority: int = 1
-    """How much this query's output fidelity counts against the others'; 0 or more."""
+    """Weight of this query's output fidelity against the others'; 0 or more."""
 
     def __post_init__(self) -> None:
         if self.priority < 0:
@@ -121,10 +120,9 @@ class Topology:
     """Operators, the edges between them, and the queries that read their output.
 
     Without queries every operator without output becomes one of priority 1 with its own name.
-    Raises `UsageError`, naming the operator, edge or query, for whatever cannot be run: a cycle,
-    an operator without input, a partitioning that does not fit the degrees, a query whose sink
-    produces nothing.
-    """
+    Raises `UsageError`, naming the operator, edge or query, for a topology that cannot run: a
+    cycle, an operator without input, a partitioning that does not fit the degrees, a query whose
+    sink produces nothing."""
 
     operators: tuple[Operator, ...]
     edges: tuple[Edge, ...] = ()
@@ -147,14 +145,14 @@ class Topology:
         self._check_inputs()
         self._check_queries()
 
-    # Looking things up
+    # Lookup
 
     @cached_property
     def _by_name(self) -> Mapping[str, Operator]:
         return {operator.name: operator for operator in self.operators}
 
     def operator(self, name: str) -> Operator:
-        """The operator of that name; `UsageError` if there is none."""
+        """Return the operator of that name; `UsageError` if there is none."""
         if name not in self._by_name:
             raise UsageError(
                 f"the topology has no operator {name!r}", remedy=did_you_mean(name, self._by_name)
@@ -162,37 +160,34 @@ class Topology:
         return self._by_name[name]
 
     @cached_property
-    def _inputs(self) -> Mapping[str, tuple[Edge, ...]]:
+    def _ends(self) -> Mapping[str, tuple[tuple[Edge, ...], tuple[Edge, ...]]]:
+        """The edges into and out of every operator."""
         return {
-            name: tuple(edge for edge in self.edges if edge.downstream == name)
-            for name in self._by_name
-        }
-
-    @cached_property
-    def _outputs(self) -> Mapping[str, tuple[Edge, ...]]:
-        return {
-            name: tuple(edge for edge in self.edges if edge.upstream == name)
+            name: (
+                tuple(edge for edge in self.edges if edge.downstream == name),
+                tuple(edge for edge in self.edges if edge.upstream == name),
+            )
             for name in self._by_name
         }
 
     def inputs(self, operator: str) -> tuple[Edge, ...]:
-        """The edges into ``operator``; none for a source."""
-        return self._inputs[operator]
+        """Return the edges into ``operator``; none for a source."""
+        return self._ends[operator][0]
 
     def outputs(self, operator: str) -> tuple[Edge, ...]:
-        """The edges out of ``operator``."""
-        return self._outputs[operator]
+        """Return the edges out of ``operator``."""
+        return self._ends[operator][1]
 
     def upstream(self, operator: str) -> tuple[str, ...]:
-        """The operators whose output ``operator`` reads."""
-        return tuple(edge.upstream for edge in self._inputs[operator])
+        """Return the operators that ``operator`` reads from."""
+        return tuple(edge.upstream for edge in self.inputs(operator))
 
     def downstream(self, operator: str) -> tuple[str, ...]:
-        """The operators that read the output of ``operator``."""
-        return tuple(edge.downstream for edge in self._outputs[operator])
+        """Return the operators that read from ``operator``."""
+        return tuple(edge.downstream for edge in self.outputs(operator))
 
     def ancestors(self, operator: str) -> frozenset[str]:
-        """``operator`` and everything upstream of it: the operators of a query with that sink."""
+        """Return ``operator`` and everything upstream of it: a query with that sink."""
         reached: set[str] = set()
         pending = [operator]
         while pending:
@@ -219,16 +214,16 @@ class Topology:
 
     @cached_property
     def task_count(self) -> int:
-        """How many tasks all operators have together."""
+        """Number of tasks of all operators together."""
         return sum(operator.parallelism for operator in self.operators)
 
     def tasks(self, operator: str) -> slice:
-        """The numbers of the tasks of ``operator``."""
+        """Return the numbers of the tasks of ``operator``."""
         first = self._first_task[operator]
         return slice(first, first + self._by_name[operator].parallelism)
 
     def task(self, operator: str, index: int) -> int:
-        """The number of task ``index`` of ``operator``."""
+        """Return the number of task ``index`` of ``operator``."""
         parallelism = self.operator(operator).parallelism
         if not 0 <= index < parallelism:
             raise UsageError(
@@ -246,7 +241,7 @@ class Topology:
         )
 
     def place(self, task: int) -> tuple[str, int]:
-        """Which operator task number ``task`` belongs to, and its index there."""
+        """Return the operator of task number ``task``, and its index there."""
         return self._places[task]
 
     @cached_property
@@ -257,27 +252,43 @@ class Topology:
 
     @cached_property
     def total_cost(self) -> int:
-        """What replicating every task costs, in resource units."""
+        """Cost of replicating every task, in resource units."""
         return int(self.costs.sum())
 
-    # Rates
+    # Substreams and rates
+
+    def routes(self, edge: Edge) -> Routes:
+        """Return the upstream and the downstream task index of every substream of ``edge``."""
+        return self._routes[edge]
+
+    @cached_property
+    def _routes(self) -> Mapping[Edge, Routes]:
+        degree = {operator.name: operator.parallelism for operator in self.operators}
+        return {
+            edge: routes(edge.partitioning, degree[edge.upstream], degree[edge.downstream])
+            for edge in self.edges
+        }
+
+    def substream_tasks(self, edge: Edge) -> Routes:
+        """Return the task numbers at both ends of every substream, in the order of `routes`."""
+        senders, receivers = self.routes(edge)
+        return senders + self._first_task[edge.upstream], (
+            receivers + self._first_task[edge.downstream]
+        )
 
     def shares(self, edge: Edge) -> csr_array:
-        """The fraction of each upstream task's output that each downstream task receives.
+        """Return the fraction of each upstream task's output for each downstream task.
 
-        Shape ``(upstream tasks, downstream tasks)``; every row sums to 1.
-        """
-        if edge not in self._shares:
-            self._shares[edge] = self._divided(edge)
+        Shape ``(upstream tasks, downstream tasks)``; every row sums to 1."""
         return self._shares[edge]
 
     @cached_property
-    def _shares(self) -> dict[Edge, csr_array]:
-        return {}
+    def _shares(self) -> Mapping[Edge, csr_array]:
+        return {edge: self._divided(edge) for edge in self.edges}
 
     def _divided(self, edge: Edge) -> csr_array:
         upstream, downstream = self.operator(edge.upstream), self.operator(edge.downstream)
-        rows, columns = routes(edge.partitioning, upstream.parallelism, downstream.parallelism)
+        rows, columns = self.routes(edge)
         weights = np.asarray(downstream.weights or np.ones(downstream.parallelism), dtype=float)
         sent = np.bincount(rows, weights=weights[columns], minlength=upstream.parallelism)
         share = weights[columns] / sent[rows]
@@ -286,18 +297,17 @@ class Topology:
         )
 
     def substreams(self, edge: Edge) -> csr_array:
-        """The failure-free rate of every substream of ``edge``, in tuples per second.
+        """Return the failure-free rate of every substream of ``edge``, in tuples per second.
 
-        Shape ``(upstream tasks, downstream tasks)``.
-        """
+        Shape ``(upstream tasks, downstream tasks)``."""
         return self._substreams[edge]
 
     def input_rates(self, operator: str) -> Floats:
-        """Failure-free tuples per second into each task of ``operator``."""
+        """Return the failure-free tuples per second into each task of ``operator``."""
         return self.task_input_rates[self.tasks(operator)]
 
     def output_rates(self, operator: str) -> Floats:
-        """Failure-free tuples per second out of each task of ``operator``."""
+        """Return the failure-free tuples per second out of each task of ``operator``."""
         return self.task_output_rates[self.tasks(operator)]
 
     @property
@@ -328,17 +338,16 @@ class Topology:
             operator, tasks = self._by_name[name], self.tasks(name)
             if operator.rate is not None:
                 into[tasks] = operator.rate
-            for edge in self.inputs(name):
-                into[tasks] += out[self.tasks(edge.upstream)] @ self.shares(edge)
-            with np.errstate(over="ignore"):  # `_check_queries` says which sink is beyond numbers
-                effective = into[tasks]
-                if operator.join and self.join_rates is JoinRates.PRODUCT:
-                    streams = [
-                        out[self.tasks(edge.upstream)] @ self.shares(edge)
-                        for edge in self.inputs(name)
-                    ]
-                    effective = np.prod(streams, axis=0)
+            streams = [
+                out[self.tasks(edge.upstream)] @ self.shares(edge) for edge in self.inputs(name)
+            ]
+            for stream in streams:
+                into[tasks] += stream
+            product = operator.join and self.join_rates is JoinRates.PRODUCT
+            with np.errstate(over="ignore"):  # `_check_queries` names the sink
+                effective = np.prod(streams, axis=0) if product else into[tasks]
                 out[tasks] = operator.selectivity * effective
+        assert (into >= 0).all(), "no rate is negative"
         into.setflags(write=False)
         out.setflags(write=False)
         return into, out

@@ -1,4 +1,4 @@
-"""A user's topology, written in YAML.
+"""User topologies in YAML.
 
 ::
 
@@ -13,13 +13,12 @@
       - {name: alarms, sink: jam, priority: 1}
 
 An operator may also have ``weights``, a share per task for the full and split streams into it.
-A ``rate`` that is one number is the rate of every task.
-"""
+A ``rate`` that is one number is the rate of every task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import yaml
 
@@ -28,18 +27,19 @@ from harness.text import did_you_mean, not_yaml
 from harness.topology.model import Edge, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning
 
+T = TypeVar("T")
+
 MOST_TASKS = 2_000
-"""Per operator. A full edge has the product of its operators' tasks as substreams, and no plan of
-the papers has more than dozens."""
+"""Limit per operator. A full edge has the product of its operators' tasks as substreams, and no
+plan of the papers has more than dozens."""
 MOST_UNITS = 1_000_000
 _EXAMPLE = "see `./faultline plan --help` for the format"
 
 
 def from_yaml_text(text: str, *, name: str = "the topology") -> Topology:
-    """The topology that ``text`` describes; ``name`` is what errors call it (the file).
+    """Return the topology in ``text``; ``name`` is its name in errors (the file).
 
-    Raises `UsageError` that names the line, operator, edge or query at fault.
-    """
+    Raises `UsageError` that names the line, operator, edge or query at fault."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -49,18 +49,9 @@ def from_yaml_text(text: str, *, name: str = "the topology") -> Topology:
     _check_keys(document, {"operators", "edges", "queries"}, name)
     try:
         return Topology(
-            operators=tuple(
-                _operator(entry, f"{name}, operator {position}")
-                for position, entry in _entries(document, "operators", name)
-            ),
-            edges=tuple(
-                _edge(entry, f"{name}, edge {position}")
-                for position, entry in _entries(document, "edges", name)
-            ),
-            queries=tuple(
-                _query(entry, f"{name}, query {position}")
-                for position, entry in _entries(document, "queries", name)
-            ),
+            operators=_all(document, "operators", name, "operator", _operator),
+            edges=_all(document, "edges", name, "edge", _edge),
+            queries=_all(document, "queries", name, "query", _query),
         )
     except UsageError as error:
         if error.what.startswith(name):
@@ -68,9 +59,14 @@ def from_yaml_text(text: str, *, name: str = "the topology") -> Topology:
         raise UsageError(f"{name}: {error.what}", remedy=error.remedy) from None
 
 
-def _entries(
-    document: Mapping[str, Any], key: str, name: str
-) -> list[tuple[int, Mapping[str, Any]]]:
+def _all(
+    document: Mapping[str, Any],
+    key: str,
+    name: str,
+    kind: str,
+    read: Callable[[Mapping[str, Any], str], T],
+) -> tuple[T, ...]:
+    """Return the entries of the list ``key``, each through ``read``."""
     entries = document.get(key) or []
     if not isinstance(entries, list):
         raise UsageError(f"{name}: {key} is not a list", remedy=_EXAMPLE)
@@ -79,7 +75,9 @@ def _entries(
             raise UsageError(
                 f"{name}: entry {position} of {key} is {entry!r}, not a mapping", remedy=_EXAMPLE
             )
-    return list(enumerate(entries, start=1))
+    return tuple(
+        read(entry, f"{name}, {kind} {position}") for position, entry in enumerate(entries, start=1)
+    )
 
 
 def _operator(entry: Mapping[str, Any], where: str) -> Operator:

@@ -1,28 +1,26 @@
 """Minimal complete trees: the task sets that give output alone (ppa TKDE, Definition 1).
 
 A task needs, as an independent operator's, one of its substreams; as a join's, one of each input
-stream's. An MC-tree is a sink task with what it needs, back to the sources.
-"""
+stream's. An MC-tree is a sink task with what it needs, back to the sources."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from itertools import product
+from math import prod
 
 from harness.errors import UsageError
 from harness.topology.model import Edge, Topology
-from harness.topology.partitioning import routes
 
 Tree = frozenset[int]
 """Task numbers."""
 
 
 class TreeBuilder:
-    """MC-trees of the part of a topology that ``operators`` and ``edges`` are.
+    """MC-trees of one part of a topology, its ``operators`` and ``edges``.
 
-    An operator none of whose input edges is in the part counts as a source of it. Without
-    ``joins`` every operator is treated as an independent one.
-    """
+    An operator without an input edge in the part counts as a source of it. Without
+    ``joins`` every operator is treated as an independent one."""
 
     def __init__(
         self,
@@ -41,33 +39,24 @@ class TreeBuilder:
         }
         self._order = [name for name in topology.order if name in self._inputs]
         self.substreams: dict[int, list[list[int]]] = {}
-        """Per task, per input stream: the upstream tasks that feed it."""
+        """For each task and input stream the upstream tasks that feed it."""
         for name in self._order:
             self._find_substreams(name)
 
     def _find_substreams(self, name: str) -> None:
-        topology = self._topology
-        own = topology.tasks(name)
-        streams: list[list[list[int]]] = [[] for _ in range(own.stop - own.start)]
-        for edge in self._inputs[name]:
-            first = topology.tasks(edge.upstream).start
-            fed: list[list[int]] = [[] for _ in streams]
-            up = topology.operator(edge.upstream).parallelism
-            for upstream, downstream in zip(
-                *routes(edge.partitioning, up, len(streams)), strict=True
-            ):
-                fed[downstream].append(first + int(upstream))
-            for task, feeding in enumerate(fed):
-                streams[task].append(feeding)
-        for task, per_stream in enumerate(streams):
-            self.substreams[own.start + task] = per_stream
+        own = self._topology.tasks(name)
+        for task in range(own.start, own.stop):
+            self.substreams[task] = [[] for _ in self._inputs[name]]
+        for number, edge in enumerate(self._inputs[name]):
+            senders, receivers = self._topology.substream_tasks(edge)
+            for sender, receiver in zip(senders.tolist(), receivers.tolist(), strict=True):
+                self.substreams[receiver][number].append(sender)
 
     def count(self, sink: str) -> int:
-        """How many MC-trees end in ``sink``, by multiplication, without listing them.
+        """Return the number of MC-trees that end in ``sink``, without listing them.
 
-        Right where every operator of the part feeds one operator only, or none joins; elsewhere
-        an upper bound, because two branches of a tree may meet again upstream.
-        """
+        Exact if every operator of the part feeds one operator only, or if none joins; otherwise an
+        upper bound, because two branches of a tree may meet again upstream."""
         counts: dict[int, int] = {}
         for name in self._order:
             join = name in self._joins
@@ -79,11 +68,10 @@ class TreeBuilder:
         return sum(counts[task] for task in range(own.start, own.stop))
 
     def trees(self, sink: str) -> list[Tree]:
-        """All MC-trees that end in ``sink``, each once, sink tasks in order.
+        """Return all MC-trees that end in ``sink``, each once, sink tasks in order.
 
         Where branches meet again upstream of a join, a task may be in a tree with one substream
-        for each branch.
-        """
+        for each branch."""
         own = self._topology.tasks(sink)
         memory: dict[int, list[Tree]] = {}
         found: dict[Tree, None] = {}
@@ -102,7 +90,7 @@ class TreeBuilder:
         return memory[task]
 
     def may_meet_again(self) -> bool:
-        """Whether two branches of one tree can share a task, so that `count` is a bound only."""
+        """Return True if two branches of one tree can share a task: `count` is then a bound."""
         feeds = [edge.upstream for edges in self._inputs.values() for edge in edges]
         joins = any(name in self._joins for name in self._order)
         return joins and len(feeds) != len(set(feeds))
@@ -111,12 +99,7 @@ class TreeBuilder:
 def _combined(per_stream: list[int], *, join: bool) -> int:
     if not per_stream:
         return 1
-    if not join:
-        return sum(per_stream)
-    result = 1
-    for count in per_stream:
-        result *= count
-    return result
+    return prod(per_stream) if join else sum(per_stream)
 
 
 def _choices(
@@ -140,10 +123,9 @@ def _query_part(topology: Topology, sink: str) -> TreeBuilder:
 
 
 def count_mc_trees(topology: Topology, *, limit: int = 100_000) -> int:
-    """How many MC-trees all queries have together, shared ones once.
+    """Return the number of MC-trees of all queries, shared ones once.
 
-    In closed form where that is exact, else by listing them (`UsageError` above ``limit``).
-    """
+    It is a closed form where that is exact, else they are listed (`UsageError` above ``limit``)."""
     sinks = {query.sink for query in topology.queries}
     builders = {sink: _query_part(topology, sink) for sink in sorted(sinks)}
     total = 0
@@ -154,10 +136,9 @@ def count_mc_trees(topology: Topology, *, limit: int = 100_000) -> int:
 
 
 def mc_trees(topology: Topology, sink: str | None = None, *, limit: int = 100_000) -> list[Tree]:
-    """Every MC-tree of the query that ends in ``sink``, or of all queries.
+    """Return every MC-tree of the query that ends in ``sink``, or of all queries.
 
-    Raises `UsageError` if there are more than ``limit``, before listing them.
-    """
+    Raises `UsageError` if there are more than ``limit``, before listing them."""
     sinks = [sink] if sink else sorted({query.sink for query in topology.queries})
     found: dict[Tree, None] = {}
     for name in sinks:

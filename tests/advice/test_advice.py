@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from harness.advice.advise import advise
+from harness.advice.advise import _choice, advise
 from harness.advice.evidence import FailureKind, SchemeName, evidence, fit
 from harness.advice.job import ASSUMED, Job
 from harness.cli.advise import command
@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.intervals.utilization import CheckpointedSystem
 from harness.results import load
 from harness.results.library import Library
-from harness.text import parse_bytes
+from harness.text import parse_bytes, parse_duration_s, parse_share
 
 JOB = Job(
     rate_per_s=20_000,
@@ -105,6 +105,34 @@ def test_the_choice_is_the_cheapest_that_is_fast_enough(shipped: Library) -> Non
     assert advise(JOB, shipped, target_s=0.001).choice is None
 
 
+def test_a_shorter_interval_is_tried_where_the_best_one_recovers_too_late(
+    shipped: Library,
+) -> None:
+    found = advise(JOB, shipped, target_s=20.0)
+    usual, sooner = (each for each in found.options if each.scheme is SchemeName.CHECKPOINT)
+    assert usual.recovery is not None
+    assert sooner.recovery is not None
+    assert usual.recovery.high_s > 20.0
+    assert sooner.recovery.high_s == pytest.approx(20.0)
+    assert usual.interval_s is not None
+    assert sooner.interval_s is not None
+    assert JOB.transfer_s < sooner.interval_s < usual.interval_s
+    assert 0 < sooner.utilization < usual.utilization
+    assert found.chosen is sooner
+    assert found.document()["choice_interval_s"] == sooner.interval_s
+    assert len(found.table().index.unique()) == len(found.options) == 5
+    assert len(advise(JOB, shipped, target_s=3600.0).options) == 4, "T* is short enough"
+
+
+def test_checkpoints_that_leave_less_work_than_replicas_are_not_chosen(shipped: Library) -> None:
+    found = advise(JOB, shipped, target_s=20.0)
+    sooner = next(option for option in found.options if option.shortened)
+    active = next(option for option in found.options if option.scheme is SchemeName.ACTIVE)
+    assert sooner.utilization > active.work_per_task
+    assert _choice([replace(sooner, utilization=0.4), active], 20.0) is active
+    assert _choice([sooner, active], 20.0) is sooner
+
+
 def test_one_rack_keeps_no_replica(shipped: Library) -> None:
     one = advise(replace(JOB, racks=1), shipped)
     active = next(o for o in one.options if o.scheme is SchemeName.ACTIVE)
@@ -147,11 +175,43 @@ def test_the_command_prints_strict_json() -> None:
 
 
 def test_the_command_prints_for_people() -> None:
-    arguments = ["--rate", "20000", "--state", "4GB", "--mttf", "30d", "--within", "1min"]
+    arguments = ["--rate", "20000", "--state", "4gb", "--mttf", "30d", "--within", "20s"]
+    arguments += ["--nodes", "20", "--budget", "50%"]
+
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
-    assert "assumed, because not given: --nodes 10, --racks 1" in done.stdout
+    _, accuracy, live, _, _, first, *_ = done.stdout.splitlines()
+    assert "is off by a factor of at most 1." in accuracy
+    assert "measured on real servers" in live
+    assert first.startswith("checkpoint"), "a scheme whose recovery is known"
+    assert "needs --window" in done.stdout
+    assert "not known" not in done.stdout
+    assert "nine times of ten: checkpoint, every " in done.stdout
+    assert "assumed, because not given: --racks 1, --depth 3" in done.stdout
     assert "fitted without it" in done.stdout
     assert "2 times as long: every" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("50%", 0.5), (" 0.3 ", 0.3), ("1", 1.0), ("0", 0.0), (".5", 0.5)]
+)
+def test_a_share_is_a_fraction_or_a_percentage(text: str, share: float) -> None:
+    assert parse_share(text, name="--budget") == share
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [("50", "write 50% or 0.5"), ("120%", "write"), ("half", "write"), ("-1", "write")],
+)
+def test_what_is_no_share_is_answered_with_what_to_write(text: str, remedy: str) -> None:
+    with pytest.raises(UsageError, match="not a share") as error:
+        parse_share(text, name="--budget")
+    assert remedy in error.value.remedy
+
+
+@pytest.mark.parametrize(("text", "size"), [("50gb", 50e9), ("50G", 50e9), ("2mib", 2.0**21)])
+def test_units_are_read_as_people_write_them(text: str, size: float) -> None:
+    assert parse_bytes(text, name="--state") == size
+    assert parse_duration_s("30m", name="--within") == 1800.0
 
 
 @pytest.mark.parametrize("text", ["4", "GB", "-1GB", "0GB", "4 apples"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -17,9 +19,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import reproduce
-from harness.cli.main import COMMANDS, cli
+from harness.cli.main import COMMANDS, cli, system_failure
 from harness.cli.measure import check_out
-from harness.cli.progress import point_words
+from harness.cli.progress import Countdown, point_words
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.measurement import Context
@@ -274,6 +276,60 @@ def test_a_dry_run_refuses_a_directory_that_takes_no_files(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_dry_run_refuses_a_failure_after_the_end_of_the_load(tmp_path: Path) -> None:
+    schedule = tmp_path / "late.yaml"
+    schedule.write_text("failures:\n  - {at: 2h, action: kill, target: r1n1}\n")
+    words = ["run", "stock/worker-kill", "--dry-run", "--failures", str(schedule)]
+    result = CliRunner().invoke(cli, [*words, "--out", str(tmp_path)])
+    assert isinstance(result.exception, UsageError)
+    assert "after the end of the load" in result.exception.what
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("nothing", "use one of: stock"), ("stock/toi", "'stock/toy'")]
+)
+@pytest.mark.parametrize("command", ["export", "compare"])
+def test_results_of_an_experiment_without_runs_are_refused(
+    tmp_path: Path, command: str, name: str, remedy: str
+) -> None:
+    make(RecordStore(tmp_path), toy())
+    file, root = str(tmp_path / "all.csv"), str(tmp_path)
+    words = {"export": ["export", file, "--from", root], "compare": ["compare", root, root]}
+    result = CliRunner().invoke(cli, [*words[command], "--experiment", name])
+    assert isinstance(result.exception, UsageError)
+    assert f"no run of {name!r}" in result.exception.what
+    assert remedy in result.exception.remedy
+    assert not Path(file).exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.ENOSPC, "make room"),
+        (errno.ENAMETOOLONG, "shorter name"),
+        (errno.EACCES, "you can write to"),
+        (errno.EIO, "choose another place"),
+    ],
+)
+def test_a_refusal_of_the_system_names_the_place_and_the_remedy(code: int, remedy: str) -> None:
+    failure = system_failure(OSError(code, "refused", "/data/x"), [])
+    assert failure.what == "/data/x: refused"
+    assert remedy in failure.remedy
+    assert ("make room" in failure.remedy) == (code == errno.ENOSPC)
+
+
+def test_a_full_disk_is_named_where_the_system_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def usage(path: Path) -> Any:
+        return SimpleNamespace(free=0 if path == tmp_path else 1 << 40)
+
+    monkeypatch.setattr("shutil.disk_usage", usage)
+    out = tmp_path / "not-yet" / "results"
+    failure = system_failure(OSError(errno.ENOSPC, "no space"), ["run", f"--out={out}"])
+    assert failure.what == f"{out}: no space"
+
+
 def test_whoever_closes_the_pipe_ends_the_command_quietly() -> None:
     command = [sys.executable, "-m", "harness.cli", "--help"]
     read, write = os.pipe()
@@ -296,6 +352,34 @@ def test_a_long_point_is_told_apart_by_few_words() -> None:
     experiment = changed(toy(), grid=dict.fromkeys(Profile, points))
     assert point_words(experiment, points[1]) == "x=2"
     assert point_words(experiment, {"x": 1, "same": 1}) == "x=1 same=1"
+
+
+def test_the_countdown_moves_within_a_run_and_never_ends_before_the_last() -> None:
+    now = 0.0
+    countdown = Countdown(100.0, clock=lambda: now)
+    assert countdown.left_s() == 100.0
+    countdown.started(50.0)
+    now = 25.0
+    assert countdown.left_s() == pytest.approx(75.0), "as planned"
+    now = 200.0
+    assert countdown.left_s() > 55.0, "it takes longer than planned, and so will the next one"
+    countdown.finished(50.0)
+    countdown.started(50.0)
+    assert countdown.left_s() == pytest.approx(50.0 * (0.5 + 0.5 * 4))
+    now = 1e6
+    assert countdown.left_s() > 0
+    countdown.finished(50.0)
+    assert countdown.left_s() == 0
+
+
+def test_a_few_quick_runs_say_little_about_the_long_ones() -> None:
+    now = 0.0
+    countdown = Countdown(300.0, clock=lambda: now)
+    for number in range(3):
+        countdown.started(1.0)
+        now = 0.01 * (number + 1)
+        countdown.finished(1.0)
+    assert countdown.left_s() == pytest.approx(297.0, rel=0.02)
 
 
 def test_every_group_of_figures_can_be_reproduced_alone() -> None:

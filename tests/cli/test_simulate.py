@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from harness.cli.simulate import command
 from harness.errors import UsageError
-from harness.protocol.publisher import Publisher
+from harness.protocol.task.outlet import Publisher
 
 
 def invoke(*arguments: str) -> Any:

@@ -1,4 +1,4 @@
-"""What ``faultline test`` makes of pytest's arguments, exit codes and records."""
+"""The arguments, exit codes and records of pytest under ``faultline test``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_counts(tmp_path: Path) -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The argument lists that pytest would have been started with."""
+    """Collect the arguments of each run of pytest, and start none."""
     made: list[list[str]] = []
 
     def record(arguments: list[str], environment: dict[str, str]) -> int:
@@ -86,7 +86,7 @@ def test_after_a_change_the_parts_run_side_by_side_and_each_is_shown(
 
 
 def test_no_test_is_in_neither_level() -> None:
-    """What the two parts of ``--all`` select and what is ``long`` is all there is."""
+    """The two parts of ``--all`` and the tests marked ``long`` are all tests."""
     for level, left_out in ((testing.ALL, "long"), (testing.AFTER_A_CHANGE, "deep")):
         selected = [part.arguments[part.arguments.index("-m") + 1] for part in level]
         for marks in product((False, True), repeat=2):

@@ -1,4 +1,4 @@
-"""What every cluster backend must do. A backend's test class inherits `ClusterContract`."""
+"""The contract of every cluster backend. A backend's test class inherits `ClusterContract`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,43 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec
+from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec, RunningProgram
 from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.errors import UsageError
 from tests.cluster.helpers import eventually
+from tests.cluster.helpers import silent as silent
 
 SPEC = ClusterSpec(racks=2, workers_per_rack=2, memory_mb_per_worker=512)
-"""The shape that the contract is tested on."""
+"""The shape of the tested cluster."""
 
 
-def silent(text: str) -> None:
-    """A report that nobody reads."""
+BEATING = (
+    "sh",
+    "-c",
+    'exec "$PYSPARK_PYTHON" -S -u -c "$0"',
+    """
+import time
+print(open("given").read())
+with open("beats", "w", buffering=1) as file:
+    while True:
+        print("beat", file=file)
+        time.sleep(0.02)
+""",
+)
+"""The command line of a program that prints a file and writes another one, on any backend."""
+
+
+def beats(program: RunningProgram) -> int:
+    """Count the lines of its present incarnation."""
+    path = program.directory / "beats"
+    return path.read_text().count("beat") if path.exists() else 0
 
 
 class Driver:
@@ -38,7 +58,7 @@ class Driver:
         self._process.stdin.flush()
 
     def next_workers(self) -> set[str]:
-        """Run a job; the workers that ran its tasks."""
+        """Run a job and return the workers of its tasks."""
         self.send("go")
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -46,17 +66,17 @@ class Driver:
         return set(json.loads(line))
 
     def kill(self) -> None:
-        """End it the hard way, where it would not end by itself."""
+        """Kill it, where it would not end by itself."""
         self._process.kill()
 
     def runs_on(self, workers: set[str], *, jobs: int = 150) -> bool:
-        """Whether one of the next jobs runs on exactly these workers."""
+        """Return True if one of the next jobs runs on exactly these workers."""
         return any(self.next_workers() == workers for _ in range(jobs))
 
 
 @contextmanager
 def driver(conf: Mapping[str, str], environment: Mapping[str, str], log: Path) -> Iterator[Driver]:
-    """A Spark application that runs jobs when asked, until the block ends."""
+    """Start a Spark application that runs jobs on request, until the block ends."""
     with (
         log.open("w") as errors,
         subprocess.Popen(
@@ -92,7 +112,7 @@ class ClusterContract:
     def application(
         cls, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
     ) -> Iterator[Driver]:
-        """One application for all tests: it idles on every worker, and goes on after kills."""
+        """Start one application for all tests: it idles on every worker and survives kills."""
         log = tmp_path_factory.mktemp("driver") / "log"
         with driver(cluster.spark_conf(), cluster.driver_environment(), log) as job:
             yield job
@@ -137,7 +157,7 @@ class ClusterContract:
     def test_the_dead_stay_dead_until_they_are_started_and_the_living_are_left_alone(
         self, cluster: Cluster
     ) -> None:
-        """Before any application, as the next one: what comes back starts no executor."""
+        """Run before any application, as the next test: a restarted worker starts no executor."""
         assert not cluster.apply(Action.RESTART, "r1n1")[0].reached
         assert cluster.apply(Action.KILL, "r1n1")[0].reached
         assert not cluster.apply(Action.KILL, "r1n1")[0].reached
@@ -155,11 +175,48 @@ class ClusterContract:
         cluster.apply(Action.RESUME, "r2")
         eventually(lambda: all(cluster.alive().values()))
 
+    def test_a_program_on_a_node_lives_and_dies_with_it(self, cluster: Cluster) -> None:
+        if type(cluster).launch is Cluster.launch:
+            with pytest.raises(UsageError, match=f"{cluster.backend} cannot start sh") as caught:
+                cluster.launch("r1n1", BEATING)
+            assert "--cluster" in caught.value.remedy
+            return
+        program = cluster.launch("r1n1", BEATING, name="beats", files={"given": "beat"})
+        eventually(lambda: beats(program) > 0)
+        assert program.alive
+        assert program.log.parent == cluster.run_directory / "logs"
+        assert "beat" in program.log.read_text()
+        used = cluster.usage()["r1n1"]
+        if Action.PAUSE in cluster.capabilities():
+            cluster.apply(Action.PAUSE, "r1n1")
+            before = beats(program)
+            time.sleep(0.2)
+            assert beats(program) == before
+            assert program.alive
+            cluster.apply(Action.RESUME, "r1n1")
+            eventually(lambda: beats(program) > before)
+
+        (victim,) = cluster.apply(Action.KILL, "r1n1")
+        assert victim.felt
+        eventually(lambda: not program.alive)
+        assert program.exit_code == -9
+        assert used.cpu_s is None or (cluster.usage()["r1n1"].cpu_s or 0) >= used.cpu_s
+        with pytest.raises(UsageError, match="is dead"):
+            cluster.launch("r1n1", BEATING, name="other")
+        cluster.apply(Action.RESTART, "r1n1")
+        eventually(lambda: program.alive and beats(program) > 0)
+        assert program.incarnation == 2
+
+        program.stop()
+        eventually(lambda: not program.alive)
+        left = cluster.launch("r1n1", BEATING, name="left", files={"given": "left"})
+        eventually(lambda: beats(left) > 0)  # it ends with the cluster
+
     @pytest.mark.deep
     def test_another_shape_has_new_nodes_and_the_same_servers(
         self, cluster: Cluster, tmp_path: Path
     ) -> None:
-        """Before the first use of `application`, as the next one."""
+        """Run before the first use of `application`, as the next test."""
         other = ClusterSpec(
             racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2,
             memory_mb_per_worker=512,
@@ -179,7 +236,7 @@ class ClusterContract:
         assert cluster.alive() == dict.fromkeys(SPEC.node_names, True)
 
     def test_an_application_stays_on_its_rack(self, cluster: Cluster, tmp_path: Path) -> None:
-        """Stands before the first use of `application`, which takes every slot."""
+        """Run before the first use of `application`, which takes every slot."""
         conf = cluster.spark_conf(racks=["r1"])
         with driver(conf, cluster.driver_environment(), tmp_path / "log") as job:
             assert job.runs_on({"r1w1", "r1w2"})

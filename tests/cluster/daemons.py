@@ -10,12 +10,14 @@ from harness.cluster.docker import daemon
 from harness.cluster.docker.daemon import RUN_LABEL
 from harness.cluster.docker.image import ensure_image
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import silent
+from tests.cluster.helpers import silent
 
 
 def client_or_skip() -> Any:
-    """A daemon that has the image, or can build it. What the machine lacks (a daemon, a base image,
-    a way to the package index) skips; a Dockerfile that cannot be built fails."""
+    """Connect to a daemon with the image, or build it.
+
+    A lack of the machine (a daemon, a base image, a way to the package index) skips; a Dockerfile
+    that cannot be built fails."""
     try:
         client = daemon.connect()
     except EnvironmentFailure as failure:

@@ -18,7 +18,7 @@ LIVES = 'grep -qs "^State:[[:space:]]*[RSDTtI]"'
 
 
 def describe(local: LocalCluster, directory: Path) -> Path:
-    """The file that its owner would write for it."""
+    """Write its description, as its owner would."""
     daemons = dict(read_journal(local.run_directory))
     defaults = (local.run_directory / "driver-conf" / "spark-defaults.conf").read_text()
     secret = re.search(r"spark\.authenticate\.secret (\S+)", defaults)
@@ -77,7 +77,7 @@ def describe(local: LocalCluster, directory: Path) -> Path:
 
 
 def pid_file(directory: Path, pid: int, worker: str) -> Path:
-    """Where a worker's process is noted; `foreign.py` notes the one that it starts."""
+    """Note a worker's process in a file; `foreign.py` notes the one that it starts."""
     path = directory / f"{worker}.pid"
     path.write_text(f"{pid}\n")
     return path

@@ -1,8 +1,7 @@
 """A small Spark application in a process of its own, for the tests of a cluster.
 
 Reads its configuration as one JSON line, then runs one job per line on its standard input until
-that closes. Writes one JSON line per finished job: the workers that ran its tasks.
-"""
+that closes. Writes one JSON line per finished job: the workers that ran its tasks."""
 
 from __future__ import annotations
 

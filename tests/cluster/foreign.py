@@ -1,8 +1,7 @@
 """Commands for a cluster that exists already, as its owner would write them.
 
 The "foreign" cluster is one that `LocalCluster` started; this knows it from outside only, by its
-processes: ``python foreign.py kill|restart RUN WORKER PID_FILE``.
-"""
+processes: ``python foreign.py kill|restart RUN WORKER PID_FILE``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small process trees that stand for servers and workers where no JVM is needed."""
+"""Small process trees in place of servers and workers, for tests without a JVM."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PORT = 4711
 
 
 def listener(path: str) -> str:
-    """A program that writes what one connection to `PORT` brings into a file."""
+    """Return a program that writes the input of one connection to `PORT` into a file."""
     return f"""
 import socket
 with socket.create_server(("0.0.0.0", {PORT})) as server:
@@ -63,11 +63,11 @@ with socket.create_server(("0.0.0.0", {PEER_PORT})) as server:
             connection.sendall(b"x" * max(size, 1))
             connection.recv(1)
 """
-"""A program that takes or sends as many bytes as it is told, one connection after the other."""
+"""A program that receives or sends the demanded number of bytes, one connection at a time."""
 
 
 def transfer_s(host: str, size: int, *, up: bool) -> float:
-    """How long it takes to move ``size`` bytes to a `PEER` (``up``), or from it."""
+    """Return the time to move ``size`` bytes to a `PEER` (``up``), or from it."""
     with connected(host, PEER_PORT) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         began = time.monotonic()
@@ -80,6 +80,10 @@ def transfer_s(host: str, size: int, *, up: bool) -> float:
             assert came, "the peer has closed the connection"
             left -= came
         return time.monotonic() - began
+
+
+def silent(text: str) -> None:
+    """Drop a report."""
 
 
 def eventually(condition: Callable[[], bool], *, limit_s: float = 120.0) -> None:
@@ -97,7 +101,7 @@ def marked_environment(run: str, worker: str | None = None) -> dict[str, str]:
 
 @contextmanager
 def family(run: str, worker: str | None = None) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A marked process and the pid of its child, both gone afterwards."""
+    """Start a marked process; yield it and the pid of its child, both gone afterwards."""
     with subprocess.Popen(
         [sys.executable, "-S", "-c", FAMILY],
         env=marked_environment(run, worker),
@@ -120,7 +124,7 @@ def end_run(run: str) -> None:
 
 
 def connected(host: str, port: int) -> socket.socket:
-    """A connection, as soon as somebody listens."""
+    """Connect as soon as a server listens."""
     found: list[socket.socket] = []
 
     def listens() -> bool:
@@ -135,7 +139,7 @@ def connected(host: str, port: int) -> socket.socket:
 
 
 def broken(connection: socket.socket) -> bool:
-    """Whether the other side is known to have closed the connection, or to know it no more."""
+    """Return True if the other side has closed or forgotten the connection."""
     connection.setblocking(False)
     try:
         return connection.recv(1) == b""
@@ -146,6 +150,6 @@ def broken(connection: socket.socket) -> bool:
 
 
 def unacknowledged(connection: socket.socket) -> int:
-    """Bytes that were sent and not acknowledged by the other side."""
+    """Return the number of sent bytes that the other side has not acknowledged."""
     answer = fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4)
     return int(struct.unpack("i", answer)[0])

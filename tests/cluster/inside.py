@@ -1,4 +1,4 @@
-"""Tests that run inside namespaces: outside, one test of their file starts it again in there."""
+"""Tests that run inside namespaces: one test outside starts their file again inside."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ only_inside = pytest.mark.skipif(not inside(), reason="runs inside namespaces")
 only_outside = pytest.mark.skipif(inside(), reason="runs outside")
 
 WHOLE_FILE_S = 1800
-"""For the one test that runs all of a file's in there, each of which has its own limit."""
+"""Limit of the one test that runs all tests of a file inside, each of which has its own limit."""
 
 
 def started_inside(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A Python in there, once it has ended."""
+    """Run a Python inside until it ends."""
     return subprocess.run(
         [*network._ENTER, sys.executable, "-P", *arguments],
         cwd=REPOSITORY,
@@ -33,8 +33,9 @@ def started_inside(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def ran_inside(path: Path) -> str:
-    """What pytest says of this file in there. Fails with its words if a test failed, skips where
-    nobody is let in."""
+    """Run pytest on a file inside and return its output.
+
+    Fails with the output if a test failed, and skips where namespaces are forbidden."""
     if why := why_not():
         pytest.skip(f"no namespaces here: {why}")
     done = started_inside(

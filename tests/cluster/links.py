@@ -1,4 +1,4 @@
-"""What a backend that can lay links under its workers must show: bytes come no faster."""
+"""Tests of declared links, for every backend that can lay them: bytes come no faster."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ Shape = Callable[[WorkerLink | None], None]
 SIZE = 1_000_000
 SLOW, QUICK = 500_000.0, 4_000_000.0
 SPARED = 200_000
-"""Of bytes that a bucket and the sockets' buffers let through at once."""
+"""Bytes that a bucket and the sockets' buffers let through at once."""
 
 
 def check_rate(shape: Shape, host: str) -> None:
-    """A `PEER` runs on ``host``, under which ``shape`` lays links. Lower bounds hold on a busy
-    machine, too: a link can only be slower than declared."""
+    """Check bandwidths to a `PEER` on ``host``, under which ``shape`` lays links.
+
+    Lower bounds hold on a busy machine, too: a link can only be slower than declared."""
     free = {up: transfer_s(host, SIZE, up=up) for up in (True, False)}
     slow: dict[bool, float] = {}
     for rate in (QUICK, SLOW):
@@ -32,7 +33,7 @@ def check_rate(shape: Shape, host: str) -> None:
 
 
 def check_latency(shape: Shape, host: str) -> None:
-    """One byte there, one byte back."""
+    """Check the time of one byte there and one byte back."""
     shape(WorkerLink(latency_s=0.05, bytes_per_s=QUICK))
     assert transfer_s(host, 1, up=True) >= 2 * 0.05
     shape(None)

@@ -1,4 +1,4 @@
-"""The Docker backend: the contract, and what only it promises. Needs a daemon."""
+"""The Docker backend: the contract, and its own promises. Needs a daemon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harness.cluster.processes import HostProcess, marked, send_signal, wait_unt
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
-from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
+from tests.cluster.contract import SPEC, ClusterContract, Driver
 from tests.cluster.daemons import client_or_skip, left_of
 from tests.cluster.helpers import (
     PEER,
@@ -36,6 +36,7 @@ from tests.cluster.helpers import (
     connected,
     eventually,
     listener,
+    silent,
     unacknowledged,
 )
 from tests.cluster.links import check_latency, check_rate
@@ -44,12 +45,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.deep]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Records of this module only: nothing of the user's is swept, or in the way."""
+def _daemon() -> None:
     client_or_skip()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
 
 
 class TestLinks:
@@ -244,8 +241,9 @@ def test_nodes_of_one_container_die_alone_or_together() -> None:
 
 @pytest.mark.parametrize("keeper_too", [False, True], ids=["harness", "harness and keeper"])
 def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) -> None:
-    """While a rack is dead and a worker off the network: the keeper removes its containers and
-    network, the next start what a keeper could not."""
+    """A rack is dead and a worker off the network then.
+
+    The keeper removes containers and network, and the next start what a keeper could not."""
     with subprocess.Popen(
         [sys.executable, "-P", "-c", HARNESS],
         cwd=REPOSITORY,
@@ -298,7 +296,7 @@ with DockerCluster(ClusterSpec(racks=2, memory_mb_per_worker=512), remove=remove
 
 
 def _host(cluster: DockerCluster) -> HostProcess:
-    """A process in the worker's container that says who it is and waits to be killed."""
+    """Start a process in the worker's container and return its identity."""
     path = f"/tmp/host-{secrets.token_hex(4)}"
     program = (
         "import json, pathlib, time; from harness.cluster.processes import HostProcess; "

@@ -1,4 +1,4 @@
-"""What of the Docker backend needs no daemon: the image's identity, messages, counters."""
+"""Parts of the Docker backend without a daemon: image, messages, counters, programs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import tarfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
 
+from harness.cluster.base import Action, ClusterSpec
 from harness.cluster.docker.by_hand import main
-from harness.cluster.docker.containers import _archive
-from harness.cluster.docker.counters import read_counters
+from harness.cluster.docker.containers import Containers, _archive, read_counters
 from harness.cluster.docker.daemon import refusal
 from harness.cluster.docker.image import (
     base_image,
@@ -27,8 +27,11 @@ from harness.cluster.docker.image import (
     context_files,
     python_version,
 )
+from harness.cluster.docker.workers import DockerWorkers
 from harness.cluster.processes import WORKER_VARIABLE, HostProcess
 from harness.cluster.spark import REPOSITORY
+from harness.cluster.workers import nodes_of
+from tests.cluster.helpers import eventually
 
 
 def test_the_image_holds_the_code_and_its_locks_and_nothing_that_changes_by_itself() -> None:
@@ -70,7 +73,7 @@ STEPS = [
     "Step 1/2 : FROM x",
     'Step 2/2 : RUN python3 || { echo "faultline: the base image has no Python ${PYTHON}"; }',
 ]
-"""What every builder shows, whatever fails later."""
+"""Output of every builder, whatever fails later."""
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,7 @@ def test_configuration_is_the_users_alone_and_the_user_has_a_name() -> None:
 
 @pytest.mark.slow
 def test_process_trees_are_looked_at_and_killed_by_what_they_said_of_themselves() -> None:
-    """What runs inside a container, run here: several at once, in one sweep."""
+    """Run the code for the inside of a container here: several trees at once, in one sweep."""
     program = (
         "import json, time; from harness.cluster.processes import HostProcess; "
         "print(json.dumps(HostProcess.here().to_json()), flush=True); time.sleep(600)"
@@ -190,9 +193,81 @@ def test_process_trees_are_looked_at_and_killed_by_what_they_said_of_themselves(
         assert reached("kill", first) == [False]
 
 
+class HereContainers:
+    """One container, whose commands run here."""
+
+    def __init__(self) -> None:
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def states(self) -> dict[str, str]:
+        return {"r1w1": "running"}
+
+    def of(self, role: str) -> HereContainers:
+        assert role == "r1w1"
+        return self
+
+    def exec_run(self, argv: list[str]) -> tuple[int, bytes]:
+        own = [sys.executable if word == "python" else word for word in argv]
+        done = subprocess.run(own, cwd=REPOSITORY, capture_output=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def execute(
+        self, role: str, argv: list[str], environment: dict[str, str], directory: Path
+    ) -> tuple[str, Any]:
+        process = subprocess.Popen(argv, cwd=directory, env={**os.environ, **environment})
+        self.processes[str(process.pid)] = process
+        return str(process.pid), list
+
+    def executed(self, command: str) -> int | None:
+        return self.processes[command].poll()
+
+    def follow(self, output: Any, log: Path) -> None:
+        assert output() == []
+
+
+@pytest.mark.slow
+def test_programs_of_nodes_that_share_a_container_are_started_killed_and_stopped(
+    tmp_path: Path,
+) -> None:
+    nodes = nodes_of(ClusterSpec(racks=1, nodes_per_worker=2), lambda rack, worker: "")
+    here = HereContainers()
+    workers = DockerWorkers(
+        cast(Containers, here), nodes, tmp_path, lambda *names: None, lambda name: True
+    )
+
+    def reached(action: Action) -> bool:
+        (victim,) = workers.apply(action, nodes[:1], rack=False)
+        return victim.felt
+
+    one, two = (
+        workers.launch(node.name, ["sleep", "600"], name="x", env={}, files={"given": "secret"})
+        for node in nodes
+    )
+    try:
+        assert (one.directory / "given").read_text() == "secret"
+        assert reached(Action.PAUSE)
+        assert one.alive
+        assert reached(Action.KILL)
+        eventually(lambda: one.exit_code == -9)
+        assert two.alive
+        assert not reached(Action.KILL)
+        assert workers.alive() == {"r1n1": True, "r1n2": True}, "their worker runs, without hosts"
+        assert workers.apply(Action.RESTART, nodes[:1], rack=False)[0].reached
+        eventually(lambda: one.alive and one.incarnation == 2)
+        assert not workers.apply(Action.RESTART, nodes[:1], rack=False)[0].reached
+        assert (workers.usage()["r1n1"].resident_bytes or 0) > 0
+        one.stop()
+        assert one.exit_code == -15
+        assert two.alive
+    finally:
+        for process in here.processes.values():
+            process.kill()
+            process.wait()
+
+
 @pytest.fixture
 def by_hand() -> Any:
-    """What `docker compose` reads: anchors and merges resolved."""
+    """Read the file as `docker compose` does: anchors and merges resolved."""
     return yaml.safe_load((REPOSITORY / "docker" / "compose.yaml").read_text())
 
 

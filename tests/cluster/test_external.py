@@ -19,20 +19,11 @@ from harness.cluster.external.settings import read_settings
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import marked
-from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
+from tests.cluster.contract import SPEC, ClusterContract, Driver
 from tests.cluster.described import describe
+from tests.cluster.helpers import silent
 from tests.cluster.stranger import NOBODY, try_as_stranger
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Records of this module only: nothing of the user's is swept, or in the way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        patch.setenv("PYTHONPATH", str(REPOSITORY))
-        yield
 
 
 @pytest.mark.deep

@@ -1,4 +1,4 @@
-"""What of the external backend needs no cluster: its description, its commands, its judgements."""
+"""Parts of the external backend without a cluster: description, commands, judgements."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.base import Action, ClusterSpec
 from harness.cluster.external import servers
 from harness.cluster.external.cluster import ExternalCluster, check_executors, probe_failure
-from harness.cluster.external.code import ARCHIVE, of_sources, write_archive
 from harness.cluster.external.nodes import ExternalNodes
+from harness.cluster.external.probe import ARCHIVE, of_sources, write_archive
 from harness.cluster.external.settings import Command, ExternalSettings, read_settings
-from harness.cluster.external.shared import SharedNodes
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess
 from harness.cluster.spark import REPOSITORY
@@ -186,7 +185,7 @@ PROCESSES = {
 
 @pytest.mark.slow
 def test_several_nodes_to_a_worker_are_told_apart_by_their_processes(tmp_path: Path) -> None:
-    nodes = SharedNodes(scripted(tmp_path, **PROCESSES), PATH, 2)
+    nodes = ExternalNodes(scripted(tmp_path, **PROCESSES), PATH, 2)
     assert [node.name for node in nodes.nodes] == ["r1n1", "r1n2", "r1n3", "r1n4", "r2n1", "r2n2"]
     assert [node.worker for node in nodes.nodes][:4] == ["r1w1", "r1w1", "r1w2", "r1w2"]
     first, second = nodes.nodes[:2]
@@ -196,33 +195,32 @@ def test_several_nodes_to_a_worker_are_told_apart_by_their_processes(tmp_path: P
         with pytest.raises(UsageError, match="cannot host node r2n1"):
             nodes.register(nodes.nodes[4], host)
         assert all(nodes.alive().values())
-        (victim,) = nodes.apply_to(Action.KILL, [first], rack=False)
+        (victim,) = nodes.apply(Action.KILL, [first], rack=False)
         assert victim.felt
         assert process.wait() == -9
-    assert not nodes.apply_to(Action.KILL, [first], rack=False)[0].reached
-    assert not nodes.apply_to(Action.KILL, [second], rack=False)[0].reached, "nobody lives there"
+    assert not nodes.apply(Action.KILL, [first], rack=False)[0].reached
+    assert not nodes.apply(Action.KILL, [second], rack=False)[0].reached, "nobody lives there"
     assert {name for name, up in nodes.alive().items() if not up} == {"r1n1"}
-    assert not nodes.apply_to(Action.RESTART, [first], rack=False)[0].reached, "its worker is up"
+    assert not nodes.apply(Action.RESTART, [first], rack=False)[0].reached, "its worker is up"
     nodes.restore(lambda text: None)
     assert all(nodes.alive().values())
 
 
 @pytest.mark.slow
 def test_several_nodes_of_one_instant_are_killed_in_one_sweep(tmp_path: Path) -> None:
-    """No command ends before all of them have begun: one that comes after another would wait for
-    ever."""
+    """No command ends before all have begun, so commands in turn would wait for ever."""
     meet = (
         f"sh -c 'touch {tmp_path}/began-{{pid}}; "
         f"until test $(ls {tmp_path} | grep -c began-) = 2; do sleep 0.05; done; "
         "kill -KILL {pid}'"
     )
-    nodes = SharedNodes(scripted(tmp_path, **{**PROCESSES, "kill_process": meet}), PATH, 2)
+    nodes = ExternalNodes(scripted(tmp_path, **{**PROCESSES, "kill_process": meet}), PATH, 2)
     with ExitStack() as stack:
         processes = [stack.enter_context(subprocess.Popen(["sleep", "600"])) for _ in range(2)]
         for node, process in zip(nodes.nodes, processes, strict=False):
             stack.callback(process.kill)
             nodes.register(node, HostProcess(worker="r1w1", pid=process.pid, started_ticks=0))
-        victims = nodes.apply_to(Action.KILL, nodes.nodes[:3], rack=False)
+        victims = nodes.apply(Action.KILL, nodes.nodes[:3], rack=False)
         assert [(victim.node, victim.felt) for victim in victims] == [
             ("r1n1", True),
             ("r1n2", True),
@@ -235,21 +233,21 @@ def test_several_nodes_of_one_instant_are_killed_in_one_sweep(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_rack_of_shared_workers_goes_as_a_whole(tmp_path: Path) -> None:
-    nodes = SharedNodes(scripted(tmp_path, pause="true", resume="true", **PROCESSES), PATH, 2)
+    nodes = ExternalNodes(scripted(tmp_path, pause="true", resume="true", **PROCESSES), PATH, 2)
     rack = [node for node in nodes.nodes if node.rack == "r1"]
-    victims = nodes.apply_to(Action.KILL, rack, rack=True)
+    victims = nodes.apply(Action.KILL, rack, rack=True)
     assert [(victim.node, victim.reached) for victim in victims] == [
         (node.name, True) for node in rack
     ]
     assert [name for name, up in nodes.alive().items() if up] == ["r2n1", "r2n2"]
     with pytest.raises(UsageError, match="cannot pause r2n1 alone"):
-        nodes.apply_to(Action.PAUSE, [nodes.nodes[4]], rack=False)
+        nodes.apply(Action.PAUSE, [nodes.nodes[4]], rack=False)
     assert nodes.usage()["r2n1"].cpu_s is None
     assert list(nodes.clock_offset_s()) == [node.name for node in nodes.nodes]
 
 
 def scripted(directory: Path, **commands: str) -> ExternalSettings:
-    """Nodes that are files: one that exists is up."""
+    """Describe nodes that are files: one that exists is up."""
     for name in ("a", "b", "c"):
         (directory / name).touch()
     return read_settings(

@@ -13,7 +13,7 @@ import pytest
 from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, free_port, wait_for
 from harness.cluster.run_directory import read_journal, write_private
 from harness.errors import EnvironmentFailure
-from tests.cluster.helpers import end_run, eventually
+from tests.cluster.helpers import end_run, eventually, silent
 
 pytestmark = pytest.mark.slow
 
@@ -67,10 +67,6 @@ def begun(launcher: Launcher) -> Iterator[Callable[..., Script]]:
         assert server.child is not None
         server.child.process.kill()
         server.child.process.wait()
-
-
-def silent(text: str) -> None:
-    """A report that nobody reads."""
 
 
 def test_a_server_that_answers_is_reported(begun: Callable[..., Script]) -> None:

@@ -1,4 +1,4 @@
-"""The local backend: the contract, and what only it promises."""
+"""The local backend: the contract, and its own promises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from http.client import HTTPException
 from itertools import chain
 from pathlib import Path
@@ -28,7 +27,7 @@ import pytest
 from harness.cluster import owned
 from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.cluster.local import kafka_broker, redis_daemon
+from harness.cluster.local import servers
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.launching import free_port
 from harness.cluster.ownership import ClusterRecords
@@ -37,16 +36,8 @@ from harness.cluster.programs import find_programs
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
-from tests.cluster.contract import SPEC, ClusterContract, Driver, driver, silent
-from tests.cluster.helpers import eventually
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Records of this module only: nothing of the user's is swept, or in the way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
+from tests.cluster.contract import SPEC, ClusterContract, Driver, driver
+from tests.cluster.helpers import eventually, silent
 
 
 def secrets_of(cluster: LocalCluster) -> list[str]:
@@ -98,7 +89,6 @@ class TestLocalCluster(ClusterContract):
         ):
             client.get("contract")
 
-    @pytest.mark.deep
     @pytest.mark.deep
     def test_the_master_refuses_a_driver_without_the_secret(
         self, here: LocalCluster, tmp_path: Path
@@ -169,19 +159,22 @@ class TestLocalCluster(ClusterContract):
     def test_a_harness_that_is_killed_leaves_nothing_after_the_next_start(
         self, here: LocalCluster, tmp_path: Path
     ) -> None:
-        """Beside a running cluster, which must not notice."""
+        """Another cluster that runs at the same time must not be affected."""
         with harness_process() as (process, run, directory):
             keeper, redis = (dict(read_journal(directory))[name] for name in ("keeper", "redis"))
             send_signal(keeper, signal.SIGKILL)
             assert wait_until_gone([keeper], limit_s=10)
             process.kill()
             process.wait()
-            assert len(processes_of(run)) >= 4, "nothing is left, so nothing is tested"
+            assert len(processes_of(run)) >= 5, "nothing is left, so nothing is tested"
+            program = dict(read_journal(directory))["r1n1-program"]
+            assert is_alive(program)
             (tmp_path / "occupied").touch()
             with pytest.raises(UsageError, match="not empty"):  # the sweep comes before that
                 LocalCluster(ClusterSpec(), tmp_path, remove=remove_made).start(silent)
             assert marked(run) == []
             assert not is_alive(redis)
+            assert not is_alive(program)
             assert not directory.exists()
         here.health()
         assert all(here.alive().values())
@@ -210,9 +203,9 @@ def test_a_broker_that_is_killed_is_told_and_taken_ports_are_replaced(
         socket.create_server(("127.0.0.1", 0)) as taken,
         LocalCluster(SMALL, remove=remove_made) as cluster,
     ):
-        for module in (kafka_broker, redis_daemon):
-            ports = chain([taken.getsockname()[1]], iter(free_port, None))
-            monkeypatch.setattr(module, "free_port", partial(next, ports))
+        port = taken.getsockname()[1]  # for the broker's clients and for Redis
+        ports = chain([port, free_port(), port], iter(free_port, None))
+        monkeypatch.setattr(servers, "free_port", lambda host: next(ports))
         cluster.start(silent)
         cluster.health()
         assert str(taken.getsockname()[1]) not in {
@@ -310,6 +303,7 @@ def report(text):
 
 with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512), remove=remove_made) as cluster:
     cluster.start(report)
+    cluster.launch("r1n1", ["sleep", "600"])
     report("everything answers")
     time.sleep(600)
 """
@@ -319,7 +313,7 @@ with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512), remove=remove_
 def harness_process(
     *, until: str = "everything answers"
 ) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
-    """A process that starts a small cluster: itself, the cluster's run and directory."""
+    """Start a process with a small cluster; yield it, the cluster's run and its directory."""
     with subprocess.Popen(
         [sys.executable, "-c", HARNESS, until],
         cwd=REPOSITORY,
@@ -338,7 +332,7 @@ def harness_process(
 
 
 def processes_of(run: str) -> list[ProcessStat]:
-    """By environment and by journal; none once the cluster is off the register."""
+    """Find a run's processes by environment and journal; none without a record."""
     return [
         stat
         for record in ClusterRecords().records()
@@ -348,7 +342,7 @@ def processes_of(run: str) -> list[ProcessStat]:
 
 
 def faultline(*arguments: str) -> Any:
-    """The JSON document that ``faultline cluster`` prints."""
+    """Run ``faultline cluster`` and return its JSON document."""
     done = subprocess.run(
         [sys.executable, "-m", "harness.cli", "cluster", *arguments],
         cwd=REPOSITORY,
@@ -360,7 +354,7 @@ def faultline(*arguments: str) -> Any:
 
 
 def listening_ports(cluster: LocalCluster) -> list[tuple[str, int]]:
-    """Address and port of every listening socket of the cluster."""
+    """Return address and port of every listening socket of the cluster."""
     found = []
     for member in processes_of(cluster.run):
         with contextlib.suppress(psutil.NoSuchProcess):  # a driver that is just ending

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from harness.cluster.backends import remove_made
-from harness.cluster.base import Action, Cluster
+from harness.cluster.base import Action, Cluster, RunningProgram
 from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
@@ -33,7 +33,7 @@ from harness.cluster.processes import is_alive, marked, send_signal, wait_until_
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
+from tests.cluster.contract import SPEC, ClusterContract, Driver
 from tests.cluster.helpers import (
     PEER,
     PORT,
@@ -41,6 +41,7 @@ from tests.cluster.helpers import (
     connected,
     eventually,
     listener,
+    silent,
     transfer_s,
     unacknowledged,
 )
@@ -53,13 +54,6 @@ from tests.cluster.inside import (
 )
 from tests.cluster.links import check_latency, check_rate
 from tests.cluster.stranger import NOBODY, try_as_stranger
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
 
 
 @pytest.mark.deep
@@ -111,6 +105,7 @@ def test_namespaces_end_with_the_process_that_made_them(tmp_path: Path) -> None:
         "print(network._holders['r1w1'].pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = started_inside("-c", program)
+    assert done.stdout, done.stderr
     pid = int(done.stdout)
     eventually(lambda: not Path(f"/proc/{pid}").exists())
     assert marked("test-run") == []
@@ -165,7 +160,7 @@ class Opened:
     """Where the cluster stands."""
 
     def break_it(self) -> None:
-        """Returns once all of it is done."""
+        """Break all of it and wait."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("break\n")
@@ -254,7 +249,7 @@ class TestHarnessInside:
 
 
 def lives_in(networks: Sequence[str]) -> list[str]:
-    """The processes in one of these network namespaces; without one, a namespace is gone."""
+    """Return the processes in these network namespaces; without one, a namespace is gone."""
     found = []
     for path in Path("/proc").glob("[0-9]*/ns/net"):
         with contextlib.suppress(OSError):  # it has just ended, or is another user's
@@ -264,8 +259,9 @@ def lives_in(networks: Sequence[str]) -> list[str]:
 
 
 class TestLinks:
-    """Of one worker's network; no server is needed. Every test makes it anew, on the same bridge,
-    and so does the cluster that comes after them."""
+    """Links of one worker's network, without servers.
+
+    Every test makes it anew, on the same bridge, and so does the cluster after them."""
 
     @pytest.fixture
     def network(self, tmp_path: Path) -> Iterator[Namespaces]:
@@ -277,7 +273,7 @@ class TestLinks:
 
     @pytest.fixture
     def peer(self, network: Namespaces) -> Iterator[str]:
-        """The address of a program on r1w1 that moves bytes."""
+        """Start a program on r1w1 that moves bytes, and yield its address."""
         command = [sys.executable, "-S", "-c", PEER]
         with subprocess.Popen(network.within("r1w1", command)) as process:
             yield "10.77.1.1"
@@ -310,20 +306,17 @@ class TestLinks:
 
 
 @contextmanager
-def _listening(
-    here: LocalCluster, path: Path
-) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
-    """A process on r1w1 that writes to ``path`` what it receives, and a connection to it through
-    which it has received ``a``."""
+def _listening(here: LocalCluster, path: Path) -> Iterator[tuple[RunningProgram, socket.socket]]:
+    """Start a program on r1n1 that writes its input to ``path``; it has received ``a``."""
     command = [sys.executable, "-S", "-c", listener(str(path))]
-    with subprocess.Popen(here._network.within("r1w1", command)) as process:
-        try:
-            with connected(here.nodes()[0].host, PORT) as connection:
-                connection.sendall(b"a")
-                eventually(lambda: path.exists() and path.read_bytes() == b"a")
-                yield process, connection
-        finally:
-            process.kill()
+    program = here.launch("r1n1", command, name="listener")
+    try:
+        with connected(here.nodes()[0].host, PORT) as connection:
+            connection.sendall(b"a")
+            eventually(lambda: path.exists() and path.read_bytes() == b"a")
+            yield program, connection
+    finally:
+        program.stop(within_s=0)
 
 
 @pytest.mark.deep
@@ -360,11 +353,10 @@ class TestNamespaceCluster(ClusterContract):
     def test_a_connection_whose_end_dies_during_a_cut_breaks_after_it(
         self, here: LocalCluster, tmp_path: Path
     ) -> None:
-        with _listening(here, tmp_path / "received") as (process, connection):
+        with _listening(here, tmp_path / "received") as (program, connection):
             here.apply(Action.CUT, "r1n1")
             connection.sendall(b"b")
-            process.kill()
-            process.wait()
+            program.stop(within_s=0)
             assert not broken(connection), "nobody could tell"
             here.apply(Action.HEAL, "r1n1")
             eventually(lambda: broken(connection))

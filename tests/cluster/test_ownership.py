@@ -18,7 +18,7 @@ from harness.cluster.ownership import ClusterRecord, ClusterRecords, state_direc
 from harness.cluster.processes import Machine, ProcessIdentity, identify, is_alive, marked
 from harness.cluster.run_directory import journal_path, read_journal, write_journal, write_private
 from harness.errors import EnvironmentFailure
-from tests.cluster.helpers import end_run, eventually, family
+from tests.cluster.helpers import end_run, eventually, family, silent
 
 pytestmark = pytest.mark.slow
 
@@ -54,10 +54,6 @@ def record(tmp_path: Path, run: str) -> ClusterRecord:
         keep=False,
         started_unix_s=time.time(),
     )
-
-
-def silent(text: str) -> None:
-    """A report that nobody reads."""
 
 
 def test_a_record_survives_a_round_trip(records: ClusterRecords, record: ClusterRecord) -> None:

@@ -30,7 +30,7 @@ def test_what_is_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
             return {"Version": "20.10"}
 
         def close(self) -> None:
-            """It holds nothing."""
+            """Do nothing."""
 
     monkeypatch.setattr(daemon, "connect", Client)
     monkeypatch.setattr(network, "why_not", lambda: None)

@@ -1,4 +1,4 @@
-"""Breaking and mending nodes, on small process trees in the place of Spark workers."""
+"""Breaking and mending nodes, on small process trees in place of Spark workers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.cluster.base import Action, Node
+from harness.cluster.base import Action, ClusterSpec, Node
+from harness.cluster.local import workers
 from harness.cluster.local.launching import LaunchedProcess, Launcher
 from harness.cluster.local.network import Loopback
 from harness.cluster.local.spark_standalone import Worker
-from harness.cluster.local.workers import Workers
-from harness.cluster.processes import WORKER_VARIABLE, HostProcess, identify, read_stat
+from harness.cluster.local.workers import LocalWorkers
+from harness.cluster.processes import (
+    WORKER_VARIABLE,
+    HostProcess,
+    ProcessStat,
+    identify,
+    members,
+    read_stat,
+)
+from harness.cluster.workers import Program, nodes_of
 from harness.errors import UsageError
-from tests.cluster.helpers import FAMILY, end_run, eventually
+from tests.cluster.helpers import FAMILY, end_run, eventually, silent
 
 pytestmark = pytest.mark.slow
 
@@ -59,24 +69,15 @@ class Rig:
         launcher = Launcher(
             run=self.run, directory=directory, environment={"PATH": os.environ["PATH"]}
         )
-        self.nodes = [
-            Node(
-                name=f"r{rack}n{(worker - 1) * nodes_per_worker + place}",
-                rack=f"r{rack}",
-                worker=f"r{rack}w{worker}",
-                host="",
-            )
-            for rack in (1, 2)
-            for worker in (1, 2)
-            for place in range(1, nodes_per_worker + 1)
-        ]
+        spec = ClusterSpec(racks=2, workers_per_rack=2, nodes_per_worker=nodes_per_worker)
+        self.nodes = nodes_of(spec, lambda rack, worker: "")
         self.made: dict[str, FakeWorker] = {}
 
         def make(node: Node, incarnation: int) -> Worker:
             self.made[node.worker] = FakeWorker(launcher, node.worker, incarnation)
             return self.made[node.worker]
 
-        self.workers = Workers(self.run, self.nodes, make, Loopback())
+        self.workers = LocalWorkers(launcher, self.nodes, make, Loopback())
         self.workers.begin()
         eventually(lambda: all(worker.answers() for worker in self.made.values()))
 
@@ -109,14 +110,10 @@ def shared(tmp_path: Path) -> Iterator[Rig]:
 
 
 def host_of(pid: int, worker: str = "") -> HostProcess:
-    """What the process would say of itself; a start time that fits nobody if it is gone."""
+    """Return a process's identity; a start time that fits no process if it is gone."""
     identity = identify(pid)
     ticks = identity.started_ticks if identity is not None else 0
     return HostProcess(worker=worker, pid=pid, started_ticks=ticks)
-
-
-def silent(text: str) -> None:
-    """A report that nobody reads."""
 
 
 def test_a_kill_reaches_the_whole_tree_and_nothing_else(rig: Rig) -> None:
@@ -243,3 +240,156 @@ def test_only_a_process_of_its_worker_can_host_a_node(shared: Rig) -> None:
 def test_an_unknown_node_is_refused(shared: Rig) -> None:
     with pytest.raises(UsageError, match="no node 'r9n9'"):
         shared.workers.register_host("r9n9", host_of(os.getpid()))
+
+
+PROGRAM = """
+import pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"],
+                         start_new_session=True)
+end = time.process_time() + 0.1
+while time.process_time() < end:
+    pass
+pathlib.Path("draft").write_text(str(child.pid))
+pathlib.Path("draft").rename("child")
+print(pathlib.Path("given").read_text(), flush=True)
+time.sleep(600)
+"""
+
+
+def launched(rig: Rig, node: str, program: str = PROGRAM) -> tuple[Program, set[int]]:
+    """Launch a program that uses 0.1 s of CPU; return it with its own and its child's pid."""
+    argv = [sys.executable, "-S", "-c", program]
+    found = rig.workers.launch(node, argv, name="engine", env={}, files={"given": "secret"})
+    return found, pids_of(found)
+
+
+def pids_of(program: Program) -> set[int]:
+    eventually((program.directory / "child").exists)
+    return {program.pid, int((program.directory / "child").read_text())}
+
+
+def test_a_program_dies_with_its_node_and_comes_back_with_it(rig: Rig) -> None:
+    program, pids = launched(rig, "r1n1")
+    worker = rig.made["r1w1"].pids()
+    assert program.alive
+    assert rig.apply(Action.KILL, "r1n1") == {"r1n1": worker | pids}
+    assert program.exit_code == -9
+    with pytest.raises(UsageError, match="which is dead"):
+        launched(rig, "r1n1")
+    started = rig.apply(Action.RESTART, "r1n1")["r1n1"]
+    assert program.alive
+    assert program.incarnation == 2
+    assert program.pid in started
+    assert pids_of(program).isdisjoint(pids), "an empty directory of its own"
+    assert "secret" in program.log.with_name("r1n1-engine.1.log").read_text()
+
+
+def test_a_program_counts_as_a_part_of_an_engine(rig: Rig) -> None:
+    launched(rig, "r1n1")
+    nodes = [node for node in rig.nodes if node.rack == "r1"]
+    first, second = rig.workers.apply(Action.KILL, nodes, rack=True)
+    assert (first.felt, second.felt) == (True, False)
+    rig.workers.restore(silent)
+    (program,) = rig.workers.programs()
+    assert program.alive
+    assert program.incarnation == 2
+
+
+def test_a_paused_program_stands_still_and_lives(rig: Rig) -> None:
+    program, pids = launched(rig, "r2n1")
+    rig.apply(Action.PAUSE, "r2n1")
+    eventually(lambda: {s.state for pid in pids if (s := read_stat(pid))} == {"T"})
+    assert program.alive
+    rig.apply(Action.RESUME, "r2n1")
+    eventually(lambda: {s.state for pid in pids if (s := read_stat(pid))} <= {"S", "R"})
+
+
+def test_a_stopped_program_is_gone_for_good_and_stays_counted(rig: Rig) -> None:
+    before = rig.workers.usage()["r1n1"].cpu_s or 0.0
+    program, pids = launched(rig, "r1n1")
+    with pytest.raises(UsageError, match="has a program 'engine' already"):
+        launched(rig, "r1n1")
+    assert (rig.workers.usage()["r1n1"].cpu_s or 0.0) >= before + 0.1
+    program.stop()
+    assert program.exit_code == -15
+    assert not any(read_stat(pid) for pid in pids)
+    assert (rig.workers.usage()["r1n1"].cpu_s or 0.0) >= before + 0.1
+    rig.apply(Action.KILL, "r1n1")
+    rig.apply(Action.RESTART, "r1n1")
+    assert not program.alive
+    again, _ = launched(rig, "r1n1")
+    assert again.incarnation == 2
+
+
+def test_a_program_that_ends_by_itself_keeps_its_exit_code_and_its_usage(rig: Rig) -> None:
+    program, _ = launched(rig, "r1n1", PROGRAM.replace("time.sleep(600)\n", "sys.exit(3)\n"))
+    eventually(lambda: not program.alive)
+    assert program.exit_code == 3
+    spent = rig.workers.usage()["r1n1"].cpu_s or 0.0
+    assert spent >= 0.1
+    rig.apply(Action.KILL, "r1n1")
+    assert spent <= (rig.workers.usage()["r1n1"].cpu_s or 0.0) < spent + 0.1, "counted once"
+
+
+def test_a_program_that_ignores_its_end_is_killed(rig: Rig) -> None:
+    deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN){PROGRAM}"
+    program, pids = launched(rig, "r1n1", deaf)
+    program.stop(within_s=0.1)
+    assert program.exit_code == -9
+    assert not any(read_stat(pid) for pid in pids)
+
+
+def test_a_program_of_a_node_that_shares_its_worker_is_that_nodes_alone(shared: Rig) -> None:
+    program, pids = launched(shared, "r1n2")
+    used = shared.workers.usage()
+    assert (used["r1n2"].cpu_s or 0.0) >= 0.1
+    assert (used["r1n3"].cpu_s or 0.0) < 0.1
+    assert shared.apply(Action.KILL, "r1n1") == {"r1n1": set()}
+    assert shared.apply(Action.KILL, "r1n2") == {"r1n2": pids}
+    assert program.exit_code == -9
+    assert shared.apply(Action.RESTART, "r1n2") == {"r1n2": {program.pid}}
+    assert program.alive
+    assert shared.apply(Action.RESTART, "r1n2") == {"r1n2": set()}, "it lives"
+
+
+def test_names_that_would_lead_elsewhere_are_refused(rig: Rig) -> None:
+    with pytest.raises(UsageError, match="cannot name a file"):
+        rig.workers.launch("r1n1", ["true"], name="x", env={}, files={"../x": ""})
+    with pytest.raises(UsageError, match="cannot name a directory"):
+        rig.workers.launch("r1n1", ["true"], name="../x", env={}, files={})
+    assert rig.workers.programs() == []
+
+
+@pytest.mark.parametrize("rack", [False, True])
+def test_a_prepared_kill_looks_for_nobody_before_its_first_signal(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, rack: bool
+) -> None:
+    """Even when the walk over all processes is slow."""
+    pids = rig.made["r1w1"].pids()
+    node = rig.nodes[0]
+    with rig.workers.prepare(Action.KILL, [node], rack=rack) as prepared:
+        assert all(read_stat(pid) for pid in pids)
+        late, late_pids = launched(rig, "r1n1")
+
+        def walk(*of: str) -> dict[str, list[ProcessStat]]:
+            time.sleep(0.5)
+            return members(*of)
+
+        monkeypatch.setattr(workers, "members", walk)
+        due = time.time()
+        (victim,) = prepared.apply()
+    assert victim.began_unix_s is not None
+    assert due <= victim.began_unix_s < due + 0.5
+    assert victim.at_unix_s >= due + 0.5, "the last signal was for those that came in between"
+    assert set(victim.processes) == pids | late_pids
+    assert not late.alive
+
+
+def test_a_prepared_kill_spares_what_took_a_dead_ones_place(rig: Rig) -> None:
+    with rig.workers.prepare(Action.KILL, [rig.nodes[0]], rack=False) as prepared:
+        rig.apply(Action.KILL, "r1n1")
+        (victim,) = prepared.apply()
+    assert not victim.reached
+    with rig.workers.prepare(Action.KILL, [rig.nodes[1]], rack=False):
+        pass
+    assert "r1n2" not in rig.dead(), "a preparation that was given up does nothing"

@@ -26,7 +26,7 @@ def midday(day: int) -> int:
 
 
 def possible_records(number: int, *, day: int = 66, seed: int = 0, start_s: int = 0) -> Records:
-    """``number`` records that a log of ``day`` could hold, ``start_s`` after its noon on."""
+    """Return ``number`` records for a log of ``day``, from ``start_s`` after its noon on."""
     random = np.random.default_rng(seed)
     records = np.zeros(number, dtype=RECORD)
     records["timestamp"] = midday(day) + start_s + np.sort(random.integers(0, 60, number))
@@ -39,7 +39,7 @@ def possible_records(number: int, *, day: int = 66, seed: int = 0, start_s: int 
 
 
 def write_log(path: Path, records: Records) -> Path:
-    """``records`` as a file of the archive, compressed if its name says so."""
+    """Write ``records`` as a file of the archive, compressed if its name ends so."""
     data = records.tobytes()
     path.write_bytes(gzip.compress(data, 1) if path.suffix == ".gz" else data)
     return path

@@ -125,10 +125,14 @@ def test_populations_that_cannot_be() -> None:
     for shape in (
         {"users": 10, "segments": 20},
         {"segments": 1, "partitions": 2},
-        {"users": 10**7},
+        {"users": 10**6 + 1},
+        {"users": 10**5, "segments": 10**4 + 1},
     ):
         with pytest.raises(UsageError):
             traffic.Population(**shape)
+    largest = traffic.Population(users=10**6, segments=10**4)
+    assert largest.users_per_segment().sum() == 10**6
+    assert traffic.Population(users=3, segments=3, partitions=3).partitions == 3
 
 
 @given(st.integers(1, 3_000), st.integers(1, 300), st.integers(1, 8))

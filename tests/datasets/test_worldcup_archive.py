@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasets.worldcup.archive import CHUNK_RECORDS, find, read, read_all
-from datasets.worldcup.format import RECORD, Records, decode
+from datasets.worldcup.format import CLOSING_S, RECORD, Records, decode
 from harness.errors import UsageError
 from tests.datasets.logs import genuine_log, midday, possible_records, write_log
 from tests.levels import amount
@@ -215,6 +215,61 @@ def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
     ]:
         with pytest.raises(UsageError, match=said):
             find(paths)
+
+
+@pytest.mark.parametrize("day", [0, 93])
+def test_a_day_outside_of_the_archive_is_refused(tmp_path: Path, day: int) -> None:
+    path = write_log(tmp_path / f"wc_day{day}_1", possible_records(1))
+    with pytest.raises(UsageError, match=f"no day {day}"):
+        find([path])
+
+
+@pytest.mark.parametrize("day", [1, 92])
+def test_the_first_and_the_last_day_belong_to_the_archive(tmp_path: Path, day: int) -> None:
+    path = write_log(tmp_path / f"wc_day{day}_1", possible_records(1, day=day))
+    [file] = find([path])
+    assert (file.day, file.part) == (day, 1)
+    assert len(read_paths(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "missing"),
+    [
+        ("wc_day66_1", "wc_day68_1", "day 67"),
+        ("wc_day66_2", "wc_day67_2", "part 1 of day 67"),
+        ("wc_day66_1", "wc_day66_4", "part 2 of day 66"),
+        ("wc_day66_3", "wc_day68_2", "day 67"),
+    ],
+)
+def test_a_gap_is_named_by_what_is_missing_first(
+    tmp_path: Path, first: str, second: str, missing: str
+) -> None:
+    paths = [write_log(tmp_path / name, possible_records(1)) for name in (first, second)]
+    with pytest.raises(UsageError, match=f"^{missing} is missing between {first} and {second}"):
+        find(paths)
+    assert [file.label for file in find(paths[::-1], allow_gaps=True)] == [first, second]
+
+
+def test_a_part_may_begin_in_the_second_the_last_one_ended(tmp_path: Path) -> None:
+    for part in (1, 2):
+        records = possible_records(2)
+        records["timestamp"] = midday(66)
+        write_log(tmp_path / f"wc_day66_{part}", records)
+    assert len(read_paths(tmp_path)) == 4
+
+
+@pytest.mark.parametrize(("late_s", "fits"), [(CLOSING_S - 1, True), (CLOSING_S, False)])
+def test_a_day_ends_with_its_closing_minute(tmp_path: Path, late_s: int, fits: bool) -> None:
+    late, early = possible_records(1, day=66), possible_records(1, day=67)
+    early["timestamp"] = midday(67) - 43_200
+    late["timestamp"] = early["timestamp"] + late_s
+    write_log(tmp_path / "wc_day66_1", late)
+    write_log(tmp_path / "wc_day67_1", early)
+    if fits:
+        assert len(read_paths(tmp_path)) == 2
+    else:
+        with pytest.raises(UsageError, match="outside of"):
+            read_paths(tmp_path)
 
 
 def test_genuine_records_are_possible() -> None:

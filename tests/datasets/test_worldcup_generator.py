@@ -138,6 +138,11 @@ def test_ten_thousand_requests_look_like_the_genuine_ones() -> None:
     assert (records["size"] == NO_SIZE).sum() == pytest.approx(facts.NO_SIZE_COUNT, abs=100)
 
 
+def test_popularity_is_a_distribution_that_falls_with_the_rank() -> None:
+    assert popularity().sum() == pytest.approx(1)
+    assert (np.diff(popularity()) < 0).all()
+
+
 def test_the_popularity_law_is_the_one_the_genuine_records_follow() -> None:
     records = decode(genuine_log().read_bytes())
     real = np.sort(np.bincount(records["object"]))[::-1] / 10_000

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from harness.engines.deliveries import COPY_HEADER
 from harness.engines.structured import standby
 from harness.engines.structured.applications import Application
 from harness.engines.structured.engine import StructuredEngine, StructuredKind
+from harness.engines.structured.parameters import StockParameters
 from harness.errors import UsageError
 from harness.measure.collector import Message
 from harness.measure.versions import STABILITY, Stability, versions
@@ -24,7 +26,14 @@ from workloads.wordcount import word_count
 
 WORKLOAD = word_count(partitions=4)
 (SOURCE,) = (source.name for source in WORKLOAD.sources)
-SETUP = Setup(scheme="ppa", parameters={"partitions": f"{SOURCE}:0 2"})
+
+
+def reading(*numbers: int, source: str = SOURCE) -> Setup:
+    """Return a setup whose second query reads these partitions of a source."""
+    return Setup(scheme="ppa", parameters=StockParameters(partitions={source: numbers}))
+
+
+SETUP = reading(0, 2)
 SPEC = ClusterSpec(racks=2, workers_per_rack=1)
 START_S = 1_800_000_000.0
 
@@ -33,37 +42,34 @@ def event(kind: EventKind, at_s: float, copy: int = 0) -> Event:
     return Event(kind=kind, at_unix_s=at_s, copy=copy)
 
 
-def test_partitions_are_read_from_a_parameter() -> None:
-    assert standby.from_text("reports:0 2,locations:0") == {"reports": [0, 2], "locations": [0]}
+@pytest.mark.parametrize("numbers", [(-1,), "0", (0.5,)])
+def test_partitions_that_are_not_whole_numbers_are_refused(numbers: Any) -> None:
+    with pytest.raises(UsageError, match="partitions of source 'reports'"):
+        StockParameters(partitions={"reports": numbers})
 
 
-@pytest.mark.parametrize("text", ["", "reports", ":1", "reports:one", "reports:-1"])
-def test_what_names_no_partitions_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="which partitions"):
-        standby.from_text(text)
+def test_other_settings_than_those_of_spark_are_refused() -> None:
+    with pytest.raises(UsageError, match="'checkpoint_s' is not a setting of Spark"):
+        StockParameters(conf={"checkpoint_s": "1"})
 
 
-@pytest.mark.parametrize(
-    ("scheme", "parameters"), [("ppa", {}), ("active", {"partitions": "lines:0"})]
-)
-def test_partitions_go_with_ppa_alone(scheme: str, parameters: dict[str, str]) -> None:
-    setup = Setup(scheme=scheme, parameters=parameters)
-    with pytest.raises(UsageError, match="does not go with"):
+@pytest.mark.parametrize("setup", [Setup(scheme="ppa"), replace(SETUP, scheme="active")])
+def test_partitions_go_with_ppa_alone(setup: Setup) -> None:
+    with pytest.raises(UsageError, match="do not go with"):
         StructuredKind().lacks(setup, WORKLOAD, SPEC)
-    with pytest.raises(UsageError, match="does not go with"):
+    with pytest.raises(UsageError, match="do not go with"):
         StructuredKind().open(setup, cast(Cluster, None))
 
 
 @pytest.mark.parametrize(
-    ("partitions", "why"),
+    ("setup", "why"),
     [
-        (f"{SOURCE}:", "no whole MC-tree"),
-        ("others:0", "no whole MC-tree"),
-        (f"{SOURCE}:4", "has 4 partitions"),
+        (reading(), "no whole MC-tree"),
+        (reading(0, source="others"), "no whole MC-tree"),
+        (reading(4), "has 4 partitions"),
     ],
 )
-def test_a_second_query_that_could_give_nothing_is_skipped(partitions: str, why: str) -> None:
-    setup = Setup(scheme="ppa", parameters={"partitions": partitions})
+def test_a_second_query_that_could_give_nothing_is_skipped(setup: Setup, why: str) -> None:
     assert why in (StructuredKind().lacks(setup, WORKLOAD, SPEC) or "")
 
 
@@ -77,8 +83,7 @@ def test_a_second_query_that_can_be_run_lacks_nothing_but_a_rack() -> None:
 
 def test_warm_applications_serve_any_partitions_and_no_other_scheme() -> None:
     kind = StructuredKind()
-    other = Setup(scheme="ppa", parameters={"partitions": f"{SOURCE}:1"})
-    assert kind.key(SETUP) == kind.key(other)
+    assert kind.key(SETUP) == kind.key(reading(1))
     assert kind.key(SETUP) != kind.key(Setup(scheme="active"))
 
 

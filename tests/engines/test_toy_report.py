@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from harness.claims import Claim, Finding, every, invariant
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines import kinds as catalogue
+from harness.engines import kinds
 from harness.engines.base import Setup
 from harness.engines.kinds import ENGINES
 from harness.experiment import Experiment
@@ -40,7 +40,7 @@ SPEC = ClusterSpec(racks=1, workers_per_rack=1)
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """What a module under ``experiments/`` does for a live engine, and nothing more."""
+    """Measure a live engine as a module under ``experiments/`` does."""
     wanted = LiveRun(
         engine="toy",
         setup=Setup(scheme=str(point["scheme"])),
@@ -95,7 +95,7 @@ def experiment() -> Experiment:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
     broker = Broker()
-    monkeypatch.setattr(catalogue, "ENGINES", (*ENGINES, ToyKind()))
+    monkeypatch.setattr(kinds, "ENGINES", (*ENGINES, ToyKind()))
     monkeypatch.setattr(passes, "topics", made_when_named)
     yield cast(Cluster, ToyCluster(broker, tmp_path))
     broker.close()

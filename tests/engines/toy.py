@@ -1,8 +1,7 @@
 """The smallest engine: Python that copies what it reads, held until its window has closed.
 
 It shows what the contract asks for, and lets the pass and the judge be tested without Spark: the
-broker is librdkafka's imitation, a node is a name, and a node that is dead copies nothing.
-"""
+broker is librdkafka's imitation, a node is a name, and a node that is dead copies nothing."""
 
 from __future__ import annotations
 
@@ -12,13 +11,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pandas as pd
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Usage, Victim
+from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage, Victim
 from harness.cluster.run_directory import make_place
 from harness.engines.base import (
     NOT_SCORED,
@@ -45,6 +45,17 @@ _FOR_GOOD = ("hang", "die")
 """Schemes under which nothing follows a failure."""
 
 
+COPY = "copy"
+"""The form of a workload that the toy runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToyParameters:
+    """The toy's only option."""
+
+    speed: int = 1
+
+
 class Numbers:
     """Records that say who they are."""
 
@@ -52,14 +63,10 @@ class Numbers:
         return [b"%d:%d" % (partition, n) for n in range(start_index, start_index + count)]
 
 
-def _no_query(*_: Any) -> Any:
-    raise AssertionError("the toy runs no query")
-
-
 WORKLOAD = Workload(
     name="copy",
     sources=[Source(name="numbers", records=Reference(target=f"{__file__}:Numbers"))],
-    query=_no_query,
+    forms={COPY: "all of it"},
     identity=["window_start", "number"],
     values=["length"],
     window_start="window_start",
@@ -70,7 +77,7 @@ WORKLOAD = Workload(
 
 
 def answer(value: bytes, at_ms: int) -> dict[str, Any]:
-    """The result of one record: what the toy computes, and its ground truth."""
+    """Return the result of one record, for the toy and for its ground truth."""
     start = at_ms - at_ms % WINDOW_MS
     return {"window_start": start, "number": value.decode(), "length": len(value)}
 
@@ -93,7 +100,7 @@ class Toy:
         self._forgetful = setup.scheme == "forget"
 
     def check(self) -> None:
-        """It is always ready."""
+        """Return at once: it is always ready."""
 
     def targets(self) -> Sequence[Node]:
         return [NODE]
@@ -109,7 +116,7 @@ class Toy:
         self._thread.start()
 
     def begins_at(self, unix_s: float) -> None:
-        """It needs no clock."""
+        """Ignore the instant: it needs no clock."""
 
     def drain(self, until_unix_s: float, *, within_s: float) -> bool:
         self.raise_problems()
@@ -217,10 +224,14 @@ class Toy:
 
 
 class ToyKind(EngineKind):
-    """Five schemes: one waits out a failure, one forgets what came meanwhile, one guesses and
-    corrects its guesses, and two do not survive it."""
+    """The toy, with five schemes.
+
+    One waits out a failure, one forgets what came meanwhile, one guesses and corrects its guesses,
+    and two do not survive it."""
 
     name = "toy"
+    form = COPY
+    parameters = ToyParameters
     summary = "copies its input"
     schemes: ClassVar[Mapping[str, ClusterNeeds]] = {
         "wait": ClusterNeeds(summary="catches up"),
@@ -248,6 +259,8 @@ class ToyCluster:
     def __init__(self, broker: Any, run_directory: Path) -> None:
         self.kafka, self.run_directory = broker, run_directory
         self.dead: set[str] = set()
+        self.walk_s = 0.0
+        """Time that it takes to find the processes of a node."""
         self.felt = threading.Event()
         """The engine has met the failure, and its output shows it."""
 
@@ -264,7 +277,7 @@ class ToyCluster:
         return dict(os.environ)
 
     def health(self) -> None:
-        """It cannot be ill."""
+        """Return at once: it cannot be ill."""
 
     def scratch(self, name: str) -> Path:
         return make_place(self.run_directory / "scratch", name)
@@ -276,19 +289,32 @@ class ToyCluster:
         """Its broker runs."""
 
     def tidy(self) -> None:
-        """It leaves nothing."""
+        """Leave nothing behind."""
 
     def stop(self) -> None:
         """Its broker goes on."""
 
+    def prepare(self, action: Action, target: str) -> Prepared:
+        return Prepared(lambda: self.apply(action, target))
+
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
+        time.sleep(self.walk_s)
+        began = time.time()
         if action is Action.KILL:
             self.felt.clear()
             self.dead.add(target)
         else:
             assert self.felt.wait(60), "the toy has not met the failure"
             self.dead.discard(target)
-        return [Victim(node=target, reached=True, processes=(4711,), at_unix_s=time.time())]
+        return [
+            Victim(
+                node=target,
+                reached=True,
+                processes=(4711,),
+                began_unix_s=began,
+                at_unix_s=time.time(),
+            )
+        ]
 
 
 def _usage(cpu_s: float) -> Usage:

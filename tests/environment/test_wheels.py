@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do [ "$1" != --target ] || {mkdir} -p "$2"; shift; done
 
 @pytest.fixture
 def installer(script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A uv that makes its target and writes down what it was asked; returns its log."""
+    """Install a uv that makes its target and logs its calls; return its log."""
     log = tmp_path / "log"
     body = INSTALLER.format(log=log, mkdir="/bin/mkdir", ending="exit 0")
     script("uv", body)

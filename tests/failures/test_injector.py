@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from harness.cluster.base import Action, Victim
+from harness.cluster.base import Action, Prepared, Victim
 from harness.errors import UsageError
 from harness.failures.generators import one_target
 from harness.failures.injector import ROW, InjectedFailure, Injector
@@ -22,6 +23,9 @@ class FakeCluster:
         self.applied: list[tuple[Action, str]] = []
         self.entered = threading.Event()
 
+    def prepare(self, action: Action, target: str) -> Prepared:
+        return Prepared(lambda: self.apply(action, target))
+
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
         self.entered.set()
         self.applied.append((action, target))
@@ -30,6 +34,31 @@ class FakeCluster:
         if target == "bug":
             raise ZeroDivisionError("oh")
         return [Victim(node=target, reached=True, processes=(11, 12), at_unix_s=time.time())]
+
+
+class SlowCluster(FakeCluster):
+    """Every look for the processes of a target takes a while, as on a busy machine."""
+
+    WALK_S = 0.3
+
+    def __init__(self, *, prepares: bool) -> None:
+        super().__init__()
+        self._prepares = prepares
+
+    def prepare(self, action: Action, target: str) -> Prepared:
+        if self._prepares:
+            time.sleep(self.WALK_S)
+            return Prepared(lambda: self._signal(action, target))
+        return Prepared(lambda: self.apply(action, target))
+
+    def apply(self, action: Action, target: str) -> Sequence[Victim]:
+        time.sleep(self.WALK_S)
+        return self._signal(action, target)
+
+    def _signal(self, action: Action, target: str) -> Sequence[Victim]:
+        began = time.time()
+        (victim,) = super().apply(action, target)
+        return [replace(victim, began_unix_s=began)]
 
 
 def inject(*events: FailureEvent) -> tuple[FakeCluster, Sequence[InjectedFailure]]:
@@ -58,6 +87,70 @@ def test_events_happen_in_order_and_are_recorded() -> None:
     pids = [pid for victim in done[0].victims for pid in victim.processes]
     assert len(pids) == row["processes"] == 2
     assert all(str(pid) in row["pids"] for pid in pids), "who was killed can be looked up"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prepares", [False, True])
+def test_a_slow_look_for_processes_counts_as_lateness_unless_it_comes_before(
+    prepares: bool,
+) -> None:
+    cluster = SlowCluster(prepares=prepares)
+    schedule = Schedule(events=[kill("r1", 1.0), kill("r2", 1.05)], origin="test")
+    with Injector(cluster, schedule, start_unix_s=time.time()) as injector:  # type: ignore[arg-type]
+        assert injector.wait(30)
+    first, second = (done.lateness_s for done in injector.done)
+    if prepares:
+        assert max(first, second) < SlowCluster.WALK_S
+    else:
+        assert first >= SlowCluster.WALK_S
+        assert second >= 2 * SlowCluster.WALK_S - 0.05
+
+
+def test_the_first_and_the_last_signal_of_a_failure_are_kept() -> None:
+    _, (done,) = inject(kill("r1"))
+    victims = [replace(done.victims[0], node=n, began_unix_s=b, at_unix_s=e)
+               for n, b, e in (("r1n1", 10.0, 10.4), ("r1n2", 10.1, 10.5))]  # fmt: skip
+    both = replace(done, victims=victims, at_unix_s=10.5)
+    assert both.began_unix_s == 10.0
+    assert both.spread_s == pytest.approx(0.5)
+    assert both.row(start_unix_s=0.0)["spread_s"] == pytest.approx(0.5)
+
+
+def test_what_cannot_be_prepared_is_an_error_at_its_instant() -> None:
+    class Refusing(FakeCluster):
+        def prepare(self, action: Action, target: str) -> Prepared:
+            raise UsageError(f"no {target}", remedy="use another")
+
+    schedule = Schedule(events=[kill("r1"), kill("r2")], origin="test")
+    with Injector(Refusing(), schedule, start_unix_s=time.time()) as injector:  # type: ignore[arg-type]
+        assert injector.wait(30)
+    assert ["no r1" in (done.error or "") for done in injector.done] == [True, False]
+
+
+def test_nothing_is_prepared_before_what_changes_its_target() -> None:
+    order: list[str] = []
+
+    class Noting(FakeCluster):
+        def prepare(self, action: Action, target: str) -> Prepared:
+            order.append(f"prepare {action} {target}")
+            return super().prepare(action, target)
+
+        def apply(self, action: Action, target: str) -> Sequence[Victim]:
+            order.append(f"{action} {target}")
+            return super().apply(action, target)
+
+    restart = FailureEvent(at_s=0.02, action=Action.RESTART, target="r1")
+    events = [kill("r1"), kill("r2", 0.01), restart, kill("r1", 0.03)]
+    with Injector(
+        Noting(),  # type: ignore[arg-type]
+        Schedule(events=events, origin="test"),
+        start_unix_s=time.time(),
+    ) as injector:
+        assert injector.wait(30)
+    assert order == [
+        "prepare kill r1", "prepare kill r2", "kill r1", "kill r2",
+        "prepare restart r1", "restart r1", "prepare kill r1", "kill r1",
+    ]  # fmt: skip
 
 
 def test_an_error_is_kept_and_the_rest_goes_on() -> None:

@@ -114,8 +114,7 @@ MEMBERS = {rack: [node for node in NODES if node.startswith(f"{rack}n")] for rac
 def downtimes(schedule: Schedule, until_s: float) -> dict[str, float]:
     """Replay a schedule; every kill must find something alive, every restart something down.
 
-    Returns for how many seconds each node was down.
-    """
+    Returns for how many seconds each node was down."""
     members = {**MEMBERS, **{node: [node] for node in NODES}}
     since: dict[str, float] = {}
     down = dict.fromkeys(NODES, 0.0)

@@ -1,4 +1,4 @@
-"""What every figure shares."""
+"""The common look of figures."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import types
-from dataclasses import fields
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -45,7 +44,7 @@ COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
-    """Of any columns, with gaps, in several chunks, or a slice of a longer one."""
+    """Draw tables of any columns, with gaps, in several chunks, or a slice of a longer one."""
     kinds = draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=4))
     rows = draw(st.integers(0, 6))
     columns = [
@@ -100,8 +99,8 @@ def anything_like(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def values_of(kind: type) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(kind)
-    return st.builds(kind, **{f.name: anything_like(hints[f.name]) for f in fields(kind)})
+    fields = {name: anything_like(hint) for name, hint in get_type_hints(kind).items()}
+    return st.builds(kind, **fields)
 
 
 CHECKED_WHEN_MADE = {"Scheme", "Tentative", "Wiring"}

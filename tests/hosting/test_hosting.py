@@ -125,19 +125,19 @@ def test_a_store_refuses_a_term_below_one_it_has_seen() -> None:
     assert store.positions(1) == [6]
 
 
-def test_an_output_partition_is_its_last_claimers() -> None:
+def test_an_output_partition_is_its_last_fencers() -> None:
     partition = OutputPartition(lambda: 7)
-    claim = do.ClaimOutput(cause=CAUSE, task=1, incarnation=1, term=4)
-    assert isinstance(perform(claim, partition), told.OutputClaimed)
+    fence = do.FenceOutput(cause=CAUSE, task=1, incarnation=1, term=4)
+    assert isinstance(perform(fence, partition), told.OutputFenced)
     records = (OutputRecord(kind=Kind.STABLE, batch=0, payload="x"),)
     publish = do.PublishOutput(
         cause=CAUSE, task=1, incarnation=1, term=4, sequence=1, records=records
     )
     assert isinstance(perform(publish, partition), told.OutputPublished)
-    later = do.ClaimOutput(cause=CAUSE, task=1, incarnation=2, term=6)
-    claimed = perform(later, partition)
-    assert isinstance(claimed, told.OutputClaimed)
-    assert (claimed.next_stable, claimed.next_tentative) == (1, 1)
+    later = do.FenceOutput(cause=CAUSE, task=1, incarnation=2, term=6)
+    fenced = perform(later, partition)
+    assert isinstance(fenced, told.OutputFenced)
+    assert (fenced.next_stable, fenced.next_tentative) == (1, 1)
     assert isinstance(perform(publish, partition), told.OutputRefused)
-    assert isinstance(perform(claim, partition), told.OutputRefused)
+    assert isinstance(perform(fence, partition), told.OutputRefused)
     assert [(p.at_us, p.record.batch) for p in partition.records] == [(7, 0)]

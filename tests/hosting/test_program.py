@@ -29,7 +29,7 @@ CUP = worldcup.world_cup(window_s=4, slide_s=2)
 
 
 def records(workload: Workload) -> dict[str, pa.Table]:
-    """Generated records, `SECONDS` long, a partition each at `PER_S` a second."""
+    """Generate records, `SECONDS` long, a partition each at `PER_S` a second."""
     [source] = workload.sources
     built = source.records.build()
     payloads = [built.payloads(p, 0, SECONDS * PER_S) for p in range(source.partitions)]
@@ -43,7 +43,7 @@ def program_of(name: str, timeline: tables.Timeline) -> tables.TableProgram:
 
 
 def hosted(code: tables.TableProgram, sources: dict[str, pa.Table]) -> Program:
-    """A workload's program for the simulator."""
+    """Return a workload's program for the simulator."""
     batches = {}
     for operator, source in code.sources.items():
         for index in range(code.topology.operator(operator).parallelism):

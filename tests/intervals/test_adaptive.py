@@ -1,4 +1,4 @@
-"""The online tuner: what it converges to, what it forgets, and what it is worth."""
+"""The online tuner: convergence, forgetting, and gain in utilization."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def steady(rate_per_s: float, cost_s: float, horizon_s: float) -> Drift:
     )
 
 
-def test_it_starts_from_what_it_was_told() -> None:
+def test_it_starts_from_the_first_guess() -> None:
     tuner = IntervalTuner(cost_s=1.6, mttf_s=1200.0, memory_s=24000.0)
-    told = CheckpointedSystem(cost_s=1.6, failure_rate_per_s=1 / 1200.0)
+    guess = CheckpointedSystem(cost_s=1.6, failure_rate_per_s=1 / 1200.0)
     assert tuner.failure_rate_per_s == pytest.approx(1 / 1200.0)
-    assert tuner.interval_s() == pytest.approx(float(told.optimal_interval_s()))
+    assert tuner.interval_s() == pytest.approx(float(guess.optimal_interval_s()))
 
 
 def test_it_forgets_a_wrong_first_guess_and_finds_the_rate() -> None:

@@ -14,7 +14,7 @@ from harness.intervals.failure_models import (
     Weibull,
 )
 from harness.intervals.renewal import best_interval_s, renewal_utilization
-from harness.intervals.simulator import simulate
+from harness.intervals.simulator import Simulation, simulate
 from harness.intervals.utilization import CheckpointedSystem
 from harness.seeds import DEFAULT_SEED, generator
 
@@ -32,7 +32,7 @@ GRID = [
 
 
 def build(cost: float, rate: float, restart: float, depth: int, delay: float) -> CheckpointedSystem:
-    """From minutes."""
+    """Return a system with these parameters in minutes."""
     return CheckpointedSystem(
         cost_s=60.0 * cost,
         failure_rate_per_s=rate / 60.0,
@@ -42,10 +42,29 @@ def build(cost: float, rate: float, restart: float, depth: int, delay: float) ->
     )
 
 
+def run(
+    system: CheckpointedSystem,
+    interval_s: float | np.ndarray,
+    failures: FailureModel,
+    *seed: str | int,
+    runs: int,
+    gaps: int,
+) -> Simulation:
+    """Simulate with a generator of its own for each ``seed``."""
+    return simulate(
+        system,
+        interval_s,
+        failures=failures,
+        generator=generator(DEFAULT_SEED, *seed),
+        runs=runs,
+        failures_per_run=gaps,
+    )
+
+
 def useful_work_event_by_event(
     gaps: list[float], interval: float, cost: float, restart: float, depth: int, delay: float
 ) -> float:
-    """The paper's text literally: every operator of the chain, every checkpoint, every restart."""
+    """Follow the paper's text: every operator of the chain, every checkpoint, every restart."""
     useful = 0.0
     for gap in gaps:
         clock = restart
@@ -72,14 +91,7 @@ def test_every_gap_gives_what_the_event_loop_gives(
     system = CheckpointedSystem(
         cost_s=cost, failure_rate_per_s=1 / 8, restart_s=restart, depth=depth, delay_s=delay
     )
-    result = simulate(
-        system,
-        interval,
-        failures=Recorded(gaps),
-        generator=generator(DEFAULT_SEED),
-        runs=2,
-        failures_per_run=len(gaps),
-    )
+    result = run(system, interval, Recorded(gaps), runs=2, gaps=len(gaps))
     expected = useful_work_event_by_event(gaps.tolist(), interval, cost, restart, depth, delay)
     assert result.useful_s[0, 0] == pytest.approx(expected, rel=1e-9)
     assert result.elapsed_s[0] == pytest.approx(gaps.sum())
@@ -105,14 +117,9 @@ def test_simulation_and_closed_form_agree_within_three_standard_errors() -> None
         if interval * rate > 6.0 or interval <= cost:
             continue  # a checkpoint would complete once in thousands of failures
         system = build(cost, rate, restart, depth, delay)
-        result = simulate(
-            system,
-            60.0 * interval,
-            failures=Exponential(mttf_s=60.0 / rate),
-            generator=generator(DEFAULT_SEED, "grid", repr((rate, interval, cost, depth))),
-            runs=100,
-            failures_per_run=400,
-        )
+        seed = "grid", repr((rate, interval, cost, depth))
+        model = Exponential(mttf_s=60.0 / rate)
+        result = run(system, 60.0 * interval, model, *seed, runs=100, gaps=400)
         exact = float(system.utilization(60.0 * interval))
         deviation = abs(float(result.utilization[0]) - exact) / float(result.standard_error[0])
         assert deviation < 4.5, f"seed {DEFAULT_SEED}: {rate, interval, cost, restart, depth}"
@@ -125,14 +132,8 @@ def test_the_confidence_interval_covers_the_truth_as_often_as_it_says() -> None:
     system = build(0.5, 0.05, 0.4, 5, 0.01)
     exact, covered = float(system.utilization(240.0)), 0
     for attempt in range(200):
-        result = simulate(
-            system,
-            240.0,
-            failures=Exponential(mttf_s=1200.0),
-            generator=generator(DEFAULT_SEED, "coverage", attempt),
-            runs=25,
-            failures_per_run=40,
-        )
+        model = Exponential(mttf_s=1200.0)
+        result = run(system, 240.0, model, "coverage", attempt, runs=25, gaps=40)
         low, high = result.confidence()
         covered += bool(low[0] <= exact <= high[0])
     assert 178 <= covered <= 199, f"seed {DEFAULT_SEED}: {covered} of 200"
@@ -140,33 +141,21 @@ def test_the_confidence_interval_covers_the_truth_as_often_as_it_says() -> None:
 
 def test_the_same_seed_gives_the_same_numbers_and_intervals_share_their_failures() -> None:
     system = build(0.5, 0.05, 0.4, 5, 0.01)
-
-    def run(intervals: list[float]) -> np.ndarray:
-        return simulate(
-            system,
-            np.array(intervals),
-            failures=Weibull(mttf_s=1200.0, shape=0.7),
-            generator=generator(DEFAULT_SEED, "same"),
-            runs=20,
-            failures_per_run=50,
-        ).utilization
-
-    assert (run([60.0, 300.0]) == run([60.0, 300.0])).all()
-    assert run([60.0, 300.0])[1] == run([300.0])[0]
+    model = Weibull(mttf_s=1200.0, shape=0.7)
+    both, again, one = (
+        run(system, np.array(intervals), model, "same", runs=20, gaps=50).utilization
+        for intervals in ([60.0, 300.0], [60.0, 300.0], [300.0])
+    )
+    assert (both == again).all()
+    assert both[1] == one[0]
 
 
 @pytest.mark.parametrize("shape", [0.6, 0.7, 1.5])
 def test_the_renewal_sum_is_what_the_simulator_finds_for_weibull_gaps(shape: float) -> None:
     system, model = build(0.1, 0.05, 0.4, 5, 0.01), Weibull(mttf_s=1200.0, shape=shape)
-    result = simulate(
-        system,
-        np.array([60.0, 600.0]),
-        failures=model,
-        generator=generator(DEFAULT_SEED, "weibull", repr(shape)),
-        runs=200,
-        failures_per_run=500,
-    )
-    exact = renewal_utilization(system, np.array([60.0, 600.0]), model)
+    intervals = np.array([60.0, 600.0])
+    result = run(system, intervals, model, "weibull", repr(shape), runs=200, gaps=500)
+    exact = renewal_utilization(system, intervals, model)
     assert (abs(result.utilization - exact) < 3.5 * result.standard_error).all()
 
 
@@ -243,25 +232,12 @@ def test_a_model_of_nothing_is_an_error(make: object, message: str) -> None:
 
 def test_one_run_has_no_error_bar() -> None:
     with pytest.raises(UsageError, match="1 runs of 10 failures"):
-        simulate(
-            build(0.1, 0.05, 0.0, 1, 0.0),
-            60.0,
-            failures=Exponential(mttf_s=1200.0),
-            generator=generator(DEFAULT_SEED),
-            runs=1,
-            failures_per_run=10,
-        )
+        run(build(0.1, 0.05, 0.0, 1, 0.0), 60.0, Exponential(mttf_s=1200.0), runs=1, gaps=10)
 
 
 def test_the_frame_has_a_row_per_interval_and_its_error_bars() -> None:
-    frame = simulate(
-        build(0.1, 0.05, 0.0, 1, 0.0),
-        np.array([60.0, 120.0, 240.0]),
-        failures=Exponential(mttf_s=1200.0),
-        generator=generator(DEFAULT_SEED),
-        runs=10,
-        failures_per_run=20,
-    ).frame()
+    system, intervals = build(0.1, 0.05, 0.0, 1, 0.0), np.array([60.0, 120.0, 240.0])
+    frame = run(system, intervals, Exponential(mttf_s=1200.0), runs=10, gaps=20).frame()
     assert list(frame["interval_s"]) == [60.0, 120.0, 240.0]
     assert (frame["low"] < frame["utilization"]).all()
     assert (frame["utilization"] < frame["high"]).all()

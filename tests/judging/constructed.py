@@ -34,8 +34,9 @@ def truth() -> pd.DataFrame:
 
 
 def deliveries(latency_s: Mapping[int, float] | None = None) -> pd.DataFrame:
-    """Every result once, one second after it was due, or as late as ``latency_s`` says for the
-    windows that start at these seconds."""
+    """Return every result once, one second after it was due.
+
+    ``latency_s`` has other latencies, by the second at which a window starts."""
     frame = truth().assign(copy=0)
     late = frame["window_start_s"].map(latency_s or {}).fillna(1.0)
     frame["arrival_s"] = frame["window_start_s"] + 3 + late
@@ -43,7 +44,7 @@ def deliveries(latency_s: Mapping[int, float] | None = None) -> pd.DataFrame:
 
 
 def injected(schedule: Schedule = SCHEDULE) -> list[InjectedFailure]:
-    """What an injector that is on reports."""
+    """Return the report of an injector that is on."""
     return [
         InjectedFailure(
             event=event,

@@ -1,24 +1,26 @@
 """Deliberate mistakes in what judges: the tests must find each of them, or they are no good.
 
 A mutation replaces a piece of one function's text; the function is compiled anew in its own module
-and put in the place of the right one wherever that was imported.
-"""
+and put in the place of the right one wherever that was imported."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from harness.judging import disturbances, outcome, resources, trust
+from harness.claims import claim
+from harness.failures import injector
+from harness.judging import failures, outcome, resources, trust
 from harness.measure import collector, recovery, versions, windows
 from harness.report import verdicts
+from tests import test_claims as by_claims
 from tests.judging import test_outcome as by_outcome
 from tests.measure import test_collector as by_collector
 from tests.measure import test_recovery as by_recovery
@@ -70,451 +72,225 @@ class Mutation:
         return found[function.__name__]
 
 
-MUTATIONS = (
+_MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[..., None]]]]] = (
     # What is equal
-    Mutation(
-        outcome,
-        "_correctness",
-        "_verdict(stable, standing, late=late)",
-        "_verdict(standing, late=late)",
-        by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one,
-    ),
-    Mutation(
-        outcome,
-        "_correctness",
-        "_verdict(stable, standing, late=late)",
-        "_verdict(stable, late=late)",
-        by_outcome.test_copies_that_contradict_each_other_are_a_violation,
-    ),
-    Mutation(
-        outcome,
-        "_correctness",
-        "compare(seen.stable, calmly.stable",
-        "compare(calmly.stable, calmly.stable",
-        by_outcome.test_a_tampered_result_is_wrong_against_twin_and_truth,
-    ),
-    Mutation(
-        outcome,
-        "_correctness",
-        "compare(calmly.stable, truth",
-        "compare(seen.stable, truth",
-        by_outcome.test_a_tampered_twin_is_found_too,
-    ),
-    Mutation(
-        outcome,
-        "_correctness",
-        "compare(seen.stable, truth",
-        "compare(seen.first, truth",
-        by_outcome.test_tentative_output_that_is_corrected_equals_the_twin,
-    ),
-    Mutation(
-        outcome,
-        "_correctness",
-        "len(seen.contradictions) + ",
-        "",
-        by_outcome.test_copies_that_contradict_each_other_are_a_violation,
-    ),
-    Mutation(
-        outcome,
-        "_correctness",
-        "compare(seen.first, truth",
-        "compare(seen.last, truth",
-        by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one,
-    ),
-    Mutation(
-        versions, "Comparison.equal", "len(self.missing) + ", "", by_versions.test_nothing_delivered
-    ),
-    Mutation(
-        versions, "Comparison.equal", " + len(self.extra)", "", by_outcome.test_a_result_too_many
-    ),
-    Mutation(
-        versions,
-        "Comparison.equal",
-        " + len(self.wrong)",
-        "",
-        by_versions.test_a_tampered_count_is_found,
-    ),
-    Mutation(
-        versions,
-        "Comparison.equal",
-        "self.expected > 0 and",
-        "",
-        by_versions.test_nothing_expected_proves_nothing,
-    ),
-    Mutation(
-        versions,
-        "Comparison.accuracy",
-        " + len(self.wrong)",
-        "",
-        by_versions.test_a_tampered_count_is_found,
-    ),
-    Mutation(
-        versions,
-        "compare",
-        "if frame.duplicated(keys).any()",
-        "if False",
-        by_versions.test_an_identity_twice_is_refused,
-    ),
+    (outcome, "_correctness", [
+        ("_verdict(stable, standing, missing=late)", "_verdict(standing, missing=late)",
+         by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one),
+        ("_verdict(stable, standing, missing=late)", "_verdict(stable, missing=late)",
+         by_outcome.test_copies_that_contradict_each_other_are_a_violation),
+        ("against(seen.stable, calmly.stable", "against(calmly.stable, calmly.stable",
+         by_outcome.test_a_tampered_result_is_wrong_against_twin_and_truth),
+        ("against(calmly.stable, truth", "against(seen.stable, truth",
+         by_outcome.test_a_tampered_twin_is_found_too),
+        ("against(seen.stable, truth", "against(seen.first, truth",
+         by_outcome.test_tentative_output_that_is_corrected_equals_the_twin),
+        ("len(seen.contradictions) + ", "",
+         by_outcome.test_copies_that_contradict_each_other_are_a_violation),
+        ("against(seen.first, truth", "against(seen.last, truth",
+         by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one),
+    ]),
+    (versions, "Comparison.equal", [
+        ("len(self.missing) + ", "", by_versions.test_nothing_delivered),
+        (" + len(self.extra)", "", by_outcome.test_a_result_too_many),
+        (" + len(self.wrong)", "", by_versions.test_a_tampered_count_is_found),
+        ("self.expected > 0 and", "", by_versions.test_nothing_expected_proves_nothing),
+    ]),
+    (versions, "Comparison.accuracy", [
+        (" + len(self.wrong)", "", by_versions.test_a_tampered_count_is_found),
+    ]),
+    (versions, "compare", [
+        ("if frame.duplicated(keys).any()", "if False",
+         by_versions.test_an_identity_twice_is_refused),
+    ]),
     # First, last, stable, tentative
-    Mutation(
-        versions,
-        "versions",
-        'results.drop_duplicates(keys, keep="first")',
-        'results.drop_duplicates(keys, keep="last")',
-        by_versions.test_the_first_copy_is_taken_and_the_others_counted,
-    ),
-    Mutation(
-        versions,
-        "versions",
-        "stability != Stability.UNDO",
-        "stability != None",
-        by_versions.test_the_first_result_is_no_undo,
-    ),
-    Mutation(
-        versions,
-        "versions",
-        'stable.drop_duplicates(keys, keep="first")',
-        'results.drop_duplicates(keys, keep="first")',
-        by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction,
-    ),
-    Mutation(
-        versions,
-        "_contradictions",
-        "distinct.duplicated(keys)",
-        "distinct.duplicated([*keys, *values])",
-        by_versions.test_two_values_for_one_identity_contradict,
-    ),
-    Mutation(
-        versions,
-        "_contradictions",
-        "stable = deliveries[is_stable]",
-        "stable = deliveries",
-        by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction,
-    ),
-    Mutation(
-        versions,
-        "_contradictions",
-        "final & (stability == Stability.UNDO)",
-        "final & ~final",
-        by_versions.test_a_stable_result_that_is_taken_back_is_a_contradiction,
-    ),
-    Mutation(
-        versions,
-        "_corrections",
-        'both["_place"] < both["_place_final"]',
-        'both["_place"] > both["_place_final"]',
-        by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction,
-    ),
-    Mutation(
-        versions,
-        "_standing",
-        "stability.map(_RANK).to_numpy()",
-        "(0 * stability.map(_RANK)).to_numpy()",
-        by_versions.test_a_late_tentative_result_changes_nothing_that_is_stable,
-    ),
-    Mutation(
-        versions,
-        "_repeated",
-        "stability != Stability.UNDO",
-        "stability == Stability.STABLE",
-        by_versions.test_the_same_tentative_result_after_its_undo_is_no_repetition,
-    ),
+    (versions, "versions", [
+        ('results.drop_duplicates(keys, keep="first")',
+         'results.drop_duplicates(keys, keep="last")',
+         by_versions.test_the_first_copy_is_taken_and_the_others_counted),
+        ("stability != Stability.UNDO", "stability != None",
+         by_versions.test_the_first_result_is_no_undo),
+        ('stable.drop_duplicates(keys, keep="first")',
+         'results.drop_duplicates(keys, keep="first")',
+         by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction),
+    ]),
+    (versions, "_contradictions", [
+        ("distinct.duplicated(keys)", "distinct.duplicated()",
+         by_versions.test_two_values_for_one_identity_contradict),
+        ("distinct = answers[is_stable]", "distinct = answers",
+         by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction),
+        ("final & (stability == Stability.UNDO)", "final & ~final",
+         by_versions.test_a_stable_result_that_is_taken_back_is_a_contradiction),
+    ]),
+    (versions, "_corrections", [
+        ('both["_place"] < both["_place_final"]', 'both["_place"] > both["_place_final"]',
+         by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction),
+    ]),
+    (versions, "_standing", [
+        ("stability.map(_RANK).to_numpy()", "(0 * stability.map(_RANK)).to_numpy()",
+         by_versions.test_a_late_tentative_result_changes_nothing_that_is_stable),
+    ]),
+    (versions, "_repeated", [
+        ("stability != Stability.UNDO", "stability == Stability.STABLE",
+         by_versions.test_the_same_tentative_result_after_its_undo_is_no_repetition),
+    ]),
     # What is late
-    Mutation(
-        windows,
-        "normal_of",
-        "span.quantile(USUAL_SHARE)",
-        "span.max()",
-        by_windows.test_one_hiccup_of_the_twin_hides_no_outage,
-    ),
-    Mutation(
-        windows,
-        "normal_of",
-        "not np.isfinite(span).all()",
-        "False",
-        by_windows.test_a_twin_that_lost_a_window_is_no_measure,
-    ),
-    Mutation(
-        windows,
-        "Normal.kept_up",
-        "and self.slowest_s <= KEPT_UP_TAIL * limit_s",
-        "",
-        by_windows.test_one_hiccup_of_the_twin_hides_no_outage,
-    ),
-    Mutation(
-        windows,
-        "Normal.kept_up",
-        "self.median_s <= limit_s and",
-        "",
-        by_windows.test_one_hiccup_of_the_twin_hides_no_outage,
-    ),
-    Mutation(
-        windows,
-        "due_times",
-        " + watermark_delay_s",
-        "",
-        by_windows.test_a_window_is_due_with_the_record_that_closes_it,
-    ),
-    Mutation(
-        windows,
-        "summarize_windows",
-        "by_window.max()",
-        "by_window.min()",
-        by_windows.test_windows_are_complete_with_their_last_result,
-    ),
-    Mutation(
-        windows,
-        "summarize_windows",
-        'windows["delivered"] < windows["expected"]',
-        'windows["delivered"] < 0',
-        by_windows.test_windows_are_complete_with_their_last_result,
-    ),
-    Mutation(
-        windows,
-        "longest_silence_s",
-        "float(before[-1]) if len(before) else from_s",
-        "from_s",
-        by_windows.test_silence,
-    ),
-    Mutation(
-        windows,
-        "longest_silence_s",
-        "inside, [until_s]",
-        "inside, [from_s]",
-        by_windows.test_silence,
-    ),
+    (windows, "normal_of", [
+        ("span.quantile(USUAL_SHARE)", "span.max()",
+         by_windows.test_one_hiccup_of_the_twin_hides_no_outage),
+        ("not np.isfinite(span).all()", "False",
+         by_windows.test_a_twin_that_lost_a_window_is_no_measure),
+    ]),
+    (windows, "Normal.kept_up", [
+        ("and self.slowest_s <= KEPT_UP_TAIL * limit_s", "",
+         by_windows.test_one_hiccup_of_the_twin_hides_no_outage),
+        ("self.median_s <= limit_s and", "",
+         by_windows.test_one_hiccup_of_the_twin_hides_no_outage),
+    ]),
+    (windows, "due_times", [
+        (" + watermark_delay_s", "",
+         by_windows.test_a_window_is_due_with_the_record_that_closes_it),
+    ]),
+    (windows, "summarize_windows", [
+        ("by_window.max()", "by_window.min()",
+         by_windows.test_windows_are_complete_with_their_last_result),
+        ('windows["delivered"] < windows["expected"]', 'windows["delivered"] < 0',
+         by_windows.test_windows_are_complete_with_their_last_result),
+    ]),
+    (windows, "longest_silence_s", [
+        ("float(before[-1]) if len(before) else from_s", "from_s", by_windows.test_silence),
+        ("inside, [until_s]", "inside, [from_s]", by_windows.test_silence),
+    ]),
     # What recovered
-    Mutation(
-        recovery,
-        "recovery",
-        "elif due_s - late_due_s >= calm_s:",
-        "elif True:",
-        by_recovery.test_a_hiccup_within_the_calm_is_the_same_disturbance,
-    ),
-    Mutation(
-        recovery,
-        "recovery",
-        "elif due_s - late_due_s >= calm_s:",
-        "elif False:",
-        by_recovery.test_a_hiccup_after_a_calm_is_another_disturbance,
-    ),
-    Mutation(
-        recovery,
-        "recovery",
-        "if last_is_late:\n        return",
-        "if False:\n        return",
-        by_recovery.test_output_that_never_came_back_is_a_value,
-    ),
-    Mutation(
-        recovery,
-        "recovery",
-        'np.isfinite(after["complete_s"]).all()',
-        'np.isfinite(after["complete_s"]).any()',
-        by_recovery.test_output_that_never_came_back_is_a_value,
-    ),
-    Mutation(
-        recovery,
-        "recovery",
-        "caught_up_s == failed_at_s and _visibly_later",
-        "False and _visibly_later",
-        by_recovery.test_output_that_is_visibly_later_but_not_late_is_no_zero,
-    ),
-    Mutation(
-        recovery,
-        "recoveries",
-        "not _calm(windows, groups[-1], at_s, normal, calm_s)",
-        "False",
-        by_recovery.test_failures_that_overlap_are_said_not_to_be_told_apart,
-    ),
-    Mutation(
-        recovery,
-        "_calm",
-        ">= calm_s",
-        ">= 0",
-        by_recovery.test_failures_that_overlap_are_said_not_to_be_told_apart,
-    ),
-    Mutation(
-        recovery,
-        "bounds_of_mean",
-        "math.inf if censored else mean",
-        "mean",
-        by_recovery.test_a_mean_never_leaves_out_what_did_not_recover,
-    ),
-    Mutation(
-        disturbances,
-        "reached",
-        "any(victim.felt for victim in done.victims)",
-        "True",
-        by_outcome.test_a_kill_that_reached_nobody_is_not_done,
-    ),
-    Mutation(
-        disturbances,
-        "_recoveries",
-        "if record.died is not None or",
-        "if",
-        by_outcome.test_an_engine_that_died_did_not_recover,
-    ),
-    Mutation(
-        disturbances,
-        "_recoveries",
-        " or record.stalled:",
-        ":",
-        by_outcome.test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like,
-    ),
-    Mutation(
-        outcome,
-        "_correctness",
-        "is not None or broken.record.stalled",
-        "is not None",
-        by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do,
-    ),
-    Mutation(
-        disturbances,
-        "_recoveries",
-        "if normal is None or not twin_kept_up:",
-        "if normal is None:",
-        by_outcome.test_a_twin_that_fell_behind_leaves_recovery_unmeasured,
-    ),
-    Mutation(
-        disturbances,
-        "_detected",
-        "DETECTED, failure, failure.at_s",
-        "DETECTED, failure, 0.0",
-        by_outcome.test_detection_and_recovery_as_the_papers_define_it,
-    ),
-    Mutation(
-        disturbances,
-        "_incidents",
-        '| mine["target"].isin(failure.nodes)',
-        "| True",
-        by_outcome.test_detection_and_recovery_as_the_papers_define_it,
-    ),
+    (recovery, "recovery", [
+        ("elif due_s - late_due_s >= calm_s:", "elif True:",
+         by_recovery.test_a_hiccup_within_the_calm_is_the_same_disturbance),
+        ("elif due_s - late_due_s >= calm_s:", "elif False:",
+         by_recovery.test_a_hiccup_after_a_calm_is_another_disturbance),
+        ("if last_is_late:\n        return", "if False:\n        return",
+         by_recovery.test_output_that_never_came_back_is_a_value),
+        ('np.isfinite(after["complete_s"]).all()', 'np.isfinite(after["complete_s"]).any()',
+         by_recovery.test_output_that_never_came_back_is_a_value),
+        ("caught_up_s == failed_at_s and _visibly_later", "False and _visibly_later",
+         by_recovery.test_output_that_is_visibly_later_but_not_late_is_no_zero),
+    ]),
+    (recovery, "recoveries", [
+        ("not _calm(windows, groups[-1], at_s, normal, calm_s)", "False",
+         by_recovery.test_failures_that_overlap_are_said_not_to_be_told_apart),
+    ]),
+    (recovery, "_calm", [
+        (">= calm_s", ">= 0", by_recovery.test_failures_that_overlap_are_said_not_to_be_told_apart),
+    ]),
+    (recovery, "bounds_of_mean", [
+        ("math.inf if censored else mean", "mean",
+         by_recovery.test_a_mean_never_leaves_out_what_did_not_recover),
+    ]),
+    (injector, "InjectedFailure.felt", [
+        ("any(victim.felt for victim in self.victims)", "True",
+         by_outcome.test_a_kill_that_reached_nobody_is_not_done),
+    ]),
+    (failures, "_recoveries", [
+        ("if record.died is not None or", "if",
+         by_outcome.test_an_engine_that_died_did_not_recover),
+        (" or record.stalled:", ":",
+         by_outcome.test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like),
+        ("if normal is None or not twin_kept_up:", "if normal is None:",
+         by_outcome.test_a_twin_that_fell_behind_leaves_recovery_unmeasured),
+    ]),
+    (outcome, "_unfinished", [
+        ("is not None or record.stalled", "is not None",
+         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
+    ]),
+    (failures, "_detection", [
+        ("DETECTED, failure, failure.at_s", "DETECTED, failure, 0.0",
+         by_outcome.test_detection_and_recovery_as_the_papers_define_it),
+    ]),
+    (failures, "_incidents", [
+        ('| mine["target"].isin(failure.nodes)', "| True",
+         by_outcome.test_detection_and_recovery_as_the_papers_define_it),
+    ]),
     # What can be trusted
-    Mutation(
-        trust,
-        "mistimed",
-        "if record.load.invalid is not None:",
-        "if False:",
-        by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid,
-    ),
-    Mutation(
-        trust,
-        "mistimed",
-        "> CLOCK_JUMP_S",
-        "> 1e9",
-        by_outcome.test_a_clock_that_jumped_makes_a_run_invalid,
-    ),
-    Mutation(
-        trust,
-        "incomparable",
-        "if dropped(twin):",
-        "if False:",
-        by_outcome.test_rows_that_the_twin_dropped_make_a_run_invalid,
-    ),
-    Mutation(
-        trust,
-        "incomparable",
-        "if record.load.records != expected:",
-        "if False:",
-        by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid,
-    ),
-    Mutation(
-        disturbances,
-        "_silence",
-        "silence_s - twin_silence_s",
-        "twin_silence_s - silence_s",
-        by_outcome.test_output_that_stopped_and_came_back,
-    ),
-    Mutation(
-        outcome,
-        "_verdict",
-        "late and only_missing",
-        "late",
-        by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do,
-    ),
-    Mutation(
-        outcome,
-        "_verdict",
-        "None if late and only_missing else False",
-        "False",
-        by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do,
-    ),
-    Mutation(
-        trust,
-        "missed",
-        "not victim.felt",
-        "victim.felt",
-        by_outcome.test_a_kill_where_nothing_ran_says_nothing,
-    ),
-    Mutation(
-        disturbances,
-        "without_times",
-        "if name not in known",
-        "if name in ()",
-        by_outcome.test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted,
-    ),
-    Mutation(
-        resources,
-        "_of_processes",
-        'usage.dropna(subset=["cpu_s", "resident_bytes"])',
-        "usage.fillna(0.0)",
-        by_outcome.test_a_sample_that_could_not_be_taken_is_left_out,
-    ),
-    Mutation(
-        resources,
-        "_increase",
-        "steps.where(steps >= 0, counter.iloc[1:])",
-        "steps",
-        by_outcome.test_a_counter_that_begins_anew_has_used_what_it_says,
-    ),
-    Mutation(
-        verdicts,
-        "_withdrawn",
-        "if not claim.held:",
-        "if True:",
-        by_verdicts.test_one_failed_run_withdraws_every_claim_that_held,
-    ),
-    Mutation(
-        verdicts,
-        "_undecided",
-        "claim.kind is ClaimKind.INVARIANT",
-        "True",
-        by_verdicts.test_the_smoke_profile_decides_invariants_only,
-    ),
-    Mutation(
-        verdicts,
-        "_undecided",
-        "claim.kind is ClaimKind.INVARIANT",
-        "False",
-        by_verdicts.test_the_smoke_profile_decides_invariants_only,
-    ),
-    Mutation(
-        verdicts,
-        "_broken",
-        "claim.held is False",
-        "claim.held is None",
-        by_verdicts.test_a_newer_record_hides_no_broken_invariant,
-    ),
+    (trust, "mistimed", [
+        ("if record.load.invalid is not None:", "if False:",
+         by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid),
+        ("> CLOCK_JUMP_S", "> 1e9", by_outcome.test_a_clock_that_jumped_makes_a_run_invalid),
+    ]),
+    (trust, "unpunctual", [
+        ("latest.lateness_s <= limit_s", "True",
+         by_outcome.test_a_kill_that_came_late_makes_a_run_invalid),
+        ("key=lambda one: one.lateness_s", "key=lambda one: -one.lateness_s",
+         by_outcome.test_the_latest_kill_decides),
+    ]),
+    (outcome, "_unfinished", [
+        ("record.drained or", "",
+         by_outcome.test_a_twin_that_lost_results_does_not_make_the_output_unequal),
+    ]),
+    (trust, "incomparable", [
+        ("if dropped(twin):", "if False:",
+         by_outcome.test_rows_that_the_twin_dropped_make_a_run_invalid),
+        ("if record.load.records != expected:", "if False:",
+         by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid),
+    ]),
+    (failures, "_silence", [
+        ("silence_s - twin_silence_s", "twin_silence_s - silence_s",
+         by_outcome.test_output_that_stopped_and_came_back),
+    ]),
+    (outcome, "_verdict", [
+        ("excused and (missing or extra)", "missing or extra",
+         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
+        ("None if excused and (missing or extra) else False", "False",
+         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
+    ]),
+    (trust, "missed", [
+        ("victim.reached and not victim.felt", "victim.reached and victim.felt",
+         by_outcome.test_a_kill_where_nothing_ran_says_nothing),
+    ]),
+    (outcome, "judge", [
+        ("failure.without_times for", "failure for",
+         by_outcome.test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted),
+    ]),
+    (resources, "_of_processes", [
+        ('usage.dropna(subset=["cpu_s", "resident_bytes"])', "usage.fillna(0.0)",
+         by_outcome.test_a_sample_that_could_not_be_taken_is_left_out),
+    ]),
+    (resources, "_increase", [
+        ("steps.where(steps >= 0, counter.iloc[1:])", "steps",
+         by_outcome.test_a_counter_that_begins_anew_has_used_what_it_says),
+    ]),
+    (claim, "judge", [
+        ("if missing is not None and not", "if False and not",
+         by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),
+        ("finding.held is False and finding.per_cell", "finding.per_cell",
+         by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),
+        ("finding.held is False and finding.per_cell", "finding.held is False",
+         by_claims.test_a_cell_refutes_on_a_part_of_the_grid_and_nothing_else_is_decided_there),
+    ]),
+    (verdicts, "_undecided", [
+        ("verdict.kind is ClaimKind.INVARIANT", "True",
+         by_verdicts.test_the_smoke_profile_decides_invariants_only),
+        ("verdict.kind is ClaimKind.INVARIANT", "False",
+         by_verdicts.test_the_smoke_profile_decides_invariants_only),
+    ]),
+    (verdicts, "_broken", [
+        ("verdict.held is False", "verdict.held is None",
+         by_verdicts.test_a_newer_record_hides_no_broken_invariant),
+    ]),
     # What is read
-    Mutation(
-        collector,
-        "Collector.finish",
-        "(m.append_ms, m.partition, m.offset)",
-        "(m.partition, m.append_ms, m.offset)",
-        by_collector.test_everything_is_read_in_the_order_of_arrival,
-    ),
-    Mutation(
-        collector,
-        "Collector._read",
-        "message.timestamp()[1]",
-        "0",
-        by_collector.test_everything_is_read_in_the_order_of_arrival,
-    ),
-    Mutation(
-        collector,
-        "Collector._read",
-        "headers.get(self._header",
-        "headers.get('another'",
-        by_collector.test_everything_is_read_in_the_order_of_arrival,
-    ),
+    (collector, "Collector.finish", [
+        ("(m.append_ms, m.partition, m.offset)", "(m.partition, m.append_ms, m.offset)",
+         by_collector.test_everything_is_read_in_the_order_of_arrival),
+    ]),
+    (collector, "Collector._read", [
+        ("message.timestamp()[1]", "0",
+         by_collector.test_everything_is_read_in_the_order_of_arrival),
+        ("headers.get(self._header", "headers.get('another'",
+         by_collector.test_everything_is_read_in_the_order_of_arrival),
+    ]),
+)  # fmt: skip
+"""By module and place: the right text, the wrong one, and the test that must notice."""
+
+MUTATIONS = tuple(
+    Mutation(module, place, *mistake)
+    for module, place, mistakes in _MISTAKES
+    for mistake in mistakes
 )

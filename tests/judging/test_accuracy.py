@@ -46,7 +46,7 @@ class Here:
         score_files(self.spark, self.workload, **paths)
 
     def wait_for(self, *_: object, **__: object) -> None:
-        """It is done already."""
+        """Return at once: it is done already."""
 
 
 def work(workload: Workload, directory: Path) -> Work:

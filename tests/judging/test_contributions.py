@@ -30,7 +30,7 @@ IDENTITY = ["window_start_s", "location"]
 
 @functools.cache
 def results() -> pd.DataFrame:
-    """What the operators say of exactly the records that this load sends."""
+    """Return the operators' results for exactly the records of this load."""
     assert START * 1_000_000 == START_US
     [stream] = PLAN.streams
     source = stream.records.build()

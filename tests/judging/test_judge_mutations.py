@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def fixtures(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, object]:
-    """What the tests that stand for mutations ask for."""
+    """Return the fixtures of the test that must catch a mutation."""
     mutation: Mutation = request.getfixturevalue("mutation")
     wanted = inspect.signature(mutation.caught_by).parameters
     return {

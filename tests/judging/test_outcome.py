@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from harness.cluster.base import Action, Victim
 from harness.engines.deliveries import decode, relative_windows
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.judging import failures
 from harness.judging.outcome import TWIN_BEHIND, judge
 from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
@@ -38,16 +41,20 @@ STOPPED = {start: 8.0 - (start - 7) for start in range(7, 14)}
 
 
 def judged(
-    failed: PassRecord, twin: PassRecord | None = None, expected: pd.DataFrame | None = None
+    failed: PassRecord,
+    twin: PassRecord | None = None,
+    expected: pd.DataFrame | None = None,
+    **changes: Any,
 ) -> Outcome:
+    settings: dict[str, Any] = {
+        "workload": WORKLOAD,
+        "schedule": SCHEDULE,
+        "trigger_s": 1.0,
+        "settle_s": 3.0,
+        **changes,
+    }
     return judge(
-        twin or record(name="twin"),
-        failed,
-        truth() if expected is None else expected,
-        workload=WORKLOAD,
-        schedule=SCHEDULE,
-        trigger_s=1.0,
-        settle_s=3.0,
+        twin or record(name="twin"), failed, truth() if expected is None else expected, **settings
     )
 
 
@@ -56,7 +63,7 @@ def values(frame: pd.DataFrame | None = None, **changes: Any) -> dict[str, Any]:
 
 
 def one_more(frame: pd.DataFrame, row: int) -> pd.DataFrame:
-    """The same results, but one of them has counted one word more."""
+    """Return the same results, but one of them has counted one word more."""
     return frame.assign(count=frame["count"] + (frame.index == row))
 
 
@@ -87,6 +94,127 @@ def test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do() -> 
     assert values(wrong, drained=False)["output_equals_truth"] is False
 
 
+def test_a_twin_that_had_no_time_to_deliver_everything_decides_nothing() -> None:
+    short = record(deliveries().iloc[:-3], name="twin", drained=False)
+    found = judged(record(failures=injected()), short).values
+    assert found["output_equals_truth"] is True
+    assert found["output_equals_twin"] is None
+    assert found["twin_equals_truth"] is None
+    assert found["incomplete"] == (
+        "twin: the engine did not deliver everything in the time allowed"
+    )
+    wrong = record(one_more(short.deliveries, 9), name="twin", drained=False)
+    found = judged(record(failures=injected()), wrong).values
+    assert found["twin_equals_truth"] is False
+    assert found["output_equals_twin"] is False
+    assert values()["incomplete"] is None
+
+
+def test_a_twin_that_lost_results_does_not_make_the_output_unequal() -> None:
+    twin = record(deliveries().drop(index=30), name="twin")
+    found = judged(record(failures=injected()), twin).values
+    assert found["twin_equals_truth"] is False
+    assert found["output_equals_twin"] is None
+    assert found["incomplete"] == "the twin lost results"
+    lost = judged(record(deliveries().drop(index=40), failures=injected()), twin).values
+    assert lost["output_equals_twin"] is False
+
+
+def late_kill(seconds: float) -> PassRecord:
+    kill, restart = injected()
+    return record(failures=[replace(kill, lateness_s=seconds), restart])
+
+
+def test_a_kill_that_came_late_makes_a_run_invalid() -> None:
+    """At a checkpoint each second, 0.05 s are allowed."""
+    assert judged(late_kill(0.05)).invalid is None
+    outcome = judged(late_kill(0.2))
+    assert outcome.invalid is not None
+    assert "the kill came 0.200 s late" in outcome.invalid
+    assert outcome.values["kill_lateness_s"] == 0.2
+    assert outcome.values["punctual_s"] == 0.05
+    untimed = judged(late_kill(0.2), timed=False)
+    assert untimed.invalid is None
+    assert judged(late_kill(0.2), punctual_s=0.3).invalid is None
+    assert judged(late_kill(0.02), trigger_s=0.1).invalid is None, "0.02 s are always allowed"
+
+
+def test_the_latest_kill_decides() -> None:
+    punctual, late = (done(at_s, "kill", "r1n1", "r1n1") for at_s in (7.0, 12.0))
+    both = [punctual, replace(late, lateness_s=0.3)]
+    assert "at 12 s" in str(judged(record(failures=both)).invalid)
+
+
+def averages(form: Callable[[Decimal], Any], name: str = "failures", **changes: Any) -> PassRecord:
+    """Return a pass whose counts are decimals, in the form of a sink."""
+    frame = deliveries()
+    exact = [Decimal(count) / 7 for count in frame["count"]]
+    six = [value.quantize(Decimal("0.000001")) for value in exact]
+    return record(frame.assign(count=[form(value) for value in six]), name=name, **changes)
+
+
+@pytest.mark.parametrize("form", [float, str, Decimal])
+def test_decimals_are_compared_by_value_whatever_the_sink(form: Callable[[Decimal], Any]) -> None:
+    exact: list[Any] = [(Decimal(n) / 7).quantize(Decimal("0.000001")) for n in truth()["count"]]
+    due = truth().assign(count=exact)
+    found = judged(averages(form, failures=injected()), averages(form, "twin"), due).values
+    assert found["output_equals_truth"] is True
+    assert found["output_equals_twin"] is True
+
+    def off(value: Decimal) -> Any:
+        return form(value + Decimal("0.000001"))
+
+    found = judged(averages(off, failures=injected()), averages(form, "twin"), due).values
+    assert found["output_equals_truth"] is False, "within the tolerance of a double, yet exact"
+    assert found["output_equals_twin"] is False
+
+
+@pytest.mark.parametrize(("tolerance", "equal"), [(1e-9, True), (0.0, False)])
+def test_a_sum_in_another_order_is_equal_within_the_tolerance(
+    tolerance: float, equal: bool
+) -> None:
+    def times(frame: pd.DataFrame, factor: float) -> pd.DataFrame:
+        return frame.assign(count=frame["count"] * factor)
+
+    other = pd.concat([times(deliveries(), 0.1), times(deliveries(), 0.1 * (1 + 1e-15))])
+    outcome = judged(
+        record(times(deliveries(), 0.1 * (1 + 1e-15)), failures=injected()),
+        record(other, name="twin"),
+        times(truth(), 0.1),
+        workload=replace(WORKLOAD, tolerance=tolerance),
+    )
+    assert outcome.values["output_equals_truth"] is equal
+    assert (outcome.values["contradictions"] == 0) is equal
+    assert outcome.values["tolerance"] == tolerance
+
+
+def test_a_failure_is_read_back_as_it_was_stored(tmp_path: Path) -> None:
+    incidents = pd.DataFrame(
+        {"at_s": [12.0, 15.0], "event": ["detected", "recovered"], "target": "r1n1", "cause": "x"}
+    )
+    endings: list[dict[str, Any]] = [
+        {}, {"incidents": incidents}, {"died": "gone"}, {"clock_jump_s": 9.0}
+    ]  # fmt: skip
+    for number, changes in enumerate(endings):
+        broken = record(deliveries(STOPPED), failures=injected(), **changes)
+        outcome = judged(broken)
+        path = tmp_path / f"{number}.parquet"
+        outcome.series["recoveries"].to_parquet(path)
+        (read,) = failures.read(pd.read_parquet(path).assign(run="a"))["a"]
+        assert read.lateness_s == 0.002
+        assert read.nodes == ("r1n1",)
+        assert failures.table([read]).equals(outcome.series["recoveries"])
+        assert {n: outcome.values[n] for n in failures.OF_ONE_FAILURE} == read.outcome
+
+
+def test_a_failure_of_an_earlier_record_lacks_what_was_not_kept() -> None:
+    stored = judged(record(deliveries(STOPPED), failures=injected())).series["recoveries"]
+    old = stored.drop(columns=["nodes", "planned_at_s", "lateness_s", "spread_s"])
+    (read,) = failures.read(old.assign(run="a"))["a"]
+    assert read.recovery.seconds == pytest.approx(7.9)
+    assert read.lateness_s is None
+
+
 def test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted() -> None:
     late = LoadResult(
         records=RATE.records,
@@ -96,16 +224,7 @@ def test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted() -> None:
         nice=0,
         invalid="5% of the records are late",
     )
-    outcome = judge(
-        record(name="twin"),
-        record(failures=injected(), load=late),
-        truth(),
-        workload=WORKLOAD,
-        schedule=SCHEDULE,
-        trigger_s=1,
-        settle_s=3,
-        timed=False,
-    )
+    outcome = judged(record(failures=injected(), load=late), timed=False)
     assert outcome.invalid is None
     assert outcome.values["output_equals_truth"] is True
     assert "late" in outcome.values["mistimed"]
@@ -345,29 +464,11 @@ def test_a_run_whose_twin_fell_behind_is_to_be_made_again_where_times_count() ->
     assert behind.invalid is None
     assert behind.again == TWIN_BEHIND
     assert judged(record(failures=injected())).again is None
-    untimed = judge(
-        twin,
-        record(failures=injected()),
-        truth(),
-        workload=WORKLOAD,
-        schedule=SCHEDULE,
-        trigger_s=1.0,
-        settle_s=3.0,
-        timed=False,
-    )
-    assert untimed.again is None
+    assert judged(record(failures=injected()), twin, timed=False).again is None
 
 
 def test_a_twin_of_itself() -> None:
-    outcome = judge(
-        record(name="twin"),
-        record(),
-        truth(),
-        workload=WORKLOAD,
-        schedule=NO_FAILURES,
-        trigger_s=1.0,
-        settle_s=3.0,
-    )
+    outcome = judged(record(), schedule=NO_FAILURES)
     assert outcome.values["kills_planned"] == 0
     assert outcome.values["recovery_s"] is None
 
@@ -376,7 +477,7 @@ def test_a_twin_of_itself() -> None:
 
 
 def corrected(row: int) -> pd.DataFrame:
-    """A result that was wrong at first and right later, both said to be stable."""
+    """Return a result that was wrong at first and right later, stable both times."""
     wrong = one_more(deliveries(), row)
     right = deliveries().iloc[[row]].assign(copy=1)
     return pd.concat([wrong, right.assign(arrival_s=60.0)], ignore_index=True)
@@ -423,8 +524,8 @@ def done(at_s: float, action: str, target: str, *nodes: str) -> InjectedFailure:
     return InjectedFailure(event=event, victims=victims, at_unix_s=START + at_s, lateness_s=0.0)
 
 
-def recoveries(latency_s: dict[int, float], *failures: InjectedFailure, **changes: Any) -> Any:
-    outcome = judged(record(deliveries(latency_s), failures=failures, **changes))
+def recoveries(latency_s: dict[int, float], *events: InjectedFailure, **changes: Any) -> Any:
+    outcome = judged(record(deliveries(latency_s), failures=events, **changes))
     return outcome.series["recoveries"]
 
 
@@ -451,17 +552,9 @@ def test_every_kind_of_failure_has_a_recovery_of_its_own() -> None:
 
 
 def test_a_pause_alone_is_a_failure_that_was_done() -> None:
-    failures = [done(7.0, "pause", "r1n1", "r1n1"), done(9.0, "resume", "r1n1", "r1n1")]
-    schedule = Schedule(events=[one.event for one in failures], origin="test")
-    outcome = judge(
-        record(name="twin"),
-        record(failures=failures),
-        truth(),
-        workload=WORKLOAD,
-        schedule=schedule,
-        trigger_s=1.0,
-        settle_s=3.0,
-    )
+    pause = [done(7.0, "pause", "r1n1", "r1n1"), done(9.0, "resume", "r1n1", "r1n1")]
+    schedule = Schedule(events=[one.event for one in pause], origin="test")
+    outcome = judged(record(failures=pause), schedule=schedule)
     assert outcome.values["failures_planned"] == outcome.values["failures_done"] == 1
     assert outcome.values["kills_planned"] == 0
     assert outcome.values["recovery_s"] == 0

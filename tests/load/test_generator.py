@@ -1,7 +1,6 @@
 """The generator as it is used: a process of its own, against a small broker inside this one.
 
-The broker is librdkafka's own imitation, which speaks the real protocol over real sockets.
-"""
+The broker is librdkafka's own imitation, which speaks the real protocol over real sockets."""
 
 from __future__ import annotations
 

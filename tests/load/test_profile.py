@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,13 +76,43 @@ def test_a_trace_is_replayed_faster() -> None:
     assert profile.intended_s(np.array([1800])) == pytest.approx([3.0])
 
 
+@pytest.mark.parametrize(
+    ("elapsed_s", "due"),
+    [(-1e-9, 0), (0.0, 1), (0.999, 1), (1.0, 2), (3.999, 2), (4.0, 3), (4.5, 4), (5.0, 4)],
+)
+def test_a_record_is_due_at_its_intended_instant(elapsed_s: float, due: int) -> None:
+    """Two records in two seconds, a pause of two, two more in one."""
+    profile = RateProfile(((2, 1), (2, 0), (1, 2)))
+    assert profile.due(elapsed_s) == due
+    assert profile.intended_s(np.arange(4)).tolist() == [0, 1, 4, 4.5]
+
+
+def test_one_record_is_a_load() -> None:
+    profile = RateProfile(((2, 0.5),))
+    assert profile.records == 1
+    assert profile.intended_s(np.array([0])).tolist() == [0]
+    assert RateProfile(((1e-9, 1e9),)).records == 1
+
+
+@pytest.mark.parametrize(("interval_s", "speedup"), [(0, 1), (1, 0), (-1, 1), (1, -1)])
+def test_a_trace_needs_an_interval_and_a_factor_above_zero(
+    interval_s: float, speedup: float
+) -> None:
+    with pytest.raises(UsageError, match="trace with intervals"):
+        RateProfile.trace([1, 2], interval_s=interval_s, speedup=speedup)
+    assert RateProfile.trace([1, 2], interval_s=1e-3, speedup=1e-3).duration_s == 2
+
+
 @pytest.mark.parametrize("rate", [0, -1, float("nan")])
 def test_a_rate_that_is_not_above_zero_is_refused(rate: float) -> None:
     with pytest.raises(UsageError, match="rate"):
         RateProfile.constant(rate, 10)
 
 
-@pytest.mark.parametrize("segments", [(), ((0, 5),), ((1, -1),), ((1, 0),)])
+@pytest.mark.parametrize(
+    "segments",
+    [(), ((0, 5),), ((1, -1),), ((1, 0),), ((float("inf"), 1),), ((1, float("inf")),)],
+)
 def test_an_impossible_load_is_refused(segments: tuple[tuple[float, float], ...]) -> None:
     with pytest.raises(UsageError):
         RateProfile(segments)
@@ -105,3 +138,33 @@ def test_the_lag_histogram_bounds_the_quantiles(lags: list[float]) -> None:
         exact = float(np.quantile(lags, share, method="inverted_cdf"))
         assert histogram.quantile_s(share) >= min(exact, histogram.largest_s) * (1 - 1e-9)
         assert histogram.quantile_s(share) <= max(exact * 1.1221, 1.0001e-5)
+
+
+def test_a_trace_keeps_its_counts_and_shrinks_its_intervals() -> None:
+    profile = RateProfile.trace([30, 0, 60], interval_s=0.5)
+    assert list(profile.segments) == [(0.5, 60), (0.5, 0), (0.5, 120)]
+    faster = RateProfile.trace([30, 0, 60], interval_s=0.5, speedup=0.5)
+    assert list(faster.segments) == [(1.0, 30), (1.0, 0), (1.0, 60)]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: RateProfile.trace([1], interval_s=0), "intervals of 0 s"),
+        (lambda: RateProfile.trace([1], interval_s=1, speedup=0), "replayed 0 times"),
+        (lambda: RateProfile.constant(0, 1), "a rate of 0 records/s"),
+        (lambda: RateProfile(((1, 1), (0, 1))), "step 2 of the load lasts 0 s"),
+        (lambda: RateProfile(((1, 1), (inf, 0))), "step 2 of the load lasts inf s"),
+        (lambda: RateProfile(((1, inf),)), "step 1 of the load has a rate of inf"),
+    ],
+)
+def test_a_load_that_cannot_be_is_refused(make: Callable[[], RateProfile], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        make()
+
+
+def test_a_record_is_due_at_its_intended_time() -> None:
+    profile = RateProfile(((1.0, 2.0), (1.0, 0.0), (1.0, 2.0)))
+    assert profile.intended_s(np.arange(4)).tolist() == [0.0, 0.5, 2.0, 2.5]
+    due = {-0.1: 0, 0.0: 1, 0.49: 1, 0.5: 2, 1.9: 2, 2.0: 3, 2.5: 4}
+    assert {at: profile.due(at) for at in due} == due

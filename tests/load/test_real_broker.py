@@ -67,8 +67,7 @@ def test_offset_k_is_record_k(cluster: LocalCluster, tmp_path: Path) -> None:
 
 
 def read_by_another(kafka: KafkaEndpoint, topic: str, count: int) -> Iterator[Any]:
-    """The first ``count`` records of a topic, by a client that shares no code with the one that
-    wrote them, checksums of the batches included."""
+    """Read the first ``count`` records with another client, which checks the batches' checksums."""
     consumer = KafkaConsumer(
         topic,
         bootstrap_servers=kafka.bootstrap,

@@ -19,7 +19,7 @@ from harness.measure.windows import (
 
 
 def windows(latency_s: Mapping[int, float], *, until: int = 30, usual: float = 1.0) -> pd.DataFrame:
-    """A window due every second; all take ``usual``, those in ``latency_s`` what it says."""
+    """Return a window due every second, with latency ``usual`` or its own in ``latency_s``."""
     due = np.arange(0.0, until)
     latency = np.array([latency_s.get(int(at), usual) for at in due])
     return pd.DataFrame({"due_s": due, "complete_s": due + latency, "latency_s": latency})
@@ -44,8 +44,7 @@ def test_a_twin_that_lost_a_window_is_no_measure() -> None:
 
 
 def test_one_hiccup_of_the_twin_hides_no_outage() -> None:
-    """One window of 20 s among ones of 2 s: the limit stays near what is usual, and such a twin
-    does not count as having kept up."""
+    """Among windows of 2 s one of 20 s does not move the limit, but this twin did not keep up."""
     hiccup = normal_of(windows({9: 20.0}, usual=2.0), from_s=0, until_s=29)
     assert hiccup.late_s == pytest.approx(2.5)
     assert not hiccup.kept_up(2.0)

@@ -1,4 +1,4 @@
-"""Alarms are raised once and rightly; the benchmarks are those of the list."""
+"""Alarms of the gate, revisions, bisection, and the list of benchmarks."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import gate_study
 from harness.errors import EnvironmentFailure, UsageError
-from harness.nightly import revisions
-from harness.nightly.bisect import Step, bisect
+from harness.nightly import bisect, revisions
+from harness.nightly.bisect import Measure
 from harness.nightly.gate import claim_changes
 from harness.nightly.history import ClaimNight
 from harness.nightly.metrics import HOT_LOOPS, chosen
@@ -97,47 +97,80 @@ def test_a_sample_comes_from_the_sides_own_tree(tmp_path: Path) -> None:
     assert "harness.simulator" in reasons["simulator_kernel"]
 
 
-REVISIONS = [Revision(commit=f"{number:040x}", subject=f"change {number}") for number in range(9)]
+REVISION = Revision(commit="c" * 40, subject="a change")
 
 
-def costs(worse_from: int, broken: Mapping[int, str] | None = None, slower: float = 1.2) -> object:
-    def measure(revision: Revision, count: int, seed: int) -> Pairs:
-        number = REVISIONS.index(revision)
-        if broken and number in broken:
-            raise EnvironmentFailure(broken[number], remedy="none")
+def costs(level: float) -> Measure:
+    def measure(count: int, seed: int) -> Pairs:
         draw = generator(seed, "bisect").normal(1.0, 0.03, (2, count))
-        level = slower if number >= worse_from else 1.0
         return Pairs(baseline=draw[0].tolist(), tonight=(level * draw[1]).tolist())
 
     return measure
 
 
-@pytest.mark.parametrize("first", range(9))
-def test_bisection_finds_the_first_worse_revision(first: int) -> None:
-    steps: list[Step] = []
-    measure = costs(first)
-    found = bisect(REVISIONS, measure, pairs=12, seed=1, watch=steps.append)  # type: ignore[arg-type]  # a toy
-    assert found.first_worse is REVISIONS[first]
-    assert not found.others
-    assert found.comparison.low > 1.05
-    assert len(steps) <= 5
+@pytest.mark.parametrize(("level", "worse"), [(1.0, False), (1.2, True), (1.095, None)])
+def test_a_revision_is_put_on_the_side_that_it_is_nearer_to(
+    level: float, worse: bool | None
+) -> None:
+    step = bisect.judge(REVISION, costs(level), 1.095, pairs=12, seed=1)
+    assert step.worse is worse
+    assert ("too noisy" in step.why) == (worse is None)
 
 
-def test_bisection_names_what_it_could_not_measure() -> None:
-    measure = costs(5, broken={4: "it does not build"})
-    found = bisect(REVISIONS, measure, pairs=12, seed=1)  # type: ignore[arg-type]  # a toy
-    assert found.first_worse is REVISIONS[5]
-    assert list(found.others) == [REVISIONS[4]]
+def test_a_revision_that_cannot_be_measured_is_skipped() -> None:
+    def broken(count: int, seed: int) -> Pairs:
+        raise EnvironmentFailure("it does not build", remedy="none")
+
+    step = bisect.judge(REVISION, broken, 1.1, pairs=12, seed=1)
+    assert (step.worse, step.ratio, step.why) == (None, None, "it does not build")
 
 
 def test_bisection_of_nothing_is_refused() -> None:
+    assert bisect.is_worse(REVISION, costs(1.2), pairs=12, seed=1).worse
     with pytest.raises(UsageError, match="not measurably worse"):
-        bisect(REVISIONS, costs(99), pairs=12, seed=1)  # type: ignore[arg-type]  # a toy
+        bisect.is_worse(REVISION, costs(1.0), pairs=12, seed=1)
+
+
+STEP = """
+import json, subprocess, sys
+def git(*words): return subprocess.check_output(["git", *words], text=True).strip()
+commit = git("rev-parse", "BISECT_HEAD")
+number, first = int(git("log", "-1", "--format=%s", commit).split()[-1]), int(sys.argv[1])
+worse = None if str(number) in sys.argv[2].split(",") else number >= first
+with open(sys.argv[-1], "a") as log:
+    log.write(json.dumps({"commit": commit, "worse": worse, "ratio": 1.2}) + "\\n")
+sys.exit(125 if worse is None else worse)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "broken", "others"),
+    [*((first, "", []) for first in (1, 4, 8, 9)), (5, "4", [4]), (5, "6", [])],
+)
+def test_bisection_finds_the_first_worse_revision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, broken: str, others: list[int]
+) -> None:
+    """Also next to revisions that could not be measured, which it names."""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for number in range(10):
+        words = ["commit", "-q", "--allow-empty", "-m", f"change {number}"]
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(revisions, "ROOT", tmp_path)
+    monkeypatch.setattr(bisect, "PROGRAM", (sys.executable, "-c", STEP, str(first), broken))
+    good, bad = revisions.resolve("HEAD~9"), revisions.resolve("HEAD")
+    last = bisect.Step(commit=bad.commit, worse=True, ratio=1.2)
+    found = bisect.bisect(good, last, "codec", pairs=12)
+    assert found.first_worse.subject == f"change {first}"
+    assert [other.subject for other in found.others] == [f"change {other}" for other in others]
+    assert found.decisive.worse
+    assert len(found.steps) <= 6
+    assert len(revisions.git("worktree", "list").splitlines()) == 1, "nothing is left behind"
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a revision that runs and one that does not."""
+    """Make a repository with a revision that runs and one that does not."""
     root = tmp_path / "repository"
     (root / "harness" / "cli").mkdir(parents=True)
     git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
@@ -190,3 +223,11 @@ def test_the_nights_lines_are_json(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "there is no nightly metric 'none'" in done.stderr
     assert json.dumps(done.stdout) == '""'
+
+
+def test_a_reworded_claim_is_the_same_by_its_id() -> None:
+    old, new = (replace(claim(True, text), id="rises") for text in ("old words", "new words"))
+    assert claim_changes([old], [new]) == ([], [])
+    _, alarms = claim_changes([old], [replace(new, held=False)])
+    assert "does not hold tonight" in alarms[0]
+    assert claim_changes([claim(True)], [replace(claim(True), id="rises")]) == ([], [])

@@ -6,11 +6,13 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.errors import UsageError
+from harness.figures.style import new_figure
 from harness.nightly.history import ClaimNight, History, MetricNight, Night
-from harness.nightly.trends import change_points, write_trends
+from harness.nightly.trends import change_points, code_changes, draw, write_trends
 from harness.seeds import generator
 
 MACHINE = "2-cores"
@@ -131,5 +133,19 @@ def test_trends_show_every_machine_and_no_network(tmp_path: Path) -> None:
     assert "<code>8-cores</code>" in text
     assert "codec: 1.2 times" in text
     assert "a/b (quick): times. t" in text
+    assert "index.html" not in text, "there is no report to link to"
+    (path.parent / "index.html").touch()
+    write_trends(history)
+    assert '<a href="index.html">' in path.read_text()
     assert "http://" not in text
     assert "https://" not in text
+
+
+def test_nights_with_changed_code_are_marked_on_the_axis() -> None:
+    commits = ["a", "a", "b", "b", "a+"]
+    nights = [replace(night(number), commit=commit) for number, commit in enumerate(commits)]
+    assert code_changes(nights) == [2, 4]
+    figure = new_figure((7.0, 2.4))
+    draw(nights, "codec", figure)
+    (marks,) = [line for line in figure.axes[0].lines if line.get_gid() == "changed code"]
+    assert np.asarray(marks.get_xdata()).tolist() == [2, 4]

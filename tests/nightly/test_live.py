@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.nightly import live
-from harness.nightly.gate import compare_live, pairs_of
+from harness.nightly import gate, live
 from harness.nightly.metrics import LIVE_RATIOS, chosen_with_live
+from harness.nightly.revisions import Revision
 from harness.nightly.sampling import Gathered, Side
 from harness.nightly.statistics import Change
 from harness.results.provenance import ROOT
@@ -108,8 +108,8 @@ def test_a_side_that_leaves_an_order_unanswered_is_asked_no_more(
 
 
 def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
-    _, decisions = compare_live(
-        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=1.3), last=None, seed=1,
+    _, decisions = gate.compare_sides(
+        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=1.3), last=None, pairs=6, seed=1,
         report=lambda text: None,
     )  # fmt: skip
     assert {name: each.verdict for name, each in decisions.items()} == {
@@ -119,13 +119,13 @@ def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
     assert len(log.read_text().splitlines()) == 2 * 4 * 6, "a second look took fresh passes"
 
 
-def test_bisection_asks_for_a_live_ratio_as_for_a_hot_loop(log: Path) -> None:
-    (ratio,) = chosen_with_live(("live_cpu",))[1]
-    found = pairs_of(
-        ratio, side(log, "old"), side(log, "new", tasks=2.0), pairs=5, seed=1,
-        report=lambda text: None,
-    )  # fmt: skip
-    compared = found.compare(seed=1)
+def test_bisection_measures_a_live_ratio_like_a_hot_loop(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (Revision(commit=name, subject="") for name in ("old", "new"))
+    sides = {old: side(log, "old"), new: side(log, "new", tasks=2.0)}
+    monkeypatch.setattr(gate, "build", lambda revision, report: sides[revision])
+    compared = gate.measure_of("live_cpu", old, new, report=lambda text: None)(5, 1).compare(seed=1)
     assert compared is not None
     assert compared.ratio == pytest.approx(2.0)
 

@@ -1,4 +1,4 @@
-"""What the gate calls a change, on samples whose truth is known."""
+"""The decisions of the gate, on samples with a known truth."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_outputs_are_taken_out(tmp_path: Path) -> None:
 
 
 def rendered(source: str, place: Path) -> subprocess.CompletedProcess[str]:
-    """A notebook with this one cell of code, rendered from within the directory ``work``."""
+    """Render a notebook with this one cell of code from within the directory ``work``."""
     document = json.loads((ROOT / "notebooks" / "tour.ipynb").read_text())
     document["cells"] = [{**document["cells"][1], "source": [source]}]
     (place / "one.ipynb").write_text(json.dumps(document))
@@ -99,8 +99,7 @@ def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_it_is_rendered_from_any_directory_and_leaves_nothing_there(tmp_path: Path) -> None:
-    """The kernel works in the checkout, the renderer where the user is: their sockets lie in
-    neither."""
+    """Neither the kernel's directory nor the user's gets their sockets."""
     before = set(ROOT.iterdir())
     done = rendered("6 * 7", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -149,7 +148,7 @@ def test_ones_own_kill_is_a_schedule(tmp_path: Path) -> None:
 def test_ones_own_run_goes_into_the_checkout_wherever_the_kernel_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JupyterLab's kernels work beside the notebook, the renderer's in the checkout."""
+    """JupyterLab's kernels work in the notebook's folder, the renderer's in the checkout."""
     monkeypatch.chdir(tmp_path)
     (own,) = (notebook for notebook in ALL if notebook.stem == "my_own_run")
     names: dict[str, object] = {}

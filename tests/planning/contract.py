@@ -1,4 +1,4 @@
-"""What every replication planner must do; each planner's tests inherit this."""
+"""The contract of every replication planner; each planner's tests inherit it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class PlannerContract:
 
 
 def best_by_hand(evaluator: Evaluator, budget: int) -> float:
-    """The best value of any plan within ``budget``, trying them one by one."""
+    """Return the best value of any plan within ``budget``, trying them one by one."""
     count = evaluator.topology.task_count
     best = 0.0
     for number in range(1 << count):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from harness.planning.decomposition import SubTopology, decompose, units
 from harness.seeds import generator
 from harness.topology import named
@@ -58,6 +62,28 @@ def test_only_full_edges_connect_sub_topologies() -> None:
 def test_a_query_is_cut_without_what_lies_downstream_of_it() -> None:
     topology = named.figure_5a()
     assert decompose(topology, "O2") == [SubTopology(full=False, operators=("O1", "O2"))]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"), [("full", [("a", "j")]), ("merge", [("a",), ("b",), ("j",)])]
+)
+def test_a_join_is_a_boundary_only_where_two_of_its_streams_are_in_the_sub_topology(
+    other: str, expected: list[tuple[str, ...]]
+) -> None:
+    source = Operator(name="a", parallelism=4, rate=(1,) * 4)
+    topology = Topology(
+        operators=(
+            source,
+            replace(source, name="b"),
+            Operator(name="j", parallelism=2, join=True),
+        ),
+        edges=(
+            Edge(upstream="a", downstream="j", partitioning=Partitioning.MERGE),
+            Edge(upstream="b", downstream="j", partitioning=Partitioning(other)),
+        ),
+    )
+    sub = next(sub for sub in decompose(topology, "j") if not sub.full)
+    assert sorted(unit.operators for unit in units(topology, sub)) == expected
 
 
 def test_a_unit_whose_trees_multiply_is_cut_into_operators() -> None:

@@ -11,6 +11,7 @@ from harness.planning.dynamic_programming import DynamicProgramming
 from harness.planning.printed_dp import PrintedDynamicProgramming
 from harness.topology import named
 from harness.topology.fidelity import Objective
+from harness.topology.model import Operator, Query, Topology
 from tests.planning.contract import SMALL
 from tests.topology.strategies import topologies
 
@@ -27,6 +28,13 @@ def test_as_good_as_the_other_order(data: st.DataObject) -> None:
     other = DynamicProgramming().plan(topology, budget)
     assert printed.value == pytest.approx(other.value)
     assert printed.cost <= budget
+
+
+def test_a_budget_beyond_all_trees_buys_all_trees() -> None:
+    operators = tuple(Operator(name=name, parallelism=2, rate=(1, 1)) for name in "ab")
+    topology = Topology(operators=operators, queries=(Query(name="q", sink="a"),))
+    plan = PrintedDynamicProgramming().plan(topology, topology.total_cost)
+    assert (plan.tasks, plan.value) == ((0, 1), 1)
 
 
 def test_too_many_candidates_are_refused() -> None:

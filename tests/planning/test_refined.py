@@ -1,5 +1,4 @@
-"""The refined planner: never worse than SA, nearly always the optimum; also when failures are
-drawn."""
+"""The refined planner: never worse than SA, nearly always the optimum, also for drawn failures."""
 
 from __future__ import annotations
 

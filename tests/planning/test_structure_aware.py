@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.planning.dynamic_programming import DynamicProgramming
 from harness.planning.exhaustive import Exhaustive
+from harness.planning.expected import Expected, Failures
 from harness.planning.greedy import Greedy
-from harness.planning.structure_aware import StructureAware
+from harness.planning.readings import PRINTED, QUICK, Readings
+from harness.planning.structure_aware import Search, StructureAware
 from harness.seeds import generator
 from harness.topology import named
 from harness.topology.fidelity import Evaluator
 from harness.topology.generate import FULL, GENERAL, STRUCTURED, Specification, random_topology
+from harness.topology.model import Edge, Operator, Query, Topology
+from harness.topology.partitioning import Partitioning
 from harness.topology.trees import mc_trees
 from tests.planning.contract import SMALL, PlannerContract
 
@@ -53,6 +60,65 @@ def test_an_independent_operator_needs_one_of_its_inputs_only() -> None:
     assert len(plan.tasks) == 4
 
 
+@pytest.mark.parametrize("readings", [PRINTED, QUICK, replace(PRINTED, by_increase=True)], ids=repr)
+@pytest.mark.parametrize("budget", [2, 3, 4])
+def test_an_independent_operator_between_units_needs_one_of_them(
+    readings: Readings, budget: int
+) -> None:
+    """A tree is a task of ``a`` or ``b``, one of ``c`` and one of ``d``."""
+    edges = (("a", "c", "merge"), ("b", "c", "merge"), ("c", "d", "split"))
+    topology = Topology(
+        operators=(
+            Operator(name="a", parallelism=4, rate=(1,) * 4),
+            Operator(name="b", parallelism=4, rate=(1,) * 4),
+            Operator(name="c", parallelism=2),
+            Operator(name="d", parallelism=4),
+        ),
+        edges=tuple(
+            Edge(upstream=up, downstream=down, partitioning=Partitioning(kind))
+            for up, down, kind in edges
+        ),
+    )
+    plan = StructureAware(readings).plan(topology, budget)
+    assert plan.value == pytest.approx(Exhaustive().plan(topology, budget).value)
+    assert len(plan.tasks) == (budget if budget >= 3 else 0)
+
+
+def test_a_query_that_ends_within_another_is_served_when_the_whole_is_too_dear() -> None:
+    operators = [Operator(name=name, parallelism=1) for name in "mz"]
+    topology = Topology(
+        operators=(Operator(name="a", parallelism=1, rate=(1,)), *operators),
+        edges=tuple(
+            Edge(upstream=up, downstream=down, partitioning=Partitioning.FULL)
+            for up, down in ("am", "mz")
+        ),
+        queries=(Query(name="whole", sink="z"), Query(name="first", sink="m")),
+    )
+    assert StructureAware().plan(topology, 2).tasks == (0, 1)
+    without_sink = StructureAware(replace(PRINTED, virtual_sink=False))
+    assert without_sink.plan(topology, 2).tasks == ()
+    assert without_sink.plan(topology, 3).value == 1
+
+
+@pytest.mark.parametrize("spare", [0, 1, 5])
+def test_steps_gain_what_the_valuation_says_and_fit_what_is_left(spare: int) -> None:
+    topology = named.recovery()
+    evaluator = Evaluator(topology)
+    half = Failures(
+        primaries=np.array([[True] * 31, [False] * 31]),
+        replicas=np.zeros((2, 31), dtype=bool),
+        weights=np.array([0.5, 0.5]),
+    )
+    valuation = Expected(evaluator, half)
+    search = Search(evaluator, 5 + spare, valuation=valuation)
+    (step,) = search.best_steps()
+    assert step.gain == pytest.approx(valuation.value(step.tasks) - valuation.value(search.plan))
+    assert step.cost == step.tasks.sum() == 5
+    search.take(step)
+    assert search.budget == spare
+    assert bool(search.best_steps()) == (spare > 0)
+
+
 def test_a_query_with_high_priority_is_served_first() -> None:
     topology = named.figure_5a((1, 1, 100))
     plan = StructureAware().plan(topology, 3)
@@ -89,8 +155,10 @@ def test_rarely_worse_than_greedy(kind: dict[object, float], joins: float) -> No
 def test_parts_that_need_each_other_are_taken_together(
     seed: int, joins: float, zipf: float, queries: int, ratio: float
 ) -> None:
-    """Topologies on which SA finds the optimum, and no longer does when it forgets what one part
-    needs of another, or keeps what a step has made worthless."""
+    """SA finds the optimum of these topologies.
+
+    It no longer does if it ignores the needs of one part in another, or keeps tasks that a step
+    has made worthless."""
     spec = Specification(
         operators=(3, 7), parallelism=(1, 3), join_fraction=joins, zipf=zipf,
         queries=(queries, queries),

@@ -1,8 +1,9 @@
-"""RPPG and the schedulers: budgets, risk, and where nothing may stand."""
+"""RPPG and the schedulers: budgets, risk, and forbidden places."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ NETWORK = paper_network()
 
 
 def application(gateways: int = 14) -> list[PlacedTask]:
-    """The paper's accident detection: a filter per gateway, two aggregators, a sink."""
+    """Return the paper's accident detection: a filter per gateway, two aggregators, a sink."""
     filters = [
         PlacedTask(
             name=f"filter{number}", demand=0.4, input_rate=100, pinned=f"gateway{number}",
@@ -48,6 +49,24 @@ def application(gateways: int = 14) -> list[PlacedTask]:
     return [*filters, *aggregators, sink]
 
 
+def with_capacity(name: str, capacity: float) -> TieredNetwork:
+    """Return the paper's network with another capacity of one node."""
+    nodes = tuple(
+        replace(node, capacity=capacity) if node.name == name else node for node in NETWORK.nodes
+    )
+    return replace(NETWORK, nodes=nodes)
+
+
+def seconds(
+    task: PlacedTask, node: str, model: RecoveryModel, network: TieredNetwork = NETWORK
+) -> float:
+    """Return equation 1 for ``task`` on ``node``, with store and monitor in the cloud."""
+    return recovery_time_s(
+        task, placement={task.name: node}, network=network, store="cloud", monitor="cloud",
+        model=model,
+    )  # fmt: skip
+
+
 def test_the_papers_testbed() -> None:
     assert Counter(node.tier for node in NETWORK.nodes) == {
         Tier.GATEWAY: 14,
@@ -60,16 +79,9 @@ def test_the_papers_testbed() -> None:
 
 
 def test_equation_1_by_hand() -> None:
-    task = application()[14]
-    seconds = recovery_time_s(
-        task,
-        placement={task.name: "mdc0"},
-        network=NETWORK,
-        store="cloud",
-        monitor="cloud",
-        model=RecoveryModel(heartbeat_timeout_s=5, restart_s=2, checkpoint_bytes_per_s=1e6),
-    )
-    assert seconds == pytest.approx(5 + 0.05 + 2 + 5 + 0.05 + 0.001 * 5 * 700)
+    model = RecoveryModel(heartbeat_timeout_s=5, restart_s=2, checkpoint_bytes_per_s=1e6)
+    found = seconds(application()[14], "mdc0", model)
+    assert found == pytest.approx(5 + 0.05 + 2 + 5 + 0.05 + 0.001 * 5 * 700)
 
 
 def test_either_failure_is_a_failure() -> None:
@@ -99,6 +111,29 @@ def test_a_budget_below_the_fixed_parts_is_refused() -> None:
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(("budget", "count"), [(0.74, 0), (0.75, 1), (1.24, 1), (1.25, 2)])
+def test_a_replica_may_take_the_last_of_the_budget(budget: float, count: int) -> None:
+    tasks = [PlacedTask(name=name, demand=0.5, failure_probability=0.5) for name in "ab"]
+    plan = rppg(
+        tasks, budget=budget, placement=dict.fromkeys("ab", "cloud"), network=NETWORK,
+        store="cloud", monitor="cloud", costs=FaultToleranceCosts(store=0.25, acker=0),
+    )  # fmt: skip
+    assert plan.replicated == tuple("ab"[:count])
+
+
+@pytest.mark.parametrize(("demand", "fits"), [(1.0, True), (1.0 + 1e-9, True), (1.1, False)])
+def test_a_task_may_fill_its_node_rounding_aside(demand: float, fits: bool) -> None:
+    nodes = tuple(TieredNode(name=name, tier=Tier.CLOUD, capacity=1) for name in "nm")
+    network = TieredNetwork(nodes=nodes, links=(Link(ends=("n", "m"), latency_s=0.1),))
+    for scheduler in (dra, ras):
+        tasks = [PlacedTask(name="t", demand=demand, pinned="n")]
+        if fits:
+            assert scheduler(tasks, network)["t"] == "n"
+        else:
+            with pytest.raises(UsageError, match=r"t takes 1\.1, and no node"):
+                scheduler(tasks, network)
+
+
 def test_ackers_are_rounded_up() -> None:
     assert acker_count(application(), FaultToleranceCosts(tuples_per_s_per_acker=1000)) == 3
 
@@ -122,70 +157,42 @@ def test_dra_puts_a_replica_where_its_primary_is_if_there_is_room() -> None:
     placement = dra(tasks, NETWORK, replicated=replicated)
     shared = [name for name in replicated if placement[name] == placement[replica_of(name)]]
     assert set(shared) >= {task.name for task in tasks if task.pinned}
-    full = TieredNetwork(
-        nodes=tuple(
-            TieredNode(name=node.name, tier=node.tier, capacity=0.4)
-            if node.name == "gateway0"
-            else node
-            for node in NETWORK.nodes
-        ),
-        links=NETWORK.links,
-    )
+    full = with_capacity("gateway0", 0.4)
     moved = dra(tasks, full, replicated=["filter0"])
     assert moved[replica_of("filter0")] == "mdc0", "the nearest node with room"
 
 
 def test_a_stateless_task_need_not_ask_the_store() -> None:
     task = application()[0]
-
-    def seconds(model: RecoveryModel) -> float:
-        return recovery_time_s(
-            task, placement={task.name: "gateway0"}, network=NETWORK, store="cloud",
-            monitor="cloud", model=model,
-        )  # fmt: skip
-
     literal, sparing = (
-        seconds(RecoveryModel(stateless_tasks_ask_the_store=ask)) for ask in (True, False)
+        seconds(task, "gateway0", RecoveryModel(stateless_tasks_ask_the_store=ask))
+        for ask in (True, False)
     )
     assert literal - sparing == pytest.approx(NETWORK.latency_s("gateway0", "cloud"))
 
 
 def test_a_checkpoint_comes_no_faster_than_the_narrowest_link_on_its_way() -> None:
-    narrow = TieredNetwork(
-        nodes=NETWORK.nodes,
-        links=tuple(
-            Link(ends=link.ends, latency_s=link.latency_s, bandwidth_bytes_per_s=1e6)
-            if "gateway0" in link.ends
-            else link
-            for link in NETWORK.links
-        ),
+    links = tuple(
+        replace(link, bandwidth_bytes_per_s=1e6) if "gateway0" in link.ends else link
+        for link in NETWORK.links
     )
+    narrow = replace(NETWORK, links=links)
     assert narrow.bandwidth("gateway0", "cloud") == 1e6
     assert narrow.bandwidth("gateway1", "cloud") == 12.5e6
     task = PlacedTask(name="t", demand=1, stateful=True, state_bytes=5e6)
-
-    def seconds(model: RecoveryModel) -> float:
-        return recovery_time_s(
-            task, placement={"t": "gateway0"}, network=narrow, store="cloud", monitor="cloud",
-            model=model,
-        )  # fmt: skip
-
-    assert seconds(RecoveryModel(by_bandwidth=True)) - seconds(RecoveryModel()) == pytest.approx(
-        5e6 / 1e6 - 5e6 / 12.5e6
+    limited, plain = (
+        seconds(task, "gateway0", RecoveryModel(by_bandwidth=limit), narrow)
+        for limit in (True, False)
     )
+    assert limited - plain == pytest.approx(5e6 / 1e6 - 5e6 / 12.5e6)
 
 
 def test_ras_places_by_the_network_what_finds_no_neighbour_with_room() -> None:
-    """The neighbour of gateway0 is mdc0 alone; where that is full, the way to what the replica
-    reads and sends decides."""
+    """The neighbour of gateway0 is mdc0 alone.
+
+    Where that is full, the way to what the replica reads and sends decides."""
     tasks = application()
-    full = TieredNetwork(
-        nodes=tuple(
-            TieredNode(name=node.name, tier=node.tier, capacity=0) if node.name == "mdc0" else node
-            for node in NETWORK.nodes
-        ),
-        links=NETWORK.links,
-    )
+    full = with_capacity("mdc0", 0)
     placement = ras(tasks, full, replicated=["filter0"])
     reader = placement["aggregate0"]
     chosen = placement[replica_of("filter0")]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import SWEEP, CoordinatorMachine
+from harness.protocol.coordinator.machine import SWEEP, CoordinatorMachine
+from harness.protocol.coordinator.placement import Placement
+from harness.protocol.coordinator.registry import Copy, Registry
 from harness.protocol.effects import Effect, Send, SendOrder, StoreRegistry
 from harness.protocol.inputs import NodeInfo
-from harness.protocol.placement import Placement
-from harness.protocol.registry import Copy, Registry
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 from harness.simulator.topologies import chain
@@ -70,7 +70,7 @@ class Cluster:
         return self.tell(item, now=now)
 
     def tell(self, item: told.CoordinatorInput, *, now: int) -> list[Effect]:
-        """What ``item`` leads to, the orders that follow once the registry is stored among it."""
+        """Return the effects of ``item``, with the orders that follow its storing."""
         effects = list(self.machine.handle(item, now=now))
         self.machine.validate()
         for effect in list(effects):
@@ -108,16 +108,16 @@ class Cluster:
         return self.machine.tasks[task].primary
 
     def hosts(self) -> list[int | None]:
-        """The node of every task's primary."""
+        """Return the node of every task's primary."""
         return [a.primary.node if a.primary is not None else None for a in self.machine.tasks]
 
     def replicas(self) -> list[int | None]:
-        """The node of every task's replica."""
+        """Return the node of every task's replica."""
         return [a.replica.node if a.replica is not None else None for a in self.machine.tasks]
 
 
 def report(copy: Copy | None, *, position: int = 0, **more: Any) -> told.CopyReport:
-    """What ``copy`` says of itself in a heartbeat."""
+    """Return the report of ``copy`` in a heartbeat."""
     assert copy is not None
     given: dict[str, Any] = {"stored": 0, "published": 0, "ready": True, "term": copy.term}
     return told.CopyReport(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.scheme import Recovery, Scheme, Tentative
-from harness.protocol.task import TaskMachine
+from harness.protocol.scheme import (
+    Recovery,
+    Scheme,
+    Tentative,
+)
+from harness.protocol.task.computation import Mode
+from harness.protocol.task.machine import TaskMachine
 from harness.protocol.wiring import Wiring
-from harness.simulator.topologies import chain
+from harness.simulator.topologies import chain, layered
 
 CAUSE = "test"
 
@@ -60,7 +66,7 @@ class TaskUnderTest:
         return effects
 
     def tick(self, now: int | None = None) -> list[do.TaskEffect]:
-        """The node's heartbeat."""
+        """Give the copy the node's heartbeat."""
         self.now = self.now if now is None else now
         effects = self.machine.tick(cause=CAUSE, now=self.now)
         self.machine.validate()
@@ -110,12 +116,72 @@ class TaskUnderTest:
 
 
 def only(effects: list[do.TaskEffect], kind: type) -> Any:
-    """The one effect of that kind."""
+    """Return the one effect of that kind."""
     found = [effect for effect in effects if isinstance(effect, kind)]
     assert len(found) == 1, f"{len(found)} of {kind.__name__} in {effects}"
     return found[0]
 
 
 def messages(effects: list[do.TaskEffect], kind: type) -> list[Any]:
-    """The messages of that kind among what is sent."""
+    """Return the messages of that kind among what is sent."""
     return [e.message for e in effects if isinstance(e, do.Send) and isinstance(e.message, kind)]
+
+
+def source(memory: int, **options: Any) -> TaskUnderTest:
+    wiring = replace(chain(2), memory=(memory, 1, 1))
+    return TaskUnderTest(0, wiring=wiring, **options)
+
+
+def read(t: TaskUnderTest, batch: int) -> list[do.TaskEffect]:
+    item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=batch, payload="in")
+    return t.done(only(t.tell(item), do.ProcessBatch))
+
+
+def set_window(t: TaskUnderTest, window: int) -> None:
+    """Give the copy a smaller window."""
+    t.machine.inlet.window = t.machine.inlet.reading = t.machine.outlet.window = window
+
+
+def small(task: int = 1, **options: Any) -> TaskUnderTest:
+    """Return a copy whose buffers hold four batches, with a checkpoint every three."""
+    t = TaskUnderTest(task, **options)
+    set_window(t, 4)
+    return t
+
+
+def acknowledge(t: TaskUnderTest, below: int) -> list[do.TaskEffect]:
+    return t.tell(told.BatchesAcknowledged(cause=CAUSE, task=1, downstream=2, below=below))
+
+
+def join_of_two(*, fences: bool = True, **rules: Any) -> TaskUnderTest:
+    """Return a sink with two upstream tasks, 0 and 1; it owns its partition if it ``fences``."""
+    wiring = layered([2, 1], [(0, 1, "full")], memory=2, names=["source", "sink"])
+    t = TaskUnderTest(2, wiring=wiring, tentative=Tentative(**rules), every=50)
+    if fences:
+        t.tell(fenced())
+    return t
+
+
+def fenced(next_tentative: int = 0) -> told.OutputFenced:
+    return told.OutputFenced(
+        cause=CAUSE, task=2, incarnation=1, next_stable=0, next_tentative=next_tentative
+    )
+
+
+def publishes(effects: list[do.TaskEffect]) -> list[tuple[str, int]]:
+    return [
+        (str(record.kind), record.batch)
+        for effect in effects
+        if isinstance(effect, do.PublishOutput)
+        for record in effect.records
+    ]
+
+
+def mode(t: TaskUnderTest) -> Mode:
+    return t.machine.mode
+
+
+def closed(last_batch: int = 9, back_at: int = 0) -> told.UpstreamClosed:
+    return told.UpstreamClosed(
+        cause=CAUSE, task=2, upstream=1, last_batch=last_batch, before_term=5, back_at=back_at
+    )

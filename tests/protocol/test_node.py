@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -146,7 +147,7 @@ def test_two_copies_of_a_task_if_both_are_wanted_whichever_is_ordered_first() ->
 
 
 def test_an_earlier_copy_is_started_once_a_later_one_is_gone() -> None:
-    """Its order was lost, and the one beside it, decided later, was there and is gone."""
+    """Its order was lost; the other copy, decided later, was there and is gone."""
     machine = node()
     machine.handle(replace(order(5), beside=3), now=0)
     machine.handle(order(3), now=1)
@@ -157,7 +158,7 @@ def test_an_earlier_copy_is_started_once_a_later_one_is_gone() -> None:
 
 
 def test_a_coordinator_that_was_replaced_is_not_obeyed() -> None:
-    """It would retire what the later one has ordered, for good: a number is never used twice."""
+    """It would retire copies of the later one for good: a number is never used twice."""
     machine = node()
     machine.handle(replace(order(2), coordinator=5), now=0)
     machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=2, coordinator=4), now=1)
@@ -208,7 +209,7 @@ def test_a_fenced_copy_is_gone_after_the_next_heartbeat() -> None:
 
 
 def gone(effects: Sequence[do.Effect]) -> tuple[tuple[int, int], ...]:
-    """What the heartbeat among ``effects`` says not to be there any more."""
+    """Return the copies that the heartbeat among ``effects`` reports as gone."""
     [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
     return beat.heartbeat.gone
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.protocol.effects import Kind, OutputRecord
-from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry, OutputReader
+from harness.protocol.output import OutputBatch, OutputEntry, OutputFence, OutputReader
 
 
 def stable(batch: int) -> OutputRecord:
@@ -24,36 +24,36 @@ def read(*entries: OutputEntry) -> list[OutputRecord]:
 
 def test_what_was_appended_twice_is_taken_once() -> None:
     once = batch(1, 1, stable(0))
-    assert read(OutputClaim(term=1), once, once, batch(1, 2, stable(1))) == [stable(0), stable(1)]
+    assert read(OutputFence(term=1), once, once, batch(1, 2, stable(1))) == [stable(0), stable(1)]
 
 
-def test_nobody_writes_without_a_claim() -> None:
+def test_nobody_writes_without_a_fence() -> None:
     assert read(batch(1, 1, stable(0))) == []
-    assert read(OutputClaim(term=1), batch(2, 1, stable(0))) == []
+    assert read(OutputFence(term=1), batch(2, 1, stable(0))) == []
 
 
-def test_an_older_term_does_not_write_behind_a_newer_ones_claim() -> None:
+def test_an_older_term_does_not_write_behind_a_newer_ones_fence() -> None:
     entries = (
-        OutputClaim(term=1),
+        OutputFence(term=1),
         batch(1, 1, stable(0)),
-        OutputClaim(term=3),
+        OutputFence(term=3),
         batch(1, 2, stable(1)),
-        OutputClaim(term=2),
+        OutputFence(term=2),
         batch(2, 1, stable(1)),
         batch(3, 1, stable(1)),
     )
     assert read(*entries) == [stable(0), stable(1)]
 
 
-def test_a_claim_that_is_repeated_does_not_count_from_one_again() -> None:
-    entries = (OutputClaim(term=1), batch(1, 1, stable(0)), OutputClaim(term=1))
+def test_a_fence_that_is_repeated_does_not_count_from_one_again() -> None:
+    entries = (OutputFence(term=1), batch(1, 1, stable(0)), OutputFence(term=1))
     assert read(*entries, batch(1, 1, stable(0)), batch(1, 2, stable(1))) == [stable(0), stable(1)]
 
 
 def test_a_reader_knows_where_the_partition_ends() -> None:
     reader = OutputReader()
     tentative = [OutputRecord(kind=Kind.TENTATIVE, batch=b) for b in (1, 2)]
-    reader.accept(OutputClaim(term=1))
+    reader.accept(OutputFence(term=1))
     reader.accept(batch(1, 1, stable(0), *tentative))
     assert (reader.next_stable, reader.next_tentative) == (1, 3)
     reader.accept(batch(1, 2, OutputRecord(kind=Kind.UNDO, batch=1), stable(1)))
@@ -62,7 +62,7 @@ def test_a_reader_knows_where_the_partition_ends() -> None:
 
 @given(
     st.lists(
-        st.builds(OutputClaim, term=st.integers(0, 4))
+        st.builds(OutputFence, term=st.integers(0, 4))
         | st.builds(
             OutputBatch,
             term=st.integers(0, 4),

@@ -35,7 +35,7 @@ def test_a_join_of_two_streams_has_both_above_it() -> None:
 
 
 def split_in_two(*order: str) -> Topology:
-    """A source that sends to B and A, tasks of which are numbered in the other order."""
+    """Return a source that sends to B and A, whose tasks are numbered in the other order."""
     return Topology(
         operators=(
             Operator(name="source", parallelism=1, rate=(1.0,)),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import ProtocolViolation
-from harness.protocol.phases import Mode
+from harness.protocol.task.computation import Mode
 from tests.levels import amount
 from tests.protocol.walks import STEPS, Walk, WrongOutput
 from tests.simulator.mutations import MUTATIONS, Mutation

@@ -4,8 +4,7 @@ A sink with two upstream tasks. Stable parts of a batch are what they are, whoev
 however often; tentative ones are wrong on purpose, so whatever stable output comes from one shows.
 What a real host answers is answered (late, in any order, sometimes not); refusals, which end a
 copy's life, are rare. Every record that counts in the partition, and every state that a stable
-batch begins in, is compared with what there is when nothing fails.
-"""
+batch begins in, is compared with what there is when nothing fails."""
 
 from __future__ import annotations
 
@@ -17,7 +16,6 @@ from typing import Any
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
-from harness.protocol.phases import Mode, Phase
 from harness.protocol.scheme import (
     Closing,
     Corrections,
@@ -27,7 +25,9 @@ from harness.protocol.scheme import (
     Scheme,
     Tentative,
 )
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.computation import Mode
+from harness.protocol.task.lifecycle import Phase
+from harness.protocol.task.machine import TaskMachine
 from harness.simulator.synthetic import Digest, DigestOperator
 from harness.simulator.topologies import layered
 
@@ -37,7 +37,7 @@ OPERATOR = DigestOperator(task=SINK, memory=3, fan_out=1)
 
 
 def part(upstream: int, batch: int) -> Digest:
-    """The stable part of a batch; which of the two parts is the greater one changes."""
+    """Return the stable part of a batch; which of the two parts is the greater one changes."""
     return 5, 10 * batch + (upstream + batch) % 2 * 1000
 
 
@@ -178,9 +178,9 @@ class Walk:
             cause="walk", task=SINK, incarnation=1, ticket=effect.ticket, state=state
         )
 
-    def _claim(self, effect: do.ClaimOutput) -> Any:
-        self.partition.claim(effect.term)
-        return told.OutputClaimed(
+    def _fence(self, effect: do.FenceOutput) -> Any:
+        self.partition.fence(effect.term)
+        return told.OutputFenced(
             cause="walk", task=SINK, incarnation=1,
             next_stable=self.partition.next_stable, next_tentative=self.partition.next_tentative,
         )  # fmt: skip
@@ -255,7 +255,7 @@ class Walk:
 _ANSWERS: dict[type, Callable[[Walk, Any], Any]] = {
     do.ProcessBatch: Walk._process,
     do.RebuildState: Walk._rebuild,
-    do.ClaimOutput: Walk._claim,
+    do.FenceOutput: Walk._fence,
     do.PublishOutput: Walk._publish,
     do.StoreCheckpoint: Walk._store,
     do.LoadCheckpoint: Walk._load,

@@ -2,8 +2,7 @@
 that stands out too little from what is behind it, and what is wider than a narrow screen.
 
 The page is copied with a script in it, and the browser is asked for the document that results;
-nothing but the browser itself is needed.
-"""
+nothing but the browser itself is needed."""
 
 from __future__ import annotations
 

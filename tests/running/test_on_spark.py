@@ -12,7 +12,7 @@ from typing import cast
 import pandas as pd
 import pytest
 
-from harness.cli.measure import Wide
+from harness.cli.measure import Executors
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.environment.java import find_java
 from harness.errors import EnvironmentFailure, UsageError
@@ -122,7 +122,7 @@ def test_files_of_a_run_elsewhere_are_not_lost_in_silence(
 
 
 def test_what_is_measured_is_not_spread() -> None:
-    wide = Wide(backend="local", workers=2)
+    wide = Executors(backend="local", workers=2)
     wide.check(find(["intervals"]))
     with pytest.raises(UsageError, match="stock/worker-kill is measured") as caught:
         wide.check(find(["intervals", "stock/worker-kill"]))

@@ -1,52 +1,42 @@
 """Deliberate sabotage of the protocol: what the simulator must find, or is no good.
 
 Each mutation replaces one method by one that forgets something. ``schemes`` are those that
-use the mechanism in question.
-"""
+use the mechanism in question."""
 
 # ruff: noqa: E501 - the table reads best as a table
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from harness.protocol import coordinator as coordinator_module
-from harness.protocol import placing, recovery
-from harness.protocol import task as task_module
-from harness.protocol.assignments import Assignments
-from harness.protocol.computation import Computation
-from harness.protocol.coordinator import CoordinatorMachine
-from harness.protocol.durability import Durability
-from harness.protocol.effects import Kind
-from harness.protocol.epochs import Epochs
-from harness.protocol.failures import OperatorFailures
-from harness.protocol.inbox import Inbox
-from harness.protocol.inlet import Inlet
-from harness.protocol.inputs import Start
-from harness.protocol.lifecycle import Lifecycle
-from harness.protocol.losses import Losses
-from harness.protocol.membership import Membership
+from harness.protocol.coordinator import machine as coordinator_module
+from harness.protocol.coordinator import placing
+from harness.protocol.coordinator.assignments import Assignments
+from harness.protocol.coordinator.epochs import Epochs
+from harness.protocol.coordinator.losses import Losses, OperatorFailures
+from harness.protocol.coordinator.machine import CoordinatorMachine
+from harness.protocol.coordinator.membership import Membership
+from harness.protocol.coordinator.placement import Spread
+from harness.protocol.coordinator.placing import Placer
 from harness.protocol.node import NodeMachine
-from harness.protocol.outbox import Outbox
-from harness.protocol.outlet import Outlet
-from harness.protocol.output import OutputBatch, OutputReader
-from harness.protocol.phases import Phase
-from harness.protocol.placement import Role, Spread
-from harness.protocol.placing import Placer
-from harness.protocol.publisher import Publisher
-from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
-from harness.protocol.scheme import Method, Policy, Recovery
-from harness.protocol.supply import Supply
-from harness.protocol.task import TaskMachine
+from harness.protocol.output import OutputReader
+from harness.protocol.task import machine as task_module
+from harness.protocol.task.computation import Computation
+from harness.protocol.task.durability import Durability
+from harness.protocol.task.inlet import Inbox, Inlet
+from harness.protocol.task.lifecycle import Lifecycle
+from harness.protocol.task.machine import TaskMachine
+from harness.protocol.task.outlet import Outbox, Outlet, Publisher
+from harness.protocol.task.reconciliation import Basis, TentativeRun
 from harness.protocol.wiring import Wiring
 from harness.simulator.draw import draw
 from harness.simulator.run import SimulatedRun, simulate
 from harness.simulator.store import Store
+from tests.simulator import sabotage as wrong
 
 TABLES: tuple[dict[Any, Any], ...] = (
     task_module._HANDLERS,
@@ -82,498 +72,70 @@ class Mutation:
             yield
 
 
-# -- input ---------------------------------------------------------------------------------
-
-
-def takes_duplicates(self: Inlet, index: int, batch: int, payload: Any, **_: Any) -> None:
-    self.inbox.put_stable(index, batch, payload, self._speaker.now)
-
-
-def other_order(self: Inbox, batch: int) -> tuple[Any, ...]:
-    return tuple(sorted(self.slots[batch].stable))
-
-
-def never_asks_again(self: TaskMachine, *, cause: str, now: int) -> list[Any]:
-    effects = self.speaker.begin(cause, now)
-    if self.phase is Phase.LOADING:
-        self.life.load()
-    elif self.phase is Phase.READY:
-        self._repeat()
-    return effects
-
-
-def source_ignores_requests(self: Supply, item: Any) -> None:
-    if not self._inlet.source:
-        _cannot_replay(self, item)
-
-
-_cannot_replay = Supply._cannot_replay
-
-
-def takes_every_source_for_one_without_a_state(self: Wiring, task: int) -> bool:
-    return not self.upstream[task]
-
-
-# -- checkpoints and trimming --------------------------------------------------------------
-
-
-def acknowledges_before_it_is_stored(self: Any, checkpoint: Any) -> None:
-    _store(self, checkpoint)
-    self._inlet.acknowledge(checkpoint.position)
-
-
-def forgets_output_buffer(self: Any, checkpoint: Any) -> None:
-    _store(self, replace(checkpoint, outputs=()))
-
-
-_store = Durability._store
-
-
-def skips_a_batch(self: Any, item: Any) -> None:
-    if item.checkpoint is not None:
-        item = replace(
-            item, checkpoint=replace(item.checkpoint, position=item.checkpoint.position + 1)
-        )
-    _loaded(self, item)
-
-
-_loaded = Lifecycle.loaded
-
-
-def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
-    right = _replay_starts(wiring, lost, positions, published)
-    return {task: (needed, needed) for task, (_, needed) in right.items()}
-
-
-_replay_starts = recovery.replay_starts
-
-
-def completes_epochs_early(self: Any) -> bool:
-    if self._recovery is not Recovery.GLOBAL:
-        return _advance_epoch(self)
-    before = self.complete
-    stored = [r.stored for _, member in self._members for r in member.reports.values()]
-    self.complete = max([before, *stored])
-    return bool(self.complete > before)
-
-
-_advance_epoch = Epochs.advance
-
-
-def always_has_room(_self: Any, _position: int) -> bool:
-    return True
-
-
-def keeps_what_comes_early(self: Any, index: int, batch: int, *args: Any, **options: Any) -> None:
-    window, self.window = self.window, 1 << 60
-    _take_part(self, index, batch, *args, **options)
-    self.window = window
-
-
-_take_part = Inlet.take
-
-
-def takes_a_refusal_for_a_confirmation(self: Durability, item: Any) -> None:
-    self.confirmed(item)
-
-
-def forgets_what_was_refused(self: Durability, item: Any) -> None:
-    """As if it were stored, only that nobody is told."""
-    self.unstored.clear()
-    self._store_after = 1 << 60
-
-
-def covers_nothing(_self: Any) -> None:
-    """A replica that took over waits for the next checkpoint's turn."""
-
-
-# -- replicas ------------------------------------------------------------------------------
-
-
-def replica_trims_what_was_sent(self: Outlet, item: Any) -> None:
-    if self._speaker.term is None:
-        self.sent_below = max(self.sent_below, item.sent_below)
-        self.outbox.trim_all(self.sent_below)
-
-
-def reports_what_is_not_published(self: Outlet, position: int) -> None:
-    confirmed, self.publisher.confirmed = self.publisher.confirmed, position
-    _report_progress(self, position)
-    self.publisher.confirmed = confirmed
-
-
-_report_progress = Outlet.report_progress
-
-
-def promotes_without_a_term(self: Assignments, task: int) -> Any:
-    replica = _promote(self, task)
-    assignment = self.tasks[task]
-    assert assignment.primary is not None
-    promoted = replace(assignment.primary, term=1)
-    self.tasks[task] = replace(assignment, primary=promoted)
-    self.members[replica.node].copies[task, promoted.incarnation] = promoted
-    return replica
-
-
-_promote = Assignments.promote
-
-
-def reuses_numbers(self: Assignments, task: int, node: int, **options: Any) -> None:
-    before = self.tasks[task].used
-    _place(self, task, node, **options)
-    assignment = self.tasks[task]
-    if before > 2 and assignment.primary is not None and not options.get("replica"):
-        copy = replace(assignment.primary, incarnation=before, term=before)
-        self.tasks[task] = replace(assignment, primary=copy, used=before)
-        del self.members[node].copies[task, assignment.primary.incarnation]
-        self.members[node].copies[task, before] = copy
-
-
-_place = Assignments.place
-
-
-# -- the coordinator -----------------------------------------------------------------------
-
-
-def orders_before_it_is_stored(self: Any, node: int) -> None:
-    stored, self.ledger.stored = self.ledger.stored, self.ledger.version
-    _sync(self, node)
-    self.ledger.stored = stored
-
-
-_sync = CoordinatorMachine._sync
-
-
-def keeps_copies_of_earlier_lives(self: Any) -> list[int]:
-    """As they were, once, by a new coordinator."""
-    _nodes_that_ended(self)
-    return []
-
-
-_nodes_that_ended = CoordinatorMachine._nodes_that_ended
-
-
-def overlooks_a_reboot(self: Any, item: Any) -> None:
-    member = self.members.sender(item)
-    if member is not None:
-        member.boot = item.boot
-    _heartbeat(self, item)
-
-
-_heartbeat = CoordinatorMachine._heartbeat
-
-
-def overlooks_what_is_forgotten(_self: Any, _item: Any) -> bool:
-    return False
-
-
-def takes_all_for_joined(self: Membership, nodes: Any) -> None:
-    """As it was once: in their first life, and alive, whether they have started or not."""
-    _membership(self, nodes)
-    for _, member in self:
-        member.boot, member.alive = 1, True
-
-
-_membership = Membership.__init__
-
-
-def waits_for_every_node(self: Any) -> None:
-    if not self.placer.awaits(self.replicated):
-        _place_first(self)
-
-
-_place_first = CoordinatorMachine._place_first
-
-
-def knows_nobody_who_is_back(_run: Any, index: int, term: int, back_at: int) -> bool:
-    """As it was once: the coordinator's word counts, however late."""
-    return False
-
-
-def takes_any_batch_for_being_back(run: Any, index: int, term: int, back_at: int) -> bool:
-    return index in run._reached
-
-
-def keeps_every_replica(_self: Any) -> None:
-    """None of them is given up."""
-
-
-def ignores_new_machines(self: Membership, item: Any) -> Any:
-    return _sender(self, replace(item, info=None))
-
-
-_sender = Membership.sender
-
-
-# -- tentative output ----------------------------------------------------------------------
-
-
-def loses_the_undo(self: Publisher, batch: int, payload: Any) -> None:
-    if batch >= self.next_stable:
-        self.next_tentative = batch
-        _stable(self, batch, payload)
-
-
-def never_corrects(self: Publisher, batch: int, payload: Any) -> None:
-    if batch < self.next_tentative:
-        self.next_stable = batch + 1
-    else:
-        _stable(self, batch, payload)
-
-
-_stable = Publisher.stable
-
-
-def calls_it_stable(self: Outlet, batch: int, outputs: tuple[Any, ...]) -> None:
-    for task, payload in zip(self.downstream, outputs, strict=not self.sink):
-        self._send(task, None, batch, payload, stable=True)
-    if self.sink and self.publisher.claimed:
-        self.publisher.tentative(batch, outputs[0])
-
-
-def redoes_from_the_tentative_state(self: Computation, item: Any) -> None:
-    if self.tentative is not None and self.tentative.state is not None:
-        item = replace(item, state=self.tentative.state)
-    _rebuilt(self, item)
-
-
-_rebuilt = Computation.rebuilt
-
-
-def remembers_too_little(self: Basis, rules: Any, *, memory: int, initial: Any) -> None:
-    _basis(self, rules, memory=memory, initial=initial)
-    if rules.method is Method.UNDO and memory > 1:
-        self._history = deque(maxlen=memory - 1)
-
-
-_basis = Basis.__init__
-
-
-def publishes_again(self: Outlet) -> None:
-    if self.sink and self._speaker.term is not None and self.publisher.in_flight:
-        self.publisher.sequence += 1
-    _repeat(self)
-
-
-_repeat = Outlet.repeat
-
-
-def waits_longer_than_the_bound(
-    self: TentativeRun, slot: Any, policy: Any, now: int, *, redoes: bool
-) -> int:
-    due = _due_at(self, slot, policy, now, redoes=redoes)
-    return due if due in (now, FOREVER) else due + 500_000
-
-
-def suspends_regardless(self: Any, run: Any, redoes: bool) -> None:
-    if run.active:
-        _advance_tentative(self, run, redoes)
-
-
-_due_at = TentativeRun.due_at
-_advance_tentative = Computation._advance_tentative
-
-
-def keeps_tentative_output(_self: Any, _batch: int, _outputs: Any) -> None:
-    """Computed for nothing: the neighbours wait for the stable one."""
-
-
-def queues_tentative_output(self: Publisher) -> tuple[Any, ...]:
-    if all(record.kind is Kind.TENTATIVE for record in self.queue):
-        return ()
-    return _take(self)
-
-
-_take = Publisher.take
-
-
-def closes_late(self: Losses, loss: Any, primary: Any) -> int:
-    return _close_due(self, loss, primary) + 20_000_000
-
-
-def closes_at_a_sweep(self: Losses, *, cause: str, now: int, again: bool = False) -> Any:
-    return _close(self, cause=cause, now=now, again=True) if again else ()
-
-
-_close_due = Losses._due
-_close = Losses.close
-
-
-def waits_for_a_replica_for_good(self: Losses, loss: Any, primary: Any) -> int:
-    if primary is not None and primary.term != primary.incarnation:
-        return FOREVER
-    return _close_due(self, loss, primary)
-
-
-def takes_plans_for_copies(self: Losses, replica: Any) -> None:
-    """What the checker of lateness found when it was written."""
-    self.tasks.pop(replica.task, None)
-
-
-def never_reopens(_self: TentativeRun, *_: Any) -> None:
-    """Who was closed once stays closed."""
-
-
-def does_not_delay(self: TentativeRun, slot: Any, policy: Policy, now: int, *, redoes: bool) -> int:
-    if slot is not None and self.active:
-        return now
-    return _due_at(self, slot, policy, now, redoes=redoes)
-
-
-def replaces_stable_parts(self: Inbox, index: int, batch: int, payload: Any, now: int) -> bool:
-    slot = self._slot(batch, now)
-    if slot.stable[index] is None:
-        return _put_tentative(self, index, batch, payload, now)
-    slot.stable[index] = payload
-    return True
-
-
-_put_tentative = Inbox.put_tentative
-
-
-def takes_over_silently(self: Any, item: Any) -> None:
-    self._speaker.term = item.term
-
-
-def claims_too_much(self: Publisher, next_stable: int, next_tentative: int) -> None:
-    _claim(self, next_stable + 1, max(next_tentative, next_stable + 1))
-
-
-_claim = Publisher.claim
-
-
-def trims_beyond_the_epoch(self: Any, item: Any) -> None:
-    if not self.sink:
-        self.outbox.trim_all(item.position + 1)
-
-
-def any_node(self: Spread, need: Any, room: Any) -> int | None:
-    return room.least_loaded() if need.role is Role.REPLICA else _choose(self, need, room)
-
-
-_choose = Spread.choose
-
-
-def tells_once_how_far_to_trim(self: Inlet, needs: Any) -> None:
-    """Who missed it never hears of it."""
-    _request_missing(self, needs._replace(acknowledged=0))
-
-
-_request_missing = Inlet.request_missing
-
-
-def fails_everywhere_at_once(_self: Any, _report: Any, _node: int, *, cluster: int) -> bool:
-    return True
-
-
-def gives_up_nothing(_self: Any, _task: int, _incarnation: int) -> None:
-    """It stays where it is, and does nothing."""
-
-
-def lets_every_coordinator_store(
-    self: Store, _term: int, version: int, registry: object
-) -> int | None:
-    """As it was once: older versions are dropped, and called stored."""
-    return _put_registry(self, len(self.registry_terms), version, registry)
-
-
-_put_registry = Store.put_registry
-
-
-def passes_on_everything(self: NodeMachine, item: Any, now: int) -> Any:
-    return [e for copy in self.copies_of(item.task) for e in copy.handle(item, now=now)]
-
-
-def lets_everybody_store(_self: Store, _task: int, _term: int | None) -> bool:
-    return True
-
-
-def lets_everybody_append(self: OutputReader, entry: Any) -> Any:
-    if isinstance(entry, OutputBatch) and entry.term != self.term:
-        entry = OutputBatch(term=self.term, sequence=self.sequence + 1, records=entry.records)
-    return _accept(self, entry)
-
-
-_accept = OutputReader.accept
-
-
-def restores_the_lost_alone(self: Any, lost: list[int], room: Any, epoch: int) -> None:
-    nodes = self._nodes_for(lost, room)
-    for task in lost if nodes is not None else ():
-        anywhere = self.wiring.begins_anywhere(task)
-        start = Start.EMPTY if anywhere else Start.EPOCH
-        sending = epoch if anywhere else 0
-        self.assigned.place(task, nodes[task], start=start, position=epoch, send_from=sending)
-
-
-def ignores_the_order(_self: Any, tasks: Any) -> list[int]:
-    return sorted(tasks)
-
-
 MUTATIONS = (
-    Mutation("skip the duplicate check", Inlet, "take", takes_duplicates, LOCAL, 0),
-    Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
-    Mutation("never ask again for a lost batch", TaskMachine, "tick", never_asks_again, LOCAL, 0),
-    Mutation("a source ignores old requests", Supply, "_cannot_replay", source_ignores_requests, LOCAL, 48),
-    Mutation("begin anywhere with a source that remembers", Wiring, "begins_anywhere", takes_every_source_for_one_without_a_state, ("checkpoint", "global", "ppa"), 6),
-    Mutation("process although the outbox is full", Outlet, "has_room", always_has_room, LOCAL, 2),
-    Mutation("keep what comes too early", Inlet, "take", keeps_what_comes_early, LOCAL, 2),
-    Mutation("leave a state that took over uncovered", Durability, "cover", covers_nothing, REPLICAS, 3),
-    Mutation("take a checkpoint for stored that the store has refused", Durability, "refused", takes_a_refusal_for_a_confirmation, LOCAL, 8),
-    Mutation("never store again once the store was full", Durability, "refused", forgets_what_was_refused, LOCAL, 11),
-    Mutation("trim before the checkpoint is durable", Durability, "_store", acknowledges_before_it_is_stored, LOCAL, 64),
-    Mutation("store no output buffer", Durability, "_store", forgets_output_buffer, LOCAL, 10),
-    Mutation("skip a batch on restore", Lifecycle, "loaded", skips_a_batch, LOCAL, 0),
-    Mutation("source replay without warm-up", placing, "replay_starts", no_warm_up, ("replay",), 0),
-    Mutation("complete an epoch too early", Epochs, "advance", completes_epochs_early, ("global",), 0),
-    Mutation("a replica forgets what was sent but not acknowledged", Outlet, "progress_reported", replica_trims_what_was_sent, REPLICAS, 15),
-    Mutation("a sink reports what is not published", Outlet, "report_progress", reports_what_is_not_published, REPLICAS, 496),
-    Mutation("two primaries of one term", Assignments, "promote", promotes_without_a_term, REPLICAS, 17),
-    Mutation("use an incarnation twice", Assignments, "place", reuses_numbers, LOCAL, 14),
-    Mutation("order before the registry is stored", CoordinatorMachine, "_sync", orders_before_it_is_stored, LOCAL, 1),
-    Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_nodes_that_ended", keeps_copies_of_earlier_lives, LOCAL, 1),
-    Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", overlooks_a_reboot, LOCAL, 3),
-    Mutation("wait for copies that a living node has forgotten", CoordinatorMachine, "_give_up_gone", overlooks_what_is_forgotten, LOCAL, 9),
-    Mutation("take nodes for alive before they have joined", Membership, "__init__", takes_all_for_joined, LOCAL, 704),
-    Mutation("place once all have joined, however long that takes", CoordinatorMachine, "_place_first", waits_for_every_node, LOCAL, 9),
-    Mutation("let replicas keep the place that a lost task needs", Placer, "_give_up_replica", keeps_every_replica, REPLICAS, 140),
-    Mutation("ignore machines that join later", Membership, "sender", ignores_new_machines, LOCAL, 57),
+    Mutation("skip the duplicate check", Inlet, "take", wrong.takes_duplicates, LOCAL, 0),
+    Mutation("take the parts of a batch in another order", Inbox, "stable", wrong.other_order, LOCAL, 0),
+    Mutation("never ask again for a lost batch", TaskMachine, "tick", wrong.never_asks_again, LOCAL, 0),
+    Mutation("a source ignores old requests", Lifecycle, "_cannot_replay", wrong.source_ignores_requests, LOCAL, 48),
+    Mutation("begin anywhere with a source that remembers", Wiring, "begins_anywhere", wrong.takes_every_source_for_one_without_a_state, ("checkpoint", "global", "ppa"), 6),
+    Mutation("process although the outbox is full", Outlet, "has_room", wrong.always_has_room, LOCAL, 2),
+    Mutation("keep what comes too early", Inlet, "take", wrong.keeps_what_comes_early, LOCAL, 2),
+    Mutation("leave a state that took over uncovered", Durability, "cover", wrong.covers_nothing, REPLICAS, 3),
+    Mutation("take a checkpoint for stored that the store has refused", Durability, "refused", wrong.takes_a_refusal_for_a_confirmation, LOCAL, 8),
+    Mutation("never store again once the store was full", Durability, "refused", wrong.forgets_what_was_refused, LOCAL, 11),
+    Mutation("trim before the checkpoint is durable", Durability, "_store", wrong.acknowledges_before_it_is_stored, LOCAL, 64),
+    Mutation("store no output buffer", Durability, "_store", wrong.forgets_output_buffer, LOCAL, 10),
+    Mutation("skip a batch on restore", Lifecycle, "loaded", wrong.skips_a_batch, LOCAL, 0),
+    Mutation("source replay without warm-up", placing, "replay_starts", wrong.no_warm_up, ("replay",), 0),
+    Mutation("complete an epoch too early", Epochs, "advance", wrong.completes_epochs_early, ("global",), 0),
+    Mutation("a replica forgets what was sent but not acknowledged", Outlet, "progress_reported", wrong.replica_trims_what_was_sent, REPLICAS, 15),
+    Mutation("a sink reports what is not published", Outlet, "report_progress", wrong.reports_what_is_not_published, REPLICAS, 496),
+    Mutation("two primaries of one term", Assignments, "promote", wrong.promotes_without_a_term, REPLICAS, 17),
+    Mutation("use an incarnation twice", Assignments, "place", wrong.reuses_numbers, LOCAL, 14),
+    Mutation("order before the registry is stored", CoordinatorMachine, "_sync", wrong.orders_before_it_is_stored, LOCAL, 1),
+    Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_nodes_that_ended", wrong.keeps_copies_of_earlier_lives, LOCAL, 1),
+    Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", wrong.overlooks_a_reboot, LOCAL, 3),
+    Mutation("wait for copies that a living node has forgotten", CoordinatorMachine, "_give_up_gone", wrong.overlooks_what_is_forgotten, LOCAL, 9),
+    Mutation("take nodes for alive before they have joined", Membership, "__init__", wrong.takes_all_for_joined, LOCAL, 704),
+    Mutation("place once all have joined, however long that takes", CoordinatorMachine, "_place_first", wrong.waits_for_every_node, LOCAL, 9),
+    Mutation("let replicas keep the place that a lost task needs", Placer, "_give_up_replica", wrong.keeps_every_replica, REPLICAS, 140),
+    Mutation("ignore machines that join later", Membership, "sender", wrong.ignores_new_machines, LOCAL, 57),
     Mutation("forget who joined later", Membership, "came_later", property(lambda _members: ()), LOCAL, 53),
-    Mutation("lose an undo", Publisher, "stable", loses_the_undo, TENTATIVE, 0),
-    Mutation("never correct tentative output", Publisher, "stable", never_corrects, TENTATIVE, 0),
-    Mutation("call tentative output stable", Outlet, "deliver_tentative", calls_it_stable, TENTATIVE, 0),
-    Mutation("redo from the tentative state", Computation, "rebuilt", redoes_from_the_tentative_state, TENTATIVE, 0),
-    Mutation("keep one batch too little for undo", Basis, "__init__", remembers_too_little, ("dpc",), 10),
-    Mutation("publish again after a lost answer", Outlet, "repeat", publishes_again, LOCAL, 0),
-    Mutation("suspend longer than the bound", TentativeRun, "due_at", waits_longer_than_the_bound, ("dpc",), 0),
-    Mutation("compute nothing tentative at all", Computation, "_advance_tentative", suspends_regardless, TENTATIVE, 0),
-    Mutation("keep tentative output to oneself", Outlet, "deliver_tentative", keeps_tentative_output, TENTATIVE, 0),
-    Mutation("publish tentative output with the next stable one", Publisher, "take", queues_tentative_output, TENTATIVE, 0),
-    Mutation("close lost tasks too late", Losses, "_due", closes_late, ("ppa", "active"), 6),
-    Mutation("close at the next sweep", Losses, "close", closes_at_a_sweep, ("ppa", "active"), 26),
-    Mutation("wait for good for a replica that is not there", Losses, "_due", waits_for_a_replica_for_good, ("active",), 557),
-    Mutation("take a planned replica for a live one", Losses, "note_takeover", takes_plans_for_copies, ("ppa", "active"), 557),
-    Mutation("close a task that is back", TentativeRun, "is_back", knows_nobody_who_is_back, ("ppa", "active"), 8),
-    Mutation("take a task for back that has sent anything", TentativeRun, "is_back", takes_any_batch_for_being_back, ("ppa", "active"), 0),
-    Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
-    Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
-    Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 20),
-    Mutation("take over without sending what was held back", Lifecycle, "promoted", takes_over_silently, REPLICAS, 0),
-    Mutation("take a batch for published that is not", Publisher, "claim", claims_too_much, LOCAL, 0),
+    Mutation("lose an undo", Publisher, "stable", wrong.loses_the_undo, TENTATIVE, 0),
+    Mutation("never correct tentative output", Publisher, "stable", wrong.never_corrects, TENTATIVE, 0),
+    Mutation("call tentative output stable", Outlet, "deliver_tentative", wrong.calls_it_stable, TENTATIVE, 0),
+    Mutation("redo from the tentative state", Computation, "rebuilt", wrong.redoes_from_the_tentative_state, TENTATIVE, 0),
+    Mutation("keep one batch too little for undo", Basis, "__init__", wrong.remembers_too_little, ("dpc",), 10),
+    Mutation("publish again after a lost answer", Outlet, "repeat", wrong.publishes_again, LOCAL, 0),
+    Mutation("suspend longer than the bound", TentativeRun, "due_at", wrong.waits_longer_than_the_bound, ("dpc",), 0),
+    Mutation("compute nothing tentative at all", Computation, "_advance_tentative", wrong.suspends_regardless, TENTATIVE, 0),
+    Mutation("keep tentative output to oneself", Outlet, "deliver_tentative", wrong.keeps_tentative_output, TENTATIVE, 0),
+    Mutation("publish tentative output with the next stable one", Publisher, "take", wrong.queues_tentative_output, TENTATIVE, 0),
+    Mutation("close lost tasks too late", Losses, "_due", wrong.closes_late, ("ppa", "active"), 6),
+    Mutation("close at the next sweep", Losses, "close", wrong.closes_at_a_sweep, ("ppa", "active"), 26),
+    Mutation("wait for good for a replica that is not there", Losses, "_due", wrong.waits_for_a_replica_for_good, ("active",), 557),
+    Mutation("take a planned replica for a live one", Losses, "note_takeover", wrong.takes_plans_for_copies, ("ppa", "active"), 557),
+    Mutation("close a task that is back", TentativeRun, "is_back", wrong.knows_nobody_who_is_back, ("ppa", "active"), 8),
+    Mutation("take a task for back that has sent anything", TentativeRun, "is_back", wrong.takes_any_batch_for_being_back, ("ppa", "active"), 0),
+    Mutation("never reopen a closed task", TentativeRun, "delivered", wrong.never_reopens, TENTATIVE, 3),
+    Mutation("process what is to be delayed", TentativeRun, "due_at", wrong.does_not_delay, TENTATIVE, 1),
+    Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", wrong.replaces_stable_parts, TENTATIVE, 20),
+    Mutation("take over without sending what was held back", Lifecycle, "promoted", wrong.takes_over_silently, REPLICAS, 0),
+    Mutation("take a batch for published that is not", Publisher, "open", wrong.opens_too_far, LOCAL, 0),
     Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 3),
-    Mutation("trim beyond the epoch", Outlet, "epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 24),
-    Mutation("put both copies on one node", Spread, "choose", any_node, REPLICAS, 7),
-    Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 28),
-    Mutation("ignore the planner's order of recovery", Placer, "in_order", ignores_the_order, LOCAL, 18),
-    Mutation("end the run at the first operator that raises", OperatorFailures, "note", fails_everywhere_at_once, LOCAL, 14),
-    Mutation("let a copy whose operator raised be", Assignments, "wanted", gives_up_nothing, LOCAL, 20),
-    Mutation("tell nobody again how far to trim", Inlet, "request_missing", tells_once_how_far_to_trim, LOCAL, 3),
-    Mutation("a registry that any coordinator writes", Store, "put_registry", lets_every_coordinator_store, LOCAL, 38),
-    Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 174),
-    Mutation("an output partition that does not fence", OutputReader, "accept", lets_everybody_append, LOCAL, 3),
+    Mutation("trim beyond the epoch", Outlet, "epoch_completed", wrong.trims_beyond_the_epoch, ("global", "replay"), 24),
+    Mutation("put both copies on one node", Spread, "choose", wrong.any_node, REPLICAS, 7),
+    Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", wrong.passes_on_everything, ("global",), 28),
+    Mutation("ignore the planner's order of recovery", Placer, "in_order", wrong.ignores_the_order, LOCAL, 18),
+    Mutation("end the run at the first operator that raises", OperatorFailures, "note", wrong.fails_everywhere_at_once, LOCAL, 14),
+    Mutation("let a copy whose operator raised be", Assignments, "wanted", wrong.gives_up_nothing, LOCAL, 20),
+    Mutation("tell nobody again how far to trim", Inlet, "request_missing", wrong.tells_once_how_far_to_trim, LOCAL, 3),
+    Mutation("a registry that any coordinator writes", Store, "put_registry", wrong.lets_every_coordinator_store, LOCAL, 38),
+    Mutation("a store that does not fence", Store, "fence", wrong.lets_everybody_store, LOCAL, 174),
+    Mutation("an output partition that does not fence", OutputReader, "accept", wrong.lets_everybody_append, LOCAL, 3),
 )  # fmt: skip
 
-HARMLESS = Mutation("roll back the lost task alone", Placer, "_restore_global", restores_the_lost_alone, ("global",), 0)  # fmt: skip
+HARMLESS = Mutation("roll back the lost task alone", Placer, "_restore_global", wrong.restores_the_lost_alone, ("global",), 0)  # fmt: skip
 """Under coordinated checkpoints, and no mutation, because it cannot do harm here. Let e be the
 last complete epoch. Every task has stored its checkpoint at e, so every task is at e or beyond and
 no neighbour will ever ask for a batch before e; and output buffers are trimmed below e only, as
@@ -586,7 +148,7 @@ time, and that the scheme does roll back every task is a test of its own."""
 
 
 def first_caught(mutation: Mutation, seeds: Iterable[int]) -> SimulatedRun | None:
-    """The first schedule among ``seeds`` that betrays ``mutation``; None if none does."""
+    """Return the first schedule among ``seeds`` that shows ``mutation``; None if none does."""
     with mutation.applied():
         for seed in seeds:
             scheme = mutation.schemes[seed % len(mutation.schemes)]

@@ -7,13 +7,14 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.losses import Losses
-from harness.protocol.reconciliation import TentativeRun
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.losses import Losses
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
+from harness.protocol.task.reconciliation import TentativeRun
 from harness.simulator.closings import Closings
 from harness.simulator.draw import draw
 from harness.simulator.lateness import NAME, Lateness
@@ -54,7 +55,7 @@ def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
 
 
 def watched(options: Options) -> tuple[SimulatedRun, Lateness, int]:
-    """A run, who watched its tasks, and how often a sweep had to close one."""
+    """Return a run, the checker of its tasks, and how often a sweep had to close a task."""
     worlds: list[World] = []
     report = simulate(options, prepare=worlds.append)
     [after] = worlds[0].watch.after
@@ -103,8 +104,10 @@ def test_whoever_suspends_owes_nothing_during_a_failure() -> None:
 
 
 def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> None:
-    """The timer was set by the old rate. Without the note of the change a seed is blamed; where
-    the schedules have changed it is another one."""
+    """The timer was set by the old rate.
+
+    Without the note of the change the checker rejects a seed; where the schedules have changed it
+    is another one."""
     right = SimulatedNode.set_drift
 
     def unnoticed(self: SimulatedNode, drift: int, now: int) -> None:
@@ -126,13 +129,14 @@ def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> 
     ("seed", "scheme"), [(316, "active"), (557, "active"), (10054, "dpc"), (10603, "active")]
 )
 def test_schedules_of_seeds_that_taught_the_checker_something(seed: int, scheme: str) -> None:
-    """Just seeds by now: what is drawn from them has changed. What they taught is the mutation
-    "take a planned replica for a live one", and the test above."""
+    """Only seeds by now: the schedules drawn from them have changed.
+
+    Their lessons are the mutation "take a planned replica for a live one", and the test above."""
     run_seed(seed, scheme)
 
 
 def sink() -> Waiting:
-    """What is known of a sink that begins at batch 20, in the place of an earlier one."""
+    """Return the state of a sink that begins at batch 20, in place of an earlier one."""
     order = told.CopyOrdered(
         cause="test",
         boot=1,
@@ -147,23 +151,23 @@ def sink() -> Waiting:
     return Waiting(order, 1, 1000, Tentative())
 
 
-def claimed(next_tentative: int) -> told.OutputClaimed:
-    return told.OutputClaimed(
+def fenced(next_tentative: int) -> told.OutputFenced:
+    return told.OutputFenced(
         cause="test", task=3, incarnation=6, next_stable=20, next_tentative=next_tentative
     )
 
 
 def test_a_sink_owes_what_it_does_not_know_to_be_in_its_partition() -> None:
-    """It is told with its claim; what a later primary takes back there, it is not told."""
+    """Its fence shows the end of the partition; it does not see what a later primary undoes."""
     waiting = sink()
     waiting.unpublished = {20, 21, 22}
-    waiting.claim(claimed(next_tentative=22))
+    waiting.open(fenced(next_tentative=22))
     assert (waiting.unpublished, waiting.stands) == ({22}, 22)
 
 
 def test_what_a_sink_appends_stands_until_it_takes_it_back() -> None:
     waiting = sink()
-    waiting.claim(claimed(next_tentative=22))
+    waiting.open(fenced(next_tentative=22))
     waiting.unpublished = {20}
     undo = do.OutputRecord(kind=do.Kind.UNDO, batch=20)
     stable = do.OutputRecord(kind=do.Kind.STABLE, batch=20, payload="out")
@@ -177,7 +181,7 @@ def test_what_a_sink_appends_stands_until_it_takes_it_back() -> None:
 
 
 def test_an_order_from_before_a_later_primary_closes_nothing() -> None:
-    """What that one sends may be needed by nobody here: it is there all the same."""
+    """The batches of that primary may not be needed here: it is back all the same."""
     waiting = sink()
     order = told.UpstreamClosed(
         cause="test", task=3, upstream=1, last_batch=22, before_term=9, back_at=0
@@ -190,5 +194,5 @@ def test_an_order_from_before_a_later_primary_closes_nothing() -> None:
     )
     waiting.close(order)
     assert waiting.closed == {}
-    waiting.close(replace(order, before_term=12))
+    waiting.close(structs.replace(order, before_term=12))
     assert waiting.closed == {1: 12}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from harness.protocol.registry import NodeInfo, Registry
+from harness.protocol.coordinator.registry import NodeInfo, Registry
 from harness.protocol.scheme import Recovery, Scheme
 from harness.simulator.draw import draw
 from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
@@ -18,7 +18,7 @@ CRASH_US = 12_500_000
 
 
 def options(*faults: Fault, standby: int = 2, replicated: tuple[int, ...] = ()) -> Options:
-    """A chain of a source and three tasks, a node each, checkpoints every three batches."""
+    """Return a chain of a source and three tasks, a node each, checkpoints every three batches."""
     wiring = chain(3, memory=2)
     nodes = [NodeInfo(name=f"w{n}", rack=f"r{n}", slots=1) for n in range(4)]
     nodes += [NodeInfo(name=f"s{n}", rack=f"r{n}", slots=2) for n in range(standby)]
@@ -52,7 +52,9 @@ def away(kind: FaultKind, until_us: int = NEVER_US) -> Fault:
 
 
 def completes(given: Options, meanwhile: Callable[[World], None] = lambda _: None) -> bool:
-    """Does the output become complete within two minutes? ``meanwhile`` acts before the crash."""
+    """Return True if the output is complete within two minutes.
+
+    ``meanwhile`` acts before the crash."""
     world = World(given, digests(given))
     world.start()
     world.kernel.run(until=CRASH_US - 2)
@@ -102,7 +104,7 @@ def replan(at_us: int) -> Fault:
 
 
 def replicated_at_the_end(*faults: Fault) -> bool:
-    """Does task 2, which is to have a replica from now on, get one within a minute?"""
+    """Return True if task 2 gets a replica within a minute after the plan changes."""
     given = options(*faults)
     world = World(given, digests(given))
     world.start()
@@ -114,7 +116,7 @@ def replicated_at_the_end(*faults: Fault) -> bool:
 
 
 def test_no_change_of_plan_that_the_coordinator_has_not_stored() -> None:
-    """Whoever sends one is not answered; the coordinator cannot ask for what it never knew."""
+    """Its sender gets no answer; the coordinator cannot request what it never had."""
     told_us, back_us = CRASH_US + 1_000_000, CRASH_US + 3_000_000
     away_then = away(FaultKind.COORDINATOR, back_us)
     assert replicated_at_the_end(replan(told_us))

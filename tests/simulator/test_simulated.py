@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.schemes import SCHEMES
 from harness.simulator.draw import draw
 from harness.simulator.kernel import MESSAGE, TIMER, Kernel
@@ -87,11 +87,12 @@ LATER_SEEDS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [55, 233, 2026, 4073, 4356, 6287, 6956, 6995, *LATER_SEEDS])
 def test_schedules_of_seeds_that_failed_in_earlier_versions(seed: int) -> None:
-    """Just seeds by now: what is drawn from them has changed. The bugs they found are in
-    `MUTATIONS` (copies of a node's earlier life; leave to trim for an earlier copy), in
-    ``tests/protocol/test_node.py`` (orders that are late or for an earlier life), in
-    ``tests/protocol/test_coordinator.py`` (closing a task whose replica is not reported yet), in
-    ``tests/protocol/test_task.py`` (what no reader has seen is not held as a correction; a sink
+    """Only seeds by now: the schedules drawn from them have changed.
+
+    The bugs they found are in `MUTATIONS` (copies of a node's earlier life; leave to trim for an
+    earlier copy), in ``tests/protocol/test_node.py`` (orders that are late or for an earlier life),
+    in ``tests/protocol/coordinator/test_losses.py`` (closing a task whose replica is not reported
+    yet), in ``tests/protocol/task`` (what no reader has seen is not held as a correction; a sink
     that loads again keeps nothing that is published) and, where a checker was wrong, in
     ``tests/simulator/test_lateness.py`` (what a sink that was replaced cannot know)."""
     run_seed(seed)
@@ -141,8 +142,9 @@ def test_shrinking_leaves_out_what_does_not_matter() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_sabotage_is_found(mutation: Mutation) -> None:
-    """The seed is the first of 0..999 that betrayed it, so that the search need not be
-    repeated; where a change of the schedules has moved it, this looks for another."""
+    """The seed is the first of 0..999 that showed it, so that the search is not repeated.
+
+    Where a change of the schedules has moved it, this test looks for another."""
     report = first_caught(mutation, [mutation.seed, *range(1000)])
     assert report is not None, f"no schedule of 1,000 shows that the protocol can {mutation.name}"
     assert report.violation is not None
@@ -150,13 +152,13 @@ def test_sabotage_is_found(mutation: Mutation) -> None:
 
 @pytest.mark.slow
 def test_rolling_back_the_lost_task_alone_does_no_harm() -> None:
-    """The search beside the argument at `HARMLESS`."""
+    """A search that supports the argument at `HARMLESS`."""
     report = first_caught(HARMLESS, range(amount(40)))
     assert report is None or report.violation is None, report
 
 
 def test_a_global_rollback_takes_every_task_back() -> None:
-    """What `HARMLESS` leaves out: that the scheme does what its cost is charged for."""
+    """The part that `HARMLESS` leaves out: the rollback really has the cost that it is charged."""
     options = draw(0, scheme="global", topology="diamond")
     crash = Fault(kind=FaultKind.CRASH, at_us=10_300_000, until_us=20_000_000)
     options = replace(options, faults=(crash,), costs=Costs(batch_us=1000), network=Network())

@@ -1,7 +1,6 @@
 """Output fidelity and internal completeness one task at a time, straight from the equations.
 
-Slow on purpose and shares no code with `harness.topology.fidelity`.
-"""
+Slow on purpose and shares no code with `harness.topology.fidelity`."""
 
 from __future__ import annotations
 

@@ -19,10 +19,9 @@ def topologies(
     max_queries: int = 1,
     idle: bool = True,
 ) -> Topology:
-    """A valid topology: every operator but the first may read up to two earlier ones.
+    """Draw a valid topology: every operator but the first may read up to two earlier ones.
 
-    Fan-out, diamonds and several sinks occur. With ``idle``, source tasks may have rate 0.
-    """
+    Fan-out, diamonds and several sinks occur. With ``idle``, source tasks may have rate 0."""
     count = draw(st.integers(1, max_operators))
     operators: list[Operator] = []
     edges: list[Edge] = []

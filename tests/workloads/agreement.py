@@ -1,4 +1,4 @@
-"""Does a workload's query give what its operators give, for the same records?"""
+"""The comparison of a workload's query with its operators on the same records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from workloads.base import Workload
+from workloads.base import QUERY, Workload
 from workloads.toolkit.local import run_locally
 from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 START_US = 1_800_000_000_000_000
-"""Where runs begin: a whole multiple of any window used here."""
+"""The start of runs: a whole multiple of any window used here."""
 
 
 def source_table(partitions: Sequence[Sequence[tuple[int, bytes]]]) -> pa.Table:
-    """Records as (milliseconds after `START_US`, value), a list per partition in its order."""
+    """Return records of (milliseconds after `START_US`, value), a list per partition in order."""
     rows = [
         (value, partition, offset, START_US + time_ms * 1000)
         for partition, records in enumerate(partitions)
@@ -36,7 +36,7 @@ def source_table(partitions: Sequence[Sequence[tuple[int, bytes]]]) -> pa.Table:
 
 
 def steady(payloads: Sequence[Sequence[bytes]], rate_per_s: float) -> pa.Table:
-    """Generated payloads, a list per partition, each sent at ``rate_per_s``."""
+    """Return generated payloads, a list per partition, each sent at ``rate_per_s``."""
     return source_table(
         [
             [(int(i * 1000 / rate_per_s), value) for i, value in enumerate(records)]
@@ -48,7 +48,7 @@ def steady(payloads: Sequence[Sequence[bytes]], rate_per_s: float) -> pa.Table:
 def by_query(
     spark: SparkSession, workload: Workload, sources: Mapping[str, pa.Table]
 ) -> pd.DataFrame:
-    """The query's results as a batch."""
+    """Return the query's results as a batch."""
     frames = {}
     for name, table in sources.items():
         zoned = table.set_column(
@@ -56,7 +56,7 @@ def by_query(
         )
         keyed = zoned.append_column("key", pa.nulls(len(table), pa.binary()))
         frames[name] = spark.createDataFrame(keyed)
-    result = workload.query(spark, frames)
+    result = workload.form(QUERY)(spark, frames)
     assert result.columns == workload.columns
     table = result.toArrow()
     for i, field in enumerate(table.schema):
@@ -69,12 +69,12 @@ def by_query(
 def by_operators(
     program: TableProgram, workload: Workload, sources: Mapping[str, pa.Table]
 ) -> pd.DataFrame:
-    """The operators' results, run in order in this process."""
+    """Return the operators' results, run in order in this process."""
     return ordered(run_locally(program, sources).to_pandas(), workload)
 
 
 def ordered(frame: pd.DataFrame, workload: Workload) -> pd.DataFrame:
-    """The columns of a workload, in an order that does not depend on arrival."""
+    """Return the columns of a workload, in an order that does not depend on arrival."""
     return frame[workload.columns].sort_values(workload.columns, ignore_index=True)
 
 

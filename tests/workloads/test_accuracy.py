@@ -1,16 +1,20 @@
-"""Accuracy against sets counted by hand."""
+"""Accuracy against sets counted by hand (`workloads.toolkit.accuracy`), by Spark and in Python."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from workloads.accident import accidents
 from workloads.base import Workload
-from workloads.toolkit.accuracy import Accuracy, score
+from workloads.examples.hottest import WORKLOAD as WITHOUT_MEMBERS
+from workloads.synthetic import synthetic
+from workloads.toolkit.accuracy import Accuracy, local_accuracy, score
 from workloads.traffic import traffic_jams
 from workloads.wordcount import word_count
 from workloads.worldcup import world_cup
@@ -18,17 +22,61 @@ from workloads.worldcup import world_cup
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
 W1, W2 = (datetime.fromtimestamp(1_800_000_000 + second, UTC) for second in (0, 1))
 
 Rows = Sequence[tuple[Any, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Results with the share of right members."""
+
+    workload: Workload
+    kinds: str
+    """The types of the columns."""
+    delivered: Rows
+    """In the order of arrival."""
+    accurate: Rows
+    share: float
+
+
+CASES = [
+    Case(
+        world_cup(),
+        "timestamp string",
+        [(W1, "1:9 2:8 7:1"), (W2, "5:1")],
+        [(W1, "2:9 1:9 3:7 4:6"), (W2, "5:3")],
+        3 / 5,
+    ),
+    Case(
+        traffic_jams(),
+        "timestamp string",
+        [(W1, "3 8"), (W2, "1")],
+        [(W1, "3 5 8 9"), (W2, "1")],
+        3 / 5,
+    ),
+    Case(
+        accidents(),
+        "timestamp long string",
+        [(W1, 4, "1 2"), (W1, 5, "9")],
+        [(W1, 4, "1 2 3"), (W1, 6, "9")],
+        2 / 4,
+    ),
+    Case(
+        word_count(text=[__file__]),
+        "timestamp string long",
+        [(W1, "a", 2), (W1, "b", 1)],
+        [(W1, "a", 2), (W1, "b", 3), (W2, "a", 2)],
+        1 / 3,
+    ),
+]
+by_workload = pytest.mark.parametrize("case", CASES, ids=lambda case: case.workload.name)
+
+
 def scored(
     spark: SparkSession, workload: Workload, kinds: str, delivered: Rows, accurate: Rows
 ) -> Accuracy:
-    """``delivered`` in the order of arrival."""
+    """Score with Spark; ``delivered`` is in the order of arrival."""
     arrivals = [(*row, arrival) for arrival, row in enumerate(delivered)]
     schema = ", ".join(
         f"{name} {kind}" for name, kind in zip(workload.columns, kinds.split(), strict=True)
@@ -40,7 +88,29 @@ def scored(
     )
 
 
-def test_the_top_100_is_scored_by_its_objects(spark: SparkSession) -> None:
+def results(workload: Workload, rows: Rows) -> pa.Table:
+    return pa.table(dict(zip(workload.columns, zip(*rows, strict=True), strict=True)))
+
+
+@by_workload
+def test_the_share_of_right_members(case: Case) -> None:
+    workload, accurate = case.workload, results(case.workload, case.accurate)
+    found = local_accuracy(workload, results(workload, case.delivered), accurate)
+    assert found == pytest.approx(case.share)
+    assert local_accuracy(workload, accurate, accurate) == 1.0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@by_workload
+def test_spark_counts_the_same_members(spark: SparkSession, case: Case) -> None:
+    found = scored(spark, case.workload, case.kinds, case.delivered, case.accurate)
+    assert found.first == found.last == pytest.approx(case.share)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_first_version_and_the_last_are_scored_by_window(spark: SparkSession) -> None:
     found = scored(
         spark,
         world_cup(),
@@ -60,28 +130,8 @@ def test_the_top_100_is_scored_by_its_objects(spark: SparkSession) -> None:
     ]  # fmt: skip
 
 
-def test_jams_are_scored_by_incident(spark: SparkSession) -> None:
-    found = scored(
-        spark,
-        traffic_jams(),
-        "timestamp string",
-        delivered=[(W1, "3 8"), (W2, "1")],
-        accurate=[(W1, "3 5 8 9"), (W2, "1")],
-    )
-    assert found.first == found.last == pytest.approx(3 / 5)
-
-
-def test_accidents_are_scored_by_car_and_location(spark: SparkSession) -> None:
-    found = scored(
-        spark,
-        accidents(),
-        "timestamp long string",
-        delivered=[(W1, 4, "1 2"), (W1, 5, "9")],
-        accurate=[(W1, 4, "1 2 3"), (W1, 6, "9")],
-    )
-    assert found.first == pytest.approx(2 / 4)
-
-
+@pytest.mark.spark
+@pytest.mark.slow
 def test_words_are_scored_as_a_whole_and_taken_back(spark: SparkSession) -> None:
     found = scored(
         spark,
@@ -90,13 +140,21 @@ def test_words_are_scored_as_a_whole_and_taken_back(spark: SparkSession) -> None
         delivered=[(W1, "a", 2), (W1, "b", 1), (W1, "b", None), (W2, "a", 6), (W2, "a", 5)],
         accurate=[(W1, "a", 2), (W1, "b", 1), (W2, "a", 5)],
     )
-    assert found.first == pytest.approx(2 / 3)
-    assert found.last == pytest.approx(2 / 3)
+    assert found.first == found.last == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize("make", [world_cup, traffic_jams])
-def test_without_results_there_is_no_accuracy(
-    spark: SparkSession, make: Callable[[], Workload]
-) -> None:
-    found = scored(spark, make(), "timestamp string", [], [])
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", [world_cup(), traffic_jams()], ids=lambda each: each.name)
+def test_without_results_there_is_no_accuracy(spark: SparkSession, workload: Workload) -> None:
+    found = scored(spark, workload, "timestamp string", [], [])
     assert (found.first, found.last) == (None, None)
+    empty = results(workload, [(W1, "")])
+    assert local_accuracy(workload, empty, empty) is None
+
+
+@pytest.mark.parametrize("workload", [WITHOUT_MEMBERS, synthetic()])
+def test_a_workload_without_members_is_refused(workload: Workload) -> None:
+    empty = pa.table({})
+    with pytest.raises(ValueError, match="names no members"):
+        local_accuracy(workload, empty, empty)

@@ -155,7 +155,7 @@ CASES = {
 
 
 def by_hand(name: str, sources: Sources) -> pd.DataFrame:
-    """The results of the two applications with a join or a table, one record at a time."""
+    """Compute the results of the two applications with a join or a table, one record at a time."""
     workload = CASES[name].workload
     rows = traffic_by_hand(sources) if name == "traffic" else accidents_by_hand(sources)
     frame = pd.DataFrame(rows, columns=workload.columns)

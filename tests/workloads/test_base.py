@@ -24,7 +24,7 @@ WORKLOAD = Workload(
     name="numbers",
     sources=[Source(name="numbers", records=Reference(
         target=f"{__file__}:Numbers", parameters={"step": 3}))],
-    query=lambda spark, sources: sources["numbers"],
+    forms={"query": lambda spark, sources: sources["numbers"]},
     identity=["window_start"], values=["value"], window_start="window_start",
     window_s=2, slide_s=2, watermark_delay_s=1,
 )
@@ -58,7 +58,7 @@ def test_a_carried_file_is_built_where_it_does_not_exist(tmp_path: Path) -> None
     carry({str(path): GOOD})
     workload = load_workload_file(path)
     assert workload.name == "numbers"
-    assert load_workload_file(path).query is workload.query, "it is executed once"
+    assert load_workload_file(path).forms is workload.forms, "it is executed once"
     carry({str(path): GOOD.replace('name="numbers",\n    sources', 'name="others",\n    sources')})
     assert load_workload_file(path).name == "others", "unless it has changed"
 
@@ -76,7 +76,9 @@ def test_a_carried_file_is_built_where_it_does_not_exist(tmp_path: Path) -> None
         (('window_start="window_start"', 'window_start="window"'), "do not fit together"),
         (('values=["value"]', "values=[]"), "names no value columns"),
         (("window_s=2", "window_s=0"), "window_s is 0"),
-        (("query=lambda spark, sources: sources", "query=dict(a=1) or {}"), "query is a dict"),
+        (('"query": lambda spark, sources: sources["numbers"]', '"query": {}'), "query is a dict"),
+        (('"query": lambda spark, sources: sources["numbers"]', ""), "has no form"),
+        (('"query": lambda', '"tasks": lambda'), "tasks is a function"),
     ],
 )
 def test_what_a_file_lacks_is_named(tmp_path: Path, change: tuple[str, str], message: str) -> None:
@@ -87,7 +89,7 @@ def test_what_a_file_lacks_is_named(tmp_path: Path, change: tuple[str, str], mes
 
 def test_a_workload_of_another_kind_lacks_what_it_lacks(tmp_path: Path) -> None:
     path = write(tmp_path, "class W:\n    name = 'x'\n    sources = []\nWORKLOAD = W()\n")
-    with pytest.raises(UsageError, match="WORKLOAD is a W and lacks query, identity, values"):
+    with pytest.raises(UsageError, match="WORKLOAD is a W and lacks forms, identity, values"):
         load_workload_file(path)
 
 
@@ -104,7 +106,7 @@ def test_another_process_builds_the_same_workload() -> None:
     # Functions are equal to themselves alone.
     same = replace(
         again,
-        query=workload.query,
+        forms=workload.forms,
         members_of=workload.members_of,
         sources=workload.sources,  # without its text files, which other machines do not have
     )

@@ -9,13 +9,13 @@ import pytest
 
 import workloads
 from harness.errors import UsageError
-from workloads.base import RecordSource
+from workloads.base import QUERY, TASKS, RecordSource
 from workloads.entries import all_workloads, workload_entry
 from workloads.examples.hottest import WORKLOAD
 from workloads.toolkit.operators import program_of, timeline_of
 
 START_US = 1_800_000_000_000_000
-WITH_TASKS = [name for name, entry in all_workloads().items() if entry.make().program]
+WITH_TASKS = [name for name, entry in all_workloads().items() if TASKS in entry.make().forms]
 
 
 @pytest.mark.parametrize("name", all_workloads())
@@ -64,5 +64,5 @@ def test_a_workload_that_is_not_there_is_refused() -> None:
 
 def test_a_workload_without_tasks_says_what_to_do() -> None:
     timeline = timeline_of(WORKLOAD, start_us=START_US, batch_s=1)
-    with pytest.raises(UsageError, match="only a query"):
-        program_of(replace(WORKLOAD, program=None), timeline=timeline)
+    with pytest.raises(UsageError, match="no form 'tasks', only 'query'"):
+        program_of(replace(WORKLOAD, forms={QUERY: WORKLOAD.form(QUERY)}), timeline=timeline)

@@ -1,4 +1,4 @@
-"""What a program gives while some of its tasks are away."""
+"""The output of a program while some of its tasks are away (`workloads.toolkit.partial`)."""
 
 from __future__ import annotations
 

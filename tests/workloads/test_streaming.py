@@ -1,5 +1,4 @@
-"""As streams in append mode the queries give what they give as a batch, and markers close all
-windows."""
+"""Queries as streams in append mode equal their batch results, and markers close all windows."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ import pytest
 from tests.levels import deep
 from tests.workloads.agreement import START_US, ordered, require_equal, source_table, steady
 from workloads.accident import accidents
-from workloads.base import Workload, load_workload_file
+from workloads.base import QUERY, Workload, load_workload_file
 from workloads.traffic import traffic_jams
 from workloads.wordcount import word_count
 from workloads.worldcup import world_cup
@@ -45,8 +44,9 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 
 
 def files(directory: Path, workload: Workload, name: str) -> None:
-    """Two halves of the input and two markers, a file each: the second marker makes a batch
-    that runs with the first one's watermark."""
+    """Write two halves of the input and two markers, a file each.
+
+    The second marker makes a batch that runs with the first one's watermark."""
     source = workload.source(name)
     rate = RATES[workload.name][name]
     built = source.records.build()
@@ -92,7 +92,7 @@ def test_a_stream_equals_its_batch(spark: SparkSession, tmp_path: Path, name: st
         )
     sink = f"sink_{name.replace('-', '_')}"
     query = (
-        workload.query(spark, streams)
+        workload.form(QUERY)(spark, streams)
         .writeStream.outputMode("append")
         .format("memory")
         .queryName(sink)
@@ -107,6 +107,6 @@ def test_a_stream_equals_its_batch(spark: SparkSession, tmp_path: Path, name: st
         for operator in progress["stateOperators"]
     )
     assert dropped == 0
-    expected = plain(workload.query(spark, batches), workload)
+    expected = plain(workload.form(QUERY)(spark, batches), workload)
     assert len(expected) > 3
     require_equal(plain(spark.table(sink), workload), expected)

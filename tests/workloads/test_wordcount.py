@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from workloads.base import QUERY
 from workloads.wordcount import word_count
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def counted_by_spark(
         for i, (time_ms, line) in enumerate(records)
     ]
     schema = "key binary, value binary, partition int, offset long, timestamp timestamp"
-    result = workload.query(spark, {"lines": spark.createDataFrame(rows, schema)})
+    result = workload.form(QUERY)(spark, {"lines": spark.createDataFrame(rows, schema)})
     assert result.columns == workload.columns
     return {
         (round(row.window_start.timestamp() * 1000), row.word): row["count"]

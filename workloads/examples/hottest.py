@@ -3,8 +3,7 @@
     ./faultline run stock/worker-kill --workload workloads/examples/hottest.py
     ./faultline endure --kills 20 --workload workloads/examples/hottest.py
 
-docs/own-workload.md goes through it line by line.
-"""
+docs/own-workload.md goes through it line by line."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Reference, Source, Workload
 from workloads.toolkit.operators import (
     PaneTask,
     TableProgram,
@@ -78,7 +77,7 @@ PARTITIONS = 2
 
 
 def program(*, timeline: Timeline, rate: float | None = None) -> TableProgram:
-    """A task that reads each partition, and one that keeps the windows."""
+    """Return the tasks: one reads each partition, and one keeps the windows."""
     each = (rate or 1_000.0) / PARTITIONS
 
     def task(operator: str, index: int) -> TableTask:
@@ -135,12 +134,11 @@ WORKLOAD = Workload(
             partitions=PARTITIONS,
         )
     ],
-    query=query,
+    forms={QUERY: query, TASKS: Reference(target=f"{__file__}:program")},
     identity=["window_start", "sensor"],
     values=["hottest"],
     window_start="window_start",
     window_s=WINDOW_S,
     slide_s=SLIDE_S,
     watermark_delay_s=DELAY_S,
-    program=Reference(target=f"{__file__}:program"),
 )

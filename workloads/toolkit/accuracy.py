@@ -1,14 +1,13 @@
-"""How accurate results are, as the papers count it, scored by Spark.
+"""The accuracy of results, as the papers count it, scored by Spark.
 
-Both PPA papers score a query by the set it answers with: Q1 by |S_T ∩ S_A| / |S_A| (the objects
-of the top 100), Q2 by |I_T ∩ I_A| / |I_A| (the incidents), with S_A and I_A what the run without
-failures gives. So a workload says what the members of a result are (`Workload.members`), and
-accuracy is the share of the accurate run's members that were delivered, over all windows.
-Accident detection counts cars seen standing at a location; word count, whole results.
+Both PPA papers score a query by the set of its answers: Q1 by |S_T ∩ S_A| / |S_A| (the objects of
+the top 100), Q2 by |I_T ∩ I_A| / |I_A| (the incidents), with S_A and I_A from the run without
+failures. So a workload names the members of a result (`Workload.members`), and accuracy is the
+share of the accurate run's members that were delivered, over all windows. Accident detection counts
+cars seen standing at a location; word count, whole results.
 
-It is scored on the first version of each result that was delivered (a later correction does not
-repair what a user already acted on) and, beside it, on the last.
-"""
+Scored are the first delivered version of each result (a later correction does not repair an action
+that a user already took) and the last one."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ARRIVAL = "arrival"
-"""The column of deliveries that says in which order they came."""
+"""The column of deliveries with the order of their arrival."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +34,8 @@ class Accuracy:
     first: float | None
     last: float | None
     windows: pd.DataFrame
-    """By window, in order: its start, ``members`` of the accurate run, and how many of them the
-    ``first`` and the ``last`` version delivered."""
+    """By window, in order: its start, ``members`` of the accurate run, and the numbers of them in
+    the ``first`` and the ``last`` version."""
 
 
 def score(workload: Workload, deliveries: DataFrame, accurate: DataFrame) -> Accuracy:
@@ -44,8 +43,7 @@ def score(workload: Workload, deliveries: DataFrame, accurate: DataFrame) -> Acc
 
     ``deliveries`` has the workload's columns and `ARRIVAL`, a row per delivery; one with a null
     value takes its result back. ``accurate`` has the workload's columns, a row per result.
-    Raises `ValueError` for a workload that names no members.
-    """
+    Raises `ValueError` for a workload that names no members."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
     if workload.members is None:
@@ -75,12 +73,11 @@ def score(workload: Workload, deliveries: DataFrame, accurate: DataFrame) -> Acc
 def members_by_window(
     workload: Workload, accurate: pd.DataFrame, versions: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """A row per window of the ``accurate`` results: ``window_start_s``, their ``members``, and
-    how many of them each of ``versions`` (name to results) holds.
+    """Return a row per window of the ``accurate`` results with its members.
 
-    All frames have ``window_start_s`` and the workload's other columns, a row per result.
-    `ValueError` for a workload that names no members in Python.
-    """
+    Columns: ``window_start_s``, ``members``, and for each of ``versions`` (name to results) the
+    number of members in it. All frames have ``window_start_s`` and the workload's other columns, a
+    row per result. Raises `ValueError` for a workload that names no members in Python."""
     expected = _members(workload, accurate.to_dict("records"), "window_start_s")
     held = {
         name: _members(workload, frame.to_dict("records"), "window_start_s")
@@ -98,9 +95,10 @@ def members_by_window(
 
 
 def local_accuracy(workload: Workload, delivered: pa.Table, accurate: pa.Table) -> float | None:
-    """The share of the members of ``accurate`` that ``delivered`` has, window by window, for
-    tables of results in this process; None if there are none. Both have the workload's columns, a
-    row per result; `ValueError` for a workload that names no members in Python."""
+    """Return the share of the members of ``accurate`` that ``delivered`` has, window by window.
+
+    Both are tables of results in this process with the workload's columns, a row per result; None
+    if there are none. Raises `ValueError` for a workload that names no members in Python."""
     column = workload.window_start
     expected = _members(workload, accurate.to_pylist(), column)
     found = _members(workload, delivered.to_pylist(), column)
@@ -114,7 +112,7 @@ def local_accuracy(workload: Workload, delivered: pa.Table, accurate: pa.Table) 
 def _members(
     workload: Workload, results: Iterable[Mapping[Any, Any]], window: str
 ) -> dict[Any, set[Hashable]]:
-    """By window (the column of that name), what the results say."""
+    """Return the members of the results by window (the column of that name)."""
     if workload.members_of is None:
         raise ValueError(f"workload {workload.name} names no members in Python")
     found: dict[Any, set[Hashable]] = {}
@@ -124,7 +122,7 @@ def _members(
 
 
 def over_windows(windows: pd.DataFrame) -> Accuracy:
-    """The shares over all of `Accuracy.windows`."""
+    """Return the shares over all of `Accuracy.windows`."""
     total = int(windows["members"].sum())
     return Accuracy(
         first=float(windows["first"].sum() / total) if total else None,
@@ -138,8 +136,9 @@ _ACCURATE = _SETS.index("accurate")
 
 
 def _versions(workload: Workload, deliveries: DataFrame) -> DataFrame:
-    """The first and the last delivery of every identity, told apart by ``version``: the place of
-    its name in `_SETS`."""
+    """Return the first and the last delivery of every identity.
+
+    ``version`` tells them apart: the place of its name in `_SETS`."""
     from pyspark.sql import functions as F  # noqa: N812
 
     values = F.struct(*workload.values)

@@ -19,8 +19,7 @@ Task = tuple[str, int]
 def run_locally(program: TableProgram, sources: Mapping[str, pa.Table]) -> pa.Table:
     """Every result for these records: all batches in order, up to the last window's end.
 
-    ``sources`` holds per source a table of `SOURCE_SCHEMA` in the order of each partition.
-    """
+    ``sources`` holds per source a table of `SOURCE_SCHEMA` in the order of each partition."""
     inputs = read_by_source(program, sources)
     return pa.concat_tables([result for _, result in results(program, inputs)])
 
@@ -28,7 +27,7 @@ def run_locally(program: TableProgram, sources: Mapping[str, pa.Table]) -> pa.Ta
 def read_by_source(
     program: TableProgram, sources: Mapping[str, pa.Table]
 ) -> dict[Task, dict[int, pa.Table]]:
-    """What each source task reads, by batch: its partition of its source's table."""
+    """Return each source task's input by batch: its partition of its source's table."""
     return {
         (operator, task): cut(
             table.filter(pa.array(numbers(table, "partition") == task)), program.timeline
@@ -40,10 +39,9 @@ def read_by_source(
 
 
 def cut(table: pa.Table, timeline: Timeline) -> dict[int, pa.Table]:
-    """The records of one partition by batch; batches without any are left out.
+    """Cut the records of one partition by batch; batches without any are left out.
 
-    Raises `ValueError` if a record is before batch 0.
-    """
+    Raises `ValueError` if a record is before batch 0."""
     batch = (numbers(table, "timestamp") - timeline.start_us) // timeline.batch_us
     if len(batch) and batch.min() < 0:
         raise ValueError(f"a record is {-batch.min()} batches before the start of the timeline")
@@ -91,13 +89,13 @@ def _range(topology: Topology, operator: str) -> range:
 
 
 def downstream(topology: Topology, place: Task) -> list[Task]:
-    """The tasks that ``place`` sends to, in the order of its outputs."""
+    """Return the tasks that ``place`` sends to, in the order of its outputs."""
     below = _wiring(topology).downstream[_number(topology, place)]
     return [topology.place(task) for task in below]
 
 
 def upstream(topology: Topology, place: Task) -> list[Task]:
-    """The tasks that ``place`` receives from, in the order of its inputs."""
+    """Return the tasks that ``place`` receives from, in the order of its inputs."""
     above = _wiring(topology).upstream[_number(topology, place)]
     return [topology.place(task) for task in above]
 
@@ -109,5 +107,5 @@ def _number(topology: Topology, place: Task) -> int:
 
 @lru_cache(maxsize=16)
 def _wiring(topology: Topology) -> Wiring:
-    """Who sends to whom, as every engine has it."""
+    """Return the wiring between tasks, the same in every engine."""
     return wiring_of(topology, {})

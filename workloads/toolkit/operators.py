@@ -8,8 +8,7 @@ columns of `SOURCE_SCHEMA`.
 
 Everything here is exact and depends on the arguments alone, so a replica's output equals its
 primary's, and the results equal those of the workload's Spark query. State is a value: a task
-returns another state and never changes the one it got.
-"""
+returns another state and never changes the one it got."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from harness.errors import UsageError
 from harness.topology.model import Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Reference, Workload
+from workloads.base import TASKS, Reference, Workload
 from workloads.toolkit.durations import microseconds
 
 SOURCE_SCHEMA = pa.schema(
@@ -36,7 +35,7 @@ SOURCE_SCHEMA = pa.schema(
         ("timestamp", pa.timestamp("us")),
     ]
 )
-"""What a source task reads, as in Spark's Kafka source; ``timestamp`` is the intended time."""
+"""The input of a source task, as in Spark's Kafka source; ``timestamp`` is the intended time."""
 
 Ints = NDArray[np.int64]
 
@@ -46,10 +45,10 @@ COMPACT_EVERY = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """How time is cut into batches, panes (one slide long) and windows; all in microseconds."""
+    """Batches, panes (one slide long) and windows; all times in microseconds."""
 
     start_us: int
-    """Where batch 0 begins: a whole multiple of the slide since the epoch."""
+    """The start of batch 0: a whole multiple of the slide since the epoch."""
     batch_us: int
     slide_us: int
     window_us: int
@@ -68,38 +67,38 @@ class Timeline:
 
     @property
     def batches_per_slide(self) -> int:
-        """How many batches pass until the next window begins."""
+        """Batches from the start of one window to the next."""
         return self.slide_us // self.batch_us
 
     @property
     def batches_per_window(self) -> int:
-        """How many batches a window holds."""
+        """Batches in a window."""
         return self.window_us // self.batch_us
 
     @property
     def panes_per_window(self) -> int:
-        """How many slides a window holds."""
+        """Slides in a window."""
         return self.window_us // self.slide_us
 
     def batch_of(self, time_us: int) -> int:
-        """The batch that a record of that intended time belongs to."""
+        """Return the batch of a record with that intended time."""
         return (time_us - self.start_us) // self.batch_us
 
     def end_us(self, batch: int) -> int:
-        """The first instant after ``batch``."""
+        """Return the first instant after ``batch``."""
         return self.start_us + (batch + 1) * self.batch_us
 
     def ends_pane(self, batch: int) -> bool:
-        """Whether a slide, and so a window, ends with ``batch``."""
+        """Return True if a slide, and so a window, ends with ``batch``."""
         return (batch + 1) % self.batches_per_slide == 0
 
     def window_start_us(self, batch: int) -> int:
-        """Where the window that ends with ``batch`` began."""
+        """Return the start of the window that ends with ``batch``."""
         return self.end_us(batch) - self.window_us
 
 
 def timeline_of(workload: Workload, *, start_us: int, batch_s: float) -> Timeline:
-    """The timeline of a workload's windows for a run that begins at ``start_us``."""
+    """Return the timeline of a workload's windows for a run that begins at ``start_us``."""
     return Timeline(
         start_us=start_us,
         batch_us=microseconds(batch_s),
@@ -119,37 +118,31 @@ class TableProgram:
     """Source operator to the workload's source (topic); task i reads partition i."""
     timeline: Timeline
     windows_in_a_row: int = 1
-    """How many windowed operators stand one behind the other: that many windows after the last
-    record its last result comes."""
+    """The number of windowed operators in a row: the last result comes this many windows after the
+    last record."""
 
 
 def program_of(
     workload: Workload, *, timeline: Timeline, rate: float | None = None, **choices: Any
 ) -> TableProgram:
-    """The tasks of ``workload``, so that the same experiment can run it on any engine.
+    """Return the tasks of ``workload``, so that the same experiment can run it on any engine.
 
     ``rate`` is records per second of all sources together (None: the paper's), for the planners;
     ``choices`` are further parameters of the workload's own, such as ``mergers``. Raises
-    `UsageError` if the workload has a query only.
-    """
-    if workload.program is None:
-        raise UsageError(
-            f"workload {workload.name!r} has no topology of tasks, only a query",
-            remedy="run it on the structured engine, or name its tasks in "
-            "Workload(program=Reference(...)), as workloads/accident.py does",
-        )
-    target, parameters = workload.program.target, {**workload.program.parameters, **choices}
+    `UsageError` if the workload has no such form."""
+    tasks = workload.form(TASKS)
+    target, parameters = tasks.target, {**tasks.parameters, **choices}
     reference = Reference(target=target, parameters=parameters)
     program = reference.build(timeline=timeline, rate=rate)
     assert isinstance(program, TableProgram), f"{workload.name}: {program!r:.80} is no TableProgram"
     for operator, source in program.sources.items():
-        tasks = program.topology.operator(operator).parallelism
-        assert tasks == workload.source(source).partitions, f"{operator} reads {source}"
+        parallelism = program.topology.operator(operator).parallelism
+        assert parallelism == workload.source(source).partitions, f"{operator} reads {source}"
     return program
 
 
 def merging(upstream: int, downstream: int) -> Partitioning:
-    """How ``upstream`` tasks come together in ``downstream`` ones, which are as many or fewer."""
+    """Return the partitioning from ``upstream`` tasks to as many or fewer ``downstream`` ones."""
     return Partitioning.ONE_TO_ONE if upstream == downstream else Partitioning.MERGE
 
 
@@ -157,9 +150,9 @@ class TableTask:
     """A task over tables, with what most of them share; subclasses give `work`."""
 
     memory = 1
-    """How many batches of input the state depends on, the newest included."""
+    """The number of batches of input that the state depends on, the newest included."""
     reads_times = True
-    """Whether a source task looks at its records' times; a host need not read them if not."""
+    """True if a source task needs its records' times; a host need not read them if not."""
 
     def initial(self) -> Any:
         return None
@@ -167,10 +160,9 @@ class TableTask:
     def process(
         self, state: Any, batch: int, inputs: Sequence[pa.Table | None]
     ) -> tuple[Any, tuple[pa.Table, ...]]:
-        """The state after ``batch``, and a table for each downstream task (a sink: one in all).
+        """Return the state after ``batch``, and a table for each downstream task (a sink: one).
 
-        A missing input (the batch is tentative) counts as an empty one.
-        """
+        A missing input (the batch is tentative) counts as an empty one."""
         present = [table for table in inputs if table is not None]
         return self.work(state, batch, present)
 
@@ -208,29 +200,30 @@ class PaneTask(TableTask):
     """A task that gathers rows by pane and gives a result at the end of every window.
 
     Its state is the finished panes of the current window, oldest first, and the pane that is
-    being filled.
-    """
+    being filled."""
 
     schema: pa.Schema
-    """Of a pane."""
+    """The schema of a pane."""
     result: pa.Schema
-    """Of what it gives."""
+    """The schema of a result."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
         self.memory = timeline.batches_per_window
 
     def add(self, pane: pa.Table, inputs: Sequence[pa.Table]) -> pa.Table:
-        """The pane with the rows of one batch."""
+        """Return the pane with the rows of one batch added."""
         return joined([pane, *inputs], self.schema)
 
     def compact(self, pane: pa.Table) -> pa.Table:
-        """The same pane in fewer rows. It is asked for once the pane is full, and every
-        `COMPACT_EVERY` batches, so that `add` need not do for each what can be done for many."""
+        """Return the same pane in fewer rows.
+
+        It is called once the pane is full, and every `COMPACT_EVERY` batches, so that `add` leaves
+        work that is cheaper for many batches at once."""
         return pane
 
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
-        """The result of a window that consists of ``panes``."""
+        """Return the result of a window that consists of ``panes``."""
         raise NotImplementedError
 
     @cached_property
@@ -258,7 +251,7 @@ class PaneTask(TableTask):
 
 
 def joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """The rows of ``tables``, one table after the other, in one piece."""
+    """Return the rows of ``tables``, one table after the other, in one piece."""
     if not tables:
         return schema.empty_table()
     if len(tables) == 1 and tables[0].column(0).num_chunks == 1:
@@ -267,16 +260,15 @@ def joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def numbers(table: pa.Table, name: str) -> Ints:
-    """An integer or timestamp column as int64."""
+    """Return an integer or timestamp column as int64."""
     column = table.column(name)
     return np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)
 
 
 def whole_records(table: pa.Table, size: int) -> tuple[pa.Table, NDArray[np.uint8]]:
-    """The rows whose value is ``size`` bytes long, and those values as a ``(rows, size)`` array.
+    """Return the rows with values of ``size`` bytes, and the values as a ``(rows, size)`` array.
 
-    Markers are shorter and contribute to no result.
-    """
+    Markers are shorter and contribute to no result."""
     whole, raw = whole_values(table, size)
     return (table if whole.all() else table.filter(pa.array(whole)).combine_chunks()), raw
 
@@ -298,21 +290,21 @@ def whole_values(table: pa.Table, size: int) -> tuple[NDArray[np.bool_], NDArray
 
 
 def summed(keys: Ints, amounts: Ints) -> tuple[Ints, Ints]:
-    """The distinct ``keys``, ascending, and the sum of each one's ``amounts`` (below 2**53)."""
+    """Return the distinct ``keys``, ascending, and the sums of their ``amounts`` (below 2**53)."""
     distinct_keys, place = np.unique(keys, return_inverse=True)
     sums = np.bincount(place, weights=amounts, minlength=len(distinct_keys))
     return distinct_keys, sums.astype(np.int64)
 
 
 def totals(table: pa.Table, keys: Sequence[str], summed: Sequence[str]) -> pa.Table:
-    """Sums of ``summed`` per distinct ``keys``, in the order in which the keys first appear."""
+    """Return the sums of ``summed`` per distinct ``keys``, in the order of first appearance."""
     grouped = table.group_by(list(keys), use_threads=False)
     result = grouped.aggregate([(name, "sum") for name in summed])
     return result.rename_columns({f"{name}_sum": name for name in summed}).select([*keys, *summed])
 
 
 def distinct(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The distinct rows of the columns ``keys``, in the order in which they first appear."""
+    """Return the distinct rows of the columns ``keys``, in the order of first appearance."""
     return table.select(list(keys)).group_by(list(keys), use_threads=False).aggregate([])
 
 

@@ -1,13 +1,12 @@
-"""What a program gives while some of its tasks are away: tentative output, without a cluster.
+"""The tentative output of a program while some of its tasks are away, without a cluster.
 
-The worst case that planners plan for, played on a workload's own operators: the tasks that are
-not alive send nothing, the others take a missing input for an empty one, and what the sinks
-publish then is tentative output. No time passes and nothing is killed; it is the steady state of
-a failure that began before the first window.
+This is the worst case of the planners, played on a workload's own operators: the tasks that are not
+alive send nothing, the others take a missing input for an empty one, and the sinks then publish
+tentative output. No time passes and nothing is killed; it is the steady state of a failure that
+began before the first window.
 
-One `PartialRuns` serves many plans: what a task sends depends on which of its ancestors live, so
-it is computed once for each such set.
-"""
+One `PartialRuns` serves many plans: the output of a task depends on its living ancestors, so it is
+computed once for each such set."""
 
 from __future__ import annotations
 
@@ -31,8 +30,9 @@ class PartialRuns:
     def __init__(
         self, program: TableProgram, sources: Mapping[str, pa.Table], *, batches: int
     ) -> None:
-        """``batches`` is how many are run; the last ones hold no input if there are more than
-        the records fill."""
+        """Prepare ``batches`` batches.
+
+        The last ones hold no input if there are more than the records fill."""
         self.program, self.batches = program, batches
         self._read = read_by_source(program, sources)
         self._tasks = {place: program.task(*place) for place in places(program.topology)}
@@ -40,7 +40,7 @@ class PartialRuns:
         self._known: dict[tuple[Task, frozenset[Task]], Outputs] = {}
 
     def results(self, alive: Collection[Task] | None = None) -> pa.Table:
-        """What the sinks publish while only ``alive`` run; None: all of them."""
+        """Return the results that the sinks publish while only ``alive`` run; None: all of them."""
         topology = self.program.topology
         living = frozenset(places(topology) if alive is None else alive)
         sent: dict[Task, Outputs] = {}
@@ -98,11 +98,10 @@ def _ancestors(topology: Topology) -> dict[Task, frozenset[Task]]:
 def recorded(
     workload: Workload, program: TableProgram, *, seconds: float
 ) -> tuple[dict[str, pa.Table], int]:
-    """(the first ``seconds`` of the workload's input, by source; how many records that is).
+    """Return the first ``seconds`` of the workload's input by source, and its number of records.
 
-    Each partition is sent evenly at the rate of its source task in the program's topology, so
-    what is planned for is what runs.
-    """
+    Each partition is sent evenly at the rate of its source task in the program's topology, which is
+    the rate of the plans."""
     tables, total = {}, 0
     start_us = program.timeline.start_us
     for operator, name in program.sources.items():

@@ -1,4 +1,6 @@
-"""Records taken apart by Spark, without losing the ones that only move event time."""
+"""Records taken apart by Spark, without losing the ones that only move event time.
+
+Tests: ``tests/workloads/test_streaming.py``."""
 
 from __future__ import annotations
 
@@ -17,8 +19,7 @@ def behind_watermark(condition: Column, *, time: str = "timestamp") -> Column:
     that such a filter drops would not move event time on, and the markers that close the last
     windows are dropped by every query. So this filter reads the event time: its sign says
     whether the condition holds. (Both branches must read it, or the optimizer takes the
-    condition out again.)
-    """
+    condition out again.)"""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
     instant = F.unix_micros(time)
@@ -26,11 +27,9 @@ def behind_watermark(condition: Column, *, time: str = "timestamp") -> Column:
 
 
 def whole(source: DataFrame, layout: Layout, delay: str) -> DataFrame:
-    """A source's event time and fields, with a watermark ``delay`` behind.
+    """Return a source's event time and fields, with a watermark ``delay`` behind.
 
-    Records of another length are left out, markers among them; they move the watermark all the
-    same.
-    """
+    Records of another length are left out, markers among them; they still move the watermark."""
     from pyspark.sql import functions as F  # noqa: N812
 
     text = F.col("value").cast("string")

@@ -2,8 +2,7 @@
 
 The edge paper's application ends in a table of accidents, in a database that it does not name.
 This one is SQLite, which needs no server. The first version of a result stays, as it does for
-every reader here: a row is inserted unless its identity is there already.
-"""
+every reader here: a row is inserted unless its identity is there already."""
 
 from __future__ import annotations
 
@@ -16,8 +15,10 @@ from workloads.base import Workload
 
 
 class ResultTable:
-    """The results of a workload in a table named like it (dashes become underscores), in the
-    SQLite database at ``path``. For the thread that made it alone, as `sqlite3` wants it."""
+    """The results of a workload in a table of its name (dashes become underscores).
+
+    It is in the SQLite database at ``path``, for the thread that made it alone, as `sqlite3`
+    requires."""
 
     def __init__(self, workload: Workload, path: Path) -> None:
         self.name = workload.name.replace("-", "_")

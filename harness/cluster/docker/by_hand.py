@@ -1,10 +1,9 @@
 """``python -m harness.cluster.docker.by_hand DIRECTORY``: configuration for containers by hand.
 
-For ``docker/compose.yaml`` and ``docker/kubernetes.yaml``. Runs in the image, once, before the
-servers: writes each role's files into a directory of its own, with fresh passwords, and what a
-client needs beside them. What is there already is kept, so a second ``docker compose up`` finds its
-cluster again.
-"""
+It serves ``docker/compose.yaml`` and ``docker/kubernetes.yaml``. It runs in the image, once, before
+the servers, and writes each role's files into a directory of its own, with fresh passwords, and the
+files for clients. Existing files are kept, so a second ``docker compose up`` finds its cluster
+again."""
 
 from __future__ import annotations
 
@@ -28,13 +27,13 @@ from harness.cluster.run_directory import write_private
 from harness.cluster.spark import FIXED, LOG4J, new_ui_key
 
 KAFKA, REDIS, MASTER = "10.88.0.2", "10.88.0.3", "10.88.0.4"
-"""As compose.yaml has it; on Kubernetes they are names."""
+"""The addresses in compose.yaml; on Kubernetes they are names."""
 WORKERS = {"r1w1": "r1", "r2w1": "r2"}
 CORES = 1
 
 
 def main(directory: Path, kafka: str = KAFKA, redis: str = REDIS, master: str = MASTER) -> None:
-    """The other arguments: where the servers will be."""
+    """Write the configuration of servers at these addresses into ``directory``."""
     if (directory / "addresses.json").exists():
         return
     broker, secret, key = BrokerIdentity(), secrets.token_urlsafe(32), new_ui_key()

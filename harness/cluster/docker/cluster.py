@@ -1,22 +1,20 @@
 """The Docker backend: the same servers as the local one, each in a container of its own.
 
-One bridge network per cluster, on which every container has a fixed address; the harness and its
-drivers stand on the daemon's machine, at the gateway's address. Configuration, passwords among it,
-is copied into each container before it starts and stands in no environment and on no command line.
-Checkpoints lie in the run directory, which the workers see under the same path.
-"""
+Each cluster has a bridge network, on which every container has a fixed address; the harness and its
+drivers run on the daemon's machine, at the gateway's address. Configuration, passwords included, is
+copied into each container before it starts; it is in no environment and on no command line.
+Checkpoints and the directories of launched programs are in the run directory, at the same paths for
+the workers."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-from harness.cluster.base import Action, ClusterSpec, Node
-from harness.cluster.connection import write_credentials
+from harness.cluster.base import Action, ClusterSpec
 from harness.cluster.docker import daemon
 from harness.cluster.docker.configuration import (
     KAFKA_PORT,
@@ -29,25 +27,14 @@ from harness.cluster.docker.configuration import (
 )
 from harness.cluster.docker.containers import CONFIGURATION, Containers, ContainerSpec, states
 from harness.cluster.docker.image import ensure_image
-from harness.cluster.docker.workers import (
-    START_LIMIT_S,
-    DockerWorkers,
-    start_failure,
-)
+from harness.cluster.docker.workers import START_LIMIT_S, DockerWorkers, start_failure
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.kafka import STARTED, BrokerIdentity
-from harness.cluster.own_workers import ClusterOfOwn, nodes_of
 from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import WORKER_VARIABLE
 from harness.cluster.programs import find_programs
-from harness.cluster.spark import (
-    LOG4J,
-    MasterLog,
-    application_settings,
-    driver_environment,
-    new_ui_key,
-    worker_address,
-)
+from harness.cluster.spark import MasterLog, SparkAccess, new_ui_key, worker_address
+from harness.cluster.workers import PROGRAMS, ClusterOfWorkers, nodes_of
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
 
@@ -57,14 +44,14 @@ _KAFKA, _REDIS, _MASTER, _FIRST_WORKER = 2, 3, 4, 10
 """Last numbers of the servers' addresses."""
 _MOST_WORKERS = 240
 _REACHED_WITHIN_S = 60
-"""A broker on a busy machine says that it is up some time before it answers."""
+"""A broker on a busy machine reports that it is up some time before it answers."""
 _POLL_S = 0.05
 
 _CONFIGURATION = PurePosixPath(CONFIGURATION)
 _REDIS_READY = "Ready to accept connections"
 
 
-class DockerCluster(ClusterOfOwn):
+class DockerCluster(ClusterOfWorkers):
     """Kafka, Redis, a Spark master and its workers in containers."""
 
     backend = "docker"
@@ -85,13 +72,15 @@ class DockerCluster(ClusterOfOwn):
         super().__init__(spec, run_directory, remove=remove, keep=keep)
         self._shapes: frozenset[str] | None = None
 
-    def prepare(self, report: Notify) -> None:
+    def find_parts(self, report: Notify) -> None:
         self._client = daemon.connect()
-        self._programs = find_programs(report)
+        self.programs = find_programs(report)
         self._image = ensure_image(self._client, report)
 
     def bring_up(self, report: Notify) -> None:
-        (self.run_directory / "checkpoints").mkdir(mode=0o700)
+        self._shared = [self.run_directory / name for name in ("checkpoints", PROGRAMS)]
+        for directory in self._shared:
+            directory.mkdir(mode=0o700)
         self._containers = Containers(self._client, self.run, self._image, self.run_directory)
         self._containers.make_network()
         self._choose()
@@ -99,18 +88,15 @@ class DockerCluster(ClusterOfOwn):
         self._start_servers()
         self._await_servers(report)
         workers = DockerWorkers(
-            self._containers, self._nodes, self._start_worker, self._is_registered
+            self._containers,
+            self._nodes,
+            self.run_directory,
+            self._start_worker,
+            self._is_registered,
         )
         self._workers = workers
         workers.begin(report)
-        write_credentials(
-            self.run_directory,
-            kafka=self._kafka,
-            redis=self._redis,
-            settings=self.spark_conf(),
-            secret=self._secret,
-            log4j=LOG4J,
-        )
+        self.write_credentials()
 
     def ended(self) -> None:
         if hasattr(self, "_containers"):
@@ -127,28 +113,12 @@ class DockerCluster(ClusterOfOwn):
         self.demand_started()
         return self._redis
 
-    def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
-        self.demand_started()
-        return application_settings(
+    def spark_access(self) -> SparkAccess:
+        return SparkAccess(
             master_url=self._master_url,
-            spec=self.spec,
-            jars=self._programs.connector_jars,
             driver_host=self._containers.gateway,
-            java_options="-XX:-UsePerfData",
             executor_python=_PYTHON,
-            warehouse=self.run_directory / "warehouse",
-            racks=racks,
-        )
-
-    def driver_environment(self) -> dict[str, str]:
-        self.demand_started()
-        return driver_environment(
-            java_home=self._programs.java_home,
-            spark_home=self._programs.spark_home,
-            run_directory=self.run_directory,
-            run=self.run,
-            host=self._containers.gateway,
-            executor_python=_PYTHON,
+            secret=self._secret,
         )
 
     def health(self) -> None:
@@ -157,10 +127,6 @@ class DockerCluster(ClusterOfOwn):
         for role, title in _TITLES.items():
             if found.get(role) != "running":
                 raise start_failure(title, found.get(role, "gone"), self._containers, role)
-
-    def nodes(self) -> Sequence[Node]:
-        self.demand_started()
-        return self._nodes
 
     def capabilities(self) -> frozenset[Action]:
         return CAPABILITIES
@@ -172,7 +138,7 @@ class DockerCluster(ClusterOfOwn):
         return self._shapes
 
     def _choose(self) -> None:
-        """Addresses, names and passwords."""
+        """Choose addresses, names and passwords."""
         place = self._containers.address
         self._broker = BrokerIdentity()
         self._kafka = self._broker.endpoint(f"{place(_KAFKA)}:{KAFKA_PORT}")
@@ -181,7 +147,7 @@ class DockerCluster(ClusterOfOwn):
         )
         self._secret, self._key = secrets.token_urlsafe(32), new_ui_key()
         self._master_url = f"spark://{place(_MASTER)}:{MASTER_PORT}"
-        self._master_log, self._master_read = MasterLog(), 0
+        self._master_log = MasterLog()
         self._worker_addresses: dict[str, str] = {}
         in_rack = self.spec.workers_per_rack
         self._nodes = nodes_of(
@@ -221,7 +187,7 @@ class DockerCluster(ClusterOfOwn):
         self._start_container(plan)
 
     def _start_container(self, plan: ContainerSpec) -> None:
-        self._containers.start(plan, shared=self.run_directory / "checkpoints")
+        self._containers.start(plan, shared=self._shared)
 
     def _await_servers(self, report: Notify) -> None:
         words = {"kafka": STARTED, "redis": _REDIS_READY, "master": "elected leader"}
@@ -240,13 +206,11 @@ class DockerCluster(ClusterOfOwn):
         self._check_reachable()
 
     def _check_reachable(self) -> None:
-        """The servers say that they are up; a client here must be able to say it too."""
+        """Connect as a client: that the servers are up does not mean that they can be reached."""
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
 
-        client = AdminClient({**self._kafka.confluent(), "log_level": 0})
         try:
-            client.list_topics(timeout=_REACHED_WITHIN_S)
+            self._kafka.admin().list_topics(timeout=_REACHED_WITHIN_S)
         except KafkaException as error:
             raise EnvironmentFailure(
                 f"Kafka runs in a container but cannot be reached at {self._kafka.bootstrap}: "
@@ -261,18 +225,14 @@ class DockerCluster(ClusterOfOwn):
             own = self._containers.log(log_name)
             address = worker_address(own.read_text(errors="replace")) if own.exists() else ""
             self._worker_addresses[log_name] = address
-        with self._containers.log("master").open("rb") as log:
-            log.seek(self._master_read)
-            fresh = log.read()
-        self._master_read += len(fresh)
-        return address in self._master_log.read(fresh.decode(errors="replace"))
+        return address in self._master_log.read(self._containers.log("master"))
 
 
 _TITLES = {"kafka": "the Kafka broker", "redis": "Redis", "master": "the Spark master"}
 
 
 def servers(record: ClusterRecord) -> dict[str, bool]:
-    """Every container of a cluster on record: whether it runs."""
+    """Return the containers of a cluster on record: True if it runs."""
     with closing(daemon.connect()) as client:
         found = states(client, record.run)
     return {role: state == "running" for role, state in sorted(found.items())}

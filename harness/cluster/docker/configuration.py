@@ -1,4 +1,4 @@
-"""The files that each role of a container is configured with. All of them may hold secrets."""
+"""The configuration files of each role of a container. All of them may hold secrets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DAEMON = {"daemon.options": " ".join(DAEMON_JAVA), "log4j2.properties": LOG4J}
 
 
 def kafka_files(broker: BrokerIdentity, host: str, place: PurePath) -> dict[str, str]:
-    """``place``: where the files will lie, as the container sees it; so below."""
+    """Return the texts of the broker's container, by file name; ``place`` is their directory."""
     return {
         "server.properties": broker.properties(
             client=f"{host}:{KAFKA_PORT}",
@@ -46,17 +46,17 @@ def kafka_files(broker: BrokerIdentity, host: str, place: PurePath) -> dict[str,
 
 
 def redis_files(host: str, password: str) -> dict[str, str]:
-    """What a Redis container reads, by file name."""
+    """Return the texts of a Redis container, by file name."""
     return {"redis.conf": _REDIS.format(host=host, port=REDIS_PORT, password=password)}
 
 
 def master_files(secret: str, key: str) -> dict[str, str]:
-    """What the container of Spark's master reads, by file name."""
+    """Return the texts of the master's container, by file name."""
     return {"master.properties": daemon_properties(secret, key, MASTER_PROPERTIES), **_DAEMON}
 
 
 def worker_files(secret: str, key: str, rack: str, cores: int, place: PurePath) -> dict[str, str]:
-    """What the container of a worker in ``rack`` reads, by file name."""
+    """Return the texts of the container of a worker in ``rack``, by file name."""
     properties = worker_properties(rack, cores, str(place / "resources.json"))
     return {
         "worker.properties": daemon_properties(secret, key, properties),

@@ -7,12 +7,12 @@ import os
 import random
 import tarfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL, told
+from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL, failing
 from harness.cluster.links import Traffic, WorkerLink, able, lay
 from harness.cluster.processes import RUN_VARIABLE
 from harness.errors import EnvironmentFailure
@@ -22,7 +22,7 @@ _OWN_INTERFACE = (
     "cd /sys/class/net && for name in *; do "
     '[ "$name" = lo ] || echo "$name $(cat "$name/iflink")"; done'
 )
-"""Says a container's interface, and the number of its other end on the daemon's machine."""
+"""Prints a container's interface and the number of its other end on the daemon's machine."""
 _SUBNET_ATTEMPTS = 30
 _ONCE = "once"
 """The role of a container that lives for one command."""
@@ -37,15 +37,34 @@ class ContainerSpec:
     command: tuple[str, ...]
     address: str
     files: Mapping[str, str]
-    """File name in `CONFIGURATION` to text; only the container's user can read them."""
+    """Texts by file name in `CONFIGURATION`; only the container's user can read them."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """No secret: everybody who may ask the daemon sees it."""
+    """Variables without secrets: every user of the daemon can see them."""
     log_name: str | None = None
-    """Its log in the run directory, if not its role's."""
+    """Name of its log in the run directory; by default its role."""
+
+
+@dataclass(slots=True)
+class Used:
+    """Sums of counters that start again from zero with each container or connection."""
+
+    cpu_s: float = 0.0
+    received_bytes: int = 0
+    sent_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """The daemon's counters of one container."""
+
+    used: Used
+    """Since it was started, and connected to the network."""
+    resident_bytes: int | None
+    """Memory in use, without inactive file pages; None where the daemon does not count it."""
 
 
 class Containers:
-    """Of one run, on a network of its own."""
+    """The containers of one run, on a network of its own."""
 
     def __init__(self, client: Any, run: str, image: str, directory: Path) -> None:
         self._client, self._run, self._image = client, run, image
@@ -54,7 +73,7 @@ class Containers:
         self.subnet = ""
 
     def make_network(self) -> None:
-        """A bridge whose addresses nobody else's network has."""
+        """Make a bridge with a free range of addresses."""
         from docker.errors import APIError
 
         import docker
@@ -87,16 +106,15 @@ class Containers:
         return self.address(1)
 
     def address(self, number: int) -> str:
-        """The address of a container by its number in this cluster's network."""
+        """Return the address of a container by its number in this cluster's network."""
         return f"{self.subnet}.{number}"
 
-    def start(self, plan: ContainerSpec, *, shared: Path) -> None:
+    def start(self, plan: ContainerSpec, *, shared: Iterable[Path]) -> None:
         """Make and start a container; an earlier one of its name is removed first.
 
-        ``shared`` is seen under the same path inside.
-        """
+        The directories ``shared`` have the same paths inside."""
         name = self._name(plan.role)
-        with told(f"the container {name} could not be started"):
+        with failing(f"the container {name} could not be started"):
             self.remove(plan.role)
             container = self._client.containers.create(
                 self._image,
@@ -111,7 +129,7 @@ class Containers:
                     **plan.environment,
                 },
                 labels={RUN_LABEL: self._run, ROLE_LABEL: plan.role},
-                volumes={str(shared): {"bind": str(shared), "mode": "rw"}},
+                volumes={str(path): {"bind": str(path), "mode": "rw"} for path in shared},
                 network=self._network.name,
                 networking_config={
                     self._network.name: self._client.api.create_endpoint_config(
@@ -123,7 +141,9 @@ class Containers:
             )
             container.put_archive("/", _archive(plan.files))
             container.start()
-        self._follow(container, plan.log_name or plan.role)
+        self.follow(
+            lambda: container.logs(stream=True, follow=True), self.log(plan.log_name or plan.role)
+        )
 
     def remove(self, role: str) -> None:
         """Remove a container that may not be there."""
@@ -135,15 +155,52 @@ class Containers:
             return
 
     def of(self, role: str) -> Any:
-        """The container of a role. Raises `docker.errors.NotFound`."""
+        """Return the container of a role. Raises `docker.errors.NotFound`."""
         return self._client.containers.get(self._name(role))
 
     def states(self) -> dict[str, str]:
-        """Role to "running", "paused", "exited", ...; one question to the daemon."""
+        """Return "running", "paused", "exited", ... by role, with one request to the daemon."""
         return states(self._client, self._run)
 
+    def counted(self, role: str) -> Counted:
+        """Return the counters of the present container of a role; zeros where none runs."""
+        from docker.errors import APIError, NotFound
+
+        try:
+            container = self.of(role)
+            if container.status in ("running", "paused"):
+                stats = self._client.api.stats(container.id, stream=False, one_shot=True)
+                return read_counters(stats)
+        except (APIError, NotFound):  # it has just ended
+            pass
+        return Counted(used=Used(), resident_bytes=0)
+
+    def execute(
+        self, role: str, argv: Sequence[str], environment: Mapping[str, str], directory: Path
+    ) -> tuple[str, Callable[[], Iterable[bytes]]]:
+        """Start a command in a running container; return its id and its output to come."""
+        name = self.of(role).id
+        made = self._client.api.exec_create(
+            name, list(argv), environment=dict(environment), workdir=str(directory)
+        )["Id"]
+        stream = self._client.api.exec_start(made, stream=True)
+        return made, lambda: stream
+
+    def executed(self, command: str) -> int | None:
+        """Return the exit code of an `execute`; None while it runs, -9 if its container is gone."""
+        from docker.errors import NotFound
+
+        try:
+            found = self._client.api.exec_inspect(command)
+        except NotFound:
+            return -9
+        code = found["ExitCode"]
+        if found["Running"] or code is None:
+            return None
+        return 128 - code if code > 128 else int(code)
+
     def log(self, name: str) -> Path:
-        """The file that a container's output is copied to, also beyond its end."""
+        """Return the file to which a container's output is copied, which outlives it."""
         return self._directory / "logs" / f"{name}.log"
 
     def cut(self, role: str) -> None:
@@ -151,7 +208,7 @@ class Containers:
         self._network.disconnect(self.of(role), force=True)
 
     def heal(self, role: str, address: str) -> None:
-        """Give a container that was cut off its network back, with the address it had."""
+        """Connect a container again to its network, under its old address."""
         self._network.connect(self.of(role), ipv4_address=address)
 
     def shape(self, role: str, link: WorkerLink | None) -> None:
@@ -169,17 +226,18 @@ class Containers:
         lay(link, self._device(int(peer)), self._traffic("host"))
 
     def shapes(self) -> frozenset[str]:
-        """Which links can be laid, tried on a device that nothing uses."""
+        """Return the kinds of link that can be laid, tried on an unused device."""
         return able("try0", self._traffic("none", first="ip link add try0 type bridge &&"))
 
     def _device(self, number: int) -> str:
-        """A network device of the daemon's machine, by its number there."""
+        """Return a network device of the daemon's machine by its number there."""
         found = self._once("host", f"cd /sys/class/net && grep -lx {number} */ifindex")
         return found.partition("/")[0]
 
     def _once(self, network: str, script: str) -> str:
-        """What a script says in a container that lives for it alone, and may change networks:
-        workers themselves may not."""
+        """Return the output of a script in a container of its own that may change networks.
+
+        Workers themselves may not."""
         said: bytes = self._client.containers.run(
             self._image,
             ["sh", "-c", script],
@@ -210,43 +268,61 @@ class Containers:
         return call
 
     def forget(self) -> None:
-        """After the containers are gone: wait for the ends of their logs."""
+        """Wait for the ends of the logs, after the containers are gone."""
         for follower in self._followers:
             follower.join(10)
 
     def _name(self, role: str) -> str:
         return f"faultline-{self._run}-{role}"
 
-    def _follow(self, container: Any, name: str) -> None:
+    def follow(self, output: Callable[[], Iterable[bytes]], log: Path) -> None:
+        """Copy an output into a file, on a thread of its own."""
+
         def copy() -> None:
             from docker.errors import DockerException
             from requests.exceptions import RequestException
             from urllib3.exceptions import HTTPError
 
-            with self.log(name).open("ab", buffering=0) as file:
+            with log.open("ab", buffering=0) as file:
                 try:
-                    for chunk in container.logs(stream=True, follow=True):
+                    for chunk in output():
                         file.write(chunk)
                 except (DockerException, RequestException, HTTPError, OSError):
                     return  # the container is gone, or the daemon
 
-        self.log(name).touch()
-        thread = threading.Thread(target=copy, name=f"log of {name}", daemon=True)
+        log.touch()
+        thread = threading.Thread(target=copy, name=f"log {log.stem}", daemon=True)
         thread.start()
         self._followers.append(thread)
 
 
 def states(client: Any, run: str) -> dict[str, str]:
-    """Role to state of every container of a run."""
-    with told(f"the containers of run {run} cannot be listed"):
+    """Return the states of a run's containers by role."""
+    with failing(f"the containers of run {run} cannot be listed"):
         found = client.api.containers(all=True, filters={"label": f"{RUN_LABEL}={run}"})
     roles = {each["Labels"][ROLE_LABEL]: each["State"] for each in found}
     roles.pop(_ONCE, None)  # it lives for a moment, and is no server
     return roles
 
 
+def read_counters(stats: Mapping[str, Any]) -> Counted:
+    """Read the counters from the daemon's answer to `stats`."""
+    cpu_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage", 0)
+    memory = stats.get("memory_stats", {})
+    detail = memory.get("stats", {})
+    cached = detail.get("inactive_file", detail.get("total_inactive_file", 0))
+    networks = (stats.get("networks") or {}).values()
+    used = Used(
+        cpu_s=cpu_ns / 1e9,
+        received_bytes=sum(each["rx_bytes"] for each in networks),
+        sent_bytes=sum(each["tx_bytes"] for each in networks),
+    )
+    resident = memory["usage"] - cached if "usage" in memory else None
+    return Counted(used=used, resident_bytes=resident)
+
+
 def _archive(files: Mapping[str, str]) -> bytes:
-    """Configuration, and a name for the user: Java does not start for a number without one."""
+    """Pack configuration, and a name for the user, without which Java does not start."""
     uid, gid = os.getuid(), os.getgid()
     users = "root:x:0:0:root:/tmp:/bin/sh\n"
     if uid != 0:

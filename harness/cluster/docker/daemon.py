@@ -1,4 +1,4 @@
-"""The Docker daemon: one way in, and every way it can refuse with what to do about it."""
+"""The Docker daemon: one way in, and remedies for every way it can refuse."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ _SOCKET = "unix:///var/run/docker.sock"
 
 
 def connect() -> Any:
-    """A client of the daemon that DOCKER_HOST names, else of the usual socket.
+    """Return a client of the daemon that DOCKER_HOST names, else of the usual socket.
 
-    Raises `EnvironmentFailure` that says why there is none.
-    """
+    Raises `EnvironmentFailure` with the reason when there is none."""
     from docker.errors import DockerException
 
     import docker
@@ -41,8 +40,9 @@ def connect() -> Any:
 
 
 def _knock() -> None:
-    """Raise `OSError` where nobody listens on the daemon's socket: the SDK would find out as
-    well, but leaves its own socket open then."""
+    """Raise `OSError` where nothing listens on the daemon's socket.
+
+    The SDK would raise an error, too, but leave its own socket open."""
     scheme, _, path = os.environ.get("DOCKER_HOST", _SOCKET).partition("://")
     if scheme == "unix":
         with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as knocking:
@@ -50,7 +50,7 @@ def _knock() -> None:
 
 
 def refusal(error: BaseException) -> EnvironmentFailure:
-    """What a failed connection means."""
+    """Return the error for a failed connection."""
     text = str(error)
     if "Permission denied" in text or "PermissionError" in text:
         return EnvironmentFailure(
@@ -71,8 +71,8 @@ def refusal(error: BaseException) -> EnvironmentFailure:
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
-    """Turns the SDK's errors into ours: ``what`` could not be done."""
+def failing(what: str) -> Iterator[None]:
+    """Turn the SDK's errors into ours: ``what`` could not be done."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -91,7 +91,7 @@ def remove_run(client: Any, run: str) -> None:
     from docker.errors import NotFound
 
     chosen = {"label": f"{RUN_LABEL}={run}"}
-    with told(f"the containers of run {run} could not be removed"):
+    with failing(f"the containers of run {run} could not be removed"):
         for container in client.containers.list(all=True, filters=chosen, ignore_removed=True):
             try:
                 container.remove(force=True, v=True)

@@ -1,4 +1,4 @@
-"""The one image of a Docker cluster: built from ``docker/Dockerfile`` when what goes in changes."""
+"""The image of a Docker cluster, built from ``docker/Dockerfile`` when its contents change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.docker.daemon import IMAGE_LABEL, told
+from harness.cluster.docker.daemon import IMAGE_LABEL, failing
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
 from harness.text import Notify
@@ -23,27 +23,26 @@ _LEFT_OUT = ("__pycache__", ".yaml", ".md")
 
 
 def python_version() -> str:
-    """The minor version that driver and executors must share."""
+    """Return the minor version that driver and executors must share."""
     return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def base_image() -> str:
-    """FAULTLINE_DOCKER_BASE, else the official slim image of this Python."""
+    """Return FAULTLINE_DOCKER_BASE, else the official slim image of this Python."""
     return os.environ.get(BASE_VARIABLE) or f"python:{python_version()}-slim-bookworm"
 
 
 def ensure_image(client: Any, report: Notify) -> str:
-    """The tag of an image that holds this checkout; built if there is none yet.
+    """Return the tag of an image with this checkout, after building it if there is none.
 
-    Raises `EnvironmentFailure` with the builder's last words. Older images of this kind are
-    removed; their layers serve the new one.
-    """
+    Raises `EnvironmentFailure` with the builder's last lines. Older images of this kind are
+    removed; their layers serve the new one."""
     from docker.errors import ImageNotFound
 
     files = list(context_files(REPOSITORY))
     digest = content_hash(files, REPOSITORY, base_image())
     tag = f"{REPOSITORY_NAME}:{digest}"
-    with told("the daemon's images cannot be listed"):
+    with failing("the daemon's images cannot be listed"):
         try:
             client.images.get(tag)
         except ImageNotFound:
@@ -53,7 +52,7 @@ def ensure_image(client: Any, report: Notify) -> str:
 
 
 def context_files(root: Path) -> Iterator[Path]:
-    """Every file that goes into the image."""
+    """Yield every file of the image."""
     for name in _CONTEXT:
         top = root / name
         for path in sorted([top] if top.is_file() else top.rglob("*")):
@@ -64,7 +63,7 @@ def context_files(root: Path) -> Iterator[Path]:
 
 
 def content_hash(files: Iterable[Path], root: Path, base: str) -> str:
-    """12 hexadecimal digits that change with any file, any name and the base image."""
+    """Return 12 hexadecimal digits that change with any file, any name and the base image."""
     digest = sha256(base.encode())
     for path in files:
         digest.update(f"{path.relative_to(root)}\0".encode())
@@ -76,7 +75,7 @@ def build(client: Any, tag: str, digest: str, files: list[Path], report: Notify)
     """Build the image ``tag``; raises `EnvironmentFailure` with the daemon's last lines."""
     report(f"building the image {tag} (the first time several minutes)")
     lines: list[str] = []
-    with told(f"the image {tag} could not be built"):
+    with failing(f"the image {tag} could not be built"):
         stream = client.api.build(
             fileobj=_archive(files),
             custom_context=True,
@@ -101,7 +100,7 @@ def build(client: Any, tag: str, digest: str, files: list[Path], report: Notify)
 
 
 def build_failure(tag: str, lines: list[str], error: str) -> EnvironmentFailure:
-    """What a builder's last words mean."""
+    """Return the error for a builder's last lines."""
     text = "\n".join([*lines[-40:], error])
     last = "\n".join(f"    {line}" for line in text.splitlines()[-8:])
     return EnvironmentFailure(

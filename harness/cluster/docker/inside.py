@@ -1,27 +1,38 @@
-"""``python -m harness.cluster.docker.inside ORDER``: what is done to nodes inside their container.
+"""Process trees inside a container, for nodes that share one: both ends of an order.
 
-Where several nodes share a worker they share its container, and only their process trees tell
-them apart. Pids mean something inside the container alone, so this runs there. The order is one
-JSON argument, the answer one line on standard output; neither holds a secret.
-"""
+Pids are valid inside the container alone, so `perform` runs there: ``python -m
+harness.cluster.docker.inside ORDER``. The order is one JSON argument, the answer one line on
+standard output; neither holds a secret. `order` is the harness's end."""
 
 from __future__ import annotations
 
 import json
 import signal
 import sys
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from harness.cluster.processes import ProcessIdentity, is_alive, signal_all, tree, wait_until_gone
+from harness.cluster.processes import (
+    HostProcess,
+    ProcessIdentity,
+    is_alive,
+    signal_all,
+    tree,
+    wait_until_gone,
+)
+from harness.errors import EnvironmentFailure
+
+if TYPE_CHECKING:
+    from harness.cluster.docker.containers import Containers
 
 SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "resume": signal.SIGCONT}
 
 
 def perform(order: dict[str, Any]) -> list[dict[str, Any]]:
-    """``{"do": "kill" | "pause" | "resume" | "look", "trees": [{"pid": ..., "started_ticks": ...},
-    ...]}``
+    """Carry out an order on all of its trees in one sweep, and return an answer for each.
 
-    One answer for each tree, in the order that was given. All are signalled in one sweep.
+    ``{"do": "kill" | "pause" | "resume" | "look", "trees": [{"pid": ..., "started_ticks": ...}]}``
     """
     roots = [ProcessIdentity(**root) for root in order["trees"]]
     families = [tree([root.pid]) if is_alive(root) else [] for root in roots]
@@ -46,6 +57,58 @@ def perform(order: dict[str, Any]) -> list[dict[str, Any]]:
         answer["reached"] = bool(reached & {stat.identity for stat in family})
         answer |= {"began_unix_s": done.began_unix_s, "at_unix_s": done.at_unix_s}
     return answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """The answer for one tree: the effect, and the usage until then."""
+
+    reached: bool = False
+    began_unix_s: float | None = None
+    """Just before the first signal; None where there was none."""
+    at_unix_s: float | None = None
+    """Just after the last signal."""
+    cpu_s: float = 0.0
+    resident_bytes: int = 0
+
+    def joined(self, other: Tree) -> Tree:
+        """Return this tree and another one of the same node as one."""
+        begins = [t for t in (self.began_unix_s, other.began_unix_s) if t is not None]
+        ends = [t for t in (self.at_unix_s, other.at_unix_s) if t is not None]
+        return Tree(
+            reached=self.reached or other.reached,
+            began_unix_s=min(begins, default=None),
+            at_unix_s=max(ends, default=None),
+            cpu_s=self.cpu_s + other.cpu_s,
+            resident_bytes=self.resident_bytes + other.resident_bytes,
+        )
+
+
+def order(containers: Containers, worker: str, do: str, hosts: Sequence[HostProcess]) -> list[Tree]:
+    """Do "kill", "pause", "resume" or "look" to the trees of ``hosts``, in one sweep.
+
+    A worker that does not run has no trees. Raises `EnvironmentFailure` where the container does
+    not answer."""
+    from harness.cluster.docker.daemon import failing
+
+    if not hosts:
+        return []
+    trees = [{"pid": host.pid, "started_ticks": host.started_ticks} for host in hosts]
+    command = ["python", "-m", "harness.cluster.docker.inside"]
+    what = f"{do} of processes {', '.join(str(host.pid) for host in hosts)} in {worker} failed"
+    with failing(what):
+        code, output = containers.of(worker).exec_run(
+            [*command, json.dumps({"do": do, "trees": trees})]
+        )
+    if code != 0:
+        text = output.decode(errors="replace")
+        if "is not running" in text or "is paused" in text:
+            return [Tree() for _ in hosts]
+        raise EnvironmentFailure(
+            f"{what}: {text[-500:]}",
+            remedy="see `docker logs` of the container; its machine may be short of memory",
+        )
+    return [Tree(**answer) for answer in json.loads(output)]
 
 
 if __name__ == "__main__":

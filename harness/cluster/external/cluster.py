@@ -1,10 +1,9 @@
-"""The external backend: Kafka, Redis and Spark that exist already, as a file describes them.
+"""The external backend: Kafka, Redis and Spark that exist already, described by a file.
 
-Nothing is started and nothing is stopped here. Everything that a run makes there begins with
-``faultline-<run>-`` and is removed after it, by this harness, by its keeper, or by the next start.
-Before the first run it is checked that topics and keys can be written, that every node is up and
-its clock right, and that executors run the same Python, the same Spark and the same code.
-"""
+It starts and stops no server. The names of everything that a run makes there begin with
+``faultline-<run>-``, and all of it is removed after the run, by this harness, by its keeper, or by
+the next start. Checks before the first run: topics and keys can be written, every node is up and
+its clock right, and executors run the same Python, the same Spark and the same code."""
 
 from __future__ import annotations
 
@@ -21,10 +20,9 @@ from typing import Any
 import pyspark
 
 from harness.cluster.base import Action, ClusterSpec, Node, Usage, Victim
-from harness.cluster.connection import write_credentials
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.external.code import ARCHIVE, of_sources, write_archive
 from harness.cluster.external.nodes import ExternalNodes
+from harness.cluster.external.probe import ARCHIVE, of_sources, write_archive
 from harness.cluster.external.servers import (
     check_kafka,
     check_redis,
@@ -34,19 +32,12 @@ from harness.cluster.external.servers import (
     remove_topics,
 )
 from harness.cluster.external.settings import ExternalSettings, read_settings
-from harness.cluster.external.shared import SharedNodes
 from harness.cluster.owned import OwnedCluster
 from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import HostProcess
 from harness.cluster.programs import find_programs
 from harness.cluster.run_directory import make_place
-from harness.cluster.spark import (
-    LOG4J,
-    REPOSITORY,
-    application_settings,
-    driver_environment,
-    one_rack,
-)
+from harness.cluster.spark import REPOSITORY, SparkAccess, one_rack
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
 
@@ -57,7 +48,7 @@ _ILL_AFTER_S = 30.0
 
 
 class ExternalCluster(OwnedCluster):
-    """Servers of somebody else's, used under a prefix of our own."""
+    """Foreign servers, used under a prefix of our own."""
 
     def __init__(
         self,
@@ -75,14 +66,14 @@ class ExternalCluster(OwnedCluster):
         self._settings = settings
         self._kafka = replace(settings.kafka, topic_prefix=prefix)
         self._redis = replace(settings.redis, key_prefix=prefix)
-        self._nodes = SharedNodes(settings, os.environ, spec.nodes_per_worker)
+        self._nodes = ExternalNodes(settings, os.environ, spec.nodes_per_worker)
         self._made: list[str] = []
         self._healthy_at_s = 0.0
 
-    def prepare(self, report: Notify) -> None:
-        self._programs = find_programs(report)
+    def find_parts(self, report: Notify) -> None:
+        self.programs = find_programs(report)
         report("looking whether Kafka answers")
-        reach_kafka(self._kafka)  # before anything is on record that only Kafka can take away
+        reach_kafka(self._kafka)  # before a record of topics, which only Kafka can remove
 
     def resources(self) -> Mapping[str, Any]:
         return {"settings": str(self._settings.path.absolute())}
@@ -96,19 +87,12 @@ class ExternalCluster(OwnedCluster):
         self._nodes.check_clocks()
         if self._settings.spark.code == "archive":
             write_archive(self.run_directory, REPOSITORY)
-        write_credentials(
-            self.run_directory,
-            kafka=self._kafka,
-            redis=self._redis,
-            settings=self.spark_conf(),
-            secret=self._settings.spark.secret,
-            log4j=LOG4J,
-        )
+        self.write_credentials()
         report("looking which Spark, Python and code the executors run")
         self._probe()
 
     def ended(self) -> None:
-        """Nothing of it is this process's."""
+        """Release nothing: this process holds no part of it."""
 
     @property
     def kafka(self) -> KafkaEndpoint:
@@ -119,19 +103,9 @@ class ExternalCluster(OwnedCluster):
         return self._redis
 
     def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
-        self.demand_started()
         spark = self._settings.spark
         rack = one_rack(self.spec, racks)
-        conf = application_settings(
-            master_url=spark.master,
-            spec=self.spec,
-            jars=self._programs.connector_jars,
-            driver_host=spark.driver_host,
-            java_options="-XX:-UsePerfData",
-            executor_python=spark.python,
-            warehouse=self.run_directory / "warehouse",
-            racks=None,
-        )
+        conf = super().spark_conf()
         if spark.secret is None:
             del conf["spark.authenticate"]
         if spark.code == "archive":
@@ -145,30 +119,25 @@ class ExternalCluster(OwnedCluster):
             }
         return {**conf, **spark.conf, **self._on_rack(rack)}
 
-    def driver_environment(self) -> dict[str, str]:
-        self.demand_started()
-        return driver_environment(
-            java_home=self._programs.java_home,
-            spark_home=self._programs.spark_home,
-            run_directory=self.run_directory,
-            run=self.run,
-            host=self._settings.spark.driver_host,
-            executor_python=self._settings.spark.python,
+    def spark_access(self) -> SparkAccess:
+        spark = self._settings.spark
+        return SparkAccess(
+            master_url=spark.master,
+            driver_host=spark.driver_host,
+            executor_python=spark.python,
+            secret=spark.secret,
         )
 
     def health(self) -> None:
-        """Asks Kafka and Redis, at most once in some seconds: they are far away."""
+        """Connect to Kafka and Redis, at most once in `_HEALTH_EVERY_S`: they are far away."""
         import redis
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
 
         self.demand_started()
         if time.monotonic() - self._healthy_at_s < _HEALTH_EVERY_S:
             return
         try:
-            AdminClient({**self._kafka.confluent(), "log_level": 0}).list_topics(
-                timeout=_ILL_AFTER_S
-            )
+            self._kafka.admin().list_topics(timeout=_ILL_AFTER_S)
             with self._redis.client(socket_timeout=_ILL_AFTER_S) as client:
                 client.ping()
         except (KafkaException, redis.RedisError) as error:
@@ -197,7 +166,7 @@ class ExternalCluster(OwnedCluster):
                 + ", ".join(sorted(self.capabilities())),
             )
         nodes = self.resolve(target)
-        return self._nodes.apply_to(action, nodes, rack=self.is_rack(target))
+        return self._nodes.apply(action, nodes, rack=self.is_rack(target))
 
     def restore(self, report: Notify) -> None:
         self.demand_started()
@@ -264,7 +233,7 @@ class ExternalCluster(OwnedCluster):
 
 
 def probe_failure(how: str, log: str) -> EnvironmentFailure:
-    """What the log of a failed application means."""
+    """Return the error for a failed application's log."""
     last = "\n".join(f"    {line}" for line in log.strip().splitlines()[-8:])
     if "PYTHON_VERSION_MISMATCH" in log:
         remedy = f"executors need Python {sys.version_info[0]}.{sys.version_info[1]}: spark.python"
@@ -282,7 +251,7 @@ def probe_failure(how: str, log: str) -> EnvironmentFailure:
 
 
 def check_executors(found: Sequence[Mapping[str, Any]], code: str, way: str) -> None:
-    """Raise `EnvironmentFailure` for an executor that would run something else than the driver."""
+    """Raise `EnvironmentFailure` for an executor with other versions or code than the driver."""
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     for executor in found:
         where = f"the executor on {executor['host']}"
@@ -305,12 +274,12 @@ def check_executors(found: Sequence[Mapping[str, Any]], code: str, way: str) -> 
 
 
 def prefix_of(run: str) -> str:
-    """Of every topic and key of a run."""
+    """Return the prefix of every topic and key of a run."""
     return f"faultline-{run}-"
 
 
 def checkpoints_of(settings: ExternalSettings, run: str) -> str:
-    """Where one cluster's checkpoints go: under the place that the settings name."""
+    """Return the URI of one cluster's checkpoints, below the settings' own."""
     return f"{settings.checkpoints}/faultline-{run}"
 
 
@@ -328,7 +297,7 @@ def _check_shape(settings: ExternalSettings, spec: ClusterSpec) -> None:
 
 
 def servers(record: ClusterRecord) -> dict[str, bool]:
-    """Every node of a cluster on record: whether it is up."""
+    """Return the nodes of a cluster on record: True if it is up."""
     settings = _settings_of(record)
     return dict(ExternalNodes(settings, os.environ).alive())
 

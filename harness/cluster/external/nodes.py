@@ -1,4 +1,8 @@
-"""Nodes of a cluster that exists already: broken, mended and asked by the user's commands."""
+"""Nodes of a cluster that exists already: broken, mended and examined by the user's commands.
+
+Where several nodes share a worker, they are processes, told apart by their pids: the engine
+registers each node's process, and the commands ``kill_process`` and ``up_process`` reach it on its
+worker. Racks, and all actions other than kills, go to whole workers, by the workers' commands."""
 
 from __future__ import annotations
 
@@ -9,40 +13,87 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from harness.cluster.base import CLOCK_LIMIT_S, Action, Node, Usage, Victim
 from harness.cluster.external.settings import Command, ExternalSettings
-from harness.errors import EnvironmentFailure
+from harness.cluster.processes import HostProcess
+from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify, format_duration
 
 EFFECT_LIMIT_S = 20.0
-"""How long after a command came back its effect may show."""
+"""Limit between a command's end and its effect."""
 RETURN_LIMIT_S = 180.0
-"""How long a node may take to come back."""
+"""Limit of a node's return."""
 _POLL_S = 0.2
 
 NOT_COUNTED = "not counted: the description of this cluster has no command `usage`"
 COUNTED = "whatever the command `usage` of this cluster's description counts"
+NOT_TOLD_APART = "not counted: the nodes of a worker share what its command `usage` counts"
 
 
 class ExternalNodes:
-    """Safe to use from several threads: the injector acts while others look."""
+    """The nodes of a description, ``per_worker`` of them to each worker.
 
-    def __init__(self, settings: ExternalSettings, environment: Mapping[str, str]) -> None:
-        """``environment``: what commands are run with."""
+    Safe to use from several threads: the injector acts while others look."""
+
+    def __init__(
+        self, settings: ExternalSettings, environment: Mapping[str, str], per_worker: int = 1
+    ) -> None:
+        """Run the commands with ``environment``.
+
+        Raises `UsageError` where no command tells the nodes of a worker apart."""
+        if per_worker > 1 and settings.kill_process is None:
+            raise UsageError(
+                f"{per_worker} nodes to a worker were asked for, and the nodes of {settings.path} "
+                "are whole workers",
+                remedy="give it the commands kill_process and up_process, or use --cluster local "
+                "or docker for what breaks parts of a worker",
+            )
         self._settings, self._environment = settings, environment
         self._lock = threading.RLock()
         self._silent: dict[str, Action] = {}
-        """Nodes that were paused or cut, and by what."""
+        """Workers that were paused or cut, and by which action."""
+        self._shared = per_worker > 1
+        self._workers = {worker.worker: worker for worker in settings.nodes}
+        self._hosts: dict[str, HostProcess] = {}
+        self._hosts_lock = threading.Lock()
+        self.nodes = tuple(
+            replace(worker, name=f"{worker.rack}n{(_place(worker) - 1) * per_worker + number}")
+            for worker in settings.nodes
+            for number in range(1, per_worker + 1)
+        )
+
+    def register(self, node: Node, host: HostProcess) -> None:
+        """Register the process of ``node`` on its worker."""
+        if not self._shared:
+            raise UsageError(
+                f"node {node.name} of the cluster of {self._settings.path} is a whole worker, so "
+                "no process can be registered for it",
+                remedy="use one node to a worker here",
+            )
+        if not self._process_is_up(node, host):
+            raise UsageError(
+                f"process {host.pid} cannot host node {node.name}: by the command `up_process` it "
+                f"is no living process of worker {node.worker}",
+                remedy="register what `HostProcess.here()` says in the node's own task, while it "
+                "runs",
+            )
+        with self._hosts_lock:
+            self._hosts[node.name] = host
 
     def alive(self) -> dict[str, bool]:
-        nodes = self._settings.nodes
-        up = self._on_all(nodes, self._is_up)
-        return {node.name: up[node.name] and node.name not in self._silent for node in nodes}
+        up = self._on_all(self._settings.nodes, self._is_up)
+        return {
+            node.name: up[name] and name not in self._silent and self._hosted(node)
+            for node in self.nodes
+            for name in [self._workers[node.worker].name]
+        }
 
     def demand_up(self) -> None:
-        """Raise `EnvironmentFailure` unless every node is up."""
+        """Raise `EnvironmentFailure` unless every worker is up."""
         up = self._on_all(self._settings.nodes, self._is_up)
         if down := [name for name, lives in up.items() if not lives]:
             raise EnvironmentFailure(
@@ -52,42 +103,66 @@ class ExternalNodes:
                 "that is up",
             )
 
-    def apply(self, action: Action, nodes: Sequence[Node]) -> list[Victim]:
-        """In one sweep: who is up is asked of all of them first, then it is done to all at once."""
+    def apply(
+        self, action: Action, nodes: Sequence[Node], *, rack: bool = False
+    ) -> Sequence[Victim]:
+        """Do an action in one sweep, after a look at which nodes are up.
+
+        ``rack``: the target is a rack, so its workers are affected as a whole."""
+        if self._shared and not rack and action is not Action.RESTART:
+            if action is Action.KILL:
+                return self._kill_processes(nodes)
+            raise UsageError(
+                f"the cluster of {self._settings.path} cannot {action} {nodes[0].name} alone: the "
+                f"nodes of worker {nodes[0].worker} share it",
+                remedy=f"{action} its rack, or start a cluster with one node to a worker",
+            )
         with self._lock:
-            up = self._on_all(nodes, self._is_up)
-            found = self._on_all(nodes, lambda node: self._act(action, node, was_up=up[node.name]))
-            return [found[node.name] for node in nodes]
+            workers = [self._workers[name] for name in dict.fromkeys(n.worker for n in nodes)]
+            up = self._on_all(workers, self._is_up)
+            done = self._on_all(workers, lambda w: self._act(action, w, was_up=up[w.name]))
+        if action is Action.KILL:
+            with self._hosts_lock:
+                for node in nodes:
+                    self._hosts.pop(node.name, None)
+        return [replace(done[self._workers[node.worker].name], node=node.name) for node in nodes]
 
     def restore(self, report: Notify) -> None:
-        """Mend what was broken here, start what is down, and wait."""
+        """Mend broken workers, start dead ones, and wait."""
+        workers = self._settings.nodes
         with self._lock:
-            for name, action in list(self._silent.items()):
-                node = next(node for node in self._settings.nodes if node.name == name)
-                self.apply(Action.RESUME if action is Action.PAUSE else Action.HEAL, [node])
-            up = self._on_all(self._settings.nodes, self._is_up)
-            for node in self._settings.nodes:
-                if not up[node.name]:
-                    report(f"starting node {node.name} again")
-                    self._run(self._settings.actions[Action.RESTART], node)
-            for node in self._settings.nodes:
-                if not self._becomes(node, up=True, within_s=RETURN_LIMIT_S):
+            for worker in workers:
+                if action := self._silent.get(worker.name):
+                    mend = Action.RESUME if action is Action.PAUSE else Action.HEAL
+                    self._act(mend, worker, was_up=True)
+            up = self._on_all(workers, self._is_up)
+            for worker in workers:
+                if not up[worker.name]:
+                    report(f"starting node {worker.name} again")
+                    self._run(self._settings.actions[Action.RESTART], worker)
+            for worker in workers:
+                if not self._becomes(partial(self._is_up, worker), RETURN_LIMIT_S):
                     raise EnvironmentFailure(
-                        f"node {node.name} is not up {format_duration(RETURN_LIMIT_S)} after it "
+                        f"node {worker.name} is not up {format_duration(RETURN_LIMIT_S)} after it "
                         "was started again",
                         remedy="look at it; its command `restart` may do nothing",
                     )
             self.check_clocks()
+        with self._hosts_lock:  # the engine starts killed nodes again, as other processes
+            self._hosts = {
+                node.name: host
+                for node in self.nodes
+                if (host := self._hosts.get(node.name)) and self._process_is_up(node, host)
+            }
 
     def clock_offset_s(self) -> dict[str, float | None]:
-        """How far off a clock is for certain; None without a command `clock`.
+        """Return the certain part of each clock's offset; None without a command `clock`.
 
-        Measured as NTP does, from the middle of the shortest of some questions. The answer was
-        given at any instant of the question, so half its length cannot be told from an offset.
-        """
+        Measured as by NTP, from the middle of the shortest of several requests. The clock was read
+        at an unknown instant of the request, so half of its duration is uncertain."""
         command = self._settings.clock
         if command is None:
-            return dict.fromkeys((node.name for node in self._settings.nodes), None)
+            return dict.fromkeys((node.name for node in self.nodes), None)
 
         def offset(node: Node) -> float | None:
             answers: list[tuple[float, float]] = []
@@ -105,7 +180,8 @@ class ExternalNodes:
             took_s, found = min(answers)
             return math.copysign(max(0.0, abs(found) - took_s / 2), found)
 
-        return dict(self._on_all(self._settings.nodes, offset))
+        found = self._on_all(self._settings.nodes, offset)
+        return {node.name: found[self._workers[node.worker].name] for node in self.nodes}
 
     def check_clocks(self) -> None:
         """Raise `EnvironmentFailure` for a clock that would decide latencies."""
@@ -119,15 +195,15 @@ class ExternalNodes:
 
     def usage(self) -> dict[str, Usage]:
         command = self._settings.usage
-        if command is None:
+        if command is None or self._shared:
             nothing = Usage(
                 cpu_s=None,
                 resident_bytes=None,
                 received_bytes=None,
                 sent_bytes=None,
-                method=NOT_COUNTED,
+                method=NOT_TOLD_APART if self._shared else NOT_COUNTED,
             )
-            return dict.fromkeys((node.name for node in self._settings.nodes), nothing)
+            return dict.fromkeys((node.name for node in self.nodes), nothing)
         return dict(self._on_all(self._settings.nodes, lambda node: self._usage(command, node)))
 
     def _usage(self, command: Command, node: Node) -> Usage:
@@ -155,7 +231,8 @@ class ExternalNodes:
         began_unix_s = time.time()
         self._run(self._settings.actions[action], node)
         at_unix_s = time.time()
-        if action is Action.KILL and not self._becomes(node, up=False, within_s=EFFECT_LIMIT_S):
+        gone = action is not Action.KILL or self._becomes(lambda: not self._is_up(node))
+        if not gone:
             raise EnvironmentFailure(
                 f"node {node.name} is up {format_duration(EFFECT_LIMIT_S)} after its command `kill`"
                 " ended well",
@@ -168,13 +245,64 @@ class ExternalNodes:
             self._silent.pop(node.name, None)
         return Victim(node=node.name, reached=True, began_unix_s=began_unix_s, at_unix_s=at_unix_s)
 
-    def _becomes(self, node: Node, *, up: bool, within_s: float) -> bool:
+    def _becomes(self, condition: Callable[[], bool], within_s: float = EFFECT_LIMIT_S) -> bool:
         deadline = time.monotonic() + within_s
-        while self._is_up(node) != up:
+        while not condition():
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
         return True
+
+    def _kill_processes(self, nodes: Sequence[Node]) -> list[Victim]:
+        """Kill all in one sweep, after a look at which of them live."""
+        up = self._on_all(nodes, self._lives_here)
+        victims = self._on_all(
+            nodes, lambda node: self._kill_process(node) if up[node.name] else _missed(node)
+        )
+        return [victims[node.name] for node in nodes]
+
+    def _kill_process(self, node: Node) -> Victim:
+        """Kill a node that was up just now."""
+        assert self._settings.kill_process is not None
+        host, worker = self._hosts[node.name], self._workers[node.worker]
+        began_unix_s = time.time()
+        done = self._started(self._settings.kill_process, worker, pid=str(host.pid))
+        at_unix_s = time.time()
+        if done.returncode != 0:
+            raise ended_badly(self._settings.kill_process, self._values(worker, host), done)
+        if not self._becomes(lambda: not self._process_is_up(node, host)):
+            raise EnvironmentFailure(
+                f"process {host.pid} of node {node.name} is up {format_duration(EFFECT_LIMIT_S)} "
+                "after the command `kill_process` ended well",
+                remedy="try it and `up_process` by hand, where the worker is",
+            )
+        return Victim(
+            node=node.name,
+            reached=True,
+            executors=1,
+            began_unix_s=began_unix_s,
+            at_unix_s=at_unix_s,
+        )
+
+    def _lives_here(self, node: Node) -> bool:
+        """Return True if it lives in a registered process."""
+        host = self._hosts.get(node.name)
+        return host is not None and self._process_is_up(node, host)
+
+    def _hosted(self, node: Node) -> bool:
+        host = self._hosts.get(node.name)
+        return host is None or self._process_is_up(node, host)
+
+    def _process_is_up(self, node: Node, host: HostProcess) -> bool:
+        command = self._settings.up_process
+        assert command is not None, "given together with kill_process"
+        if host.worker not in ("", node.worker):
+            return False
+        worker = self._workers[node.worker]
+        return self._started(command, worker, pid=str(host.pid)).returncode == 0
+
+    def _values(self, worker: Node, host: HostProcess) -> Mapping[str, str]:
+        return {**self._settings.variables[worker.name], "pid": str(host.pid)}
 
     def _is_up(self, node: Node) -> bool:
         return self._started(self._settings.up, node).returncode == 0
@@ -218,9 +346,18 @@ class ExternalNodes:
 def ended_badly(
     command: Command, values: Mapping[str, str], done: subprocess.CompletedProcess[str]
 ) -> EnvironmentFailure:
-    """A command that could not do its part."""
+    """Return the error for a command with another exit code than 0."""
     return EnvironmentFailure(
         f"`{' '.join(command.filled(values))}` ended with exit code {done.returncode}: "
         f"{done.stderr.strip()[-500:]}",
         remedy="try the command by hand",
     )
+
+
+def _missed(node: Node) -> Victim:
+    return Victim(node=node.name, reached=False, executors=0, at_unix_s=time.time())
+
+
+def _place(worker: Node) -> int:
+    """Return a worker's number in its rack, from 1."""
+    return int(worker.worker.partition("w")[2])

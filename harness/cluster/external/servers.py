@@ -1,4 +1,4 @@
-"""Checks of foreign servers before anything relies on them, and removal of what a run made."""
+"""Checks of foreign servers before their use, and removal of everything that a run made there."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _WITHIN_S = 30.0
 def check_kafka(kafka: KafkaEndpoint) -> None:
     """Raise `EnvironmentFailure` unless a topic can be made, written, read and deleted."""
     from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
     brokers = reach_kafka(kafka)
-    admin = AdminClient({**kafka.confluent(), "log_level": 0})
+    admin = kafka.admin()
     if brokers < kafka.replication:
         raise EnvironmentFailure(
             f"Kafka has {brokers} broker(s), and topics are to have {kafka.replication} copies",
@@ -67,11 +67,10 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
 
 
 def reach_kafka(kafka: KafkaEndpoint) -> int:
-    """How many brokers there are. Raises `EnvironmentFailure` where none answers."""
+    """Return the number of brokers. Raises `EnvironmentFailure` where none answers."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({**kafka.confluent(), "log_level": 0})
+    admin = kafka.admin()
     try:
         return len(admin.list_topics(timeout=_WITHIN_S).brokers)
     except KafkaException as error:
@@ -83,12 +82,11 @@ def reach_kafka(kafka: KafkaEndpoint) -> int:
 
 
 def remove_topics(kafka: KafkaEndpoint) -> None:
-    """Delete every topic that begins with the run's prefix, and wait until they are gone."""
+    """Delete every topic with the run's prefix, and wait until they are gone."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
 
     assert kafka.topic_prefix, "without a prefix these would be all topics of somebody's broker"
-    admin = AdminClient({**kafka.confluent(), "log_level": 0})
+    admin = kafka.admin()
     deadline = time.monotonic() + _WITHIN_S
     try:
         while ours := _topics(admin, kafka.topic_prefix):
@@ -113,8 +111,7 @@ def _topics(admin: Any, prefix: str) -> list[str]:
 
 
 def check_redis(endpoint: RedisEndpoint) -> None:
-    """Raise `EnvironmentFailure` unless a key can be set and deleted on a server that is new
-    enough."""
+    """Raise `EnvironmentFailure` unless keys can be set and deleted on a recent server."""
     import redis
 
     where = f"Redis at {endpoint.host}:{endpoint.port}"
@@ -141,7 +138,7 @@ def check_redis(endpoint: RedisEndpoint) -> None:
 
 
 def remove_keys(endpoint: RedisEndpoint) -> None:
-    """Delete every key that begins with the run's prefix."""
+    """Delete every key with the run's prefix."""
     import redis
 
     assert endpoint.key_prefix, "without a prefix these would be all keys of somebody's server"

@@ -1,9 +1,8 @@
-"""The file that describes a cluster which exists already: YAML, checked key by key.
+"""The description of a cluster that exists already: a YAML file, checked key by key.
 
-Credentials never stand in it: ``{env: NAME}`` takes a value from the environment and
-``{file: PATH}`` from a file, so that the description itself can be shared and kept.
-``docker/external-example.yaml`` shows every key.
-"""
+It never holds credentials: ``{env: NAME}`` takes a value from the environment and ``{file: PATH}``
+from a file, so that the description itself can be shared and kept.
+``docker/external-example.yaml`` shows every key."""
 
 from __future__ import annotations
 
@@ -43,12 +42,12 @@ _LIKE = "name a file like docker/external-example.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command with places for what differs from node to node."""
+    """A command with places for each node's own values."""
 
     words: tuple[str, ...]
 
     def filled(self, values: Mapping[str, str]) -> list[str]:
-        """The command for a node. No shell reads it, so a value cannot become a command."""
+        """Return the command for a node. No shell reads it, so a value cannot become a command."""
         return [word.format_map(values) for word in self.words]
 
     @property
@@ -59,18 +58,18 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """How applications reach the master, and how code reaches executors."""
+    """The way of applications to the master, and of code to executors."""
 
     master: str
     secret: str | None = field(repr=False)
     driver_host: str
     python: str
-    """Of the executors."""
+    """The Python program of the executors."""
     code: str
     """"archive": this checkout's code goes with the application; "image": executors have it."""
     conf: Mapping[str, str]
     rack_conf: Mapping[str, Mapping[str, str]]
-    """Per rack, what keeps an application on it."""
+    """Settings that keep an application on a rack, by rack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +83,10 @@ class ExternalSettings:
     checkpoints: str
     """A URI below which each run has a directory of its own."""
     remove_checkpoints: Command | None
-    """For storage that is no directory of this machine; ``{uri}`` is the run's."""
+    """Needed for storage outside this machine's directories; ``{uri}`` is the run's."""
     nodes: tuple[Node, ...]
     variables: Mapping[str, Mapping[str, str]]
-    """Per node, what its commands are filled with."""
+    """The values for the places of commands, by node."""
     actions: Mapping[Action, Command]
     up: Command
     clock: Command | None
@@ -96,22 +95,22 @@ class ExternalSettings:
     kill_process: Command | None = None
     """For several nodes to a worker: SIGKILL to the process ``{pid}`` of a worker."""
     up_process: Command | None = None
-    """Whether it lives; given together with `kill_process`."""
+    """Ends with 0 if that process lives; given together with `kill_process`."""
 
     @property
     def name(self) -> str:
-        """Stands in records; another one for another description, which is another cluster."""
+        """The name in records, which changes with the description."""
         return name_of(self.path)
 
 
 def name_of(path: Path) -> str:
-    """What records call the cluster that a file describes. Raises `UsageError` without one."""
+    """Return the name in records of the cluster of a file. Raises `UsageError` without one."""
     text = read_given(path, "--cluster: ", _LIKE)
     return f"external-{path.stem}-{sha256(text.encode()).hexdigest()[:8]}"
 
 
 def read_settings(path: Path) -> ExternalSettings:
-    """Read and check a description. Raises `UsageError` that names file, key and remedy."""
+    """Read and check a description. Raises `UsageError` with file, key and remedy."""
     try:
         document = yaml.safe_load(read_given(path, "--cluster: ", _LIKE))
     except yaml.YAMLError as error:
@@ -123,7 +122,7 @@ def read_settings(path: Path) -> ExternalSettings:
 
 
 class _Reader:
-    """Knows the file, so that every message can name it."""
+    """A reader of one file, whose messages name the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -231,8 +230,9 @@ class _Reader:
         )
 
     def _nodes(self, value: Any) -> tuple[tuple[Node, ...], dict[str, dict[str, str]]]:
-        """Nodes are named by rack and place, as in every other cluster. What else the file says of
-        a node fills the places of its commands."""
+        """Name the nodes by rack and place, as in every other cluster.
+
+        The other values of a node fill the places of its commands."""
         if not isinstance(value, list) or not value:
             raise self._wrong("nodes", "is no list of nodes", "give at least one {rack, host}")
         nodes: list[Node] = []
@@ -311,7 +311,7 @@ class _Reader:
         return Tls(**texts)
 
     def _secret(self, table: Mapping[str, Any], where: str, key: str) -> str | None:
-        """From the environment or from a file; never from the description itself."""
+        """Read a value from the environment or a file; never from the description itself."""
         if key not in table:
             return None
         value, name = table[key], f"{where}.{key}"
@@ -373,7 +373,7 @@ class _Reader:
         return re.sub(r"\s*\n\s*", " ", str(value)).strip()
 
     def _number(self, table: Mapping[str, Any], where: str, key: str, otherwise: float) -> float:
-        """More than 0."""
+        """Read a number above 0."""
         given = table.get(key, otherwise)
         try:
             found = float(given)

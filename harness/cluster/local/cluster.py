@@ -9,40 +9,32 @@ A run directory (mode 0700) holds everything of one cluster::
     driver-conf/      SPARK_CONF_DIR of drivers, with the secret (mode 0600)
     kafka/ redis/     data and configuration of the two servers
     work/             one directory per worker incarnation, with its executors' logs
+    programs/         one directory per incarnation of a launched program
     spark-local/ tmp/ scratch space
 
-Worker n of rack r listens on 127.0.r.n, so Spark sees as many hosts as there are workers.
-"""
+Worker n of rack r listens on 127.0.r.n, so Spark sees as many hosts as there are workers."""
 
 from __future__ import annotations
 
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from harness.cluster.base import (
-    Action,
-    ClusterSpec,
-    Node,
-    Victim,
-)
-from harness.cluster.connection import write_credentials
+from harness.cluster.base import Action, ClusterSpec, Prepared
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.local.kafka_broker import KafkaBroker
 from harness.cluster.local.launching import Launcher, Server, wait_for
 from harness.cluster.local.network import LocalNetwork, Loopback, Namespaces
-from harness.cluster.local.redis_daemon import RedisDaemon
-from harness.cluster.local.spark_settings import application_settings, server_environment
+from harness.cluster.local.servers import KafkaBroker, RedisDaemon
 from harness.cluster.local.spark_standalone import Master, SparkDaemons, Worker
-from harness.cluster.local.workers import Workers
-from harness.cluster.own_workers import ClusterOfOwn, nodes_of
+from harness.cluster.local.workers import LocalWorkers
 from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import Machine, is_alive, marked
 from harness.cluster.programs import Programs, find_programs
 from harness.cluster.run_directory import read_journal
-from harness.cluster.spark import LOG4J, driver_environment
+from harness.cluster.spark import SparkAccess, server_environment
+from harness.cluster.workers import ClusterOfWorkers, nodes_of
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
 
@@ -50,11 +42,11 @@ _LEAST_MEMORY_MB = 512
 """Spark refuses executors under 450 MiB."""
 
 
-class LocalCluster(ClusterOfOwn):
+class LocalCluster(ClusterOfWorkers):
     """Kafka, Redis, a Spark master and its workers as children of this process."""
 
     backend = "local"
-    _workers: Workers | None = None
+    _workers: LocalWorkers | None = None
 
     def __init__(
         self,
@@ -66,17 +58,17 @@ class LocalCluster(ClusterOfOwn):
         programs: Programs | None = None,
         network: LocalNetwork | None = None,
     ) -> None:
-        """``network``: on loopback addresses, unless it is given."""
+        """Start nothing yet; ``network`` is by default made of loopback addresses."""
         _check(spec)
         super().__init__(spec, run_directory, remove=remove, keep=keep)
-        self._programs = programs
+        self._given_programs = programs
         self._network = network or Loopback()
         if isinstance(self._network, Namespaces):
             self.backend = "local-namespaces"
         self._nodes = nodes_of(spec, self._network.worker_host)
 
-    def prepare(self, report: Notify) -> None:
-        self._found = self._programs or find_programs(report)
+    def find_parts(self, report: Notify) -> None:
+        self.programs = self._given_programs or find_programs(report)
 
     @property
     def kafka(self) -> KafkaEndpoint:
@@ -88,25 +80,13 @@ class LocalCluster(ClusterOfOwn):
         self.demand_started()
         return self._redis.endpoint
 
-    def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
-        self.demand_started()
-        return application_settings(
+    def spark_access(self) -> SparkAccess:
+        return SparkAccess(
             master_url=self._master.url,
-            spec=self.spec,
-            programs=self._found,
-            run_directory=self.run_directory,
             driver_host=self._network.host,
-            racks=racks,
-        )
-
-    def driver_environment(self) -> dict[str, str]:
-        self.demand_started()
-        return driver_environment(
-            java_home=self._found.java_home,
-            spark_home=self._found.spark_home,
-            run_directory=self.run_directory,
-            run=self.run,
-            host=self._network.host,
+            executor_python=sys.executable,
+            java_options=f'-XX:-UsePerfData "-Djava.io.tmpdir={self.run_directory / "tmp"}"',
+            secret=self._secret,
         )
 
     def health(self) -> None:
@@ -114,15 +94,12 @@ class LocalCluster(ClusterOfOwn):
         for server in (self._broker, self._redis, self._master):
             server.check()
 
-    def nodes(self) -> Sequence[Node]:
-        return self._nodes
-
     def capabilities(self) -> frozenset[Action]:
         broken = {Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME}
         cut = {Action.CUT, Action.HEAL} if isinstance(self._network, Namespaces) else set()
         return frozenset(broken | cut)
 
-    def apply(self, action: Action, target: str) -> Sequence[Victim]:
+    def prepare(self, action: Action, target: str) -> Prepared:
         if action not in self.capabilities():
             raise UsageError(
                 f"the local cluster cannot {action} {target}: taking a process off the loopback "
@@ -130,7 +107,7 @@ class LocalCluster(ClusterOfOwn):
                 remedy="use pause and resume (the node falls silent, its connections stay open), "
                 "or nodes with a network of their own: --network namespaces, or --cluster docker",
             )
-        return super().apply(action, target)
+        return super().prepare(action, target)
 
     def shapes(self) -> frozenset[str]:
         self.demand_started()
@@ -142,40 +119,42 @@ class LocalCluster(ClusterOfOwn):
         remove_dead_executors(self.run_directory, [stat.pid for stat in living])
 
     def _build(self) -> None:
-        programs = self._found
         self._secret = secrets.token_urlsafe(32)
         (self.run_directory / "work").mkdir(mode=0o700)
-        launcher = Launcher(
+        self._launcher = Launcher(
             run=self.run,
             directory=self.run_directory,
-            environment=server_environment(programs, self.run_directory),
+            environment={
+                **server_environment(self.programs.java_home, self.programs.spark_home),
+                "PYSPARK_PYTHON": sys.executable,
+                "TMPDIR": str(self.run_directory / "tmp"),
+            },
             host=self._network.host,
         )
         self._network.open(
             self.run, self.run_directory, {node.worker: node.host for node in self._nodes}
         )
         self._broker = KafkaBroker(
-            launcher,
-            java=programs.java,
-            jars=programs.broker_jars,
+            self._launcher, java=self.programs.java, jars=self.programs.broker_jars
         )
         self._redis = RedisDaemon(
-            launcher, program=programs.redis_server, password=secrets.token_urlsafe(24)
+            self._launcher,
+            program=self.programs.redis_server,
+            password=secrets.token_urlsafe(24),
         )
-        daemons = SparkDaemons(
-            launcher=launcher,
-            java=programs.java,
-            spark_home=programs.spark_home,
+        self._daemons = SparkDaemons(
+            launcher=self._launcher,
+            java=self.programs.java,
+            spark_home=self.programs.spark_home,
             secret=self._secret,
         )
-        daemons.prepare()
-        self._daemons = daemons
-        self._master = Master(daemons)
+        self._daemons.prepare()
+        self._master = Master(self._daemons)
         self._workers = self._new_workers()
 
-    def _new_workers(self, *, before: int = 0) -> Workers:
-        return Workers(
-            self.run,
+    def _new_workers(self, *, before: int = 0) -> LocalWorkers:
+        return LocalWorkers(
+            self._launcher,
             self._nodes,
             lambda node, incarnation: Worker(
                 self._daemons,
@@ -193,7 +172,7 @@ class LocalCluster(ClusterOfOwn):
         )
 
     def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
-        """Where workers have no network of their own, which would have to be laid anew."""
+        """See `Cluster.reshape`. Networks of workers would have to be laid anew, so they stay."""
         self.demand_started()
         _check(spec)
         if isinstance(self._network, Namespaces):
@@ -205,7 +184,7 @@ class LocalCluster(ClusterOfOwn):
         self.spec, self._nodes = spec, nodes_of(spec, self._network.worker_host)
         self._workers = self._new_workers(before=before)
         wait_for(self._workers.begin(), report)
-        self._write_credentials()
+        self.write_credentials()
         self.tidy()
         return True
 
@@ -216,20 +195,10 @@ class LocalCluster(ClusterOfOwn):
         for server in first:
             server.begin()
         wait_for(first, report, then=self._begin_workers)
-        self._write_credentials()
-
-    def _write_credentials(self) -> None:
-        write_credentials(
-            self.run_directory,
-            kafka=self.kafka,
-            redis=self.redis,
-            settings=self.spark_conf(),
-            secret=self._secret,
-            log4j=LOG4J,
-        )
+        self.write_credentials()
 
     def _begin_workers(self, server: Server) -> Iterable[Server]:
-        """A worker that finds no master yet waits 5 to 15 s before it asks again."""
+        """Start the workers after the master: one without a master retries after 5 to 15 s."""
         assert self._workers is not None, "it was built before"
         return self._workers.begin() if server is self._master else ()
 
@@ -267,7 +236,7 @@ def _check(spec: ClusterSpec) -> None:
 
 
 def servers(record: ClusterRecord) -> dict[str, bool]:
-    """Every server of a cluster on record, in the order of their start: whether it lives."""
+    """Return the servers of a cluster on record, in the order of their start: True if it lives."""
     here = record.machine == Machine.here()
     newest = dict(read_journal(record.directory))
     return {
@@ -278,11 +247,10 @@ def servers(record: ClusterRecord) -> dict[str, bool]:
 
 
 def remove_dead_executors(run_directory: Path, living: Iterable[int]) -> None:
-    """Remove the work and spill directories of executors that none of ``living`` is in.
+    """Remove the work and spill directories of executors that no ``living`` process uses.
 
-    A worker that lives does this itself when an application ends; one that was killed, or whose
-    executors were, leaves them.
-    """
+    A living worker does this itself when an application ends; a killed one, or one whose executors
+    were killed, leaves them."""
     used: set[str] = set()
     for pid in living:
         used |= _directories_of(pid)
@@ -295,7 +263,7 @@ def remove_dead_executors(run_directory: Path, living: Iterable[int]) -> None:
 
 
 def _directories_of(pid: int) -> set[str]:
-    """An executor's working directory, and those that its worker gave it for spilling."""
+    """Return an executor's working directory and its directories for spilled data."""
     proc = Path("/proc") / str(pid)
     try:
         environment = (proc / "environ").read_bytes().split(b"\0")

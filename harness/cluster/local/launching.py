@@ -1,10 +1,9 @@
-"""Starting servers as child processes, and waiting for them with a deadline.
+"""Start of servers as child processes, and waits for them with a deadline.
 
 Every server is in a session of its own (Ctrl-C in the terminal reaches the harness, which then
-stops the servers in order), carries the run in its environment, writes into one log file, and is
-in the journal before anybody relies on it. A wait that ends badly says what the process was, its
-state, its last log lines, and what to do.
-"""
+stops the servers in order), has the run in its environment, writes into one log file, and is in
+the journal before anything relies on it. The error of a failed wait has the process's name and
+state, its last log lines, and a remedy."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ _LAST_LINES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """What all processes of one cluster have in common."""
+    """The common part of all processes of one cluster."""
 
     run: str
     directory: Path
@@ -55,8 +54,11 @@ class Launcher:
         *,
         environment: Mapping[str, str] | None = None,
         log_name: str | None = None,
+        directory: Path | None = None,
     ) -> LaunchedProcess:
-        """Start ``command`` as the process called ``name``; never with a secret in it."""
+        """Start ``command``, which must hold no secret, as the process called ``name``.
+
+        It works in ``directory``, by default the run directory."""
         log = self.directory / "logs" / f"{log_name or name}.log"
         write_journal(self.directory, name, None)
         with log.open("ab") as output:
@@ -67,7 +69,7 @@ class Launcher:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env={**self.environment, **(environment or {}), RUN_VARIABLE: self.run},
-                    cwd=self.directory,
+                    cwd=directory or self.directory,
                     start_new_session=True,
                     umask=0o077,
                 )
@@ -93,7 +95,7 @@ class LaunchedProcess:
     log: Path
 
     def running(self) -> bool:
-        """Whether it lives; a JVM that was killed and is not yet reaped does not."""
+        """Return True if it lives; a killed JVM that is not reaped yet does not."""
         if self.process.poll() is not None:
             return False
         if self.identity is not None and not is_alive(self.identity):
@@ -104,7 +106,7 @@ class LaunchedProcess:
         return True
 
     def state(self) -> str:
-        """For people: ``is running as process 12``, ``exited with code 1``, ..."""
+        """Return a text: ``is running as process 12``, ``exited with code 1``, ..."""
         code = self.process.poll()
         if code is None:
             return f"is running as process {self.process.pid}"
@@ -113,7 +115,7 @@ class LaunchedProcess:
         return f"exited with code {code}"
 
     def log_text(self) -> str:
-        """All that it has written."""
+        """Return all of its output."""
         return self.log.read_text(errors="replace")
 
 
@@ -121,10 +123,10 @@ class Server(ABC):
     """One server of the cluster, from its start until it answers."""
 
     title: str
-    """As it stands in a message: "the Kafka broker"."""
+    """Its name in messages: "the Kafka broker"."""
     limit_s: float = 180.0
-    """How long a start may take: 2 to 6 s on two idle cores, and a minute was seen on two cores
-    that fifteen other processes wanted."""
+    """Limit of a start: it takes 2 to 6 s on two idle cores, and took a minute on two cores with
+    fifteen other busy processes."""
 
     def __init__(self, launcher: Launcher) -> None:
         self.launcher = launcher
@@ -133,7 +135,7 @@ class Server(ABC):
         self._attempts = 0
 
     def begin(self) -> None:
-        """Start the process; `ready` says when it answers."""
+        """Start the process; `ready` becomes True when it answers."""
         self._begun_s = time.monotonic()
         self._attempts = 1
         self.child = self.launch()
@@ -144,13 +146,12 @@ class Server(ABC):
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether it does what it is for, as a client with credentials sees it."""
+        """Return True if it serves a client with credentials."""
 
     def ready(self) -> bool:
-        """Whether it answers; starts it again on other ports if one was taken meanwhile.
+        """Return True if it answers; start it again on other ports if one was taken meanwhile.
 
-        Raises `EnvironmentFailure` when the process has ended or the time is up.
-        """
+        Raises `EnvironmentFailure` when the process has ended or the time is up."""
         assert self.child is not None, "begin() comes first"
         if self.child.running() and self.answers():
             return True
@@ -169,12 +170,14 @@ class Server(ABC):
             raise failure(f"{self.title} did not answer within {limit}", self.child)
 
     def lost_a_port(self) -> bool:
-        """Whether somebody else bound a port first. Such a process may take a minute to die."""
+        """Return True if another process bound a port first.
+
+        Such a server may take a minute to die."""
         assert self.child is not None
         return _mentions(_PORT_TAKEN, _last_lines(self.child.log_text(), 200))
 
     def try_other_ports(self) -> None:
-        """Start again. Raises `EnvironmentFailure` if that was tried often enough."""
+        """Start again. Raises `EnvironmentFailure` after `_PORT_ATTEMPTS` starts."""
         assert self.child is not None
         self.child.process.kill()
         self.child.process.wait()
@@ -201,11 +204,10 @@ def wait_for(
     *,
     then: Callable[[Server], Iterable[Server]] = lambda server: (),
 ) -> None:
-    """Return when all of ``servers`` answer, and those that ``then`` starts as each does.
+    """Wait until all of ``servers`` answer, and those that ``then`` starts after each of them.
 
-    One thread and no order: whoever answers first is done first. Raises `EnvironmentFailure` for
-    the first that does not come up, or that dies while others still do.
-    """
+    One thread and no fixed order. Raises `EnvironmentFailure` for the first server that does not
+    come up, or that dies while others are still starting."""
     pending = list(servers)
     answering: list[Server] = []
     while pending:
@@ -222,10 +224,10 @@ def wait_for(
 
 
 def failure(what: str, child: LaunchedProcess) -> EnvironmentFailure:
-    """What happened, the process's state, its last words, and what to do about it."""
+    """Return an error with the process's state, its last log lines and a remedy."""
     lines = _last_lines(child.log_text(), 200)
-    told = [line for line in lines if not line.startswith("\tat ")][-_LAST_LINES:]
-    shown = "\n".join(f"    {line}" for line in told) or "    (it wrote nothing)"
+    last = [line for line in lines if not line.startswith("\tat ")][-_LAST_LINES:]
+    shown = "\n".join(f"    {line}" for line in last) or "    (it wrote nothing)"
     return EnvironmentFailure(
         f"{what}; it {child.state()}. The last lines of {child.log}:\n{shown}",
         remedy=_remedy(lines, shutil.disk_usage(child.log.parent).free),
@@ -255,11 +257,10 @@ def _last_lines(text: str, count: int) -> list[str]:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port of a local address on which nobody listens now.
+    """Return a TCP port of a local address on which nothing listens now.
 
-    Taken from below the range that the kernel hands out to outgoing connections, where a port
-    can be lost to any client at any moment. Somebody may still bind it first: `Server.ready`
-    then tries another one.
+    It is below the kernel's range for outgoing connections, where a port can be lost to any client
+    at any moment. Another process may still bind it first: `Server.ready` then tries another one.
     """
     low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     choice = random.SystemRandom()

@@ -1,14 +1,13 @@
 """The network of a local cluster: loopback addresses, or a network namespace for each worker.
 
-``loopback``: worker n of rack r listens on 127.0.r.n. Nothing is needed, nothing can be cut.
+``loopback``: worker n of rack r listens on 127.0.r.n. It needs nothing and can cut nothing.
 
-``namespaces``: the harness was started again inside a user and a network namespace, where it may
-do everything to networks and nothing to the machine. A bridge joins the harness (with Kafka, Redis,
+``namespaces``: the harness was started again inside a user and a network namespace, where it has
+all rights over networks and none over the machine. A bridge joins the harness (with Kafka, Redis,
 the master and the drivers) and one network namespace per worker, each behind a virtual cable. A cut
 takes the worker's end of its cable down: not a byte crosses, its connections stay as TCP leaves
-them. No other user of the machine reaches any port in there. A namespace ends with its last
-process, so nothing is left behind however the harness ends.
-"""
+them. No other user of the machine reaches a port inside. A namespace ends with its last process,
+so nothing is left behind however the harness ends."""
 
 from __future__ import annotations
 
@@ -36,63 +35,63 @@ _PREFIX = "10.77"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bytes:
-    """Bytes that went over one worker's virtual cable since it was made."""
+    """Bytes on one worker's virtual cable since it was made."""
 
     received: int
     sent: int
 
 
 class LocalNetwork(Protocol):
-    """What a local cluster asks of its network."""
+    """The network of a local cluster."""
 
     host: str
-    """Where Kafka, Redis, the Spark master and drivers listen."""
+    """The address of Kafka, Redis, the Spark master and drivers."""
 
     def worker_host(self, rack: int, number: int) -> str:
-        """The address of a rack's worker."""
+        """Return the address of a rack's worker."""
 
     def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
-        """Lay it for these workers: name to address."""
+        """Set it up for these workers, whose addresses are given by name."""
 
     def within(self, worker: str, command: Sequence[str]) -> list[str]:
-        """The command that runs ``command`` where the worker is."""
+        """Return the command that runs ``command`` in the worker's network."""
 
     def cut(self, worker: str) -> None:
-        """Take a worker off the network; its processes live."""
+        """Take a worker off the network; its processes go on."""
 
     def heal(self, worker: str) -> None:
         """Put it back."""
 
     def shapes(self) -> frozenset[str]:
-        """Which links can be laid (`harness.cluster.links`)."""
+        """Return the kinds of link that can be laid (`harness.cluster.links`)."""
 
     def shape(self, worker: str, link: WorkerLink | None) -> None:
         """Lay a link under a worker, both ways; None takes it away."""
 
     def counted(self, worker: str) -> Bytes | None:
-        """None where there is no counter."""
+        """Return a worker's bytes; None where there is no counter."""
 
     def close(self) -> None:
-        """After every process has ended."""
+        """Remove it, after every process has ended."""
 
 
 class Loopback:
-    """127.0.0.1 and its neighbours."""
+    """Addresses of the loopback device, which need no setting up."""
 
     host = "127.0.0.1"
 
     def worker_host(self, rack: int, number: int) -> str:
-        """A loopback address of its own, so that Spark takes workers for different hosts."""
+        """Return a separate loopback address, so that Spark sees different hosts."""
         return f"127.0.{rack}.{number}"
 
     def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
-        """Linux has all of 127.0.0.0/8 on its loopback device."""
+        """Do nothing: Linux has all of 127.0.0.0/8 on its loopback device."""
 
     def within(self, worker: str, command: Sequence[str]) -> list[str]:
         return list(command)
 
     def cut(self, worker: str) -> None:
-        """Nothing can be cut on loopback, and the cluster says so before."""
+        """Fail: the cluster refuses cuts on loopback before."""
         raise AssertionError("the cluster refuses this before it comes here")
 
     heal = cut
@@ -101,13 +100,13 @@ class Loopback:
         return frozenset()
 
     def shape(self, worker: str, link: WorkerLink | None) -> None:
-        """The loopback device is everybody's."""
+        """Do nothing: all processes of the machine share the loopback device."""
 
     def counted(self, worker: str) -> Bytes | None:
         return None
 
     def close(self) -> None:
-        """Nothing was laid."""
+        """Do nothing: nothing was set up."""
 
 
 class Namespaces:
@@ -121,7 +120,7 @@ class Namespaces:
         self._relay: Callable[[str], None] | None = None
 
     def worker_host(self, rack: int, number: int) -> str:
-        """Its address on the bridge."""
+        """Return the worker's address on the bridge."""
         return f"{_PREFIX}.{rack}.{number}"
 
     def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
@@ -141,15 +140,15 @@ class Namespaces:
         return [*self._enter(worker), *command]
 
     def cut(self, worker: str) -> None:
-        """Its cable is down: no byte in or out."""
+        """Take the cable down: no byte in or out."""
         _ip(f"link set {_cable(worker)} down")
 
     def heal(self, worker: str) -> None:
-        """Its cable is up again."""
+        """Take the cable up again."""
         _ip(f"link set {_cable(worker)} up")
 
     def shapes(self) -> frozenset[str]:
-        # On a device of its own, so that nothing that is used loses a packet.
+        # On a device of its own, so that no used device loses a packet.
         _ip("link add try0 type bridge")
         try:
             return able("try0", _tc())
@@ -172,9 +171,10 @@ class Namespaces:
         subprocess.run(["ip", "link", "del", self._bridge], check=False, capture_output=True)
 
     def _lay(self, run: str, directory: Path, worker: str, address: str) -> None:
-        """A process keeps the namespace while no worker runs in it: a worker that is started
-        again finds its address, its cable and its counters. It ends when its input does, so it
-        does not outlive the harness."""
+        """Start a process that keeps the worker's namespace while no worker runs in it.
+
+        A worker that is started again finds its address, its cable and its counters. The process
+        ends with its input, so it does not outlive the harness."""
         holder = subprocess.Popen(
             ["unshare", "--net", "--", "sh", "-c", "echo; exec cat"],
             stdin=subprocess.PIPE,
@@ -201,8 +201,9 @@ class Namespaces:
         )
 
     def _lay_again(self, worker: str) -> None:
-        """Somebody has ended what kept the namespace. What still runs in it could be reached by
-        nobody who is started now, so its cable goes, and a new namespace takes its place."""
+        """Replace a namespace whose keeping process was ended, by someone else.
+
+        New processes could not reach those inside any more, so the cable is removed as well."""
         assert self._relay is not None, "it was never laid"
         holder = self._holders.pop(worker)
         holder.communicate()
@@ -214,19 +215,22 @@ class Namespaces:
 
 
 def _unplug(worker: str) -> None:
-    """Remove its cable now, if it is there: the kernel does so some time after the namespace at the
-    other end has gone, and until then no other cable can have its name."""
+    """Remove a worker's cable now, if it is there.
+
+    The kernel does so some time after the namespace at its other end has ended, and until then no
+    other cable can have its name."""
     subprocess.run(["ip", "link", "del", _cable(worker)], check=False, capture_output=True)
 
 
 def inside() -> bool:
-    """Whether this harness was started again inside namespaces."""
+    """Return True if this harness was started again inside namespaces."""
     return os.environ.get(INSIDE_VARIABLE) == NAMESPACES
 
 
 def why_not() -> str | None:
-    """Why no namespace can be entered here; None if one can. Tried, not looked up: what forbids
-    it differs between systems and their versions."""
+    """Return the reason why no namespace can be entered here; None if one can.
+
+    It is tried, because the settings that forbid it differ between systems and versions."""
     for program in ("unshare", "nsenter", "ip"):
         if shutil.which(program) is None:
             return f"there is no program {program} (packages util-linux and iproute2)"
@@ -240,9 +244,8 @@ def why_not() -> str | None:
 def enter(arguments: Sequence[str]) -> None:
     """Replace this process by the same command inside namespaces; return if it is inside.
 
-    Nothing in there reaches the internet: fetch before. Raises `EnvironmentFailure` where the
-    system lets nobody in.
-    """
+    There is no internet inside, so everything must be fetched before. Raises `EnvironmentFailure`
+    where the system forbids it."""
     if inside():
         return
     if (why := why_not()) is not None:
@@ -259,7 +262,7 @@ def enter(arguments: Sequence[str]) -> None:
 
 
 def read_counters(text: str, device: str) -> Bytes | None:
-    """Of one device of ``/proc/net/dev``, as the worker at the other end of the cable sees it."""
+    """Return the counters of a device in ``/proc/net/dev``, from the side of its worker."""
     for line in text.splitlines():
         name, _, counts = line.partition(":")
         if name.strip() == device:
@@ -269,7 +272,7 @@ def read_counters(text: str, device: str) -> Bytes | None:
 
 
 def _cable(worker: str) -> str:
-    """The harness's end of a worker's cable; the kernel allows 15 characters."""
+    """Return the harness's end of a worker's cable; the kernel allows 15 characters."""
     return f"v-{worker}"
 
 

@@ -1,8 +1,7 @@
 """A real Spark standalone master and its workers, started from the installed PySpark.
 
 They listen on their own addresses only (SPARK_LOCAL_IP; without it Spark binds the web pages to
-every interface).
-"""
+every interface)."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from harness.cluster.spark import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkDaemons:
-    """What master and workers have in common."""
+    """The common part of master and workers."""
 
     launcher: Launcher
     java: Path
@@ -47,7 +46,7 @@ class SparkDaemons:
         (self.configuration_directory / "log4j2.properties").write_text(LOG4J)
 
     def properties(self, name: str, extra: Mapping[str, str]) -> Path:
-        """A properties file of one daemon, readable by its owner only: it holds the secret."""
+        """Write a daemon's properties file, readable by its owner only: it holds the secret."""
         text = daemon_properties(self.secret, self.ui_key, extra)
         return write_private(self.launcher.directory / "secrets" / f"{name}.properties", text)
 
@@ -60,7 +59,7 @@ class SparkDaemons:
         log_name: str | None = None,
         within: Callable[[Sequence[str]], list[str]] = list,
     ) -> LaunchedProcess:
-        """Start a daemon's main class, with its log beside the others."""
+        """Start a daemon's main class."""
         log4j = (self.configuration_directory / "log4j2.properties").as_uri()
         command = [
             str(self.java),
@@ -85,14 +84,13 @@ class SparkDaemons:
 
 
 class Master(Server):
-    """Chooses its port itself and says which in its log: no port can be lost to a race."""
+    """A master that chooses its port itself and logs it, so that no port is lost to a race."""
 
     title = "the Spark master"
 
     def __init__(self, daemons: SparkDaemons) -> None:
         super().__init__(daemons.launcher)
         self._daemons = daemons
-        self._read_bytes = 0
         self._log = MasterLog()
         self.url = ""
 
@@ -111,17 +109,13 @@ class Master(Server):
         return url is not None
 
     def registered(self) -> frozenset[str]:
-        """ "host:port" of every worker that is registered now, as the master's log tells."""
+        """Return "host:port" of every registered worker, from the master's log."""
         assert self.child is not None
-        with self.child.log.open("rb") as log:
-            log.seek(self._read_bytes)
-            fresh = log.read()
-        self._read_bytes += len(fresh)
-        return self._log.read(fresh.decode(errors="replace"))
+        return self._log.read(self.child.log)
 
 
 class Worker(Server):
-    """One incarnation of one worker. A restarted worker is a new object with a new log."""
+    """One incarnation of a worker. A restarted worker is a new object with a new log."""
 
     def __init__(
         self,
@@ -136,7 +130,7 @@ class Worker(Server):
         incarnation: int,
         within: Callable[[str, Sequence[str]], list[str]] = lambda worker, command: list(command),
     ) -> None:
-        """``within`` makes of a command one that runs where the worker is."""
+        """Start nothing yet; ``within`` turns a command into one for the worker's network."""
         super().__init__(daemons.launcher)
         self.title = f"Spark worker {name}"
         self._within = within
@@ -167,7 +161,7 @@ class Worker(Server):
         )  # fmt: skip
 
     def answers(self) -> bool:
-        """Whether the master has this incarnation on its list."""
+        """Return True if the master has registered this incarnation."""
         assert self.child is not None
         if not self._address:
             self._address = worker_address(self.child.log_text())

@@ -1,41 +1,47 @@
 """The workers of a local cluster and the nodes on them: breaking, mending and counting.
 
 Where a node is a worker, its processes are the worker's JVM, its executors, their Python daemons
-and workers: all that carry the worker's name in their environment. The daemons put their children
-into sessions of their own and these can outlive their executor, so neither a process group nor
-parentage alone would find them.
-"""
+and workers, and launched programs: all that have the worker's name in their environment. The
+daemons put their children into sessions of their own and these can outlive their executor, so
+neither a process group nor parentage alone would find them."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.base import Action, Node, Usage, Victim
+from harness.cluster.base import Action, Node, Prepared, Usage, Victim
 from harness.cluster.links import WorkerLink
-from harness.cluster.local.launching import Server, wait_for
+from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, wait_for
 from harness.cluster.local.network import LocalNetwork
 from harness.cluster.local.spark_standalone import Worker
 from harness.cluster.processes import (
+    PROGRAM_VARIABLE,
     HostProcess,
     ProcessIdentity,
     ProcessStat,
+    ended_cpu_s,
+    hold,
     is_alive,
     members,
+    send_signal,
     signal_all,
+    signal_held,
     tree,
     wait_until_gone,
 )
-from harness.errors import UsageError
+from harness.cluster.workers import Program, Share, Slot, Workers
 from harness.text import Notify
 
 _RESUMED_LIMIT_S = 12.0
 """A worker that was frozen longer than the master's patience registers again with its next
-heartbeat, at most 15 / 4 s after it resumes; after this long it is started anew."""
+heartbeat, at most 15 / 4 s after it resumes; after this time it is started anew."""
+_KILLED_LIMIT_S = 10.0
+_POLL_S = 0.02
 
 METHOD = (
     "CPU: user and system time from /proc/<pid>/stat over the node's process tree, children that "
@@ -50,55 +56,94 @@ NOT_COUNTED = (
 
 WITH_THE_FIRST = "Network: None, because the worker's bytes stand with its first node."
 
-
-@dataclass(slots=True)
-class _Share:
-    """What is remembered of one node beyond its present processes."""
-
-    node: Node
-    host_process: ProcessIdentity | None = None
-    """Where several nodes share a worker: the root of this one's process tree."""
-    paused: bool = False
-    spent_cpu_s: float = 0.0
-    """Of earlier incarnations."""
+_SIGNALS = {
+    Action.KILL: signal.SIGKILL,
+    Action.PAUSE: signal.SIGSTOP,
+    Action.RESUME: signal.SIGCONT,
+}
 
 
 @dataclass(slots=True)
-class _Slot:
-    """One worker, over all its incarnations."""
+class LocalSlot(Slot):
+    """A worker that is a process."""
 
-    name: str
-    shares: list[_Share] = field(default_factory=list)
     worker: Worker | None = None
-    incarnation: int = 0
-    cut: bool = False
-    link: WorkerLink | None = None
-    """What was declared to lie under it."""
 
 
-class Workers:
-    """Safe to use from several threads: the injector acts while others look."""
+class LocalProgram:
+    """A launched program's process."""
+
+    def __init__(self, run: str, share: Share, child: LaunchedProcess) -> None:
+        """Take over ``child``, whose CPU time goes to ``share`` when it ends."""
+        self._run, self._share, self._child = run, share, child
+        self._counted = False
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        return self._child.process.pid
+
+    def exit_code(self) -> int | None:
+        process = self._child.process
+        with self._lock:
+            # The kernel forgets the CPU time of an ended child with `poll`, so it is read before.
+            if process.returncode is None and (cpu_s := ended_cpu_s(process.pid)) is not None:
+                code = process.poll()
+                if code is not None and not self._counted:
+                    self._counted = True
+                    self._share.spent_cpu_s += cpu_s
+            return process.returncode
+
+    @property
+    def identity(self) -> ProcessIdentity | None:
+        """None when it ended before it could be looked at."""
+        return self._child.identity
+
+    def reap(self, killed: Collection[ProcessIdentity]) -> None:
+        """Take the exit status; the CPU time of ``killed`` processes is counted already."""
+        self._counted = self._counted or self.identity in killed
+        while self.exit_code() is None:
+            time.sleep(_POLL_S)
+
+    def end(self, within_s: float) -> None:
+        identity = self._child.identity
+        if self.exit_code() is None and identity is not None:
+            send_signal(identity, signal.SIGTERM)
+            deadline = time.monotonic() + within_s
+            while self.exit_code() is None and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+        name = self._child.name
+        done = signal_all(
+            lambda: members(self._run, PROGRAM_VARIABLE).get(name, ()), signal.SIGKILL
+        )
+        killed = [stat.identity for stat in done.processes]
+        wait_until_gone(killed, limit_s=_KILLED_LIMIT_S)
+        self._share.spent_cpu_s += _cpu_s(done.processes)
+        self.reap(killed)
+
+
+class LocalWorkers(Workers[LocalSlot]):
+    """Workers that are child processes."""
 
     def __init__(
         self,
-        run: str,
+        launcher: Launcher,
         nodes: Sequence[Node],
         make: Callable[[Node, int], Worker],
         network: LocalNetwork,
         *,
         before: int = 0,
     ) -> None:
-        """``make(node, incarnation)`` builds, without starting it, the worker under a node.
-        ``before``: how many incarnations there have been of workers that had the same names."""
-        self._run = run
+        """Start nothing yet.
+
+        ``make(node, incarnation)`` builds, without starting it, the worker under a node.
+        ``before``: number of incarnations of earlier workers with the same names."""
+        names = dict.fromkeys(node.worker for node in nodes)
+        slots = {name: LocalSlot(name=name, incarnation=before) for name in names}
+        super().__init__(slots, nodes, launcher.directory)
+        self._launcher, self._run = launcher, launcher.run
         self._make = make
         self._network = network
-        self._lock = threading.RLock()
-        self._slots: dict[str, _Slot] = {}
-        for node in nodes:
-            slot = self._slots.setdefault(node.worker, _Slot(name=node.worker, incarnation=before))
-            slot.shares.append(_Share(node=node))
-        self._shared = any(len(slot.shares) > 1 for slot in self._slots.values())
 
     def begin(self) -> list[Server]:
         """Start every worker; the caller waits for them."""
@@ -106,32 +151,11 @@ class Workers:
             return [self._begin(slot) for slot in self._slots.values()]
 
     def end(self) -> int:
-        """Kill every worker, with all that runs on it; the highest incarnation that there was."""
+        """Kill every worker, with all that runs on it, and return the highest incarnation."""
         with self._lock:
-            self._kill(self._everyone(), whole=True)
+            with self._strike(Action.KILL, self._everyone(), whole=True) as strike:
+                strike.apply()
             return max(slot.incarnation for slot in self._slots.values())
-
-    def register_host(self, node: str, host: HostProcess) -> None:
-        share = self._share(node)
-        if not self._shared:
-            raise UsageError(
-                f"node {node} is a whole worker, so no process can be registered for it",
-                remedy="start the cluster with nodes_per_worker of 2 or more",
-            )
-        identity = host.identity
-        ours = {stat.identity for stat in members(self._run).get(share.node.worker, ())}
-        if identity not in ours:
-            raise UsageError(
-                f"process {host.pid} of worker {host.worker!r} cannot host node {node}: it is no "
-                f"living process of worker {share.node.worker}",
-                remedy="register what `HostProcess.here()` says in the node's own task, while it "
-                "runs",
-            )
-        with self._lock:
-            if share.host_process is not None and share.host_process != identity:
-                share.spent_cpu_s += _cpu_s(tree_of(share.host_process))
-                share.paused = False
-            share.host_process = identity
 
     def alive(self) -> dict[str, bool]:
         with self._lock:
@@ -143,38 +167,45 @@ class Workers:
 
     def usage(self) -> dict[str, Usage]:
         with self._lock:
+            for program in self.programs():
+                _ = program.exit_code  # counts those that have ended
             found = self._processes(self._everyone())
             return {
                 share.node.name: self._usage(share, found[share.node.name])
                 for share in self._everyone()
             }
 
-    def _usage(self, share: _Share, processes: Sequence[ProcessStat]) -> Usage:
-        counts = share is self._slots[share.node.worker].shares[0]
-        crossed = self._network.counted(share.node.worker) if counts else None
+    def _usage(self, share: Share, processes: Sequence[ProcessStat]) -> Usage:
+        first = share is self._slots[share.node.worker].shares[0]
+        crossed = self._network.counted(share.node.worker) if first else None
+        how = COUNTED if crossed else NOT_COUNTED if first else WITH_THE_FIRST
         return Usage(
             cpu_s=share.spent_cpu_s + _cpu_s(processes),
             resident_bytes=sum(stat.resident_bytes for stat in processes),
             received_bytes=crossed.received if crossed else None,
             sent_bytes=crossed.sent if crossed else None,
-            method=f"{METHOD} {_how(crossed is not None, counts)}",
+            method=f"{METHOD} {how}",
         )
 
-    def apply(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> list[Victim]:
-        """``rack``: the target is a rack, so workers that carry several nodes go as a whole."""
-        shares = [self._share(node.name) for node in nodes]
+    def apply(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> Sequence[Victim]:
+        with self.prepare(action, nodes, rack=rack) as prepared:
+            return prepared.apply()
+
+    def prepare(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> Prepared:
+        shares = [self._find(node.name)[1] for node in nodes]
+        whole = rack or not self._shared
         with self._lock:
             match action:
-                case Action.KILL:
-                    return self._kill(shares, whole=rack or not self._shared)
-                case Action.PAUSE:
-                    return self._freeze(shares, signal.SIGSTOP, whole=rack)
-                case Action.RESUME:
-                    return self._freeze(shares, signal.SIGCONT, whole=rack)
                 case Action.RESTART:
-                    return self._restart(shares)
+                    return Prepared(lambda: self._restart(shares))
                 case Action.CUT | Action.HEAL:
-                    return self._wire(action, shares, whole=rack or not self._shared)
+                    worker = shares[0].node.worker
+                    why = f"cut off alone: the nodes of worker {worker} share its network"
+                    self._demand_whole(shares, whole, why)
+                    living = members(self._run)
+                    return Prepared(lambda: self._wire(action, shares, living))
+                case _:
+                    return self._strike(action, shares, whole=whole)
 
     def shape(self, workers: Iterable[str], link: WorkerLink | None) -> None:
         with self._lock:
@@ -184,87 +215,72 @@ class Workers:
                 self._slots[worker].link = link
 
     def restore(self, report: Notify) -> None:
-        """Every worker resumed or started anew, and registered with the master."""
+        """Resume or start anew every worker, until all are registered with the master."""
         with self._lock:
             self.shape(self._slots, None)
-            self._wire(Action.HEAL, self._everyone(), whole=True)
-            frozen = [share for share in self._everyone() if share.paused]
-            if frozen:
-                self._freeze(frozen, signal.SIGCONT, whole=True)
-            living = [slot for slot in self._slots.values() if _runs(slot)]
-            self._wait_for_reregistration(living)
-            missing = [slot for slot in self._slots.values() if not _registered(slot)]
+            everyone = self._everyone()
+            self._wire(Action.HEAL, everyone, {})
+            if frozen := [share for share in everyone if share.paused]:
+                with self._strike(Action.RESUME, frozen, whole=True) as strike:
+                    strike.apply()
+            self._wait_for_reregistration([s for s in self._slots.values() if self.runs(s)])
+            missing = [slot for slot in self._slots.values() if not self._registered(slot)]
             for slot in missing:
-                self._kill(slot.shares, whole=True)
+                with self._strike(Action.KILL, slot.shares, whole=True) as strike:
+                    strike.apply()
             wait_for([self._begin(slot) for slot in missing], report)
+            self._start_again(
+                share
+                for slot in self._slots.values()
+                for share in slot.shares
+                if share.killed or slot in missing
+            )
 
     def reap(self) -> None:
-        """Take the exit status of every worker, so that none stays a zombie."""
-        for slot in self._slots.values():
-            if slot.worker is not None and slot.worker.child is not None:
-                slot.worker.child.process.wait()
+        """Take the exit status of every worker and program, so that none stays a zombie."""
+        self._reap(self._slots, self._everyone())
 
-    def _begin(self, slot: _Slot) -> Worker:
+    def runs(self, slot: LocalSlot) -> bool:
+        worker = slot.worker
+        return worker is not None and worker.child is not None and worker.child.running()
+
+    def hosts(self, slot: LocalSlot, host: HostProcess) -> bool:
+        return host.identity in {stat.identity for stat in members(self._run).get(slot.name, ())}
+
+    def tree_cpu_s(self, slot: LocalSlot, host: HostProcess) -> float:
+        return _cpu_s(tree_of(host))
+
+    def spawn(self, slot: LocalSlot, program: Program) -> LocalProgram:
+        child = self._launcher.spawn(
+            program.name,
+            self._network.within(slot.name, program.argv),
+            environment=program.environment,
+            log_name=program.title,
+            directory=program.directory,
+        )
+        return LocalProgram(self._run, program.share, child)
+
+    def _begin(self, slot: LocalSlot) -> Worker:
         slot.incarnation += 1
         slot.worker = self._make(slot.shares[0].node, slot.incarnation)
         slot.worker.begin()
         return slot.worker
 
-    def _kill(self, shares: Sequence[_Share], *, whole: bool) -> list[Victim]:
-        victims = self._signal(shares, signal.SIGKILL, whole=whole, spend=True)
-        for share in shares:
-            share.paused = False
-        if whole:
-            for worker in {share.node.worker for share in shares}:
-                server = self._slots[worker].worker
-                if server is not None and server.child is not None:
-                    server.child.process.wait()
-        return victims
-
-    def _freeze(
-        self, shares: Sequence[_Share], number: signal.Signals, *, whole: bool
-    ) -> list[Victim]:
-        victims = self._signal(shares, number, whole=whole)
-        for share, victim in zip(shares, victims, strict=True):
-            share.paused = number == signal.SIGSTOP and victim.reached
-        return victims
-
-    def _wire(self, action: Action, shares: Sequence[_Share], *, whole: bool) -> list[Victim]:
-        """Cut or heal the workers under these nodes."""
-        if not whole:
-            raise UsageError(
-                f"node {shares[0].node.name} cannot be cut off alone: the nodes of worker "
-                f"{shares[0].node.worker} share its network",
-                remedy="cut its rack, or start a cluster with one node to a worker",
-            )
-        living = members(self._run)
-        wanted = action is Action.CUT
-        changed: dict[str, float] = {}
-        for slot in {
-            share.node.worker: self._slots[share.node.worker] for share in shares
-        }.values():
-            if slot.cut != wanted:
-                (self._network.cut if wanted else self._network.heal)(slot.name)
-                slot.cut = wanted
-                changed[slot.name] = time.time()
-        return [
-            Victim(
-                node=share.node.name,
-                reached=share.node.worker in changed and bool(living.get(share.node.worker)),
-                executors=sum(is_executor(s.pid) for s in living.get(share.node.worker, ())),
-                at_unix_s=max(changed.values(), default=time.time()),
-            )
-            for share in shares
-        ]
-
-    def _restart(self, shares: Sequence[_Share]) -> list[Victim]:
+    def _restart(self, shares: Sequence[Share]) -> list[Victim]:
         started: dict[str, tuple[int, ...]] = {}
-        for share in shares:
-            slot = self._slots[share.node.worker]
-            if not _runs(slot):
-                worker = self._begin(slot)
-                assert worker.child is not None
-                started[share.node.name] = (worker.child.process.pid,)
+        with self._lock:
+            for share in shares:
+                slot = self._slots[share.node.worker]
+                was_dead = not self.runs(slot)
+                pids: list[int] = []
+                if was_dead:
+                    worker = self._begin(slot)
+                    assert worker.child is not None
+                    pids.append(worker.child.process.pid)
+                if was_dead or share.killed:
+                    pids.extend(program.pid for program in self._start_again([share]))
+                if pids:
+                    started[share.node.name] = tuple(pids)
         return [
             Victim(
                 node=share.node.name,
@@ -275,116 +291,166 @@ class Workers:
             for share in shares
         ]
 
-    def _signal(
-        self,
-        shares: Sequence[_Share],
-        number: signal.Signals,
-        *,
-        whole: bool,
-        spend: bool = False,
+    def _wire(
+        self, action: Action, shares: Sequence[Share], living: dict[str, list[ProcessStat]]
     ) -> list[Victim]:
-        owner: dict[ProcessIdentity, str] = {}
-        hosts = {share.host_process for share in shares}
-        engines: set[ProcessIdentity] = set()
-
-        def find() -> Iterable[ProcessStat]:
-            for name, stats in self._processes(shares, whole=whole).items():
-                for stat in stats:
-                    if stat.identity not in owner and (
-                        stat.identity in hosts or is_executor(stat.pid)
-                    ):
-                        engines.add(stat.identity)
-                    owner[stat.identity] = name
-                    yield stat
-
-        done = signal_all(find, number)
-        reached: dict[str, list[ProcessStat]] = {share.node.name: [] for share in shares}
-        for stat in done.processes:
-            reached[owner[stat.identity]].append(stat)
-        if spend:
-            wait_until_gone([stat.identity for stat in done.processes], limit_s=10.0)
-            for share in shares:
-                share.spent_cpu_s += _cpu_s(reached[share.node.name])
+        """Cut or heal the workers under these nodes; ``living``: their processes."""
+        wanted = action is Action.CUT
+        changed: dict[str, float] = {}
+        began_unix_s = time.time()
+        with self._lock:
+            for worker in dict.fromkeys(share.node.worker for share in shares):
+                slot = self._slots[worker]
+                if slot.cut != wanted:
+                    (self._network.cut if wanted else self._network.heal)(worker)
+                    slot.cut = wanted
+                    changed[worker] = time.time()
+        roots = self._roots(shares)
         return [
             Victim(
                 node=share.node.name,
-                reached=bool(reached[share.node.name]),
-                executors=sum(stat.identity in engines for stat in reached[share.node.name]),
-                processes=tuple(sorted(stat.pid for stat in reached[share.node.name])),
-                at_unix_s=done.at_unix_s,
-                began_unix_s=done.began_unix_s,
+                reached=share.node.worker in changed and bool(living.get(share.node.worker)),
+                executors=sum(
+                    stat.identity in roots or is_executor(stat.pid)
+                    for stat in living.get(share.node.worker, ())
+                ),
+                began_unix_s=began_unix_s if changed else None,
+                at_unix_s=max(changed.values(), default=time.time()),
             )
             for share in shares
         ]
 
+    def _strike(self, action: Action, shares: Sequence[Share], *, whole: bool) -> Prepared:
+        """Find the processes of these nodes and hold them for a signal."""
+        owner: dict[ProcessIdentity, str] = {}
+        engines: set[ProcessIdentity] = set()
+
+        def find() -> list[ProcessStat]:
+            roots = self._roots(shares)
+            found = self._processes(shares, whole=whole)
+            for name, stats in found.items():
+                for stat in stats:
+                    known = stat.identity in owner
+                    if not known and (stat.identity in roots or is_executor(stat.pid)):
+                        engines.add(stat.identity)
+                    owner[stat.identity] = name
+            return [stat for stats in found.values() for stat in stats]
+
+        held = hold(find())
+
+        def apply() -> list[Victim]:
+            number = _SIGNALS[action]
+            done = signal_held(held, number)  # before the lock, which others may hold for a while
+            with self._lock:
+                done = signal_all(find, number, done=done)
+                reached: dict[str, list[ProcessStat]] = {share.node.name: [] for share in shares}
+                for stat in done.processes:
+                    reached[owner[stat.identity]].append(stat)
+                if action is Action.KILL:
+                    self._bury(shares, reached, whole=whole)
+                for share in shares:
+                    share.paused = action is Action.PAUSE and bool(reached[share.node.name])
+            return [
+                Victim(
+                    node=name,
+                    reached=bool(stats),
+                    executors=sum(stat.identity in engines for stat in stats),
+                    processes=tuple(sorted(stat.pid for stat in stats)),
+                    at_unix_s=done.at_unix_s,
+                    began_unix_s=done.began_unix_s,
+                )
+                for name, stats in reached.items()
+            ]
+
+        def close() -> None:
+            for process in held:
+                process.close()
+
+        return Prepared(apply, close)
+
+    def _bury(
+        self, shares: Sequence[Share], reached: dict[str, list[ProcessStat]], *, whole: bool
+    ) -> None:
+        """Wait for the end of killed processes and keep what they have used."""
+        killed = [stat.identity for stats in reached.values() for stat in stats]
+        wait_until_gone(killed, limit_s=_KILLED_LIMIT_S)
+        for share in shares:
+            share.spent_cpu_s += _cpu_s(reached[share.node.name])
+            share.killed = share.killed or bool(reached[share.node.name])
+        self._reap({share.node.worker for share in shares} if whole else (), shares, killed)
+
+    def _reap(
+        self,
+        workers: Iterable[str],
+        shares: Iterable[Share],
+        killed: Collection[ProcessIdentity] = (),
+    ) -> None:
+        for name in workers:
+            worker = self._slots[name].worker
+            if worker is not None and worker.child is not None:
+                worker.child.process.wait()
+        for share in shares:
+            for program in share.programs.values():
+                assert isinstance(program.process, LocalProgram)
+                program.process.reap(killed)
+
     def _processes(
-        self, shares: Sequence[_Share], *, whole: bool = False
+        self, shares: Sequence[Share], *, whole: bool = False
     ) -> dict[str, list[ProcessStat]]:
-        """Per node its living processes; with ``whole``, the rest of its worker's too."""
+        """Return the living processes by node; with ``whole``, the rest of its worker's, too."""
         found: dict[str, list[ProcessStat]] = {}
         if self._shared:
+            launched = any(share.programs for share in shares)
+            programs = members(self._run, PROGRAM_VARIABLE) if launched else {}
             for share in shares:
-                found[share.node.name] = tree_of(share.host_process)
+                own = [stat for name in share.programs for stat in programs.get(name, ())]
+                found[share.node.name] = [*tree_of(share.host), *own]
             if not whole:
                 return found
         by_worker = members(self._run)
         taken = {stat.pid for stats in found.values() for stat in stats}
-        for share in shares:  # what no node claims goes to the first one on the worker
+        for share in shares:  # the rest of a worker belongs to its first node
             rest = [s for s in by_worker.pop(share.node.worker, ()) if s.pid not in taken]
             found[share.node.name] = [*found.get(share.node.name, ()), *rest]
         return found
 
-    def _lives(self, slot: _Slot, share: _Share) -> bool:
-        hosted = share.host_process is None or is_alive(share.host_process)
-        return hosted and not share.paused and not slot.cut and _registered(slot)
+    def _roots(self, shares: Sequence[Share]) -> set[ProcessIdentity]:
+        """Return the processes of an engine that are not executors."""
+        hosts = {share.host.identity for share in shares if share.host is not None}
+        children = (
+            program.process.identity
+            for share in shares
+            for program in share.programs.values()
+            if isinstance(program.process, LocalProgram)
+        )
+        return hosts | {identity for identity in children if identity is not None}
 
-    def _wait_for_reregistration(self, slots: Sequence[_Slot]) -> None:
+    def _lives(self, slot: LocalSlot, share: Share) -> bool:
+        hosted = share.host is None or is_alive(share.host.identity)
+        return hosted and not share.paused and not slot.cut and self._registered(slot)
+
+    def _registered(self, slot: LocalSlot) -> bool:
+        return self.runs(slot) and slot.worker is not None and slot.worker.answers()
+
+    def _wait_for_reregistration(self, slots: Sequence[LocalSlot]) -> None:
         deadline = time.monotonic() + _RESUMED_LIMIT_S
-        while time.monotonic() < deadline and not all(_registered(slot) for slot in slots):
+        while time.monotonic() < deadline and not all(map(self._registered, slots)):
             time.sleep(0.05)
 
-    def _everyone(self) -> list[_Share]:
-        return [share for slot in self._slots.values() for share in slot.shares]
 
-    def _share(self, node: str) -> _Share:
-        for share in self._everyone():
-            if share.node.name == node:
-                return share
-        raise UsageError(
-            f"this cluster has no node {node!r}",
-            remedy=f"use one of {', '.join(share.node.name for share in self._everyone())}",
-        )
-
-
-def tree_of(root: ProcessIdentity | None) -> list[ProcessStat]:
-    """``root`` and its living descendants; empty when it is None or gone."""
-    return tree([root.pid]) if root is not None and is_alive(root) else []
+def tree_of(host: HostProcess | None) -> list[ProcessStat]:
+    """Return a process and its living descendants; empty when it is None or gone."""
+    return tree([host.pid]) if host is not None and is_alive(host.identity) else []
 
 
 def is_executor(pid: int) -> bool:
-    """Whether this is the virtual machine of a Spark executor."""
+    """Return True for the virtual machine of a Spark executor."""
     try:
         return (
             b"CoarseGrainedExecutorBackend" in (Path("/proc") / str(pid) / "cmdline").read_bytes()
         )
     except OSError:  # it ended meanwhile
         return False
-
-
-def _runs(slot: _Slot) -> bool:
-    worker = slot.worker
-    return worker is not None and worker.child is not None and worker.child.running()
-
-
-def _registered(slot: _Slot) -> bool:
-    return _runs(slot) and slot.worker is not None and slot.worker.answers()
-
-
-def _how(counted: bool, first: bool) -> str:
-    """About a node's bytes."""
-    if counted:
-        return COUNTED
-    return NOT_COUNTED if first else WITH_THE_FIRST
 
 
 def _cpu_s(stats: Iterable[ProcessStat]) -> float:

@@ -3,8 +3,7 @@
 The harness leaves the deliveries of one pass and the results of the other as files in the run's
 directory, and the first application, warm from the queries, scores them
 (`workloads.toolkit.accuracy`). Only its driver reads the files, so executors may
-be on other machines.
-"""
+be on other machines."""
 
 from __future__ import annotations
 
@@ -28,8 +27,9 @@ _WINDOW_COLUMNS = ("window_start_s", "members", "first", "last")
 def write_results(
     frame: pd.DataFrame, workload: Workload, path: Path, *, schema: pa.Schema | None = None
 ) -> pa.Schema:
-    """Leave results with ``window_start_s`` for `score_files`, in the order of the frame: a
-    window begins that long after the epoch. Returns the columns' types."""
+    """Write results with ``window_start_s`` for `score_files`; return the columns' types.
+
+    They are in the order of the frame; a window begins that long after the epoch."""
     start_us = (frame["window_start_s"].astype(float) * 1_000_000).round().astype("int64")
     columns = {name: frame[name] for name in workload.columns if name != workload.window_start}
     plain = pd.DataFrame({**columns, workload.window_start: start_us, ARRIVAL: range(len(frame))})
@@ -61,7 +61,7 @@ def score_files(
 
 
 def read_scores(windows: Path) -> Scored:
-    """The shares over all windows of a file that `score_files` wrote."""
+    """Read the shares over all windows from a file of `score_files`."""
     found = over_windows(pd.read_parquet(windows)[[*_WINDOW_COLUMNS]])
     reason = "no result of the twin has a member" if found.first is None else None
     return Scored(first=found.first, last=found.last, reason=reason, windows=found.windows)

@@ -24,7 +24,7 @@ class ApplicationSpec:
     kafka: Mapping[str, str]
     """Options of the source and the sink. Holds a password."""
     executors: int
-    """How many it waits for before it counts as ready."""
+    """The number of executors with which it counts as ready."""
     log: Path
 
 
@@ -44,11 +44,11 @@ class Application(Child):
         self.send({"conf": dict(spec.conf), "kafka": dict(spec.kafka)})
 
     def order(self, command: str, **parameters: Any) -> None:
-        """Send a command; `wait_for` tells when it is done."""
+        """Send a command; `wait_for` returns when it is done."""
         self.send({"command": command, **parameters})
 
     def raise_end(self) -> None:
-        """Raise `EnvironmentFailure` if the driver's process has ended, or says nothing more."""
+        """Raise `EnvironmentFailure` if the driver's process has ended, or reports nothing more."""
         if self.exit_code is not None or self.newest(DIED) is not None:
             raise self.failure(f"{self.name} has ended")
 
@@ -71,13 +71,12 @@ def application_specs(
     brief: bool = False,
     own: Mapping[str, str] | None = None,
 ) -> list[ApplicationSpec]:
-    """What a scheme starts on a cluster; copy i is the i-th. ``brief``, ``own``: see
-    `application_conf`.
+    """Return the applications of a scheme on a cluster; copy i is the i-th.
 
-    ``checkpoint``: one application over all racks. ``active``: one per rack, each with checkpoints
-    of its own and all of the input; the reader takes whichever copy of a result comes first.
-    ``ppa``: one per rack, too, the second over a part of the input (`standby`).
-    """
+    ``checkpoint``: one application over all racks. ``active``: one per rack, each with its own
+    checkpoints and all of the input; the reader takes the first copy of each result. ``ppa``: one
+    per rack, too, the second over a part of the input (`standby`). ``brief``, ``own``: see
+    `application_conf`."""
     racks = sorted({node.rack for node in cluster.nodes()})
     groups: list[list[str] | None] = [None] if scheme == "checkpoint" else [[r] for r in racks[:2]]
     specs = []

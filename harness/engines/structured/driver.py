@@ -1,10 +1,11 @@
 """The process of one application: a Spark driver that follows orders on its standard input.
 
 The first line is its configuration, every further one a command; both are JSON. What happens
-goes back as one JSON object a line. Credentials come this way too, so they stand neither on a
+goes back as one JSON object a line. Credentials come this way too, so they are neither on a
 command line nor in a file of this process. End of input means that the harness is gone: the
 process ends, and the executors with it.
-"""
+
+Tests: ``tests/engines/test_contract.py``."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from harness.child import DIED, Emit, orders, speaker
 from harness.engines.structured import accuracy, frames
-from workloads.base import Reference, Workload
+from workloads.base import QUERY, Reference, Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 POLL_S = 0.1
-"""How often progress is asked for. A query keeps its last hundred reports, so none is missed."""
+"""Seconds between two looks at the progress. A query keeps a hundred reports, so none is missed."""
 RESTART_PAUSE_S = 0.5
 """Between a query's end and its restart: an operator's script does not spin."""
 RESTART_ATTEMPTS = 20
@@ -35,8 +36,8 @@ PARTS = (
     ("jobs", ("addBatch",)),
     ("log", ("walCommit", "commitOffsets")),
 )
-"""What a batch's time goes into: asking Kafka how far it may read, planning the query anew, the
-Spark jobs on the executors, and the two files that make the batch durable."""
+"""The parts of a batch: Kafka's newest offsets, planning the query anew, the Spark jobs on the
+executors, and the two files that make the batch durable."""
 
 
 class Supervised:
@@ -65,8 +66,10 @@ class Supervised:
         self._report(seen)
 
     def _report(self, seen: set[str]) -> None:
-        """Send the reports that are new, oldest first. Reads the Java objects: PySpark's own
-        wrapper makes dozens of calls for each of up to a hundred reports."""
+        """Send the reports that are new, oldest first.
+
+        It reads the Java objects: PySpark's own wrapper makes dozens of calls for each of up to a
+        hundred reports."""
         recent = self._query._jsq.recentProgress()
         fresh: list[dict[str, Any]] = []
         for i in range(len(recent) - 1, -1, -1):
@@ -103,7 +106,7 @@ class Supervised:
 
 
 def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run keeps of a query's progress report."""
+    """Return the part of a progress report that a run keeps."""
     operators = report["stateOperators"]
     took = report["durationMs"]
     return {
@@ -183,13 +186,14 @@ class Driver:
         trigger_s: float,
         partitions: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        """Start the query of a workload; it runs until `end`. Over some ``partitions`` of its
-        sources alone its results are tentative."""
+        """Start the query of a workload; it runs until `end`.
+
+        Over some ``partitions`` of its sources alone its results are tentative."""
         begun = self._workload = self._build(Reference.from_json(workload))
 
         def start() -> StreamingQuery:
             sources = frames.read_stream(self._spark, self._kafka, topics, partitions)
-            result = begun.query(self._spark, sources)
+            result = begun.form(QUERY)(self._spark, sources)
             query: StreamingQuery = (
                 frames.encode(result, begun, copy, tentative=partitions is not None)
                 .writeStream.format("kafka")
@@ -213,20 +217,19 @@ class Driver:
         self._emit({"event": "ended"})
 
     def truth(self, *, topics: Mapping[str, str], path: str) -> None:
-        """Write the results of the batch query of the workload that was begun last, over the same
-        topics, to a Parquet file."""
+        """Write the results of the batch query over the same topics to a Parquet file."""
         import pyarrow.parquet
 
         assert self._workload is not None, "nothing was begun"
 
         sources = frames.read_batch(self._spark, self._kafka, topics)
-        result = self._workload.query(self._spark, sources)
+        result = self._workload.form(QUERY)(self._spark, sources)
         table = result.select(*frames.plain_columns(result, self._workload)).toArrow()
         pyarrow.parquet.write_table(table, Path(path))
         self._emit({"event": "truth", "rows": len(table)})
 
     def score(self, **files: str) -> None:
-        """How accurate one file of results is by another's (`accuracy.score_files`)."""
+        """Score one file of results against another (`accuracy.score_files`)."""
         assert self._workload is not None, "nothing was begun"
         paths = {name: Path(path) for name, path in files.items()}
         accuracy.score_files(self._spark, self._workload, **paths)

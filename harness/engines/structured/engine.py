@@ -1,7 +1,6 @@
 """A workload as a stock Structured Streaming query, behind the engines' contract.
 
-Orders go to every application that the scheme runs, answers are waited for from all.
-"""
+Orders go to every application that the scheme runs, answers are waited for from all."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 import pandas as pd
+import pyarrow.parquet
 
 from harness.child import Event as Said
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
@@ -22,16 +22,17 @@ from harness.engines.deliveries import deliveries
 from harness.engines.structured import standby
 from harness.engines.structured.accuracy import read_scores, write_results
 from harness.engines.structured.applications import Application, application_specs
-from harness.engines.structured.settings import SPARK_SETTING
+from harness.engines.structured.parameters import StockParameters
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
-from workloads.base import Workload
+from harness.measure.values import from_arrow
+from workloads.base import QUERY, Workload
 
 NAME = "structured"
 READY_S = 180.0
-"""How long the applications may take to start."""
+"""Seconds that the applications may take to start."""
 REVIVAL_S = 60.0
-"""How long one that was kept may take to get all of its executors back."""
+"""Seconds that a kept application may take to get all of its executors back."""
 _SAID = {
     "progress": EventKind.PROGRESS,
     "failed": EventKind.FAILED,
@@ -52,18 +53,19 @@ class StructuredEngine:
         self.used = False
         self._cluster = cluster
         self._partitions: standby.Partitions | None = None
-        """What the second application reads, if that is not all."""
+        """The input of the second application, if that is not all."""
         self._marks = [0] * len(applications)
         self._ending = False
-        """A query was told to end, and has not said that it did."""
+        """True while a query has the order to end and has not reported its end."""
 
     def configure(self, setup: Setup) -> None:
-        """Applications are opened for one scheme; what its second query reads is a pass's own."""
-        self._partitions = partitions_of(setup)
+        """Take the input of the second query; applications are opened for one scheme."""
+        self._partitions = parameters_of(setup).partitions
 
     def check(self, *, within_s: float = REVIVAL_S) -> None:
-        """Until every application has all of its executors. One whose last query did not end is
-        of no more use."""
+        """Wait until every application has all of its executors.
+
+        An application whose last query did not end is of no more use."""
         if self._ending:
             raise EnvironmentFailure(
                 "the last query of an application did not end",
@@ -77,12 +79,13 @@ class StructuredEngine:
         return self._cluster.nodes()
 
     def closes_after_s(self, workload: Workload) -> float:
-        """The watermark's delay."""
+        """Return the watermark's delay."""
         return workload.watermark_delay_s
 
     def begin(self, work: Work) -> None:
-        """Start every application's query, with a checkpoint directory that is new, and wait
-        until each has committed a batch with records in it."""
+        """Start every query with a new checkpoint directory.
+
+        Returns when each has committed a batch with records in it."""
         assert work.workload.reference is not None, work.workload.name
         self.used = True
         self._marks = [application.mark() for application in self.applications]
@@ -149,7 +152,7 @@ class StructuredEngine:
         return standby.shown(found, spans_s, work.workload.identity_in_run)
 
     def events(self) -> Sequence[Event]:
-        """What the applications said since `begin`, and the executors they lost."""
+        """Return the reports of the applications since `begin`, and the executors they lost."""
         found = [
             event
             for copy, (mark, application) in enumerate(
@@ -160,15 +163,15 @@ class StructuredEngine:
         return sorted(found, key=lambda event: event.at_unix_s)
 
     def usage(self) -> Mapping[str, Usage]:
-        """Of all drivers together."""
+        """Return the usage of all drivers together."""
         method = "the kernel's accounting of the drivers' process trees"
         return {"drivers": used_by(self.applications, method)}
 
     def truth(self, work: Work) -> pd.DataFrame:
-        """The batch query's results, from the first application."""
+        """Return the batch query's results, from the first application."""
         path = work.directory / "truth.parquet"
         self._ask("truth", "truth", "the ground truth", topics=dict(work.topic_of), path=str(path))
-        return pd.read_parquet(path)
+        return from_arrow(pyarrow.parquet.read_table(path))
 
     def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
         """Spark counts, in the first application (`accuracy.score_files`)."""
@@ -207,59 +210,53 @@ class StructuredKind(EngineKind):
             nodes=2,
         ),
     }
-    parameters: ClassVar[Mapping[str, str]] = {
-        standby.PARTITIONS: "what the second query of ppa reads, source:numbers by comma "
-        "(reports:0 2,locations:0)"
-    }
+    form = QUERY
+    parameters = StockParameters
 
     def needs(self, setup: Setup) -> ClusterNeeds:
-        """Every setting of Spark's is a parameter, for Spark to judge."""
-        others = {n: v for n, v in setup.parameters.items() if not n.startswith(SPARK_SETTING)}
-        return super().needs(replace(setup, parameters=others))
+        """Refuse partitions without `standby.SCHEME`, and that scheme without them."""
+        needs = super().needs(setup)
+        partitions = parameters_of(setup).partitions
+        if (partitions is not None) != (setup.scheme == standby.SCHEME):
+            raise UsageError(
+                f"partitions {partitions!r} do not go with scheme {setup.scheme!r} of the stock "
+                "engine",
+                remedy=f"give partitions with {standby.SCHEME}, whose second query reads "
+                "them, and with no other scheme",
+            )
+        return needs
 
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
         if (reason := super().lacks(setup, workload, spec)) is not None:
             return reason
-        partitions = partitions_of(setup)
+        partitions = parameters_of(setup).partitions
         return None if partitions is None else standby.unreadable(partitions, workload)
 
     def key(self, setup: Setup) -> str:
-        """Applications do not depend on what the second query reads."""
-        own = {n: v for n, v in setup.parameters.items() if n != standby.PARTITIONS}
-        return super().key(replace(setup, parameters=own))
+        """Return the key without the input of the second query, which a pass brings."""
+        shared = replace(parameters_of(setup), partitions=None)
+        return super().key(replace(setup, parameters=shared))
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[StructuredEngine]:
         self.needs(setup)
-        partitions_of(setup)
         return running_applications(cluster, setup)
 
 
-def partitions_of(setup: Setup) -> dict[str, list[int]] | None:
-    """What the second query reads; None under a scheme that has none. Raises `UsageError` where
-    only one of scheme and partitions is given."""
-    given = setup.parameters.get(standby.PARTITIONS)
-    if (given is not None) != (setup.scheme == standby.SCHEME):
-        raise UsageError(
-            f"{standby.PARTITIONS} {given!r} does not go with scheme {setup.scheme!r} of the stock "
-            "engine",
-            remedy=f"give {standby.PARTITIONS} with {standby.SCHEME}, whose second query reads "
-            "them, and with no other scheme",
-        )
-    return None if given is None else standby.from_text(str(given))
+def parameters_of(setup: Setup) -> StockParameters:
+    """Return the setup's parameters, the defaults if it has none."""
+    given = setup.parameters or StockParameters()
+    assert isinstance(given, StockParameters), given
+    return given
 
 
 @contextmanager
 def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredEngine]:
-    """The scheme's applications, ready; they end with the context, however it ends."""
+    """Start the scheme's applications; they end with the context, however it ends."""
     directory = cluster.run_directory / f"applications-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
     applications: list[Application] = []
     try:
-        own = {
-            name: str(value)
-            for name, value in setup.parameters.items()
-            if name.startswith(SPARK_SETTING)
-        }
+        own = parameters_of(setup).conf
         specs = application_specs(cluster, setup.scheme, directory, brief=setup.brief, own=own)
         applications.extend(Application(spec) for spec in specs)
         engine = StructuredEngine(applications, cluster)
@@ -273,9 +270,10 @@ def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredE
 
 
 def noticed(copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]) -> Iterator[Event]:
-    """What one application said from a mark on, as events; where its executors became fewer, a
-    detection for every node that is gone from them, and its recovery with the next batch that is
-    committed with records in it."""
+    """Yield the events that one application reported from a mark on.
+
+    Where its executors became fewer there is a detection for every lost node, and a recovery of it
+    with the next batch that is committed with records in it."""
     node_at = {node.host: node.name for node in nodes}
     at_work: set[str] = set()
     missed: set[str] = set()

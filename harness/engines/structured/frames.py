@@ -1,4 +1,6 @@
-"""The topics as frames: sources as streams or batches, results as the rows of Spark's sink."""
+"""The topics as frames: sources as streams or batches, results as the rows of Spark's sink.
+
+Tests: ``tests/engines/test_contract.py``."""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.engines.deliveries import COPY_HEADER
+from harness.measure.values import demand_comparable
 from harness.measure.versions import STABILITY, Stability
 from workloads.base import SOURCE_COLUMNS, Workload
 
@@ -53,10 +56,14 @@ def read_batch(
 
 
 def plain_columns(result: DataFrame, workload: Workload) -> list[Column]:
-    """The result's columns as they are sent and compared: timestamps as ms since the epoch."""
+    """Return the result's columns as sent and compared: timestamps as ms since the epoch."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
+    from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import TimestampType
 
+    for name in workload.columns:
+        kind = to_arrow_type(result.schema[name].dataType, timezone="UTC")
+        demand_comparable(workload.name, name, kind, identity=name in workload.identity)
     return [
         (F.unix_millis(name) if _is(result, name, TimestampType) else F.col(name)).alias(name)
         for name in workload.columns
@@ -70,7 +77,7 @@ def _is(result: DataFrame, name: str, kind: type) -> bool:
 def encode(
     result: DataFrame, workload: Workload, copy: int, *, tentative: bool = False
 ) -> DataFrame:
-    """The rows that Spark's Kafka sink takes; stable ones do not say so."""
+    """Return the rows for Spark's Kafka sink; only tentative ones carry a stability."""
     from pyspark.sql import functions as F  # noqa: N812
 
     said = {COPY_HEADER: str(copy)}
@@ -81,6 +88,8 @@ def encode(
         for name, text in said.items()
     ]
     return result.select(
-        F.to_json(F.struct(*plain_columns(result, workload))).alias("value"),
+        F.to_json(F.struct(*plain_columns(result, workload)), {"ignoreNullFields": "false"}).alias(
+            "value"
+        ),
         F.array(*headers).alias("headers"),
     )

@@ -1,11 +1,8 @@
-"""How the stock engine's applications are configured, and why."""
+"""The configuration of the stock engine's applications, with reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-SPARK_SETTING = "spark."
-"""How the names of Spark's own settings begin."""
 
 FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -14,8 +11,8 @@ FILE_MANAGER = (
 BRIEF = "-XX:TieredStopAtLevel=1"
 """Compile quickly rather than well: for runs that end before the better code would pay."""
 BRIEF_SETTINGS = {"spark.locality.wait": "0s"}
-"""Of the same runs, which say nothing of times: after a kill no task waits seconds for a place near
-its state."""
+"""Settings of the same runs, which measure no times: after a kill no task waits seconds for a place
+near its state."""
 
 
 def application_conf(
@@ -26,14 +23,14 @@ def application_conf(
     brief: bool = False,
     own: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Everything an application is started with; ``cores`` are the slots it will have.
-    ``own`` are the user's settings, which come before all of ours; ``brief`` is for the smoke
-    profile, whose figures show only that everything runs.
+    """Return the whole configuration of an application; ``cores`` are the slots it will have.
 
-    Everything not named here keeps Spark's own default, as a user's job would; the state store is
-    Spark's default too, in memory with a file of changes per batch. docs/stock-settings.md has what
-    each choice costs, measured.
-    """
+    ``own`` are the user's settings, which override all of ours; ``brief`` is for the smoke profile,
+    whose figures show only that everything runs.
+
+    All other settings keep Spark's own default, as a user's job would; the state store is Spark's
+    default too, in memory with a file of changes per batch. docs/stock-settings.md has the measured
+    cost of each choice."""
     java_options = {
         option: f"{value} {BRIEF}" if brief else value
         for option, value in cluster_conf.items()

@@ -5,8 +5,7 @@ another rack, over those partitions alone that the plan's MC-trees need, and mar
 it publishes as tentative. A reader holds that back, as a replica holds its output back, while the
 first application is whole. From the moment at which the first is seen to have lost an executor
 until its next batch is committed, the reader shows what the second has, where the first has given
-nothing yet; the first's own results replace it when they come.
-"""
+nothing yet; the first's own results replace it when they come."""
 
 from __future__ import annotations
 
@@ -16,38 +15,21 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from harness.engines.base import Event, EventKind
-from harness.errors import UsageError
 from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
 
 SCHEME = "ppa"
-PARTITIONS = "partitions"
-"""The parameter that says what the second query reads."""
 FIRST, SECOND = 0, 1
 """Copies: the whole query, and the smaller one."""
 
 Partitions = Mapping[str, Sequence[int]]
-"""Of each source."""
-
-
-def from_text(text: str) -> dict[str, list[int]]:
-    """What a parameter such as ``reports:0 2,locations:0`` says; raises `UsageError` for what says
-    nothing."""
-    found = {}
-    for part in text.split(","):
-        source, sign, numbers = part.partition(":")
-        if not source or not sign or not all(n.isdigit() for n in numbers.split()):
-            raise UsageError(
-                f"{PARTITIONS} {text!r} does not say which partitions the second query reads",
-                remedy="write source:numbers for every source, such as reports:0 2,locations:0",
-            )
-        found[source] = [int(number) for number in numbers.split()]
-    return found
+"""Source to its partitions."""
 
 
 def unreadable(partitions: Partitions, workload: Workload) -> str | None:
-    """Why the second query of a workload could give nothing; None if it could. Each source takes
-    part in every MC-tree, because a query is one connected piece."""
+    """Return why the second query of a workload could give nothing; None if it could.
+
+    Each source takes part in every MC-tree, because a query is one connected piece."""
     for source in workload.sources:
         numbers = partitions.get(source.name, ())
         if not numbers:
@@ -64,8 +46,10 @@ def unreadable(partitions: Partitions, workload: Workload) -> str | None:
 
 
 def away(events: Iterable[Event]) -> list[tuple[float, float]]:
-    """When the first application was not whole, in seconds since the epoch: from the first loss of
-    an executor to the commit of its next batch; without an end where none came."""
+    """Return the spans in which the first application was not whole, in seconds since the epoch.
+
+    A span is from the first loss of an executor to the commit of the next batch; it has no end
+    where none came."""
     spans: list[tuple[float, float]] = []
     since: float | None = None
     for event in sorted(events, key=lambda event: event.at_unix_s):
@@ -82,9 +66,10 @@ def away(events: Iterable[Event]) -> list[tuple[float, float]]:
 def shown(
     deliveries: pd.DataFrame, spans_s: Sequence[tuple[float, float]], identity: Sequence[str]
 ) -> pd.DataFrame:
-    """What a reader shows of ``deliveries`` (`Engine.read`), by arrival; ``spans_s`` are those of
-    `away` in seconds of the pass. A tentative result that had come before such a span is shown
-    when it begins, and none that the first application had given by then."""
+    """Return the ``deliveries`` (`Engine.read`) that a reader shows, by arrival.
+
+    ``spans_s`` are those of `away` in seconds of the pass. A tentative result from before such a
+    span is shown when the span begins, unless the first application had given it by then."""
     tentative = deliveries[STABILITY] == Stability.TENTATIVE.value
     stable, held = deliveries[~tentative], deliveries[tentative]
     first = stable.groupby(list(identity))["arrival_s"].min().rename("given_s")

@@ -1,27 +1,29 @@
-"""A plan that follows the load: rates are measured, the planner is asked again, replicas move.
+"""Plans that change during a pass: with the load (`Adapting`), or to and fro (`Alternating`).
 
 The rates are those at the sources: how fast the ends of their partitions move. When the rates have
 drifted, the cheapest change of the running plan that is good enough at the new ones is looked for
 (`harness.planning.adaptation`) and handed to the coordinator, which retires replicas and starts
-others from checkpoints while the pass goes on. What a change cost and kept is an `Adaptation`.
-"""
+others from checkpoints while the pass goes on. What a change cost and kept is an `Adaptation`."""
 
 from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from harness.planning.adaptation import adapt
+from harness.planning.base import flags
+from harness.topology.fidelity import Evaluator, Objective
 from harness.topology.model import Topology
 
 DRIFT = 0.2
-"""The planner is asked again when a source's share of all records has changed by so much of what
-it was when the planner was asked last."""
+"""Relative change of a source's share of all records since the last call of the planner with which
+the planner is called again."""
 _WITHIN_S = 5.0
 
 
@@ -30,7 +32,7 @@ class Adaptation:
     """One change of a running plan."""
 
     at_us: int
-    """By the machine's monotonic clock."""
+    """Instant on the machine's monotonic clock."""
     rates: Mapping[str, float]
     """Source task to records per second, as measured."""
     retired: tuple[int, ...]
@@ -38,7 +40,7 @@ class Adaptation:
     started: tuple[int, ...]
     """Tasks that got one: each costs a checkpoint's way and the replay of what came since."""
     plan: tuple[int, ...]
-    """What is replicated now."""
+    """The replicated tasks."""
     cost: int
     """Resource units of the replicas that were started."""
     value_before: float
@@ -53,15 +55,17 @@ class SourceRates:
     def __init__(
         self, client: Mapping[str, Any], places: Mapping[int, tuple[str, int]], marker_s: float
     ) -> None:
-        """``places``: source task to topic and partition; each gets a record without content
-        every ``marker_s`` (0: never), which does not count."""
+        """Follow the sources at these ``places``: source task to topic and partition.
+
+        Each partition gets a record without content every ``marker_s`` (0: never), which does not
+        count."""
         self._consumer = Consumer({**client, "group.id": "rates", "log_level": 2})
         self._places = {task: TopicPartition(*place) for task, place in places.items()}
         self._markers_per_s = 1 / marker_s if marker_s else 0.0
         self._seen: tuple[float, dict[int, int]] | None = None
 
     def look(self) -> dict[int, float] | None:
-        """The rates since the last look; None at the first one, or while the broker is away."""
+        """Return the rates since the last call; None at the first one, or without the broker."""
         try:
             ends = {
                 task: int(self._consumer.get_watermark_offsets(place, timeout=_WITHIN_S)[1])
@@ -84,7 +88,7 @@ class SourceRates:
 
 
 def with_rates(topology: Topology, rates: Mapping[int, float]) -> Topology:
-    """The topology at other rates of its source tasks."""
+    """Return the topology at other rates of its source tasks."""
     operators = []
     for operator in topology.operators:
         if operator.rate is not None:
@@ -96,7 +100,7 @@ def with_rates(topology: Topology, rates: Mapping[int, float]) -> Topology:
 
 
 def drifted(planned: Mapping[int, float] | None, rates: Mapping[int, float]) -> bool:
-    """Whether the shares of the sources are no longer those that were planned for."""
+    """Return True if the shares of the sources differ from those that were planned for."""
     total = sum(rates.values())
     if not total or planned is None:
         return bool(total)
@@ -105,8 +109,38 @@ def drifted(planned: Mapping[int, float] | None, rates: Mapping[int, float]) -> 
     return any(abs(now - was) > DRIFT * max(was, now) for was, now in shares)
 
 
-class Adapting:
-    """Looks at the rates every so often and adapts the plan. Use it as a context manager."""
+class Changing(ABC):
+    """A plan that changes during a pass. Use it as a context manager around the pass."""
+
+    def __init__(
+        self, topology: Topology, apply: Callable[[tuple[int, ...]], None], every_s: float
+    ) -> None:
+        """``apply`` puts a plan in force; the plan is looked at every ``every_s``."""
+        self._topology, self._apply, self._every_s = topology, apply, every_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="change the plan", daemon=True)
+        self.done: list[Adaptation] = []
+        """The changes so far, in order."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._every_s):
+            self._look()
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Change the plan if it is time."""
+
+
+class Adapting(Changing):
+    """A plan that follows the measured rates."""
 
     def __init__(
         self,
@@ -118,34 +152,24 @@ class Adapting:
         budget: int,
         every_s: float,
     ) -> None:
-        """``apply`` puts a plan in force; ``budget`` is in the topology's resource units."""
-        self._topology, self._rates, self._apply = topology, rates, apply
-        self._plan, self._budget, self._every_s = plan, budget, every_s
+        """``budget`` is in the topology's resource units."""
+        super().__init__(topology, apply, every_s)
+        self._rates, self._plan, self._budget = rates, plan, budget
         self._planned_for: dict[int, float] | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="adapt the plan", daemon=True)
-        self.done: list[Adaptation] = []
-        """The changes so far."""
         self.asked = 0
-        """How often the planner was asked."""
-
-    def __enter__(self) -> Adapting:
-        self._thread.start()
-        return self
+        """The number of calls of the planner."""
 
     def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
+        super().__exit__()
         self._rates.close()
 
-    def _run(self) -> None:
-        while not self._stopping.wait(self._every_s):
-            rates = self._rates.look()
-            if rates is not None:
-                self.step(rates)
+    def _look(self) -> None:
+        rates = self._rates.look()
+        if rates is not None:
+            self.step(rates)
 
     def step(self, rates: dict[int, float]) -> None:
-        """Ask the planner if these rates are not those it was asked with; do as it says."""
+        """Call the planner if these rates differ from those of its last call; apply its plan."""
         if not drifted(self._planned_for, rates):
             return
         self._planned_for, self.asked = rates, self.asked + 1
@@ -167,5 +191,51 @@ class Adapting:
                 cost=change.cost,
                 value_before=change.value_before,
                 value_after=change.value_after,
+            )
+        )
+
+
+class Alternating(Changing):
+    """A plan that changes to and fro, at any rates, to measure the cost of a change.
+
+    Every so often the replicas of one half of the plan's tasks are retired and those of the other
+    half started from checkpoints. The notes give the cost of orders, readers and checkpoints on
+    this machine (`Noticed.adapted`), and the simulator uses these costs, none of which is of a
+    recovery."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        apply: Callable[[tuple[int, ...]], None],
+        *,
+        plan: tuple[int, ...],
+        every_s: float,
+    ) -> None:
+        """At first all of ``plan`` is replicated."""
+        assert len(plan) > 1, "one task cannot take turns"
+        super().__init__(topology, apply, every_s)
+        self._halves, self._plan = (plan[::2], plan[1::2]), plan
+
+    def _look(self) -> None:
+        self.step()
+
+    def step(self) -> None:
+        """Change to the other half now."""
+        before, after = self._plan, self._halves[len(self.done) % 2]
+        started = tuple(task for task in after if task not in before)
+        topology, evaluator = self._topology, Evaluator(self._topology, Objective.OF)
+        at_us = time.monotonic_ns() // 1000
+        self._apply(after)
+        self._plan = after
+        self.done.append(
+            Adaptation(
+                at_us=at_us,
+                rates={},
+                retired=tuple(task for task in before if task not in after),
+                started=started,
+                plan=after,
+                cost=int(topology.costs[list(started)].sum()),
+                value_before=evaluator.value(flags(topology, before)),
+                value_after=evaluator.value(flags(topology, after)),
             )
         )

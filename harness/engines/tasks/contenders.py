@@ -1,88 +1,61 @@
-"""The papers' contenders on this engine: each scheme with a plan made by its own planner.
+"""The contenders: every scheme of `harness.protocol.schemes` with a plan by its own planner.
 
-====================  =====================================================================
-contender             scheme, plan and places
-====================  =====================================================================
-``source-replay``     `replay`
-``checkpoint-local``  `checkpoint`
-``checkpoint-global`` `global`
-``active``            `active`
-``ppa``               `ppa`, half of the tasks by the structure-aware planner
-``rppg-dra``          `rppg`, half of the tasks by recovery risk; all places by Storm's scheduler
-``rppg-ras``          the same tasks; places by the resilience-aware scheduler
-``dpc``               `dpc` with the plan of ``ppa``
-====================  =====================================================================
+A scheme with planned replicas gets half of the tasks by the structure-aware planner. RPPG takes
+half of the tasks by recovery risk, and all places by Storm's scheduler (``rppg-dra``) or by the
+resilience-aware one (``rppg-ras``).
 
 The planners need numbers that a cluster without declared links does not have. Chosen: nodes of
-one rack stand 1 ms apart, racks 5 ms; all nodes fail alike; the state of a task that is no source
-is 100 bytes for each tuple of a second's input.
-"""
+one rack are 1 ms apart, racks 5 ms; all nodes fail alike; the state of a task that is not a source
+is 100 bytes for each tuple of a second's input."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.cluster.base import Node
 from harness.engines.base import Setup
+from harness.engines.tasks.parameters import TaskParameters
 from harness.errors import UsageError
 from harness.planning.planners import planner, scheduler
 from harness.planning.rppg import FaultToleranceCosts, rppg
 from harness.planning.schedulers import replica_of
 from harness.planning.tiers import Link, PlacedTask, Tier, TieredNetwork, TieredNode
-from harness.results.record import Scalar
+from harness.protocol.schemes import SCHEMES, Family, Replicas
 from harness.text import did_you_mean
 from harness.topology.model import Topology
 from workloads.base import Workload
 from workloads.toolkit.operators import program_of, timeline_of
 
 SHARE = 0.5
-"""Of all tasks: what a plan may replicate."""
+"""Share of all tasks that a plan may replicate."""
 RACK_S, FAR_S = 0.001, 0.005
 STATE_BYTES_PER_TUPLE = 100.0
 SECONDS_PER_TUPLE = 1e-5
 FAILURE_PROBABILITY = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """What a plan decides, as the engine's parameters say it."""
-
-    plan: tuple[int, ...] = ()
-    placement: tuple[int, ...] = ()
-    """Task to node; empty: the engine's own."""
-    replicas_at: Mapping[int, int] | None = None
-
-    def parameters(self) -> dict[str, Scalar]:
-        """As `Setup.parameters` of a pass."""
-        found: dict[str, Scalar] = {}
-        if self.plan:
-            found["plan"] = _text(self.plan)
-        if self.placement:
-            found["placement"] = _text(self.placement)
-        if self.replicas_at:
-            pairs = sorted(self.replicas_at.items())
-            found["replicas_at"] = ",".join(f"{task}:{node}" for task, node in pairs)
-        return found
+Choose = Callable[[TaskParameters, Topology, Sequence[Node]], TaskParameters]
+"""``choose(given, topology, nodes)`` returns the parameters with a plan and places added."""
 
 
-def _text(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
+def _none(given: TaskParameters, topology: Topology, nodes: Sequence[Node]) -> TaskParameters:
+    return given
 
 
-def _none(topology: Topology, nodes: Sequence[Node]) -> Chosen:
-    return Chosen()
-
-
-def _structure_aware(topology: Topology, nodes: Sequence[Node]) -> Chosen:
-    """What keeps the most output when every task outside the plan has failed."""
+def _structure_aware(
+    given: TaskParameters, topology: Topology, nodes: Sequence[Node]
+) -> TaskParameters:
+    """Plan for the most output when every task outside the plan has failed."""
     budget = math.ceil(SHARE * topology.total_cost)
-    return Chosen(plan=planner("sa").plan(topology, budget).tasks)
+    return replace(given, plan=planner("sa").plan(topology, budget).tasks)
 
 
-def _resilient(scheduled_by: str) -> Callable[[Topology, Sequence[Node]], Chosen]:
-    def choose(topology: Topology, nodes: Sequence[Node]) -> Chosen:
+def _resilient(scheduled_by: str) -> Choose:
+    """Return RPPG's choice with all places by one of Storm's schedulers or the paper's."""
+
+    def choose(given: TaskParameters, topology: Topology, nodes: Sequence[Node]) -> TaskParameters:
         network, tasks = network_of(nodes, topology.task_count), placed_tasks(topology)
         names = [node.name for node in nodes]
         schedule = scheduler(scheduled_by)
@@ -98,9 +71,10 @@ def _resilient(scheduled_by: str) -> Callable[[Topology, Sequence[Node]], Chosen
         ).replicated
         placed = schedule(tasks, network, replicated=risky, store_demand=0.0)
         number = {name: place for place, name in enumerate(names)}
-        # DRA may put a replica on its primary's node, where it dies with it: so it is done.
+        # DRA may put a replica on its primary's node, where it dies with it.
         replicas = {int(name): number[placed[replica_of(name)]] for name in risky}
-        return Chosen(
+        return replace(
+            given,
             plan=tuple(sorted(replicas)),
             placement=tuple(number[placed[task.name]] for task in tasks),
             replicas_at=replicas,
@@ -110,9 +84,10 @@ def _resilient(scheduled_by: str) -> Callable[[Topology, Sequence[Node]], Chosen
 
 
 def network_of(nodes: Sequence[Node], tasks: int) -> TieredNetwork:
-    """The cluster as the schedulers see it, with room for all primaries and planned replicas:
-    they fill a node before they take the next. (The engine gives a node more slots, so that what
-    was lost finds a place.)"""
+    """Return the cluster for the schedulers, with room for all primaries and planned replicas.
+
+    Schedulers fill a node before they take the next. The engine gives a node more slots, so that
+    lost tasks find a place."""
     racks: dict[str, list[str]] = {}
     for node in nodes:
         racks.setdefault(node.rack, []).append(node.name)
@@ -141,7 +116,7 @@ def network_of(nodes: Sequence[Node], tasks: int) -> TieredNetwork:
 
 
 def placed_tasks(topology: Topology) -> list[PlacedTask]:
-    """The tasks as RPPG and the schedulers see them, named by their numbers."""
+    """Return the tasks for RPPG and the schedulers, named by their numbers."""
     above: dict[int, list[str]] = {task: [] for task in range(topology.task_count)}
     for edge in topology.edges:
         ups, downs = topology.shares(edge).nonzero()
@@ -168,21 +143,34 @@ def placed_tasks(topology: Topology) -> list[PlacedTask]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A scheme and who plans for it."""
+    """A scheme and its planner."""
 
     scheme: str
-    choose: Callable[[Topology, Sequence[Node]], Chosen] = _none
+    choose: Choose
+
+
+_NAMES = {
+    "replay": "source-replay",
+    "checkpoint": "checkpoint-local",
+    "global": "checkpoint-global",
+}
+"""The contender of a scheme, where it is not called as its scheme."""
+_PLANNERS: Mapping[str, Mapping[str, Choose]] = {
+    "rppg": {"rppg-dra": _resilient("dra"), "rppg-ras": _resilient("ras")}
+}
+"""The contenders of a scheme that does not get its plan from the structure-aware planner."""
+
+
+def _contenders(scheme: str, family: Family) -> Mapping[str, Choose]:
+    planned = family.replicas is Replicas.PLANNED
+    default = {_NAMES.get(scheme, scheme): _structure_aware if planned else _none}
+    return _PLANNERS.get(scheme, default)
 
 
 CONTENDERS: Mapping[str, Contender] = {
-    "source-replay": Contender(scheme="replay"),
-    "checkpoint-local": Contender(scheme="checkpoint"),
-    "checkpoint-global": Contender(scheme="global"),
-    "active": Contender(scheme="active"),
-    "ppa": Contender(scheme="ppa", choose=_structure_aware),
-    "rppg-dra": Contender(scheme="rppg", choose=_resilient("dra")),
-    "rppg-ras": Contender(scheme="rppg", choose=_resilient("ras")),
-    "dpc": Contender(scheme="dpc", choose=_structure_aware),
+    name: Contender(scheme=scheme, choose=choose)
+    for scheme, family in SCHEMES.items()
+    for name, choose in _contenders(scheme, family).items()
 }
 
 
@@ -192,16 +180,14 @@ def setup_of(
     nodes: Sequence[Node],
     *,
     rate_per_s: float,
-    parameters: Mapping[str, Scalar],
+    parameters: TaskParameters,
 ) -> Setup:
-    """The engine's setup for a contender, with its plan for this workload on these nodes.
+    """Return a contender's setup, with its plan for this workload on these nodes.
 
-    Raises `UsageError` if there is no such contender.
-    """
+    Raises `UsageError` if there is no such contender."""
     if name not in CONTENDERS:
         raise UsageError(f"no contender {name!r}", remedy=did_you_mean(name, CONTENDERS))
     contender = CONTENDERS[name]
     timeline = timeline_of(workload, start_us=0, batch_s=1)
     topology = program_of(workload, timeline=timeline, rate=rate_per_s).topology
-    chosen = contender.choose(topology, nodes).parameters()
-    return Setup(scheme=contender.scheme, parameters={**parameters, **chosen})
+    return Setup(scheme=contender.scheme, parameters=contender.choose(parameters, topology, nodes))

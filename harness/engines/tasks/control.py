@@ -1,14 +1,13 @@
 """One authenticated connection per node to the coordinator, in JSON frames.
 
-A frame is four bytes of length (big-endian) and so many bytes of JSON. Before the first one both
+A frame is four bytes of length (big-endian) and as many bytes of JSON. Before the first one both
 sides prove that they know the run's secret, each by an HMAC over the other's random challenge
 and its own role, so a proof can be neither repeated nor reflected. Nothing is unpickled.
 
 When a process is killed, the kernel closes its connections: the end of a connection is the
 fastest news of a death there is, and the end of a lifeline (`harness.engines.tasks.lifeline`)
 comes first. A frame to a peer that does not read (a frozen process) is dropped once
-`MOST_WAITING_BYTES` wait for it: messages may be lost, the sender must not be.
-"""
+`MOST_WAITING_BYTES` wait for it: messages may be lost, the sender must not be."""
 
 from __future__ import annotations
 
@@ -26,11 +25,11 @@ from typing import Any
 from harness.errors import EnvironmentFailure
 
 MOST_BYTES = 64 << 20
-"""Of one frame; more is no frame of ours."""
+"""Largest size of one frame; a larger one is not of this protocol."""
 MOST_WAITING_BYTES = 4 << 20
-"""Of frames that the peer has not read yet; beyond it further frames are dropped."""
+"""Bytes that the peer has not read yet; beyond it further frames are dropped."""
 PROOF_WITHIN_S = 10.0
-"""How long a new connection may take to prove that it knows the secret, in seconds."""
+"""Seconds that a new connection may take to prove its knowledge of the secret."""
 
 _AGAIN_S = 0.02
 _LENGTH = struct.Struct(">I")
@@ -60,7 +59,7 @@ class Connection:
         return True
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next frame; None at the end of the connection, however it came."""
+        """Return the next frame; None at the end of the connection, however it came."""
         try:
             (size,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
             if size > MOST_BYTES:
@@ -88,7 +87,7 @@ class Connection:
         return descriptor
 
     def ended(self) -> None:
-        """The peer is known to be dead: what it had sent is received, and then the end."""
+        """Mark the peer as dead: all that it had sent is received, and then the end."""
         transport = self._writer.transport
         if transport.is_closing():
             return
@@ -105,9 +104,9 @@ class Connection:
 
 
 async def connect(host: str, port: int, secret: bytes, *, within_s: float) -> Connection:
-    """A connection to the coordinator, proved on both sides.
+    """Connect to the coordinator, proved on both sides.
 
-    Raises `EnvironmentFailure` when nobody answers there in time, or who answers is not ours.
+    Raises `EnvironmentFailure` when nobody answers in time, or the peer does not know the secret.
     """
     try:
         async with asyncio.timeout(within_s):
@@ -191,7 +190,7 @@ async def _prove_as_server(connection: Connection, secret: bytes) -> bool:
 
 
 async def _prove_as_client(connection: Connection, secret: bytes) -> bool | None:
-    """Whether the other side knows the secret; None if it hung up before it said anything wrong."""
+    """Return True if the peer knows the secret; None if it hung up before any wrong answer."""
     asked = await connection.receive()
     if asked is None:
         return None

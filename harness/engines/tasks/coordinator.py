@@ -4,8 +4,7 @@ It hosts a `CoordinatorMachine`, and it is a process of its own, so that its cra
 in the simulator: the nodes go on, and the next life reads the registry back. It is steered by the
 harness over its standard input and heard through its standard output (`harness.child`); nodes
 reach it by `control`. What it hears from nodes and what it decides goes to the harness as events,
-with instants of its own clock (`harness.engines.tasks.clocks`).
-"""
+with instants of its own clock (`harness.engines.tasks.clocks`)."""
 
 from __future__ import annotations
 
@@ -30,12 +29,12 @@ from harness.engines.tasks.store import Store
 from harness.hosting.codec import decode, encode, from_parts, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import CoordinatorMachine
-from harness.protocol.placement import Placement, Planned, Spread
+from harness.protocol.coordinator.machine import CoordinatorMachine
+from harness.protocol.coordinator.placement import Placement, Planned, Spread
 
 REPLICA_AFTER_S = 0.1
-"""How long after a loss a new replica is ordered at the earliest: opening what it reads takes
-processor time from the copies that take over, and nobody waits for it."""
+"""Shortest time from a loss to the order of a new replica: opening its input takes processor time
+from the copies that take over, and nobody waits for it."""
 
 
 class ConnectedNode:
@@ -44,9 +43,9 @@ class ConnectedNode:
     def __init__(self, number: int, boot: int, connection: Connection, shift_us: int) -> None:
         self.number, self.boot, self.connection = number, boot, connection
         self.shift_us = shift_us
-        """What to add to its instants to have them by this process's clock."""
+        """The difference to add to its instants for this process's clock."""
         self.tasks: frozenset[int] = frozenset()
-        """Of the copies it last reported."""
+        """The tasks of the copies it last reported."""
 
 
 class Deciding:
@@ -86,7 +85,7 @@ class Deciding:
         await self._store.close()
 
     def tell(self, item: told.CoordinatorInput) -> None:
-        """Hand an input to the machine and do what it asks for, while the pass lasts."""
+        """Hand an input to the machine and carry out its effects, while the pass lasts."""
         if not self._over:
             self._perform(self.machine.handle(item, now=now_us()))
 
@@ -100,14 +99,14 @@ class Deciding:
         self._after_the_way(member, heartbeat)
 
     def lost(self, member: ConnectedNode) -> None:
-        """A node's connection was closed."""
+        """Handle the end of a node's connection."""
         if self.job.by_connection:
             cause = f"the connection of node {member.number} was closed"
             gone = told.NodeDisconnected(cause=cause, node=member.number, boot=member.boot)
             self._after_the_way(member, gone)
 
     def _after_the_way(self, member: ConnectedNode, item: told.CoordinatorInput) -> None:
-        """What comes from a node, once it has come all the way."""
+        """Handle a node's message, after the delay of its link."""
         delay = self.job.links.delay_us(member.number, -1)
         if delay:
             self._loop.call_later(delay / 1e6, self.tell, item)
@@ -133,14 +132,15 @@ class Deciding:
             self._deliver(effect)
 
     def _deliver(self, effect: do.SendOrder) -> None:
-        """It may come late: the node knows by its numbers whether it still holds."""
+        """Send an order, possibly late: the node sees by its numbers if it is still valid."""
         member = self._members.get(effect.node)
         if member is not None:
             member.connection.send({"order": to_parts(effect.order)[0].decode()})
 
     def _send(self, effect: do.Send) -> None:
-        """To the nodes that last reported a copy of the task; the incarnation is in the message,
-        and the node drops what is meant for another one."""
+        """Send to the nodes that last reported a copy of the task.
+
+        The incarnation is in the message, and the node drops messages for another one."""
         head = to_parts(effect.message)[0].decode()
         for member in self._members.values():
             if effect.to in member.tasks:
@@ -168,7 +168,7 @@ class Deciding:
         self._run(self._get(effect))
 
     async def _get(self, effect: do.LoadRegistry) -> None:
-        term, found = await self._store.claim_registry(effect.owner)
+        term, found = await self._store.take_registry(effect.owner)
         registry = None if found is None else decode(found)
         self.tell(told.RegistryLoaded(cause=effect.cause, term=term, registry=registry))
 
@@ -178,7 +178,7 @@ class Deciding:
         self._emit({"event": "deposed", "term": effect.term})
 
     def _end_run(self, effect: do.EndRun) -> None:
-        """A batch fails everywhere: the harness raises what it was."""
+        """End the run: a batch fails on every copy, and the harness raises its error."""
         self._over = True
         remedy = "mend the workload's operator: it raises for this batch on every node"
         self._emit({"event": "problem", "node": -1, "what": effect.reason, "remedy": remedy})
@@ -191,7 +191,7 @@ class Deciding:
             try:
                 await work
             except (RedisError, OSError):
-                return  # the protocol asks again
+                return  # the protocol requests it again
 
         running = self._loop.create_task(guarded())
         self._running.add(running)
@@ -199,7 +199,7 @@ class Deciding:
 
 
 def _strategy(job: Job) -> Placement:
-    """Where copies go: as the job says, and by load where it says nothing."""
+    """Return the placement strategy of the job, by load without one."""
     spread = Spread(job.placement)
     planned = {task: node for task, node in enumerate(job.replicas_at) if node >= 0}
     return Planned(replicas=planned, otherwise=spread) if planned else spread
@@ -235,7 +235,7 @@ class CoordinatorProcess:
         """Node to when its last process ended."""
 
     async def run(self, commands: asyncio.Queue[dict[str, Any] | None]) -> None:
-        """Follow the harness's orders until there are no more."""
+        """Carry out the harness's orders until there are no more."""
         port = await self._listener.start(self._port)
         self._emit({"event": "listening", "port": port})
         while (command := await commands.get()) is not None:
@@ -252,7 +252,7 @@ class CoordinatorProcess:
         self._listener.stop()
 
     async def _begin(self, job: Job) -> None:
-        """Decide about a pass. A node may run it already: a coordinator before this one told it."""
+        """Decide about a pass. A node may run it already, for an earlier coordinator."""
         self._deciding = Deciding(job, self._redis, self._members, self._emit)
         for member in self._members.values():
             member.connection.send({"begin": job.to_json()})
@@ -260,7 +260,7 @@ class CoordinatorProcess:
         self._emit({"event": "begun", "run": job.run})
 
     def _adapt(self, replicated: tuple[int, ...]) -> None:
-        """A new plan; after the end of a pass it is too late for one."""
+        """Change the plan; after the end of a pass it is too late for that."""
         if self._deciding is not None:
             self._emit({"event": "adapted", "at_us": now_us()})
             self._deciding.tell(told.PlanAdapted(cause="rates drifted", replicated=replicated))
@@ -292,13 +292,13 @@ class CoordinatorProcess:
             member.connection.ended()
 
     async def _accompany(self, connection: Connection, hello: Mapping[str, Any]) -> None:
-        """A node, from its first words to its end."""
+        """Serve a node, from its first message to its end."""
         await self._stay_away(hello["hello"])
         shift_us = Clock.here().shift_us(Clock.from_json(hello["clock"]))
         member = ConnectedNode(hello["hello"], hello["boot"], connection, shift_us)
         earlier = self._members.get(member.number)
         if earlier is not None and earlier.boot > member.boot:
-            return  # a life that is over and does not know it: a frozen process that went on
+            return  # a frozen process that went on after the end of its life
         if earlier is not None:
             earlier.connection.close()
         self._members[member.number] = member
@@ -314,7 +314,7 @@ class CoordinatorProcess:
             self._deciding.lost(member)
 
     async def _stay_away(self, node: int) -> None:
-        """A machine of the declared speed would still be starting."""
+        """Keep a node waiting while a machine of the declared speed would still be starting."""
         if self._deciding is not None and node in self._left_us:
             back_us = self._left_us[node] + self._deciding.job.speed.restart_us(node)
             await asyncio.sleep(max(0, back_us - now_us()) / 1e6)
@@ -374,7 +374,7 @@ def main() -> None:
 
 
 def _die(emit: Emit, error: BaseException | None) -> None:
-    """A bug: report it and end, so that the harness starts another one or gives the run up."""
+    """Report a bug and end, so that the harness starts another coordinator or gives the run up."""
     emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:8000]})
     os._exit(1)
 

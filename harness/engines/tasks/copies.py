@@ -1,9 +1,10 @@
-"""What the copies on a node read: messages for their task, a source's records, a sink's output.
+"""Readers of the copies on a node: messages of a task, a source's records, a sink's output.
 
-A copy's reader is positioned before the copy exists, so that no answer to what it asks first can
-be missed. A sink follows its own output partition: a claim or a publication is answered once it
-has been read back, by the rules of every reader.
-"""
+A copy's reader is positioned before the copy exists, so that no answer to its first requests can be
+missed. A sink follows its own output partition: a fence or a publication is answered once it has
+been read back, by the rules of every reader.
+
+Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 
@@ -31,16 +32,17 @@ from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Arrivals
 from harness.engines.tasks.sources import SourceReader
 from harness.engines.tasks.spares import Spares
-from harness.hosting.answers import claim_output, publish_output
+from harness.hosting.answers import fence_output, publish_output
 from harness.hosting.codec import Encoded
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.output import OutputBatch, OutputClaim, OutputReader
+from harness.protocol.output import OutputBatch, OutputFence, OutputReader
 
 
 class Copies:
-    """Readers by task, which serve both of its copies where there are two. Who inherits from it
-    hands what they read to the machine (`tell`)."""
+    """Readers by task, which serve both of its copies where there are two.
+
+    A subclass hands the messages to the machine (`tell`)."""
 
     def __init__(
         self,
@@ -65,17 +67,17 @@ class Copies:
         self._known: set[tuple[int, int]] = set()
         """(task, incarnation) of every copy that was ever here."""
         self._sources: dict[tuple[int, int], tuple[SourceReader, Tail]] = {}
-        """By source and incarnation: each copy reads where it is."""
+        """By source and incarnation: each copy has its own position."""
         self._read_below: dict[tuple[int, int], int] = {}
-        """The first batch that it has not asked for."""
+        """The first batch that it has not requested."""
         self._outputs: dict[int, OutputTail] = {}
-        self._waiting: dict[int, list[do.ClaimOutput | do.PublishOutput]] = {}
-        """Sink to what it asked of its partition and was not answered yet."""
+        self._waiting: dict[int, list[do.FenceOutput | do.PublishOutput]] = {}
+        """Sink to its requests to its partition without an answer so far."""
         self._positioning: dict[int, list[told.Order]] = {}
         """Task to the orders that wait until its copy's reader has a position."""
 
     def tell(self, item: told.NodeInput) -> None:
-        """Hand something to the machine, and do what it asks for."""
+        """Hand an input to the machine, and carry out its effects."""
         raise NotImplementedError
 
     def at(self, when_us: int, item: told.NodeInput) -> None:
@@ -83,15 +85,17 @@ class Copies:
         raise NotImplementedError
 
     def let_all_go(self) -> None:
-        """The pass is over: end every reader."""
+        """End every reader when the pass is over."""
         for task in list(self._tails):
             self._let_go(task)
         for _, tail in self._sources.values():
             tail.stop()
 
     def order(self, order: told.Order) -> None:
-        """An order from the coordinator. A copy's reader is positioned before the copy exists,
-        so that no answer to what it asks first can be missed."""
+        """Carry out an order of the coordinator.
+
+        A copy's reader is positioned before the copy exists, so that no answer to its first
+        requests can be missed."""
         waiting = self._positioning.get(order.task)
         if waiting is not None:
             waiting.append(order)
@@ -113,14 +117,14 @@ class Copies:
             self.gone(order.task, order.incarnation)
 
     def noted(self, note: do.NoteCopy) -> None:
-        """The machine says what became of a copy."""
+        """Handle the machine's note about a copy."""
         if note.event is do.CopyEvent.HOSTED:
             self._known.add((note.task, note.incarnation))
         elif note.event is do.CopyEvent.RETIRED:
             self.gone(note.task, note.incarnation)
 
     def gone(self, task: int, incarnation: int) -> None:
-        """A copy is not here any more: neither is what only it has asked for."""
+        """Forget a copy, and the readers that only it needed."""
         left = self._incarnations.get(task, set())
         left.discard(incarnation)
         self._stop_source((task, incarnation))
@@ -212,7 +216,7 @@ class Copies:
             if batch >= self._read_below[key] - 1:
                 current[1].hold(True)
             if batch >= self._read_below[key]:
-                return  # fetched together with what was asked for; read again when it is, too
+                return  # fetched with the requested part; read again when it is requested, too
             self.tell(
                 told.SourceRead(
                     cause=f"batch {batch} of {topic}[{partition}]",
@@ -273,15 +277,15 @@ class Copies:
 
     # -- output ----------------------------------------------------------------------------------
 
-    def _ask_output(self, effect: do.ClaimOutput | do.PublishOutput) -> None:
+    def _ask_output(self, effect: do.FenceOutput | do.PublishOutput) -> None:
         output = self._outputs.get(effect.task)
         if output is None:
             return
         self._waiting.setdefault(effect.task, []).append(effect)
         if not self._answered(effect, output.reader):
-            entry: OutputClaim | OutputBatch
-            if isinstance(effect, do.ClaimOutput):
-                entry = OutputClaim(term=effect.term)
+            entry: OutputFence | OutputBatch
+            if isinstance(effect, do.FenceOutput):
+                entry = OutputFence(term=effect.term)
             else:
                 entry = OutputBatch(
                     term=effect.term, sequence=effect.sequence, records=effect.records
@@ -291,14 +295,14 @@ class Copies:
         self._output_moved(effect.task, output.reader)
 
     @staticmethod
-    def _answered(effect: do.ClaimOutput | do.PublishOutput, reader: OutputReader) -> bool:
-        """Whether what was read so far decides about ``effect``."""
+    def _answered(effect: do.FenceOutput | do.PublishOutput, reader: OutputReader) -> bool:
+        """Return True if the entries read so far decide about ``effect``."""
         if reader.term > effect.term:
             return True
-        claimed = reader.term == effect.term
-        if isinstance(effect, do.ClaimOutput):
-            return claimed
-        return claimed and reader.sequence >= effect.sequence
+        owned = reader.term == effect.term
+        if isinstance(effect, do.FenceOutput):
+            return owned
+        return owned and reader.sequence >= effect.sequence
 
     def _output_moved(self, sink: int, reader: OutputReader) -> None:
         waiting = self._waiting.pop(sink, [])
@@ -309,20 +313,20 @@ class Copies:
             if effect in still:
                 continue
             read = ReadBack(reader)
-            if isinstance(effect, do.ClaimOutput):
-                self.tell(claim_output(effect, read))
+            if isinstance(effect, do.FenceOutput):
+                self.tell(fence_output(effect, read))
             else:
                 self.tell(publish_output(effect, read))
 
 
 class ReadBack:
-    """What a partition says of claims and publications that were read back from it."""
+    """The answers to fences and publications, as read back from a partition."""
 
     def __init__(self, reader: OutputReader) -> None:
         self._term = reader.term
         self.next_stable, self.next_tentative = reader.next_stable, reader.next_tentative
 
-    def claim(self, term: int) -> bool:
+    def fence(self, term: int) -> bool:
         return term == self._term
 
     def append(self, term: int, sequence: int, records: tuple[do.OutputRecord, ...]) -> bool:

@@ -3,7 +3,8 @@
 Each node is forked from it. Importing and first use of Arrow, Kafka's client and the protocol
 take half a second of CPU; thirty nodes that did this at once made one another look dead. Here it
 is done once an executor, and what was made by then is frozen, so that the nodes share it.
-"""
+
+Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ once; the node is then started again as a new job. Without a restart delay that 
 With one, the process is started early enough to be ready when the delay is over, and the
 coordinator does not accept it before, because a process that starts takes processor time from
 those that restore. A whole executor that is lost does not count as a failure of its tasks: Spark
-starts them again by itself when a slot is free. They get a new boot number from Redis, too.
-"""
+starts them again by itself when a slot is free. They get a new boot number from Redis, too."""
 
 from __future__ import annotations
 
@@ -30,15 +29,16 @@ GIVES_WAY = 10
 """Its niceness, and its virtual machine's: Spark's words about a dead task, and the placing of the
 next one, must not take the processor from the copies that take over."""
 STARTING_S = 1.5
-"""What a process takes to start, at most, on a machine with nothing else to do."""
+"""Longest start of a process on an otherwise idle machine, in seconds."""
 _COUNT_S, _COUNT_LATER_S = 0.1, 2.0
 """Between two looks at the executors: until nodes are placed on them, and from then on, when
 nobody waits for the answer and each look costs the virtual machine a millisecond."""
 
 
 def place(context: SparkContext, element: Any, host: str) -> Any:
-    """An RDD of one element whose task prefers ``host``. PySpark has no method for that; Spark's
-    own, `SparkContext.makeRDD`, is public in Scala."""
+    """Return an RDD of one element whose task prefers ``host``.
+
+    PySpark has no method for that; Spark's own, `SparkContext.makeRDD`, is public in Scala."""
     from pyspark.rdd import RDD
     from pyspark.serializers import CPickleSerializer
 
@@ -54,7 +54,9 @@ def place(context: SparkContext, element: Any, host: str) -> Any:
 
 
 def host_node(elements: Any) -> list[str]:
-    """What the task does. Spark's preference for a host is only that: elsewhere the task ends."""
+    """Run as the task of a node.
+
+    Spark's preference for a host is only a preference: on another host the task ends."""
     from harness.engines.tasks.node import run_node
 
     for arguments in elements:
@@ -66,12 +68,12 @@ def host_node(elements: Any) -> list[str]:
 
 
 def placed_after_s(away_s: Sequence[float], node: int) -> float:
-    """How long after its end a node is placed again, so that its process is there in time."""
+    """Return the seconds from its end to its new placement, so that it is there in time."""
     return max(0.0, away_s[node] - STARTING_S) if node < len(away_s) else 0.0
 
 
 class Driver:
-    """Keeps every node running until it is told to stop."""
+    """Keeps every node running until `stop`."""
 
     def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
         from pyspark import SparkConf, SparkContext
@@ -99,7 +101,7 @@ class Driver:
             self._threads.append(thread)
 
     def stop(self) -> None:
-        """The nodes were told to leave: wait for them, then end the application."""
+        """Wait for the nodes, which have the order to leave, then end the application."""
         self._stopping.set()
         deadline = time.monotonic() + 3
         for thread in self._threads:

@@ -13,14 +13,12 @@ import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
-from harness.engines.tasks.adapting import Adapting, SourceRates
-from harness.engines.tasks.alternating import Alternating
+from harness.engines.tasks.adapting import Adapting, Alternating, Changing, SourceRates
 from harness.engines.tasks.choices import (
-    PARAMETERS,
     infos,
     late_of,
     links_of,
-    number,
+    parameters_of,
     placement_of,
     replicas_of,
     scheme_of,
@@ -29,6 +27,7 @@ from harness.engines.tasks.choices import (
 from harness.engines.tasks.fleet import Fleet
 from harness.engines.tasks.job import Job, files_of, wiring_for
 from harness.engines.tasks.noticed import Noticed
+from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Fenced, Reading, plain, read_input, read_results
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
@@ -39,21 +38,12 @@ from harness.measure.versions import versions
 from harness.protocol.effects import CopyEvent
 from harness.protocol.schemes import SCHEMES, Replicas
 from harness.protocol.wiring import Wiring
-from workloads.base import Workload
+from workloads.base import TASKS, Workload
 from workloads.toolkit.accuracy import members_by_window
 from workloads.toolkit.local import run_locally
 
 NAME = "tasks"
 _LOOK_S = 0.02
-_SUMMARY = {
-    "replay": "source replay: no checkpoint, ancestors recompute",
-    "checkpoint": "each task from its own latest checkpoint",
-    "global": "all tasks from the last coordinated checkpoint",
-    "active": "an active replica of every task",
-    "rppg": "active replicas where the plan says, else checkpoints",
-    "ppa": "active replicas of the plan; tentative output goes on without the rest",
-    "dpc": "replicas of the plan; each task goes on alone after a bound",
-}
 
 
 class TaskEngine:
@@ -68,24 +58,24 @@ class TaskEngine:
         self._work: Work | None = None
         self._topics = ExitStack()
         self._meanwhile = ExitStack()
-        """What runs beside a pass."""
-        self.adapting: Adapting | Alternating | None = None
-        """Where the plan of this pass changes."""
+        """Threads that run during a pass."""
+        self.adapting: Changing | None = None
+        """The part that changes the plan of this pass, if any."""
         self._began = 0
-        """How many events the coordinators had said when the pass began."""
+        """The number of coordinator events before the pass."""
         self._unix_us = 0
-        """What the wall clock is ahead of the monotonic one."""
+        """The difference from the monotonic to the wall clock."""
         self._fenced: Sequence[Fenced] = ()
-        """Of the messages that were read last."""
+        """Results of fenced copies in the messages read last."""
 
     def configure(self, setup: Setup) -> None:
-        """A pass brings its own scheme, so the same processes serve any."""
+        """Take a setup; a pass brings its own scheme, so the same processes serve any."""
         self.setup = setup
 
     def check(self) -> None:
         """Return when every node is connected that a pass waits for."""
         nodes = len(self.fleet.nodes)
-        late = late_of(self.setup.parameters, nodes)
+        late = late_of(parameters_of(self.setup), nodes)
         self.fleet.wait_for_nodes([node for node in range(nodes) if node not in late])
 
     def targets(self) -> Sequence[Node]:
@@ -198,19 +188,19 @@ class TaskEngine:
     # -- beyond the contract -------------------------------------------------------------------
 
     def published(self, sink: int) -> int:
-        """The first batch whose stable output a sink has not reported to be published."""
+        """Return the first batch whose stable output a sink has not reported as published."""
         return self.fleet.published.get(sink, 0)
 
     def reached(self) -> int:
-        """How many batches all sinks have published, together: it grows while there is progress."""
+        """Return the number of batches that all sinks have published, which grows with progress."""
         return sum(self.fleet.published.values())
 
     def said(self) -> list[Any]:
-        """What the coordinators have said in this pass, in order."""
+        """Return the events of the coordinators in this pass, in order."""
         return self._said()[self._began :]
 
     def notes(self) -> list[Noted]:
-        """What became of copies, by the coordinator's clock, which is the harness's."""
+        """Return the notes about copies, by the coordinator's clock, which is the harness's."""
         found = []
         for event in self._events("note"):
             note = from_parts(event["note"])
@@ -254,8 +244,8 @@ class TaskEngine:
         return wiring_for(work.workload, round(work.interval_s * 1e6), {})
 
     def _job(self, work: Work, start_unix_s: float) -> Job:
-        """What the processes are told; raises `UsageError` for a setup that cannot be run."""
-        wiring, given = self._wiring(work), self.setup.parameters
+        """Return the job for the processes; raise `UsageError` for a setup that cannot be run."""
+        wiring, given = self._wiring(work), parameters_of(self.setup)
         assert work.workload.reference is not None, work.workload.name
         scheme = scheme_of(self.setup, wiring, work.interval_s)
         nodes = infos(given, self.fleet.nodes, wiring, scheme)
@@ -273,17 +263,18 @@ class TaskEngine:
             data_topic=self._data,
             out_topic=work.out_topic,
             out_partitions=work.out_partitions,
-            notes_progress=bool(given.get("notes_progress", True)),
-            by_connection=bool(given.get("by_connection", True)),
+            notes_progress=given.notes_progress,
+            by_connection=given.by_connection,
             speed=speed_of(given, len(nodes)),
             links=links_of(given, nodes),
         )
 
-    def _adapt(self, work: Work, job: Job) -> Adapting | Alternating | None:
-        """From now on the plan follows the rates, or changes to and fro, where the setup says so;
-        raises `UsageError` where there is nothing to change."""
-        given, plan = self.setup.parameters, job.scheme.replicated
-        every_s, turn_s = number(given, "adapt_s", 0.0), number(given, "alternate_s", 0.0)
+    def _adapt(self, work: Work, job: Job) -> Changing | None:
+        """Start to adapt or alternate the plan where the setup has that.
+
+        Raises `UsageError` where there is nothing to change."""
+        given, plan = parameters_of(self.setup), job.scheme.replicated
+        every_s, turn_s = given.adapt_s, given.alternate_s
         if not every_s and not turn_s:
             return None
         if SCHEMES[self.setup.scheme].replicas is not Replicas.PLANNED:
@@ -305,18 +296,18 @@ class TaskEngine:
         places = {task: job.source(task) for task in job.wiring.sources}
         client = self.fleet.cluster.kafka.confluent()
         marker_s = max((stream.marker_s for stream in work.load.streams), default=0.0)
-        cost = int(topology.costs[list(plan)].sum())
+        budget = parameters_of(self.setup).budget
         return Adapting(
             topology,
             SourceRates(client, places, marker_s),
             self.fleet.adapt,
             plan=plan,
-            budget=int(number(self.setup.parameters, "budget", cost)),
+            budget=int(topology.costs[list(plan)].sum()) if budget is None else budget,
             every_s=every_s,
         )
 
     def lost_primaries(self) -> list[Noted]:
-        """What the coordinator gave up, in the order of time."""
+        """Return the notes of primaries that the coordinator gave up, in the order of time."""
         return [noted for noted in self.notes() if noted.note.event is CopyEvent.LOST]
 
 
@@ -326,9 +317,10 @@ class TaskEngineKind(EngineKind):
     name = NAME
     summary = "the papers' task-level protocols, in long-lived tasks on Spark executors"
     schemes: ClassVar[Mapping[str, ClusterNeeds]] = {
-        name: ClusterNeeds(summary=summary, nodes=2) for name, summary in _SUMMARY.items()
+        name: ClusterNeeds(summary=family.summary, nodes=2) for name, family in SCHEMES.items()
     }
-    parameters: ClassVar[Mapping[str, str]] = PARAMETERS
+    form = TASKS
+    parameters = TaskParameters
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
         return running_engine(setup, cluster)
@@ -336,8 +328,6 @@ class TaskEngineKind(EngineKind):
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
         if (reason := super().lacks(setup, workload, spec)) is not None:
             return reason
-        if workload.program is None:
-            return f"workload {workload.name!r} has no topology of tasks, only a query"
         if spec.cores_per_worker < spec.nodes_per_worker:
             return (
                 f"every node is a task that runs all the time, and a worker of the cluster has "
@@ -346,7 +336,7 @@ class TaskEngineKind(EngineKind):
         return None
 
     def key(self, setup: Setup) -> str:
-        """Processes know nothing of a setup: a pass brings it."""
+        """Return one key for all setups: a pass brings its setup to the processes."""
         return f"engine {self.name}"
 
 

@@ -6,8 +6,7 @@ and a new one is taken from those that wait connected (`harness.engines.tasks.sp
 between tasks may be lost (the protocol asks again), so they are sent with ``acks=1`` and nobody
 waits. Output is different: it counts once it has been read back, from the partition itself and by
 the rules of every reader (`harness.protocol.output`), so a sink that was fenced off learns it
-there and nowhere else.
-"""
+there and nowhere else."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from harness.engines.deliveries import COPY_HEADER
 from harness.hosting.codec import CorruptData, decode, encode
 from harness.protocol.effects import OutputRecord
 from harness.protocol.inputs import TaskMessage
-from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry, OutputReader
+from harness.protocol.output import OutputBatch, OutputEntry, OutputFence, OutputReader
 
 FOR_COPY, FROM_NODE, SENT_AT, OF_SINK = "for", "node", "sent", COPY_HEADER
 """Headers: the incarnation that a message is meant for alone; its sender; when it was sent, in
@@ -37,16 +36,16 @@ _MOST_HELD = 64
 """So many of what it has prepared a reader may keep back."""
 _ASK_S = 10.0
 SHARE_OF_BATCH, MOST_PATIENCE_S = 0.2, 0.025
-"""How long the reader of a busy source lets the broker gather records before it takes them: a
-share of a batch, at most so long. Each answer costs a tenth of a millisecond, whatever it holds."""
+"""Longest time for which the reader of a busy source lets the broker gather records: a share of a
+batch, and an upper limit. Each answer costs a tenth of a millisecond, whatever its size."""
 BUSY_PER_S = 80
-"""A source is busy from so many answers a second on. A quiet one would be asked for nothing."""
+"""Answers a second from which on a source is busy. With a quiet one the wait would gain nothing."""
 
 Settings = Mapping[str, Any]
 
 
 def consumer_settings(client: Settings) -> dict[str, Any]:
-    """Of a client that reads partitions it is given, and commits nothing."""
+    """Return the settings of a client that reads given partitions, and commits nothing."""
     return {
         **client,
         "group.id": "faultline",  # the client demands one; nothing is ever committed to it
@@ -54,7 +53,7 @@ def consumer_settings(client: Settings) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         "enable.partition.eof": False,
-        "fetch.wait.max.ms": 10_000,  # an answer without records, twice a second, says nothing
+        "fetch.wait.max.ms": 10_000,  # an answer without records is of no use
         "fetch.queue.backoff.ms": 5,  # the default of 1 s stalls a reader that fell behind
         "fetch.error.backoff.ms": 20,
         "reconnect.backoff.ms": 20,
@@ -75,7 +74,7 @@ def source_settings(client: Settings, patience_s: float) -> dict[str, Any]:
 
 
 def producer_settings(client: Settings) -> dict[str, Any]:
-    """Of a client whose messages may be lost: the protocol asks for them again."""
+    """Return the settings of a client whose messages may be lost; the protocol repeats them."""
     return {
         **client,
         "acks": 1,
@@ -94,7 +93,7 @@ def producer_settings(client: Settings) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Where a reader begins: at an instant if one is given, else at an end of the partition."""
+    """The begin of a reader: an instant if one is given, else an end of the partition."""
 
     at_ms: int | None = None
     newest: bool = False
@@ -119,13 +118,17 @@ class Tail:
         due: Callable[[Any], bool] = lambda newest: True,
         patient: Settings | None = None,
     ) -> None:
-        """``consumer`` gives one without a partition; it is called in the reader's thread, and the
-        consumer closed at the end. Two callbacks are called in the running event loop: ``ready``
-        once the position is fixed, with where the partition ended then, ``deliver`` with messages
-        in their order, or what ``prepare`` made of them. ``prepare`` and ``due`` are called in the
-        reader's thread; what is prepared is kept back until the newest is due, because waking the
-        loop costs more than most messages. ``patient`` are the settings of another consumer, which
-        goes on once the partition is busy (`BUSY_PER_S`)."""
+        """Start a reader; its two callbacks are called in the running event loop.
+
+        ``consumer`` returns a consumer without a partition; it is called in the reader's thread,
+        and the consumer closed at the end. ``ready`` is called once the position is fixed, with the
+        end of the partition at that time; ``deliver`` with messages in their order, or with the
+        results of ``prepare``.
+
+        ``prepare`` and ``due`` are called in the reader's thread; prepared messages are kept back
+        until the newest is due, because waking the loop costs more than most messages. ``patient``
+        are the settings of another consumer, which goes on once the partition is busy
+        (`BUSY_PER_S`)."""
         self._consumer, self._begin = consumer, begin
         self._place = (topic, partition)
         self._deliver, self._ready = deliver, ready
@@ -175,7 +178,7 @@ class Tail:
             consumer.close()
 
     def _is_busy(self) -> bool:
-        """Whether there was one answer too many within a second."""
+        """Return True if there was one answer too many within a second."""
         now_s = time.monotonic()
         if now_s - self._since_s > 1.0:
             self._answers, self._since_s = 0, now_s
@@ -217,7 +220,7 @@ class Tail:
 
 
 class Sender:
-    """What leaves a node. Nothing here waits."""
+    """The output of a node. Nothing here waits."""
 
     def __init__(self, client: Settings, node: int) -> None:
         self._producer = Producer(producer_settings(client))
@@ -228,14 +231,14 @@ class Sender:
     def send(
         self, topic: str, to: int, incarnation: int | None, message: TaskMessage, now_us: int
     ) -> None:
-        """A message to the copies of a task, or to one of them. It may get lost."""
+        """Send a message to the copies of a task, or to one of them. It may get lost."""
         headers = [(FROM_NODE, self._node), (SENT_AT, str(now_us).encode())]
         if incarnation is not None:
             headers.append((FOR_COPY, str(incarnation).encode()))
         self._produce(topic, to, encode(message), headers)
 
     def append(self, topic: str, partition: int, sink: int, entry: OutputEntry) -> None:
-        """An entry of an output partition. It counts once it has been read back."""
+        """Append an entry to an output partition. It counts once it has been read back."""
         self._produce(topic, partition, encode(entry), [(OF_SINK, str(sink).encode())])
 
     def tend(self) -> None:
@@ -243,7 +246,7 @@ class Sender:
         self._producer.poll(0)
 
     def flush(self, within_s: float) -> None:
-        """Wait until what was sent has left, or so many seconds."""
+        """Wait until all messages have left, at most these seconds."""
         self._producer.flush(within_s)
 
     def _produce(
@@ -257,7 +260,7 @@ class Sender:
 
 
 def header(message: Message, name: str) -> int | None:
-    """A header's number."""
+    """Return the number in a header."""
     for key, value in message.headers() or ():
         if key == name:
             return int(value)
@@ -265,7 +268,7 @@ def header(message: Message, name: str) -> int | None:
 
 
 def message_of(message: Message) -> TaskMessage | None:
-    """What a record of the data topic says; None for bytes that are none of ours."""
+    """Return the message in a record of the data topic; None for bytes of another origin."""
     try:
         found: TaskMessage = decode(message.value())
     except CorruptData:
@@ -277,12 +280,12 @@ class OutputTail:
     """A sink's output partition, read back from its beginning by the rules of every reader."""
 
     def __init__(self, sink: int, changed: Callable[[OutputReader], None]) -> None:
-        """``changed`` is called when entries of this sink have been read."""
+        """Follow a sink; ``changed`` is called when entries of it have been read."""
         self.reader = OutputReader()
         self._sink, self._changed = sink, changed
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Follow what was appended to the partition, and tell when its end has moved."""
+        """Follow the entries of the partition, and report when its end has moved."""
         for message in messages:
             entry = entry_of(message, self._sink)
             if entry is not None:
@@ -291,14 +294,14 @@ class OutputTail:
 
 
 def entry_of(message: Message, sink: int) -> OutputEntry | None:
-    """An entry of ``sink``; None for what another one wrote, or nobody of ours."""
+    """Return an entry of ``sink``; None for one of another writer."""
     if header(message, OF_SINK) != sink:
         return None
     try:
         entry = decode(message.value())
     except CorruptData:
         return None
-    return entry if isinstance(entry, OutputClaim | OutputBatch) else None
+    return entry if isinstance(entry, OutputFence | OutputBatch) else None
 
 
 __all__ = [

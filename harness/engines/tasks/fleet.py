@@ -1,4 +1,6 @@
-"""The processes of the task engine as the harness sees them: coordinator, driver, nodes."""
+"""The processes of the task engine as the harness sees them: coordinator, driver, nodes.
+
+Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ CONF = {
 
 ANSWER_S = 120.0
 """For the coordinator's process to answer: long, because on an overloaded machine starting it can
-take half a minute, and one that has died is told of at once."""
+take half a minute, and one that has died is reported at once."""
 
 
 class Fleet:
@@ -132,8 +134,7 @@ class Fleet:
         self._port = heard["port"]
 
     def begin(self, job: Job) -> None:
-        """Give ``job`` to the coordinator: at the start of a pass, and whenever it was started
-        again."""
+        """Give ``job`` to the coordinator, at the start of a pass and after its own restart."""
         if job.run != self._job_run:
             self._job_run = job.run
             self.published, self.problems = {}, []
@@ -152,7 +153,7 @@ class Fleet:
         self.coordinator.send({"order": "adapt", "replicated": list(replicated)})
 
     def end(self) -> None:
-        """The nodes drop what they host, and stay; who is away may come back at once."""
+        """Let the nodes drop their copies, and stay; an absent node may come back at once."""
         self._stay_away(())
         mark = self.coordinator.mark()
         self.coordinator.send({"order": "end"})
@@ -166,8 +167,10 @@ class Fleet:
             self.driver.send({"away_s": list(seconds)})
 
     def wait_for_nodes(self, numbers: Sequence[int], *, within_s: float = NODES_WITHIN_S) -> None:
-        """Return when these nodes are connected, under any boot number. Raises
-        `EnvironmentFailure` when the driver ends, or when they are not after ``within_s``."""
+        """Return when these nodes are connected, under any boot number.
+
+        Raises `EnvironmentFailure` when the driver ends, or when they are not after ``within_s``.
+        """
         missing = list(numbers)
         waited = 0.0
         while missing := [number for number in missing if number not in self._boots]:
@@ -185,11 +188,11 @@ class Fleet:
             waited += _LOOK_S
 
     def connected(self) -> Mapping[int, int]:
-        """The nodes that are connected, each with its boot number."""
+        """Return the connected nodes, each with its boot number."""
         return dict(self._boots)
 
     def events(self, *kinds: str) -> list[Event]:
-        """What the coordinator reported, in order, before and after it was started again."""
+        """Return the coordinator's reports in order, before and after it was started again."""
         return [
             event
             for child in self.coordinators
@@ -198,7 +201,7 @@ class Fleet:
         ]
 
     def usage(self) -> dict[str, Usage]:
-        """Of the processes that belong to no node."""
+        """Return the usage of the processes that belong to no node."""
         method = "the kernel's accounting of the process tree"
         found = {}
         drivers = [self.driver] if self.driver is not None else []
@@ -219,7 +222,7 @@ class Fleet:
             child.stop(within_s=3)
 
     def _arguments(self, number: int) -> dict[str, Any]:
-        """What a node is started with; it reaches the executors through Spark alone."""
+        """Return the arguments of a node; they reach the executors through Spark alone."""
         return {
             "node": number,
             "worker": self.nodes[number].worker,

@@ -1,8 +1,7 @@
-"""One pass on a node: its `NodeMachine`, and everything that the machine asks for.
+"""One pass on a node: its `NodeMachine`, and the effects of the machine.
 
 Operators run here; messages, sources and output go through Kafka, checkpoints through Redis,
-heartbeats and notes over the control connection. All answers come back through one event loop.
-"""
+heartbeats and notes over the control connection. All answers come back through one event loop."""
 
 from __future__ import annotations
 
@@ -10,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from harness.engines.tasks.copies import Copies
@@ -25,7 +25,7 @@ from harness.protocol import inputs as told
 from harness.protocol.node import BEAT, NodeMachine
 
 DUE_AFTER, MOST_PATIENCE_US = 1.25, 1_250_000
-"""Batches that a copy may be without a new one before its node asks for it, and at most so long:
+"""Batches that a copy may be without a new one before its node requests it, and the longest time:
 until then it is on its way, if it has ended at all."""
 
 
@@ -33,7 +33,7 @@ class Reporter(Protocol):
     """The way to the coordinator."""
 
     def send(self, document: Mapping[str, Any]) -> None:
-        """It may get lost."""
+        """Send a frame, which may get lost."""
 
     def problem(self, error: BaseException) -> None:
         """Something that this node cannot go on with, or without."""
@@ -60,7 +60,7 @@ class Hosted(Copies):
         self._running: set[asyncio.Task[None]] = set()
         self._over = False
         self._beating = False
-        """Whether the machine's heartbeat is being followed."""
+        """True while the machine's heartbeat is followed."""
         self._patience_us = min(round(DUE_AFTER * job.batch_us), MOST_PATIENCE_US)
         self._began_us: dict[int, int] = {}
         """Task to when a copy here began its newest batch."""
@@ -85,7 +85,7 @@ class Hosted(Copies):
             running.cancel()
 
     def hear(self, frame: Callable[[Any], None], item: Any) -> None:
-        """What the coordinator has sent, once it has come all the way."""
+        """Handle the coordinator's message, after the delay of its link."""
         delay = self._links.delay_us(-1, self.node)
         if delay:
             self._loop.call_later(delay / 1e6, frame, item)
@@ -93,7 +93,7 @@ class Hosted(Copies):
             frame(item)
 
     def tell(self, item: told.NodeInput) -> None:
-        """Hand something to the machine, and do what it asks for."""
+        """Hand an input to the machine, and carry out its effects."""
         if self._over:
             return
         self._beating = type(item) is told.TimerFired and item.key == BEAT
@@ -112,17 +112,21 @@ class Hosted(Copies):
             self.tell(item)
 
     def _set_timer(self, effect: do.SetTimer) -> None:
-        """Heartbeats fall on whole multiples of their interval: the nodes of a machine, which share
-        its clock, wake one after the other, and the coordinator hears all of them at once."""
+        """Set the timer; heartbeats fall on whole multiples of their interval.
+
+        The nodes of a machine, which share its clock, wake one after the other, and the coordinator
+        gets all heartbeats at once."""
         due, every = effect.at, self.job.scheme.heartbeat_us
         if effect.key == BEAT:
             due = (due + every // 2) // every * every
         self.at(due, told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _send(self, effect: do.Send) -> None:
-        """With each heartbeat a copy asks for the batch that it lacks, as messages may get lost.
-        Where batches are longer than heartbeats it mostly lacks it because it is not over yet:
-        such a request is lost here already, or idle nodes would talk of nothing else."""
+        """Send a message, unless it is a needless request.
+
+        With each heartbeat a copy requests the batch that it lacks, as messages may get lost. Where
+        batches are longer than heartbeats it mostly lacks it because the batch is not over yet:
+        such a request is dropped here, or idle nodes would send nothing else."""
         message = effect.message
         if self._beating and type(message) is told.ReplayRequested:
             since_us = now_us() - self._began_us.get(message.downstream, 0)
@@ -140,14 +144,14 @@ class Hosted(Copies):
 
     def _process(self, effect: do.ProcessBatch) -> None:
         operator = self._operators[effect.task]
-        bare = _with(effect, inputs=tuple(_bare(part) for part in effect.inputs))
+        bare = replace(effect, inputs=tuple(_bare(part) for part in effect.inputs))
         cost = self._speed.tuples_us(operator.tuples(bare.inputs))
         if effect.copies_state:
             cost += self._speed.copies_us(operator.state_tuples(effect.state))
         began = self._began_us[effect.task] = now_us()
         answer = process(bare, operator)
         if isinstance(answer, told.BatchProcessed):
-            answer = _with(answer, outputs=tuple(Encoded(part) for part in answer.outputs))
+            answer = replace(answer, outputs=tuple(Encoded(part) for part in answer.outputs))
         self._answer_at(began, cost, answer)
 
     def _rebuild(self, effect: do.RebuildState) -> None:
@@ -157,11 +161,13 @@ class Hosted(Copies):
         cost = self._speed.tuples_us(tuples)
         cost += self._speed.copies_us(operator.state_tuples(effect.state))
         began = now_us()
-        self._answer_at(began, cost, rebuild(_with(effect, inputs=inputs), operator))
+        self._answer_at(began, cost, rebuild(replace(effect, inputs=inputs), operator))
 
     def _answer_at(self, began_us: int, cost_us: int, answer: told.NodeInput) -> None:
-        """After what the declared speed takes; in a turn of the loop of its own, so that a long
-        queue of batches does not keep messages and orders waiting."""
+        """Answer after the time of the declared speed.
+
+        It is a turn of the loop of its own, so that a long queue of batches does not delay messages
+        and orders."""
         due = self._lane.occupy(began_us, cost_us) if cost_us else 0
         if due > now_us():
             self.at(due, answer)
@@ -209,14 +215,14 @@ class Hosted(Copies):
             await asyncio.sleep((self._lane.occupy(now_us(), cost) - now_us()) / 1e6)
 
     async def _cross(self, size: int) -> None:
-        """One way between this node and the store, with so many bytes."""
+        """Wait for the way of these bytes between this node and the store."""
         if not self._links:
             return
         passed = self._store_lane.occupy(now_us(), self._links.transfer_us(size))
         await asyncio.sleep((passed - now_us() + self._links.way_to_store_us(self.node)) / 1e6)
 
     def _run(self, work: Any) -> None:
-        """Do something that waits for the store; without an answer the protocol asks again."""
+        """Run a request to the store; without an answer the protocol repeats it."""
 
         async def guarded() -> None:
             try:
@@ -237,7 +243,7 @@ _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {
     do.RebuildState: Hosted._rebuild,
     do.StoreCheckpoint: Hosted._store_checkpoint,
     do.LoadCheckpoint: Hosted._load_checkpoint,
-    do.ClaimOutput: Hosted._ask_output,
+    do.FenceOutput: Hosted._ask_output,
     do.PublishOutput: Hosted._ask_output,
     do.ReadSource: Hosted._read_source,
     do.ReadOn: Hosted._read_on,
@@ -247,14 +253,14 @@ _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {
 
 
 class Answered:
-    """What Redis has said, in the form that `harness.hosting.answers` asks a store in."""
+    """Redis' answers, in the form that `harness.hosting.answers` expects of a store."""
 
     def __init__(self) -> None:
         self.accepted = True
         self.full: StoreFull | None = None
         self.checkpoint: told.Checkpoint | None = None
 
-    def claim(self, task: int, term: int | None) -> bool:
+    def fence(self, task: int, term: int | None) -> bool:
         return self.accepted
 
     def put(self, checkpoint: told.Checkpoint) -> bool:
@@ -274,6 +280,6 @@ def _bare(part: Any) -> Any:
 
 
 def _with(item: Any, **changes: Any) -> Any:
-    """A copy of a protocol value with other fields (`dataclasses.replace` would do it slower)."""
+    """Return a copy of a protocol value with other fields (`dataclasses.replace` is slower)."""
     kind = type(item)
     return kind(**{n: changes.get(n, getattr(item, n)) for n in kind.__slots__})

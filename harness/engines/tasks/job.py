@@ -1,8 +1,7 @@
-"""What all processes of one pass are told: the program, the scheme, the nodes, the topics.
+"""The job of all processes of one pass: the program, the scheme, the nodes, the topics.
 
-A `Job` is plain data. It crosses the control connection as JSON, so that nothing that came over
-a network is ever unpickled; each process builds the program anew from the workload's reference.
-"""
+A `Job` is plain data. It crosses the control connection as JSON, so that no network data is ever
+unpickled; each process builds the program anew from the workload's reference."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from harness.engines.tasks.pacing import Links, Speed
 from harness.errors import FaultlineError, UsageError
 from harness.hosting.codec import from_parts, to_parts
 from harness.hosting.program import Program, host
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
 from workloads.base import Reference, Workload, carry
@@ -51,9 +50,10 @@ class Job:
     out_topic: str
     out_partitions: int
     notes_progress: bool = True
-    """Whether nodes tell of every batch of a primary, as measuring recoveries needs it."""
+    """True if nodes note every batch of a primary, which measuring recoveries needs."""
     by_connection: bool = True
-    """Whether the end of a node's connection counts as its death, or missing heartbeats alone."""
+    """True if the end of a node's connection counts as its death; False: missing heartbeats
+    alone."""
     speed: Speed = field(default_factory=Speed)
     """Declared, of every node."""
     links: Links = field(default_factory=Links)
@@ -63,8 +63,7 @@ class Job:
     def code(self) -> tables.TableProgram:
         """The workload's topology and its tasks' code.
 
-        Raises `UsageError` if they cannot be built in this process.
-        """
+        Raises `UsageError` if they cannot be built in this process."""
         carry(self.files)
         try:
             return self._build()
@@ -91,16 +90,18 @@ class Job:
 
     @property
     def wiring(self) -> Wiring:
-        """Of the program's tasks."""
+        """The wiring of the program's tasks."""
         return self.program.wiring
 
     def source(self, task: int) -> tuple[str, int]:
-        """The topic and partition that a source task reads."""
+        """Return the topic and partition that a source task reads."""
         operator, index = self.code.topology.place(task)
         return self.topic_of[self.code.sources[operator]], index
 
     def out_partition(self, sink: int) -> int:
-        """Where a sink task publishes. Several may share a partition: a header tells them apart."""
+        """Return the output partition of a sink task.
+
+        Several sinks may share a partition: a header tells them apart."""
         return self.wiring.sinks.index(sink) % self.out_partitions
 
     def to_json(self) -> dict[str, Any]:
@@ -111,7 +112,7 @@ class Job:
         for name in ("placement", "replicas_at"):
             document[name] = list(document[name])
         document["speed"] = asdict(self.speed)
-        document["links"] = self.links.to_text()
+        document["links"] = asdict(self.links)
         return document
 
     @classmethod
@@ -122,14 +123,12 @@ class Job:
             values[name] = from_parts(values[name])
         for name in ("placement", "replicas_at"):
             values[name] = tuple(values[name])
-        speed = values["speed"]
-        values["speed"] = Speed(**{**speed, "restart_s": tuple(speed["restart_s"])})
-        values["links"] = Links.from_text(values["links"])
+        values["speed"], values["links"] = Speed(**values["speed"]), Links(**values["links"])
         return cls(**values)
 
 
 def files_of(workload: Reference) -> dict[str, str]:
-    """The workload's own file with its text, if it is from one."""
+    """Return the workload's own file with its text, if it is from one."""
     if not workload.is_file:
         return {}
     path = Path(workload.target.rpartition(":")[0]).resolve()
@@ -137,7 +136,7 @@ def files_of(workload: Reference) -> dict[str, str]:
 
 
 def hosted(code: tables.TableProgram) -> Program:
-    """A workload's program for the protocol; what its sources hold is read from Kafka."""
+    """Return a workload's program for the protocol; its sources read from Kafka."""
 
     def read(operator: str, index: int, batch: int) -> Any:
         raise AssertionError("a live source reads from its log")
@@ -146,7 +145,7 @@ def hosted(code: tables.TableProgram) -> Program:
 
 
 def wiring_for(workload: Workload, batch_us: int, choices: Mapping[str, Any]) -> Wiring:
-    """The wiring of a workload's program, whenever it starts."""
+    """Return the wiring of a workload's program, the same at any start."""
     timeline = tables.timeline_of(workload, start_us=0, batch_s=batch_us / 1_000_000)
     return hosted(tables.program_of(workload, timeline=timeline, **choices)).wiring
 
@@ -154,8 +153,7 @@ def wiring_for(workload: Workload, batch_us: int, choices: Mapping[str, Any]) ->
 def spread(
     wiring: Wiring, nodes: Sequence[NodeInfo], *, late: Set[int] = frozenset()
 ) -> tuple[int, ...]:
-    """Primaries dealt out over the nodes one by one, rack by rack in turn, ``late`` ones left
-    out."""
+    """Deal primaries out over the nodes one by one, the racks in turn, without ``late`` ones."""
     racks: dict[str, list[int]] = {}
     for number, node in enumerate(nodes):
         if number in late:
@@ -167,8 +165,9 @@ def spread(
 
 
 def slots_per_node(copies: int, racks: Mapping[str, int]) -> int:
-    """So many that every copy has a place when the largest of the ``racks`` (name to number of
-    nodes) is gone; with one rack, when one node is."""
+    """Return the slots with which every copy has a place without the largest rack.
+
+    ``racks`` is the name of each to its number of nodes; with one rack, one node is taken away."""
     nodes = sum(racks.values())
     left = nodes - (max(racks.values()) if len(racks) > 1 else 1)
     if left < 1:

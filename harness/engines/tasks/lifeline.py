@@ -9,8 +9,7 @@ the process is killed, that thread is one of the first to go, and the coordinato
 a millisecond.
 
 A kernel, or a container's rules, that do not allow it cost nothing but these milliseconds: the
-end of the control connection still tells of the death.
-"""
+end of the control connection still tells of the death."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ def hold_alone(descriptor: int) -> bool:
     """Let a new thread hold ``descriptor`` until the peer ends the connection or the process dies.
 
     True once the thread has a table of open files with nothing else in it: the caller must then
-    close ``descriptor``, which closes only its own. False where that cannot be done.
-    """
+    close ``descriptor``, which closes only its own. False where that cannot be done."""
     if sys.platform != "linux":
         return False
     held: Future[bool] = Future()

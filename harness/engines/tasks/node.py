@@ -3,7 +3,8 @@
 It connects to the coordinator, is given a `Job`, and hosts it (`hosted`) until the next one.
 It lives in a Spark task (`run_node`), which says nothing to Spark until it ends. Its boot number
 comes from Redis, so that a task that Spark starts again on its own is a new life.
-"""
+
+Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from harness.errors import FaultlineError, UsageError
 from harness.hosting.codec import CorruptData, from_parts
 
 RECONNECT_WITHIN_S = 120.0
-"""How long a node goes on without a coordinator before it gives up."""
+"""Seconds that a node goes on without a coordinator before it gives up."""
 BOOT_AGAIN_S = 0.2
 
 
@@ -43,7 +44,7 @@ class CoordinatorLink:
         self._connection: Connection | None = None
 
     def send(self, document: Mapping[str, Any]) -> None:
-        """A frame; lost while there is no coordinator."""
+        """Send a frame; it is lost while there is no coordinator."""
         if self._connection is not None:
             self._connection.send(document)
 
@@ -59,12 +60,12 @@ class CoordinatorLink:
         self.send({"problem": document})
 
     async def leave(self) -> None:
-        """Let what was said go out, and close."""
+        """Send the waiting frames, and close."""
         if self._connection is not None:
             await self._connection.leave()
 
     async def connect(self, running: str | None) -> Connection:
-        """A connection on which this node has said who it is, and which pass it runs."""
+        """Connect, and report the name of this node and the pass it runs."""
         host, port = self._arguments["coordinator"]
         secret = bytes.fromhex(self._arguments["secret"])
         connection = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
@@ -82,8 +83,9 @@ class CoordinatorLink:
         return connection
 
     async def _open_lifeline(self, host: str, port: int, secret: bytes) -> None:
-        """A second connection, which tells of this process's death sooner than the first. Where it
-        cannot be held in the way it must, the coordinator never hears of it."""
+        """Open a second connection, which shows the death of this process sooner than the first.
+
+        Where it cannot be held as it must be, the coordinator gets none."""
         line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
         descriptor = line.duplicate()
         if hold_alone(descriptor):
@@ -104,11 +106,11 @@ class NodeProcess:
         self._spares: Spares | None = None
         """Readers of the Kafka broker, for all passes."""
         self._closing: set[asyncio.Task[None]] = set()
-        """Of earlier passes' stores: the loop alone would not keep them."""
+        """Tasks that close earlier passes' stores: the loop alone would not keep them."""
         self._parent = os.getppid()
 
     async def run(self) -> None:
-        """Return when the coordinator says that the engine ends."""
+        """Return when the coordinator reports the end of the engine."""
         boot = await self._boot()
         link = CoordinatorLink(self._arguments, boot)
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -126,8 +128,10 @@ class NodeProcess:
             raise error
 
     async def _boot(self) -> int:
-        """This process's boot number. Without one it cannot be told from the process before it, so
-        it waits while the store is away or full."""
+        """Return this process's boot number.
+
+        Without one it cannot be told from the process before it, so it waits while the store is
+        away or full."""
         while True:
             try:
                 return await self._store.next_boot(self._arguments["node"])
@@ -146,7 +150,7 @@ class NodeProcess:
                 return  # the executor is gone, and this process was left behind
 
     def _follow(self, frame: Mapping[str, Any], link: CoordinatorLink, boot: int) -> bool:
-        """Do what a frame says; False at the end."""
+        """Carry out a frame; return False at the end."""
         if "order" in frame:
             self._ordered(frame["order"])
         elif "begin" in frame and not self._runs(frame["begin"]["run"]):
@@ -158,7 +162,7 @@ class NodeProcess:
         return "leave" not in frame
 
     def _begin(self, document: Mapping[str, Any], link: CoordinatorLink, boot: int) -> None:
-        """Host a pass. Where its program cannot be built this node says so and hosts nothing."""
+        """Host a pass; report a program that cannot be built, and host nothing then."""
         self._end_pass()
         job = Job.from_json(document)
         try:
@@ -177,7 +181,7 @@ class NodeProcess:
         self._hosted.start()
 
     def _runs(self, run: str) -> bool:
-        """Whether this pass is hosted already: a coordinator that came back does not know."""
+        """Return True if this pass is hosted already, which a restarted coordinator cannot see."""
         return self._hosted is not None and self._hosted.job.run == run
 
     def _ordered(self, head: str) -> None:
@@ -185,7 +189,7 @@ class NodeProcess:
             self._hosted.hear(self._hosted.order, from_parts(head))
 
     def _deliver(self, head: str) -> None:
-        """A message of the coordinator's to a copy here."""
+        """Deliver a message of the coordinator's to a copy here."""
         if self._hosted is None:
             return
         try:
@@ -216,5 +220,5 @@ def _fail(failed: asyncio.Future[None], error: BaseException | None) -> None:
 
 
 def run_node(arguments: Mapping[str, Any]) -> None:
-    """What a Spark task does: be a node, until it is told to leave or killed."""
+    """Run a node as a Spark task, until it gets the order to leave or is killed."""
     asyncio.run(NodeProcess(arguments).run())

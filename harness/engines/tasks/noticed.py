@@ -1,4 +1,4 @@
-"""What the engine noticed in a pass, as events of the contract of all engines."""
+"""The observations of the task engine in a pass, as events of the contract of all engines."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class Noticed:
     """Notes of the coordinator and the nodes, by names."""
 
     names: Sequence[str]
-    """Of the tasks."""
+    """The names of the tasks."""
     nodes: Sequence[Node]
     notes: Sequence[Noted]
     """In the order of time."""
     ahead_us: int
-    """What the wall clock was ahead of the clock of the notes when the pass began."""
+    """The difference from the clock of the notes to the wall clock at the start of the pass."""
 
     def recoveries(self) -> Iterator[Event]:
-        """Per loss of a node: that it was noticed, and that the last of its tasks is back, with the
-        steps of that one."""
+        """Yield for each loss of a node its detection, and the return of the last of its tasks.
+
+        The latter has the steps of that task."""
         ways = {(way.task, way.term): way for way in Restorations(self.notes).every()}
         for lost in self._losses():
             node = self.nodes[lost[0].note.node].name
@@ -65,7 +66,7 @@ class Noticed:
         return {"there_after_s": steps.there_us / 1e6, "ready_after_s": steps.ready_us / 1e6}
 
     def _losses(self) -> list[list[Noted]]:
-        """What the coordinator gave up, by node and instant: a node's tasks are lost at once."""
+        """Return the lost copies by node and instant: the tasks of a node are lost at once."""
         groups: dict[tuple[int, int], list[Noted]] = {}
         for noted in self.notes:
             if noted.note.event is CopyEvent.LOST and noted.note.node >= 0:
@@ -73,7 +74,7 @@ class Noticed:
         return list(groups.values())
 
     def lives(self, events: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
-        """Nodes that joined and left, as the coordinator told it."""
+        """Yield the nodes that joined and left, by the coordinator's reports."""
         for event in events:
             left = event["event"] == "left"
             yield Event(
@@ -84,7 +85,7 @@ class Noticed:
             )
 
     def unstored(self) -> Iterator[Event]:
-        """Checkpoints that the store had no room for: the task goes on without them."""
+        """Yield checkpoints that the store had no room for: the task goes on without them."""
         for noted in self.notes:
             if noted.note.event is CopyEvent.UNSTORED:
                 yield Event(
@@ -96,7 +97,7 @@ class Noticed:
                 )
 
     def fenced(self, found: Sequence[Fenced]) -> Iterator[Event]:
-        """What copies that had been replaced still published."""
+        """Yield the results that replaced copies still published."""
         for fenced in found:
             yield Event(
                 kind=EventKind.FENCED,
@@ -111,10 +112,11 @@ class Noticed:
         told_us: Sequence[int] = (),
         upstream: Sequence[Sequence[int]] = (),
     ) -> Iterator[Event]:
-        """Changes of the plan, and how long each took: until the stopped replicas were gone, and
-        until the started ones were hosted, and ready. Counted from the instant at which the
-        coordinator was told (``told_us``), or, without one, at which the change was decided. Beside
-        them stands `hop_s` of the whole pass."""
+        """Yield the changes of the plan, with the durations of each.
+
+        They are the times until the stopped replicas were gone, and until the started ones were
+        hosted, and ready. They count from the instant at which the coordinator got the change
+        (``told_us``) or, without one, from the decision. `hop_s` of the whole pass is added."""
         hop_s = self.hop_s(upstream) if changes else None
         for change in changes:
             since = next((at for at in told_us if at >= change.at_us), change.at_us)
@@ -136,8 +138,9 @@ class Noticed:
             )
 
     def hop_s(self, upstream: Sequence[Sequence[int]]) -> float | None:
-        """From when the last task above has processed a batch until a task has, the median over
-        tasks and batches; None where progress is not noted."""
+        """Return the median time from the last upstream task's end of a batch to a task's own end.
+
+        It is over tasks and batches; None where progress is not noted."""
         done: dict[tuple[int, int], int] = {}
         for noted in self.notes:
             if noted.note.event is CopyEvent.PROGRESSED:
@@ -151,8 +154,7 @@ class Noticed:
         return median(hops) / 1e6 if hops else None
 
     def _took_s(self, event: CopyEvent, tasks: Sequence[int], since_us: int) -> float | None:
-        """Until the replicas of all ``tasks`` noted this; None if one did not, or there are
-        none."""
+        """Return the time until the replicas of all ``tasks`` noted this; None if one did not."""
         first: dict[int, int] = {}
         for noted in self.notes:
             note = noted.note

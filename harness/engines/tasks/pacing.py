@@ -3,15 +3,13 @@
 The operators are so fast that at the papers' rates every scheme recovers in milliseconds. Where
 a figure needs the papers' slow machines, a node declares a speed: what it has computed is held
 back until a machine of that speed would have had it. A declared speed slows a node down, it
-cannot make one faster than it is.
-"""
+cannot make one faster than it is."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Self
 
 from harness.errors import UsageError
@@ -20,26 +18,27 @@ US_PER_S = 1_000_000
 
 
 def now_us() -> int:
-    """This process's clock: monotonic, so that a wall clock that jumps changes nothing."""
+    """Read this process's monotonic clock, which no change of the wall clock moves."""
     return time.monotonic_ns() // 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """How fast a node is declared to be; 0: as fast as it is."""
+    """The declared speed of a node; 0: no limit."""
 
     tuples_per_s: float = 0.0
-    """Of input."""
+    """Tuples of input."""
     copied_tuples_per_s: float = 0.0
-    """Of state that is copied before the first tentative batch, or rebuilt from it; 0: as fast as
-    it computes."""
+    """Tuples of state that are copied before the first tentative batch, or rebuilt from it; 0:
+    ``tuples_per_s``."""
     checkpoint_bytes_per_s: float = 0.0
-    """What it writes to the store and reads back."""
+    """Bytes written to the store and read back."""
     restart_s: tuple[float, ...] = ()
     """Node to how long the coordinator keeps it waiting when it comes back after its death; empty:
     not at all."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "restart_s", tuple(self.restart_s))  # a list in JSON
         given = {
             "tuples_per_s": self.tuples_per_s,
             "copied_tuples_per_s": self.copied_tuples_per_s,
@@ -51,20 +50,20 @@ class Speed:
                 raise UsageError(f"a node's {name} of {value}", remedy="give 0 (no limit) or more")
 
     def restart_us(self, node: int) -> int:
-        """How long it stays away after a death, at least."""
+        """Return the shortest absence of a node after a death."""
         return round(self.restart_s[node] * US_PER_S) if self.restart_s else 0
 
     def tuples_us(self, tuples: int) -> int:
-        """How long so many tuples take at least."""
+        """Return the shortest time for these tuples of input."""
         return round(tuples * US_PER_S / self.tuples_per_s) if self.tuples_per_s else 0
 
     def copies_us(self, tuples: int) -> int:
-        """How long copying so many tuples of state takes at least."""
+        """Return the shortest time for copying these tuples of state."""
         rate = self.copied_tuples_per_s or self.tuples_per_s
         return round(tuples * US_PER_S / rate) if rate else 0
 
     def bytes_us(self, size: int) -> int:
-        """How long so many bytes take to or from the store, at least."""
+        """Return the shortest time for these bytes to or from the store."""
         rate = self.checkpoint_bytes_per_s
         return round(size * US_PER_S / rate) if rate else 0
 
@@ -91,8 +90,7 @@ class Links:
     the other on each pair's way, so that a way fills up. Send times are the sender's monotonic
     clock, which all processes of one machine share; between machines there is a real network, and
     none should be declared. What stands for the outside of the cluster is not held: records that
-    a source reads and results that a sink publishes.
-    """
+    a source reads and results that a sink publishes."""
 
     pairs_us: tuple[tuple[int, ...], ...] = ()
     """One-way delay from node to node by their numbers, the last row and column the
@@ -100,9 +98,12 @@ class Links:
     store_us: tuple[int, ...] = ()
     """One-way delay between each node and the store of checkpoints."""
     bytes_per_s: float = 0.0
-    """Of each pair's way, and of each node's way to the store; 0: no limit."""
+    """Bandwidth of each pair of nodes, and of each node to the store; 0: no limit."""
 
     def __post_init__(self) -> None:
+        # JSON has lists where these are tuples.
+        object.__setattr__(self, "pairs_us", tuple(tuple(map(int, row)) for row in self.pairs_us))
+        object.__setattr__(self, "store_us", tuple(map(int, self.store_us)))
         rows = len(self.pairs_us)
         if any(len(row) != rows for row in self.pairs_us) or (
             self.store_us and len(self.store_us) != rows - 1
@@ -126,8 +127,9 @@ class Links:
         store: str,
         bytes_per_s: float = 0.0,
     ) -> Self:
-        """Links of nodes that stand at ``places``, in the order of the cluster's nodes, with
-        ``delay_s`` between two places (`TieredNetwork.latency_s`)."""
+        """Return the links of nodes at ``places``, in the order of the cluster's nodes.
+
+        ``delay_s`` is the delay between two places (`TieredNetwork.latency_s`)."""
         ends = [*places, coordinator]
 
         def us(one: str, other: str) -> int:
@@ -151,26 +153,8 @@ class Links:
         return self.store_us[node] if self.store_us else 0
 
     def transfer_us(self, size: int) -> int:
-        """How long so many bytes take beyond the delay."""
+        """Return the time for these bytes beyond the delay."""
         return round(size * US_PER_S / self.bytes_per_s) if self.bytes_per_s else 0
-
-    def to_text(self) -> str:
-        """As the engine's parameter ``links``."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_text(cls, text: str) -> Self:
-        """What `to_text` wrote; raises `UsageError` for anything else."""
-        try:
-            document = json.loads(text) if text else {}
-            pairs = tuple(tuple(int(us) for us in row) for row in document.pop("pairs_us", ()))
-            store = tuple(int(us) for us in document.pop("store_us", ()))
-            return cls(pairs_us=pairs, store_us=store, **document)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise UsageError(
-                f"these are no links: {text[:80]!r} ({error})",
-                remedy="give what harness.engines.tasks.pacing.Links.to_text makes",
-            ) from error
 
 
 class Arrivals:

@@ -1,4 +1,6 @@
-"""What the out topic held, by the rules of every reader; and what it should have held."""
+"""The content of the out topic by the rules of every reader, and the content it should have.
+
+Tests: ``tests/engines/tasks/test_endure.py``."""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from harness.engines.deliveries import relative_windows
 from harness.errors import EnvironmentFailure
 from harness.hosting.codec import CorruptData, Encoded, decode
 from harness.measure.collector import Message
+from harness.measure.values import from_arrow
 from harness.measure.versions import Stability
 from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.output import OutputBatch, OutputReader
@@ -30,7 +33,7 @@ _WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """A publication of a copy that had been replaced, and did not know it yet."""
+    """A publication of a copy after its replacement."""
 
     sink: int
     at_ms: int
@@ -48,12 +51,12 @@ class Reading:
         """Sink to batch to the tentative results that no undo has taken back."""
         self._stable_below: dict[int, int] = {}
         self.undone_stable = 0
-        """Stable outputs that an undo claims to take back: there must be none."""
+        """Stable outputs that an undo would take back: there must be none."""
         self.fenced: list[Fenced] = []
-        """What was dropped because a later claim had ended its term."""
+        """Entries that were dropped because a later fence had ended their term."""
 
     def take(self, message: Message) -> list[pd.DataFrame]:
-        """The results that a message delivers; none if it is fenced off, repeated or a claim."""
+        """Return the results in a message; none if it is fenced off, repeated or a fence."""
         try:
             entry = decode(message.value)
         except CorruptData as error:
@@ -113,15 +116,16 @@ def plain(table: pa.Table, columns: Sequence[str]) -> pd.DataFrame:
         else array
         for array in arrays
     ]
-    frame: pd.DataFrame = pa.table(whole, names=list(columns)).to_pandas()
-    return frame
+    return from_arrow(pa.table(whole, names=list(columns)))
 
 
 def read_results(
     messages: Sequence[Message], reading: Reading, start_unix_s: float
 ) -> pd.DataFrame:
-    """What messages of the out topic deliver: ``window_start_s``, the workload's other columns,
-    ``arrival_s``, ``copy`` (the sink task), ``stability``."""
+    """Return the results in messages of the out topic.
+
+    Columns: ``window_start_s``, the workload's other columns, ``arrival_s``, ``copy`` (the sink
+    task), ``stability``."""
     workload = reading.workload
     # Within a partition the order is the log's; between partitions it does not matter.
     ordered = sorted(messages, key=lambda message: (message.partition, message.offset))

@@ -1,8 +1,7 @@
 """A source's partition, cut into batches by the records' intended time.
 
-Batch b is complete when a record from behind its end has come: within a partition records stand in
-the order of their time, and the load generator marks every batch's end.
-"""
+Batch b is complete when a record from behind its end has come: within a partition records are in
+the order of their time, and the load generator marks every batch's end."""
 
 from __future__ import annotations
 
@@ -31,8 +30,9 @@ class Piece:
 
 
 class SourceReader:
-    """One partition. `cut` is called in the reader's thread, `take` in the event loop: what is
-    done for each record is done where the record has just been made, in a warm cache, and its
+    """The reader of one partition: `cut` runs in the reader's thread, `take` in the event loop.
+
+    The work for each record is done where the record has just been made, in a warm cache, and its
     memory is free for the next one."""
 
     def __init__(
@@ -45,8 +45,9 @@ class SourceReader:
         with_times: bool = True,
         give: Callable[[int, pa.Table], None],
     ) -> None:
-        """``give(batch, table)`` is called for each batch from ``first`` on, in order. Without
-        ``with_times`` the column of times holds nulls: asking each record costs."""
+        """Call ``give(batch, table)`` for each batch from ``first`` on, in order.
+
+        Without ``with_times`` the column of times holds nulls: reading them costs time."""
         self.next = first
         """The batch that is being filled."""
         self._start_us, self._batch_us = start_us, batch_us
@@ -57,8 +58,7 @@ class SourceReader:
         return Begin(at_ms=(self._start_us + self.next * self._batch_us) // 1000)
 
     def cut(self, records: Sequence[Message]) -> list[Piece]:
-        """The next records of the partition by batch. Only those at a boundary are asked for their
-        time."""
+        """Cut the next records into batches; only those at a boundary are timed."""
         pieces, at, newest = [], 0, self._batch_of(records[-1])
         while at < len(records):
             batch, until = self._batch_of(records[at]), len(records)
@@ -69,13 +69,14 @@ class SourceReader:
         return pieces
 
     def completes(self, newest: Piece) -> bool:
-        """Whether a batch is complete once this has come. One who sees an older `next` from
-        another thread says yes too often, and nothing is lost by that."""
+        """Return True if a batch is complete once this has come.
+
+        A caller that sees an older `next` from another thread gets True too often, which loses
+        nothing."""
         return newest.batch > self.next
 
     def take(self, pieces: Sequence[Piece]) -> None:
-        """What was cut, in the order of the partition; what is before the first batch is passed
-        over."""
+        """Take cut records in order; those before the first batch are dropped."""
         for piece in pieces:
             while piece.batch > self.next:
                 self._close()
@@ -121,7 +122,7 @@ _NOTHING = SOURCE_SCHEMA.empty_table()
 
 
 def _offsets(records: Sequence[Message]) -> NDArray[np.int64]:
-    """Mostly without gaps; then the ends tell all of them."""
+    """Mostly without gaps; then the ends give all of them."""
     first, last = records[0].offset(), records[-1].offset()
     if last - first == len(records) - 1:
         return np.arange(first, last + 1, dtype=np.int64)

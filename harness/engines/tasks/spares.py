@@ -3,8 +3,7 @@
 A copy that is restored here needs a reader, and a new consumer takes tens of milliseconds of
 processor time until it is connected: threads, three connections, and a proof of the password on
 each. So a node keeps a few. One that is taken is replaced later, once nobody takes any: a recovery
-must not share the processor with its own preparations for the next one.
-"""
+must not share the processor with its own preparations for the next one."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from harness.engines.tasks.exchange import Settings
 KEPT = 2
 """A sink reads two partitions; most others one."""
 CALM_S = 0.5
-"""How long nobody must have taken one before others are made."""
+"""Seconds without a demand before new spares are made."""
 _WITHIN_S = 10.0
 
 
@@ -27,13 +26,12 @@ class Spares:
     """Hands out consumers; its own thread makes them. It lives as long as its process."""
 
     def __init__(self, client: Settings, topic: str, *, kept: int = KEPT) -> None:
-        """``client`` are settings of a consumer, ``topic`` has a partition 0 on the broker that
-        matters."""
+        """Make spares for ``topic``, whose partition 0 is on the broker in question."""
         self._client, self.topic, self._kept = client, topic, kept
         self._ready: deque[Consumer] = deque()
         self._taken = threading.Event()
         self.full = threading.Event()
-        """Set while there are as many as there shall be."""
+        """Set while there are as many as there should be."""
         threading.Thread(target=self._fill, name="make spare readers", daemon=True).start()
 
     def take(self) -> Consumer:

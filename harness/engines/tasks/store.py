@@ -12,8 +12,7 @@ key                       what it holds
 ``<run>:state:<task>``     position to checkpoint
 ``<run>:registry``         ``version`` and ``value``
 ``<run>:boots``            node to how many lives it has begun
-========================  =======================================================================
-"""
+========================  ======================================================================="""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from harness.errors import FaultlineError
 
 REFUSED = b"refused"
 CHECKPOINTS_SHARE = 0.9
-"""Of the server's ``maxmemory``, if it has one."""
+"""Share of the server's ``maxmemory``, if it has one."""
 
 _PUT = """
 local seen = tonumber(redis.call('GET', KEYS[1]) or '-1')
@@ -63,7 +62,7 @@ if not found then return false end
 return {found}
 """
 
-_CLAIM_REGISTRY = """
+_TAKE_REGISTRY = """
 local term = redis.call('HGET', KEYS[2], ARGV[1])
 if not term then
   term = redis.call('HLEN', KEYS[2]) + 1
@@ -104,7 +103,7 @@ class StoreFull(FaultlineError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a primary or a replica that loads is given."""
+    """The answer to a loading primary or replica."""
 
     refused: bool = False
     """A primary with a higher term exists."""
@@ -128,7 +127,7 @@ class Store:
         self._put = self._redis.register_script(_PUT)
         self._get = self._redis.register_script(_GET)
         self._registry_keys = [f"{run}:registry", f"{run}:coordinators"]
-        self._claim_registry = self._redis.register_script(_CLAIM_REGISTRY)
+        self._take_registry = self._redis.register_script(_TAKE_REGISTRY)
         self._put_registry = self._redis.register_script(_PUT_REGISTRY)
         self._room = self._redis.register_script(_ROOM)
         self._forget = self._redis.register_script(_FORGET)
@@ -136,11 +135,10 @@ class Store:
     async def put(
         self, task: int, *, term: int, position: int, checkpoint: bytes, forget_below: int = 0
     ) -> bool:
-        """Keep a checkpoint, and drop those of the task before position ``forget_below``; False
-        if a primary with a higher term exists.
+        """Keep a checkpoint, and drop those of the task before position ``forget_below``.
 
-        Raises `StoreFull` when the server has no room for it.
-        """
+        Returns False if a primary with a higher term exists. Raises `StoreFull` when the server has
+        no room for it."""
         arguments: list[int | bytes] = [term, position, checkpoint, forget_below]
         try:
             await self._demand_room(len(checkpoint))
@@ -155,8 +153,10 @@ class Store:
         return bool(answer != REFUSED)
 
     async def _demand_room(self, size: int) -> None:
-        """Checkpoints leave some of the server's memory to the registry and to the nodes' boots:
-        without these nothing that dies could come back."""
+        """Raise `OutOfMemoryError` if checkpoints would leave no room for the rest.
+
+        The registry and the nodes' boots need some memory: without them no dead node could come
+        back."""
         used, limit = map(int, await self._room())
         if limit and used + size > CHECKPOINTS_SHARE * limit:
             raise OutOfMemoryError(
@@ -165,8 +165,9 @@ class Store:
             )
 
     async def get(self, task: int, *, term: int | None, position: int | None) -> Found:
-        """The checkpoint at ``position``, or the newest. With a ``term`` (a primary loads) lower
-        ones are refused from now on."""
+        """Return the checkpoint at ``position``, or the newest.
+
+        With a ``term`` (a primary loads) lower terms are refused from now on."""
         arguments: list[str | int] = [
             "" if term is None else term,
             "" if position is None else position,
@@ -180,22 +181,26 @@ class Store:
         """Drop the checkpoints of tasks 0 to ``tasks`` - 1 that a complete epoch has replaced."""
         await self._forget(keys=[self._keys(task)[1] for task in range(tasks)], args=[below])
 
-    async def claim_registry(self, owner: int) -> tuple[int, bytes | None]:
-        """A term higher than all before (for an ``owner`` that has one, the same again), and the
-        registry, None if there is none."""
-        term, registry = await self._claim_registry(keys=self._registry_keys, args=[owner])
+    async def take_registry(self, owner: int) -> tuple[int, bytes | None]:
+        """Return a term higher than all before, and the registry, None if there is none.
+
+        An ``owner`` that has a term gets the same again."""
+        term, registry = await self._take_registry(keys=self._registry_keys, args=[owner])
         return int(term), registry
 
     async def put_registry(self, term: int, version: int, registry: bytes) -> int | None:
-        """Keep a registry unless a newer one is there. If a higher term than ``term`` was given
-        out, nothing is kept and that term returned."""
+        """Keep a registry unless a newer one is there.
+
+        If a higher term than ``term`` exists, nothing is kept and that term returned."""
         arguments: list[int | bytes] = [term, version, registry]
         higher = int(await self._put_registry(keys=self._registry_keys, args=arguments))
         return higher or None
 
     async def next_boot(self, node: int) -> int:
-        """A new boot number for a node, from 1; never given twice, so that a process that was
-        thought dead and its successor can be told apart."""
+        """Return a new boot number for a node, from 1.
+
+        None is given twice, so that a process that counted as dead and its successor can be told
+        apart."""
         return int(await self._redis.hincrby(f"{self._run}:boots", str(node), 1))
 
     async def clear(self) -> None:

@@ -1,5 +1,6 @@
-"""One warm cluster and one warm fleet of nodes for all live tests of the engine: a pass brings its
-own scheme, so any test can use them."""
+"""One warm cluster and one warm fleet of nodes for all live tests of the task engine.
+
+A pass brings its own scheme, so any test can use them."""
 
 from __future__ import annotations
 
@@ -8,16 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from harness.cluster.backends import remove_made
-from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.processes import marked
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from tests.cluster.contract import silent
-
-SPEC = ClusterSpec(
-    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
-)
+from tests.engines.tasks.live import SPEC
 
 
 @pytest.fixture(scope="package")

@@ -1,18 +1,24 @@
-"""What the live tests of the task engine share: passes that are disturbed on purpose."""
+"""Passes with deliberate disturbances, for the live tests of the task engine."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from harness.cluster.base import ClusterSpec
 from harness.endurance.endure import Endurance
 from harness.endurance.trial import Disturb, Disturbance, Trial
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine
-from harness.results.record import Scalar
+from harness.engines.tasks.parameters import TaskParameters
 from workloads.base import Workload
 from workloads.wordcount import word_count
 
-PARAMETERS: dict[str, Scalar] = {"checkpoint_s": 1.0, "suspect_s": 2.0}
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
+)
+PARAMETERS = TaskParameters(checkpoint_s=1.0, suspect_s=2.0)
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
 """Tasks: split 0-1, lower 2-3, count 4-5, collect 6."""
 NODES = ("r1n1", "r1n2", "r2n1", "r2n2")
@@ -27,17 +33,19 @@ def trial(
     *,
     workload: Workload = WORDS,
     rate_per_s: float = 200,
-    **parameters: Scalar,
+    **parameters: Any,
 ) -> Trial:
-    """A pass under ``scheme``, ready to run; nothing dies before every copy has been ready, so
-    that what a kill leads to is no matter of how busy the machine is."""
-    engine.setup = Setup(scheme=scheme, parameters={**PARAMETERS, **parameters})
+    """Return a pass under ``scheme``, ready to run.
+
+    Nothing dies before every copy has been ready, so that the consequences of a kill do not depend
+    on how busy the machine is."""
+    engine.setup = Setup(scheme=scheme, parameters=replace(PARAMETERS, **parameters))
     engine.check()
     return Trial(engine, workload, directory, rate_per_s=rate_per_s, seconds=seconds, settles=True)
 
 
 def kill(at_s: float, target: str) -> Disturbance:
-    """A node or a rack dies, and begins its next life at once or when ``restart_s`` is over."""
+    """Kill a node or a rack; its next life begins at once or when ``restart_s`` is over."""
     return Disturbance(at_s=at_s, kind=Disturb.KILL, target=target)
 
 

@@ -1,5 +1,6 @@
-"""What the task engine must do on a backend that is not the local one: inherit it, and give
-`engine`. One engine serves all tests, as a campaign's runs share one."""
+"""The tests of the task engine on a backend other than the local one: inherit, and give `engine`.
+
+One engine serves all tests, as the runs of a campaign share one."""
 
 from __future__ import annotations
 
@@ -8,15 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.endurance.trial import Disturb, Disturbance, Trial, Verdict
+from harness.endurance.trial import Disturbance, Trial, Verdict
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine
 from harness.protocol.effects import CopyEvent
-from workloads.wordcount import word_count
+from tests.engines.tasks.live import PARAMETERS, WORDS, kill
 
-PARAMETERS = {"checkpoint_s": 1.0, "suspect_s": 2.0}
-WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
-"""Executors have no such file, and need none."""
 FAMILIES = ("checkpoint", "global", "replay", "active", "ppa")
 
 
@@ -50,8 +48,7 @@ class TasksOnBackend:
     def test_a_killed_worker_changes_nothing(
         self, engine: TaskEngine, tmp_path: Path, scheme: str
     ) -> None:
-        lost = Disturbance(at_s=2.5, kind=Disturb.KILL, target="r1")
-        done = passed(engine, tmp_path, scheme, lost)
+        done = passed(engine, tmp_path, scheme, kill(2.5, "r1"))
         assert done.results > 400
         assert done.kills >= 1
         assert done.failures == 0, done
@@ -62,14 +59,14 @@ class TasksOnBackend:
     def test_nodes_of_one_instant_die_in_one_sweep_and_their_worker_lives(
         self, engine: TaskEngine, tmp_path: Path
     ) -> None:
-        done = passed(engine, tmp_path, "checkpoint", kill_at(2.5, "r2n1+r2n2"))
+        done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r2n1+r2n2"))
         assert done.kills == 2
         assert done.failures == 0, done
         assert {noted.note.node for noted in engine.lost_primaries()} >= {2, 3}
 
     def test_what_happened_is_told_by_one_clock(self, engine: TaskEngine, tmp_path: Path) -> None:
         """Nodes elsewhere have other clocks; instants come in the order of their causes."""
-        done = passed(engine, tmp_path, "checkpoint", kill_at(2.5))
+        done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r1"))
         assert done.failures == 0, done
         begun_s = engine.job.start_us / 1e6 if engine.job else 0.0
         detected = [event for event in engine.events() if event.kind == "detected"]
@@ -78,7 +75,3 @@ class TasksOnBackend:
         for event in engine.events():
             if event.kind == "recovered":
                 assert event.at_unix_s >= event.detail["detected_unix_s"]
-
-
-def kill_at(at_s: float, target: str = "r1") -> Disturbance:
-    return Disturbance(at_s=at_s, kind=Disturb.KILL, target=target)

@@ -19,7 +19,7 @@ from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from tests.cluster.helpers import eventually
 from tests.engines.tasks.live import WORDS, kill, trial
-from workloads.base import Reference, Workload
+from workloads.base import QUERY, TASKS, Reference, Workload
 from workloads.toolkit.operators import Forward, TableProgram, TableTask, Timeline, program_of
 from workloads.toolkit.operators import timeline_of as timeline
 from workloads.wordcount import RESULT, Count, Lower, Split
@@ -39,7 +39,7 @@ def two_sources() -> Workload:
         WORDS,
         sources=[left, right],
         reference=Reference(target=f"{HERE}:two_sources"),
-        program=Reference(target=f"{HERE}:two_ways"),
+        forms={QUERY: print, TASKS: Reference(target=f"{HERE}:two_ways")},
     )
 
 
@@ -138,8 +138,7 @@ def test_measured_rates_go_through_the_topology() -> None:
 
 
 class OnceReplicated(Trial):
-    """Nothing is killed before the tasks of the right-hand way have replicas that are ready,
-    however long that takes."""
+    """A trial that kills nothing before the replicas of the right-hand way are ready."""
 
     def _disturb(self, disturbance: Disturbance) -> None:
         eventually(lambda: set(RIGHT) <= replicated(self.engine), limit_s=READY_WITHIN_S)
@@ -147,7 +146,7 @@ class OnceReplicated(Trial):
 
 
 def replicated(engine: TaskEngine) -> set[int]:
-    """The tasks that have had a replica with its state."""
+    """Return the tasks that have had a replica with its state."""
     notes = [noted.note for noted in engine.notes()]
     return {n.task for n in notes if n.event is CopyEvent.READY and n.term is None}
 
@@ -157,17 +156,18 @@ def replicated(engine: TaskEngine) -> set[int]:
 @pytest.mark.deep
 @pytest.mark.slow
 def test_a_plan_is_adapted_while_it_runs(engine: TaskEngine, tmp_path: Path) -> None:
-    """150 and 50 lines a second, and after 4 s the other way round. Then, once the newly
-    replicated tasks have replicas, their node dies, and these take over."""
+    """Send 150 and 50 lines a second, and after 4 s the other way round.
+
+    Once the newly replicated tasks have replicas, their node dies, and these take over."""
     one = trial(
         engine,
         tmp_path,
         "rppg",
         10,
         workload=WORKLOAD,
-        plan="0,2,4,5",
+        plan=(0, 2, 4, 5),
         adapt_s=1.0,
-        placement="0,1,0,1,2,2",
+        placement=(0, 1, 0, 1, 2, 2),
     )
     one.__class__ = OnceReplicated
     many, few = RateProfile(((4, 150), (6, 50))), RateProfile(((4, 50), (6, 150)))

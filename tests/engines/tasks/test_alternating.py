@@ -9,7 +9,7 @@ import pytest
 
 from harness.cluster.base import Node
 from harness.engines.base import EventKind
-from harness.engines.tasks.alternating import Alternating
+from harness.engines.tasks.adapting import Alternating
 from harness.engines.tasks.noticed import Noticed
 from harness.hosting.restoration import Noted
 from harness.protocol.effects import CopyEvent, NoteCopy
@@ -39,7 +39,7 @@ def noted(at_us: int, event: CopyEvent, task: int, term: int | None = None) -> N
 
 
 def steps(notes: Sequence[Noted], told: Sequence[int]) -> list[tuple[float | None, ...]]:
-    """Of every change: until retired, hosted and ready, in seconds."""
+    """Return the seconds of every change until retired, hosted and ready."""
     turns = Alternating(TOPOLOGY, lambda plan: None, plan=(1, 3), every_s=60)
     turns.step()
     turns.step()

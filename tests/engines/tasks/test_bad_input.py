@@ -1,4 +1,4 @@
-"""What a run cannot go on with is one message; what it can go on with changes no result."""
+"""Faulty input: it ends a run with one message, or changes no result."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from harness.engines.tasks.engine import TaskEngine, running_engine
 from harness.errors import EnvironmentFailure, UsageError
 from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
-from tests.engines.tasks.conftest import SPEC
-from tests.engines.tasks.live import WORDS, kill, trial
-from workloads.base import Reference, Workload, load_workload_file
+from tests.engines.tasks.live import SPEC, WORDS, kill, trial
+from workloads.base import TASKS, Reference, Workload, load_workload_file
 from workloads.toolkit.operators import TableProgram, TableTask, Timeline
 from workloads.wordcount import Lower, program
 
@@ -52,8 +51,8 @@ def broken_program(*, timeline: Timeline, rate: float | None = None) -> TablePro
 
 
 def broken_workload() -> Workload:
-    """As the nodes build it."""
-    return replace(WORDS, program=Reference(target=f"{HERE}:broken_program"))
+    """Return the workload with a program that breaks."""
+    return replace(WORDS, forms={TASKS: Reference(target=f"{HERE}:broken_program")})
 
 
 def test_an_operator_that_raises_is_one_message(engine: TaskEngine, tmp_path: Path) -> None:
@@ -77,7 +76,7 @@ WORKLOAD = word_count(text=[{text!r}], window_s=2, slide_s=1, depth=4)
 
 
 def own_workload(directory: Path, unlucky: str) -> Workload:
-    """A user's own file, as ``--workload FILE`` loads it; it cannot be imported on a worker."""
+    """Load a user's own file, as ``--workload FILE`` does; it cannot be imported on a worker."""
     path = directory / "own_words.py"
     path.write_text(OWN.format(unlucky=unlucky, text=str(HERE)))
     return load_workload_file(path)
@@ -114,8 +113,7 @@ def full(cluster: LocalCluster) -> Iterator[None]:
     """Redis has as little memory as checkpoints may not use, and some for the registry.
 
     What ended passes left is deleted before the limit is taken from what is in use: deleted
-    later, it would be room for checkpoints.
-    """
+    later, it would be room for checkpoints."""
     with cluster.redis.client() as client:
         left = [key for key in client.scan_iter(count=1000) if not key.endswith(b":boots")]
         if left:
@@ -172,8 +170,9 @@ def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
 def test_a_server_that_is_killed_ends_the_run_with_one_message(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: str, message: str
 ) -> None:
-    """With a cluster of its own, which is gone afterwards, every process of it. A driver takes its
-    executors along, and the nodes on them."""
+    """Kill a server of an own cluster, which is gone afterwards with every process.
+
+    A driver takes its executors along, and the nodes on them."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     dead = Disturbance(at_s=1, kind=Disturb.SERVER, target=server)
     before = {thread.name for thread in threading.enumerate()}

@@ -117,7 +117,7 @@ def test_a_stranger_is_refused(words: bytes) -> None:
 
 
 def test_a_proof_cannot_be_repeated() -> None:
-    """What one client said convinces nobody on the next connection."""
+    """A proof of one client is worthless on the next connection."""
 
     async def run() -> None:
         async def serve(connection: Connection) -> None:

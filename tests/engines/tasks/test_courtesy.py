@@ -1,5 +1,7 @@
-"""What processes of the engine leave unsaid, or say later: requests for what is not due, and orders
-of replicas while others take over. No servers: what leaves is caught before it does."""
+"""Messages that processes of the engine leave out or delay (`copies`, `coordinator`, `spares`).
+
+These are requests for parts that are not due, and orders of replicas while others take over. No
+servers: messages are caught before they leave."""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from harness.engines.tasks.store import Store
 from harness.hosting.codec import from_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.node import BEAT
-from harness.protocol.registry import NodeInfo
 from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)

@@ -1,7 +1,6 @@
 """The task engine while racks are cut off the network, live: what goes on alone counts nowhere.
 
-Everything here but one test runs inside namespaces, where a cut is a virtual cable that is down.
-"""
+Everything here but one test runs inside namespaces, where a cut is a virtual cable that is down."""
 
 from __future__ import annotations
 
@@ -11,25 +10,22 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.backends import remove_made
-from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Namespaces
 from harness.cluster.processes import marked
 from harness.endurance.trial import Disturb, Disturbance, Trial
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.engines.tasks.parameters import TaskParameters
 from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
 from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside
-from tests.engines.tasks.live import endurance
+from tests.engines.tasks.live import SPEC, endurance
 from workloads.wordcount import word_count
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
-SPEC = ClusterSpec(
-    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
-)
-PARAMETERS = {"checkpoint_s": 1.0, "suspect_s": 1.0}
+PARAMETERS = TaskParameters(checkpoint_s=1.0, suspect_s=1.0)
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
 
 
@@ -41,7 +37,7 @@ def test_all_of_it_inside() -> None:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
-    """Processes that any scheme can use: a pass brings its own."""
+    """Start processes that any scheme can use: a pass brings its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         with LocalCluster(SPEC, network=Namespaces(), remove=remove_made) as cluster:

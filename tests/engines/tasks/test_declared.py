@@ -1,7 +1,6 @@
 """A declared speed and declared links, live: what happened happened no sooner than they allow.
 
-All bounds are lower ones, by the machine's monotonic clock, so that a busy machine breaks none.
-"""
+All bounds are lower ones, by the machine's monotonic clock, so that a busy machine breaks none."""
 
 from __future__ import annotations
 
@@ -45,8 +44,8 @@ def test_a_link_delays_whatever_crosses_it(engine: TaskEngine, tmp_path: Path) -
         engine,
         tmp_path,
         "checkpoint",
-        links=links.to_text(),
-        placement=",".join(map(str, PLACEMENT)),
+        links=links,
+        placement=PLACEMENT,
     ).run([kill(4, "r1n1")])
     assert done.kills == 1
     assert done.failures == 0, done
@@ -90,7 +89,7 @@ def test_a_link_delays_whatever_crosses_it(engine: TaskEngine, tmp_path: Path) -
 def test_a_declared_speed_holds_results_back(engine: TaskEngine, tmp_path: Path) -> None:
     """Both `lower` tasks on one node that takes 700 words a second: it falls behind the load."""
     speed = 700
-    one = trial(engine, tmp_path, "active", tuples_per_s=speed, placement="0,1,3,3,0,1,2")
+    one = trial(engine, tmp_path, "active", tuples_per_s=speed, placement=(0, 1, 3, 3, 0, 1, 2))
     done = one.run()
     assert done.failures == 0, done
     words = one.truth["count"].sum() / (WORDS.window_s / WORDS.slide_s)

@@ -23,14 +23,14 @@ from harness.endurance.draw import (
 )
 from harness.endurance.endure import Tally
 from harness.endurance.trial import Disturb, judged
-from harness.engines.base import Setup
-from harness.engines.tasks.choices import infos, placement_of, scheme_of
+from harness.engines.tasks.choices import infos, parameters_of, placement_of, scheme_of
 from harness.engines.tasks.contenders import CONTENDERS
 from harness.engines.tasks.job import wiring_for
+from harness.engines.tasks.parameters import TaskParameters
 from harness.hosting.codec import encode
 from harness.measure.collector import Message
 from harness.protocol.effects import Kind, OutputRecord
-from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry
+from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
 from workloads.wordcount import RESULT, word_count
 
 WORDS = word_count(text=[__file__])
@@ -60,7 +60,7 @@ def undo(batch: int) -> OutputRecord:
 
 
 def verdict(*entries: OutputEntry) -> dict[str, int]:
-    """What is to be said of these entries where a: 1 and b: 2 are due; what is 0 is left out."""
+    """Return the verdict on these entries where a: 1 and b: 2 are due; zeros are left out."""
     messages = [
         Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
         for offset, entry in enumerate(entries)
@@ -75,30 +75,30 @@ def batch(sequence: int, *records: OutputRecord, term: int = 1) -> OutputBatch:
     return OutputBatch(term=term, sequence=sequence, records=records)
 
 
-CLAIM = OutputClaim(term=1)
+FENCE = OutputFence(term=1)
 
 
 def test_what_is_due_is_right() -> None:
-    assert verdict(CLAIM, batch(1, stable(0, a=1)), batch(2, stable(1, b=2))) == {}
+    assert verdict(FENCE, batch(1, stable(0, a=1)), batch(2, stable(1, b=2))) == {}
 
 
 def test_a_repeated_publication_and_a_fenced_one_are_no_results() -> None:
     assert verdict(
-        CLAIM,
+        FENCE,
         batch(1, stable(0, a=1)),
         batch(1, stable(0, a=1)),
-        OutputClaim(term=2),
+        OutputFence(term=2),
         batch(2, stable(1, b=7)),
         batch(1, stable(1, b=2), term=2),
     ) == {"fenced": 1}
 
 
 def test_a_correction_is_right() -> None:
-    assert verdict(CLAIM, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))) == {}
+    assert verdict(FENCE, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))) == {}
 
 
 def test_what_was_tentative_is_counted_and_no_failure() -> None:
-    entries = [CLAIM, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))]
+    entries = [FENCE, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))]
     messages = [
         Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
         for offset, entry in enumerate(entries)
@@ -120,7 +120,7 @@ def test_what_was_tentative_is_counted_and_no_failure() -> None:
     ],
 )
 def test_what_is_wrong_is_counted(entries: list[OutputEntry], wrong: dict[str, int]) -> None:
-    assert verdict(CLAIM, *entries) == wrong
+    assert verdict(FENCE, *entries) == wrong
 
 
 def test_a_schedule_follows_from_its_seed() -> None:
@@ -141,15 +141,17 @@ def test_every_contender_meets_every_workload() -> None:
 @pytest.mark.parametrize("contender", list(CONTENDERS))
 def test_a_tight_pass_has_a_slot_for_every_copy(contender: str) -> None:
     choice = Choice(contender=contender, workload=WORDS, away_s=2.0, tight=True)
-    setup = choice.setup(NODES, 400, Setup(scheme="checkpoint", parameters={"checkpoint_s": 1.0}))
+    setup = choice.setup(NODES, 400, TaskParameters(checkpoint_s=1.0))
     wiring = wiring_for(WORDS, 100_000, {})
     scheme = scheme_of(setup, wiring, 0.1)
     copies = len(wiring.names) + len(scheme.replicated)
-    slots = int(str(setup.parameters["slots"]))
+    given = parameters_of(setup)
+    slots = given.slots
+    assert isinstance(slots, int)
     assert copies <= slots * len(NODES) < copies + 2 * len(NODES)
-    nodes = infos(setup.parameters, NODES, wiring, scheme)
-    assert len(placement_of(setup.parameters, nodes, wiring)) == len(wiring.names)
-    assert setup.parameters["restart_s"] == 2.0
+    nodes = infos(given, NODES, wiring, scheme)
+    assert len(placement_of(given, nodes, wiring)) == len(wiring.names)
+    assert given.restart_s == 2.0
     if contender in ("ppa", "rppg-dra", "rppg-ras", "dpc"):
         assert scheme.replicated
 

@@ -1,8 +1,10 @@
-"""What the task engine says of itself before anything is started."""
+"""The task engine before anything is started: `engine`, `parameters`, `choices`, `job`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
@@ -20,10 +22,12 @@ from harness.engines.tasks.driver import STARTING_S, placed_after_s
 from harness.engines.tasks.engine import TaskEngineKind
 from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
 from harness.engines.tasks.pacing import Links, Speed
+from harness.engines.tasks.parameters import TaskParameters
 from harness.errors import UsageError
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Recovery
 from harness.protocol.schemes import SCHEMES
+from workloads.base import QUERY
 from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
@@ -51,33 +55,62 @@ def test_it_says_what_it_cannot_run() -> None:
     tight = KIND.lacks(checkpoint, WORDS, ClusterSpec(nodes_per_worker=3, cores_per_worker=2))
     assert tight is not None
     assert "3 nodes on 2 slots" in tight
-    query = KIND.lacks(checkpoint, replace(WORDS, program=None), SPEC)
+    query = KIND.lacks(checkpoint, replace(WORDS, forms={QUERY: WORDS.form(QUERY)}), SPEC)
     assert query is not None
-    assert "only a query" in query
+    assert "has only 'query'" in query
     with pytest.raises(UsageError, match="no scheme 'chekpoint'"):
         KIND.lacks(Setup(scheme="chekpoint"), WORDS, SPEC)
 
 
+def given(scheme: str, **parameters: Any) -> Setup:
+    return Setup(scheme=scheme, parameters=TaskParameters(**parameters))
+
+
+def test_parameters_are_plain_values() -> None:
+    whole = TaskParameters(
+        plan=[0, 6],
+        replicas_at={6: 2},
+        slots=[3, 4],
+        restart_s=(1, 2.5),
+        links=Links(pairs_us=((0, 1), (1, 0)), store_us=(3,), bytes_per_s=1e6),
+    )
+    assert TaskParameters(**json.loads(json.dumps(asdict(whole)))) == whole
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"plan": "0,1"}, "plan is '0,1'"),
+        ({"placement": (0, -1)}, "placement is"),
+        ({"slots": (1.5,)}, "slots is"),
+        ({"checkpoint_s": 0}, "checkpoint_s is 0"),
+        ({"tuples_per_s": -1}, "tuples_per_s is -1"),
+    ],
+)
+def test_parameters_that_no_cluster_could_use_are_refused(wrong: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        TaskParameters(**wrong)
+
+
 def test_intervals_are_counted_in_batches() -> None:
-    scheme = scheme_of(Setup(scheme="global", parameters={"checkpoint_s": 2.0}), WIRING, 0.1)
+    scheme = scheme_of(given("global", checkpoint_s=2.0), WIRING, 0.1)
     assert scheme.recovery is Recovery.GLOBAL
     assert scheme.checkpoint_every == 20
 
 
 def test_lost_tasks_get_nodes_in_the_given_order() -> None:
-    scheme = scheme_of(Setup(scheme="ppa", parameters={"recovery_order": "6,2,0"}), WIRING, 0.1)
+    scheme = scheme_of(given("ppa", recovery_order=(6, 2, 0)), WIRING, 0.1)
     assert scheme.recovery_order == (6, 2, 0)
     with pytest.raises(UsageError, match="names task 7"):
-        scheme_of(Setup(scheme="ppa", parameters={"recovery_order": "7"}), WIRING, 0.1)
+        scheme_of(given("ppa", recovery_order=(7,)), WIRING, 0.1)
 
 
 def test_each_node_may_stay_away_for_a_time_of_its_own() -> None:
-    assert speed_of({}, 3).restart_s == (0.0, 0.0, 0.0)
-    assert speed_of({"restart_s": 2}, 3).restart_s == (2.0, 2.0, 2.0)
-    assert speed_of({"restart_s": "1,2.5,4"}, 3).restart_s == (1.0, 2.5, 4.0)
-    for wrong in ("1,2", "soon"):
-        with pytest.raises(UsageError, match="restart_s is"):
-            speed_of({"restart_s": wrong}, 3)
+    assert speed_of(TaskParameters(), 3).restart_s == (0.0, 0.0, 0.0)
+    assert speed_of(TaskParameters(restart_s=2), 3).restart_s == (2.0, 2.0, 2.0)
+    assert speed_of(TaskParameters(restart_s=(1, 2.5, 4)), 3).restart_s == (1.0, 2.5, 4.0)
+    with pytest.raises(UsageError, match="restart_s is"):
+        speed_of(TaskParameters(restart_s=(1, 2)), 3)
 
 
 def test_a_node_that_stays_away_is_started_so_that_it_is_there_in_time() -> None:
@@ -89,7 +122,7 @@ def test_a_node_that_stays_away_is_started_so_that_it_is_there_in_time() -> None
 
 def test_a_plan_for_another_topology_is_refused() -> None:
     with pytest.raises(UsageError, match="names task 99"):
-        scheme_of(Setup(scheme="ppa", parameters={"plan": "0,99"}), WIRING, 0.1)
+        scheme_of(given("ppa", plan=(0, 99)), WIRING, 0.1)
 
 
 def test_the_racks_take_turns_and_leave_room_for_the_loss_of_one() -> None:
@@ -102,23 +135,22 @@ def test_the_racks_take_turns_and_leave_room_for_the_loss_of_one() -> None:
 
 
 def test_places_that_do_not_fit_are_refused() -> None:
-    scheme = scheme_of(Setup(scheme="ppa", parameters={"plan": "0,6"}), WIRING, 0.1)
+    scheme = scheme_of(given("ppa", plan=(0, 6)), WIRING, 0.1)
     tasks = len(WIRING.names)
-    assert placement_of({"placement": "0,1," * 3 + "3"}, nodes(), WIRING)[-1] == 3
-    assert replicas_of({"replicas_at": "6:2"}, nodes(), scheme, WIRING) == (-1,) * 6 + (2,)
+    assert placement_of(TaskParameters(placement=(0, 1) * 3 + (3,)), nodes(), WIRING)[-1] == 3
+    replicas = replicas_of(TaskParameters(replicas_at={6: 2}), nodes(), scheme, WIRING)
+    assert replicas == (-1,) * 6 + (2,)
     members = [
         Node(name=f"r1n{number}", rack="r1", worker="r1w1", host="127.0.0.1") for number in (1, 2)
     ]
     with pytest.raises(UsageError, match=rf"{tasks} tasks on 2 nodes with slots \[3, 3\]"):
-        infos({"slots": 3}, members, WIRING, scheme)
+        infos(TaskParameters(slots=3), members, WIRING, scheme)
     with pytest.raises(UsageError, match="the program has 7, on nodes 0 to 3"):
-        placement_of({"placement": "0,1,2,3,4,0,1"}, nodes(), WIRING)
+        placement_of(TaskParameters(placement=(0, 1, 2, 3, 4, 0, 1)), nodes(), WIRING)
     with pytest.raises(UsageError, match="plan replicates"):
-        replicas_of({"replicas_at": "5:2"}, nodes(), scheme, WIRING)
+        replicas_of(TaskParameters(replicas_at={5: 2}), nodes(), scheme, WIRING)
     with pytest.raises(UsageError, match="links are for 1 nodes"):
-        links_of({"links": Links(pairs_us=((0, 1), (1, 0))).to_text()}, nodes())
-    with pytest.raises(UsageError, match="plan is '0;1'"):
-        scheme_of(Setup(scheme="ppa", parameters={"plan": "0;1"}), WIRING, 0.1)
+        links_of(TaskParameters(links=Links(pairs_us=((0, 1), (1, 0)))), nodes())
 
 
 def test_a_job_crosses_a_connection() -> None:

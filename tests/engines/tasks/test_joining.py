@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -83,12 +84,13 @@ class TestLive:
     def test_a_worker_joins_while_it_runs(
         self, cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
     ) -> None:
-        """The second rack is dead when the pass begins; it gets the replicas once it has joined,
-        and goes on alone when the first one dies."""
+        """Start the pass with a dead second rack.
+
+        It gets the replicas once it has joined, and goes on alone when the first one dies."""
         engine.check()
         assert all(victim.reached for victim in cluster.apply(Action.KILL, "r2"))
         eventually(lambda: set(engine.fleet.connected()) == {0, 1})
-        engine.setup = Setup(scheme="active", parameters={**PARAMETERS, "late": "2,3"})
+        engine.setup = Setup(scheme="active", parameters=replace(PARAMETERS, late=(2, 3)))
         one = OnceReplicated(engine, WORDS, tmp_path, rate_per_s=200, seconds=16)
         done = one.run([Disturbance(at_s=1, kind=Disturb.JOIN, target="r2"), kill(6, "r1")])
         assert done.kills == 2

@@ -27,7 +27,7 @@ SECRET = b"known to both"
 
 @contextmanager
 def held() -> Iterator[socket.socket]:
-    """The peer of a connection that a thread holds alone."""
+    """Return the peer of a connection that a thread holds alone."""
     mine, peer = socket.socketpair()
     assert hold_alone(mine.fileno())
     mine.close()
@@ -95,7 +95,7 @@ def test_it_ends_when_its_process_is_killed() -> None:
 
 
 def test_words_before_the_end_are_heard() -> None:
-    """Of a peer that is known to be dead."""
+    """Frames of a dead peer still arrive."""
 
     async def run() -> None:
         heard: asyncio.Queue[Any] = asyncio.Queue()

@@ -1,5 +1,6 @@
-"""The cluster by hand, from `docker/compose.yaml`: it comes up, and the task engine runs on it as
-on any cluster that exists already. Needs a daemon and `docker compose`."""
+"""The task engine on the cluster of `docker/compose.yaml`, started by hand.
+
+It runs there as on any existing cluster. Needs a daemon and `docker compose`."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from harness.engines.tasks.engine import TaskEngine, running_engine
 from tests.cluster.contract import silent
 from tests.cluster.daemons import client_or_skip, left_of
 from tests.cluster.helpers import eventually
-from tests.engines.tasks.on_backend import PARAMETERS, kill_at, passed
+from tests.engines.tasks.live import PARAMETERS, kill
+from tests.engines.tasks.on_backend import passed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 SPEC = ClusterSpec(racks=2, workers_per_rack=1, memory_mb_per_worker=512)
@@ -35,7 +37,7 @@ PROJECT = "faultline-by-hand"
 
 
 def compose_or_skip() -> list[str]:
-    """The command; the plugin of today, or the program of before."""
+    """Return the command: the plugin, or the older program."""
     for command in (["docker", "compose"], ["docker-compose"]):
         if shutil.which(command[0]) is not None:
             done = subprocess.run([*command, "version"], capture_output=True, check=False)
@@ -90,7 +92,7 @@ def container(client: Any, service: str) -> Any:
 
 
 def text_in(client: Any, service: str, path: str) -> str:
-    """A file of a container."""
+    """Read a file of a container."""
     chunks, _ = container(client, service).get_archive(path)
     with tarfile.open(fileobj=BytesIO(b"".join(chunks))) as tar:
         (member,) = tar.getmembers()
@@ -112,7 +114,7 @@ def up(client: Any, directory: Path) -> Iterator[None]:
 
 
 def describe(client: Any, directory: Path) -> Path:
-    """What its owner would write for others; all of it stands in the volume."""
+    """Return the description that the cluster's owner would write; all of it is in the volume."""
     secrets = {
         name: text_in(client, "master", f"/configuration/{place}")
         for name, place in {
@@ -186,7 +188,7 @@ def engine(client: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ta
 def test_a_container_by_hand_is_killed_and_started_again(
     engine: TaskEngine, tmp_path: Path, scheme: str
 ) -> None:
-    done = passed(engine, tmp_path, scheme, kill_at(2.5))
+    done = passed(engine, tmp_path, scheme, kill(2.5, "r1"))
     assert done.kills == 1
     assert done.failures == 0, done
     assert engine.lost_primaries()

@@ -8,18 +8,14 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.backends import remove_made
-from harness.cluster.base import ClusterSpec
 from harness.cluster.docker.cluster import DockerCluster
 from harness.endurance.trial import Disturb, Disturbance
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from tests.cluster.contract import silent
 from tests.cluster.daemons import client_or_skip, left_of
-from tests.engines.tasks.on_backend import PARAMETERS, TasksOnBackend, kill_at, passed
-
-SPEC = ClusterSpec(
-    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
-)
+from tests.engines.tasks.live import PARAMETERS, SPEC, kill
+from tests.engines.tasks.on_backend import TasksOnBackend, passed
 
 
 class TestTasksOnDocker(TasksOnBackend):
@@ -37,7 +33,7 @@ class TestTasksOnDocker(TasksOnBackend):
             assert left_of(cluster.run) == []
 
     def test_a_node_dies_alone_in_its_container(self, engine: TaskEngine, tmp_path: Path) -> None:
-        done = passed(engine, tmp_path, "checkpoint", kill_at(2.5, "r2n1"))
+        done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r2n1"))
         assert done.kills == 1
         assert done.failures == 0, done
         assert {noted.note.node for noted in engine.lost_primaries()} >= {2}

@@ -1,7 +1,6 @@
 """The task engine on a cluster that exists already: a local one, as if it were foreign.
 
-Executors get this checkout's code as an archive; whatever breaks workers and nodes is a command.
-"""
+Executors get this checkout's code as an archive; whatever breaks workers and nodes is a command."""
 
 from __future__ import annotations
 
@@ -11,17 +10,13 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.backends import find_backend, remove_made
-from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from tests.cluster.contract import silent
 from tests.cluster.described import describe
-from tests.engines.tasks.on_backend import PARAMETERS, TasksOnBackend, kill_at, passed
-
-SPEC = ClusterSpec(
-    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
-)
+from tests.engines.tasks.live import PARAMETERS, SPEC, kill
+from tests.engines.tasks.on_backend import TasksOnBackend, passed
 
 
 class TestTasksOnExternal(TasksOnBackend):
@@ -40,7 +35,7 @@ class TestTasksOnExternal(TasksOnBackend):
                         yield engine
 
     def test_a_node_dies_alone_by_its_pid(self, engine: TaskEngine, tmp_path: Path) -> None:
-        done = passed(engine, tmp_path, "checkpoint", kill_at(2.5, "r2n1"))
+        done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r2n1"))
         assert done.kills == 1
         assert done.failures == 0, done
         assert {noted.note.node for noted in engine.lost_primaries()} >= {2}

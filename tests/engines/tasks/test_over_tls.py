@@ -14,7 +14,6 @@ import pytest
 from experiments.stock import worker_kill
 from harness.cluster import kafka
 from harness.cluster.backends import remove_made
-from harness.cluster.base import ClusterSpec
 from harness.cluster.endpoints import KafkaEndpoint, Tls
 from harness.cluster.external import servers
 from harness.cluster.external.servers import check_kafka
@@ -23,14 +22,12 @@ from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import silent
-from tests.engines.tasks.on_backend import PARAMETERS, kill_at, passed
+from tests.engines.tasks.live import PARAMETERS, SPEC, kill
+from tests.engines.tasks.on_backend import passed
 from tests.experiments.stock.test_real_kill import POINT, OneRun
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
-SPEC = ClusterSpec(
-    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
-)
 ENCRYPTED = """\
 ssl.keystore.type=PEM
 ssl.keystore.location={server}
@@ -46,7 +43,7 @@ def openssl(*arguments: str | Path) -> None:
 
 
 def certified(directory: Path, name: str) -> tuple[str, str]:
-    """A certificate for this machine from the authority in ``directory``, and its key."""
+    """Make a certificate for this machine from the authority in ``directory``, and its key."""
     key, request, certificate = (directory / f"{name}.{end}" for end in ("key", "csr", "pem"))
     names = directory / "names"
     names.write_text("subjectAltName=IP:127.0.0.1")
@@ -105,7 +102,7 @@ def test_a_client_without_a_certificate_is_refused(
 
 
 def test_the_task_engine_survives_a_kill(engine: TaskEngine, tmp_path: Path) -> None:
-    done = passed(engine, tmp_path, "checkpoint", kill_at(2.5))
+    done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r1"))
     assert done.kills >= 1
     assert done.results > 400
     assert done.failures == 0, done

@@ -1,8 +1,7 @@
 """Every contender of the papers, live, on two workloads, with nodes and racks killed.
 
 Whatever dies, the stable output equals every batch computed once and in order; what was tentative
-was corrected; and each scheme recovered by the means that make it that scheme.
-"""
+was corrected; and each scheme recovered by the means that make it that scheme."""
 
 from __future__ import annotations
 
@@ -15,6 +14,7 @@ import pytest
 
 from harness.endurance.trial import Disturbance, Trial, Verdict
 from harness.engines.base import Setup
+from harness.engines.tasks.choices import parameters_of
 from harness.engines.tasks.contenders import CONTENDERS, setup_of
 from harness.engines.tasks.engine import TaskEngine
 from harness.protocol.effects import CopyEvent
@@ -49,17 +49,17 @@ AWAY_S = 2.5
 
 
 def run(engine: TaskEngine, directory: Path, name: str, contender: str) -> Verdict:
-    """A pass of the workload of that name."""
+    """Run a pass of the workload of that name."""
     workload = WORKLOADS[name]
-    parameters = dict(PARAMETERS)
+    parameters = PARAMETERS
     if contender in TENTATIVE:
-        parameters |= {"slots": 3, "restart_s": AWAY_S}
+        parameters = replace(parameters, slots=3, restart_s=AWAY_S)
     setup = setup_of(
         contender, workload, engine.fleet.nodes, rate_per_s=RATE_PER_S, parameters=parameters
     )
     if contender in TENTATIVE:
-        plan = [int(task) for task in str(setup.parameters["plan"]).split(",")]
-        setup = replace(setup, parameters={**setup.parameters, "placement": apart(plan)})
+        chosen = parameters_of(setup)
+        setup = replace(setup, parameters=replace(chosen, placement=apart(chosen.plan)))
     engine.setup = setup
     engine.check()
     kills, seconds = KILLS[name], SECONDS
@@ -72,15 +72,16 @@ def settled(engine: TaskEngine, workload: Workload, directory: Path, seconds: fl
     return Trial(engine, workload, directory, rate_per_s=RATE_PER_S, seconds=seconds, settles=True)
 
 
-def apart(plan: Sequence[int]) -> str:
-    """What is replicated in turn on nodes 0 and 2, one of either rack, the sink on the second;
-    what is not on node 1."""
-    node = {task: str(2 * (place % 2)) for place, task in enumerate(sorted(plan))}
-    return ",".join(node.get(task, "1") for task in range(7))
+def apart(plan: Sequence[int]) -> list[int]:
+    """Place replicated tasks on nodes 0 and 2 in turn, the sink on the second, the rest on 1.
+
+    Nodes 0 and 2 are on different racks."""
+    node = {task: 2 * (place % 2) for place, task in enumerate(sorted(plan))}
+    return [node.get(task, 1) for task in range(7)]
 
 
 AFTER_A_CHANGE = {("active", "world-cup"), ("ppa", "word-count")}
-"""Replicas alone, and replicas beside checkpoints; `test_live` kills under contenders in turn."""
+"""Replicas alone, and replicas with checkpoints; `test_live` kills under contenders in turn."""
 
 
 @pytest.mark.parametrize(
@@ -125,10 +126,18 @@ def test_killed_nodes_and_racks_change_nothing(
 
 @pytest.mark.deep
 def test_lost_tasks_come_back_as_nodes_do(engine: TaskEngine, tmp_path: Path) -> None:
-    """Incremental recovery: the dead rack's replicated tasks are taken over, of the other three
-    two find a place at once (one of them a replica's), and the last when a node is back."""
-    parameters = {**PARAMETERS, "slots": 3, "restart_s": AWAY_S, "placement": "0,1,2,1,0,1,2"}
-    engine.setup = Setup(scheme="ppa", parameters={**parameters, "plan": "0,2,4,6"})
+    """Recover incrementally, as nodes come back.
+
+    The dead rack's replicated tasks are taken over; of the other three two find a place at once
+    (one of them a replica's), and the last when a node is back."""
+    parameters = replace(
+        PARAMETERS,
+        slots=3,
+        restart_s=AWAY_S,
+        placement=(0, 1, 2, 1, 0, 1, 2),
+        plan=(0, 2, 4, 6),
+    )
+    engine.setup = Setup(scheme="ppa", parameters=parameters)
     engine.check()
     done = settled(engine, WORDS, tmp_path, TENTATIVE_SECONDS).run([kill(2, "r1")])
     assert done.failures == 0, done

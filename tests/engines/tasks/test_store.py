@@ -23,7 +23,7 @@ WORD = "for-this-test-only"
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisEndpoint]:
-    """A server with little memory; keys of different tests lie under different runs."""
+    """Start a server with little memory; the keys of different tests are under different runs."""
     try:
         program = find_redis(fetch=False)
     except FaultlineError as error:
@@ -53,7 +53,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisEndpoint
 def on_store(
     endpoint: RedisEndpoint, request: pytest.FixtureRequest
 ) -> Callable[[Callable[[Store], Awaitable[None]]], None]:
-    """Runs a coroutine with a store of its own."""
+    """Run a coroutine with a store of its own."""
 
     def run(test: Callable[[Store], Awaitable[None]]) -> None:
         async def with_store() -> None:
@@ -114,7 +114,7 @@ def test_a_lower_term_is_refused(on_store: Run) -> None:
         assert (await store.get(3, term=4, position=None)).checkpoint == b"at 5"
         assert not await put(store, 3, 10)
         assert (await store.get(3, term=3, position=None)).refused
-        assert await at(store) == b"at 5"  # a replica reads without a claim
+        assert await at(store) == b"at 5"  # a replica reads without a fence
         assert await put(store, 4, 10)
 
     on_store(test)
@@ -142,22 +142,22 @@ def test_a_state_without_room_is_an_answer_and_the_others_stay(on_store: Run) ->
 
 def test_the_registry_only_moves_on(on_store: Run) -> None:
     async def test(store: Store) -> None:
-        assert await store.claim_registry(7) == (1, None)
+        assert await store.take_registry(7) == (1, None)
         assert await store.put_registry(1, 1, b"one") is None
         assert await store.put_registry(1, 3, b"three") is None
         assert await store.put_registry(1, 2, b"two") is None
-        assert await store.claim_registry(7) == (1, b"three")
+        assert await store.take_registry(7) == (1, b"three")
 
     on_store(test)
 
 
 def test_a_coordinator_that_was_replaced_writes_nothing(on_store: Run) -> None:
     async def test(store: Store) -> None:
-        assert await store.claim_registry(7) == (1, None)
-        assert await store.claim_registry(9) == (2, None)
+        assert await store.take_registry(7) == (1, None)
+        assert await store.take_registry(9) == (2, None)
         assert await store.put_registry(1, 1, b"of the first") == 2
         assert await store.put_registry(2, 1, b"of the second") is None
-        assert await store.claim_registry(7) == (1, b"of the second"), "it keeps its term"
+        assert await store.take_registry(7) == (1, b"of the second"), "it keeps its term"
 
     on_store(test)
 

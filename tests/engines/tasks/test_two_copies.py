@@ -24,9 +24,9 @@ def test_copies_on_one_node_die_together_and_the_output_is_right(
         engine,
         tmp_path,
         "ppa",
-        plan="4,5,6",
-        placement=",".join(map(str, PLACEMENT)),
-        replicas_at=",".join(f"{task}:{node}" for task, node in TOGETHER.items()),
+        plan=(4, 5, 6),
+        placement=PLACEMENT,
+        replicas_at=TOGETHER,
         slots=5,
     ).run([kill(3, "r1n1"), kill(4.5, "r2n1")])
     assert done.kills == 2

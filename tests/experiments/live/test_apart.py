@@ -63,18 +63,16 @@ def test_recovery_by_size_can_hold_and_can_fail() -> None:
 def test_every_kill_hits_a_counter(scheme: str) -> None:
     """The coordinator decides: the killed node is back, empty, before the next one dies."""
     given = state.parameters(state.point(scheme, state.MB, 2_000.0))
-    slots, placement = (
-        [int(part) for part in str(given[name]).split(",")] for name in ("slots", "placement")
-    )
+    assert isinstance(given.slots, tuple)
     nodes = [
         NodeInfo(name=f"n{number}", rack=f"r{number // 3}", slots=most)
-        for number, most in enumerate(slots)
+        for number, most in enumerate(given.slots)
     ]
     wiring = wiring_for(_ballast.heavy(state_bytes=1), 100_000, {})
     plan = state.COUNTERS if scheme == state.REPLICAS else ()
-    made = Cluster(wiring=wiring, nodes=nodes, placement=placement, replicated=plan)
+    made = Cluster(wiring=wiring, nodes=nodes, placement=given.placement, replicated=plan)
     made.beat(*range(len(nodes)), now=0)
-    assert made.hosts() == placement
+    assert made.hosts() == list(given.placement)
     boots = [1] * len(nodes)
     for number in range(12):
         victim = state.VICTIMS[number % len(state.VICTIMS)]

@@ -10,6 +10,7 @@ import pytest
 from experiments.live import checkpoint_cost
 from experiments.live._topology import SPEC, Contender, Shape
 from experiments.live.checkpoint_cost import EXPERIMENT
+from harness.engines.tasks.parameters import TaskParameters
 from harness.protocol.schemes import make_scheme
 from harness.results.record import Profile
 from tests.experiments.live.judging import all_hold, held, passes
@@ -59,7 +60,8 @@ def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profil
     setup = shape.setup(Contender(scheme="checkpoint", checkpoint_s=checkpoint_cost.NEVER_S))
     make_scheme("checkpoint", shape.wiring(), checkpoint_every=round(checkpoint_cost.NEVER_S))
     load_s = (checkpoint_cost.FULL_S + checkpoint_cost.COUNTED_S) / faster
-    assert float(str(setup.parameters["checkpoint_s"])) > load_s
+    assert isinstance(setup.parameters, TaskParameters)
+    assert setup.parameters.checkpoint_s > load_s
 
 
 def test_checkpoints_within_the_counted_time() -> None:

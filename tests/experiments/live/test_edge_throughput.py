@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pandas as pd
@@ -13,6 +12,7 @@ from experiments.edge._deployment import MECHANISMS, deploy
 from experiments.live import edge_throughput
 from experiments.live._topology import SPEC
 from experiments.live.edge_throughput import EXPERIMENT, TASKS, Scale
+from harness.engines.tasks.parameters import TaskParameters
 from tests.experiments.live.judging import failing, held, passes
 from workloads.accident import accidents
 from workloads.toolkit.operators import program_of, timeline_of
@@ -36,18 +36,19 @@ def test_a_deployment_as_the_engine_reads_it(mechanism: str) -> None:
     given = edge_throughput.setup(deployment).parameters
     names = [node.name for node in deployment.network.nodes]
     assert len(names) <= len(SPEC.node_names)
-    places = [names[int(node)] for node in str(given["placement"]).split(",")]
+    assert isinstance(given, TaskParameters)
+    places = [names[node] for node in given.placement]
     assert places[-1] == "cloud"
     assert places[:14] == [f"gateway{n}" for n in range(14)]
-    replicas = [pair.split(":") for pair in str(given.get("replicas_at", "")).split(",") if pair]
-    assert {TASKS[int(task)] for task, _ in replicas} == set(deployment.useful())
-    assert all(names[int(node)] != places[int(task)] for task, node in replicas)
-    slots = [int(most) for most in str(given["slots"]).split(",")]
-    assert sum(slots) == len(TASKS) + len(replicas), "no room but for what is placed"
-    links = json.loads(str(given["links"]))
-    assert len(links["pairs_us"]) == len(SPEC.node_names) + 1
-    assert len(links["store_us"]) == len(SPEC.node_names)
-    assert max(map(max, links["pairs_us"])) >= 70_000
+    replicas = given.replicas_at
+    assert {TASKS[task] for task in replicas} == set(deployment.useful())
+    assert all(names[node] != places[task] for task, node in replicas.items())
+    assert isinstance(given.slots, tuple)
+    assert sum(given.slots) == len(TASKS) + len(replicas), "no room but for what is placed"
+    links = given.links
+    assert len(links.pairs_us) == len(SPEC.node_names) + 1
+    assert len(links.store_us) == len(SPEC.node_names)
+    assert max(map(max, links.pairs_us)) >= 70_000
 
 
 def test_tuples_count_in_the_second_in_which_their_result_came() -> None:

@@ -86,10 +86,9 @@ def test_the_second_query_reads_a_part_of_every_source(workload: str) -> None:
     made = _plans.WORKLOADS[workload](1)
     rate = WORKLOADS[workload].rate_per_s
     plan = _plans.plan_for("ppa", made, rate, nodes=SPEC.node_names)
-    text = _plans.second_query(made, rate, plan)
-    numbers = [part.partition(":")[2].split() for part in text.split(",")]
-    assert len(numbers) == len(made.sources)
-    assert all(0 < len(some) < _plans.PARTITIONS for some in numbers)
+    found = _plans.second_query(made, rate, plan)
+    assert set(found) == {source.name for source in made.sources}
+    assert all(0 < len(some) < _plans.PARTITIONS for some in found.values())
 
 
 def test_a_stock_engine_that_stalls_breaks_no_invariant() -> None:

@@ -10,6 +10,7 @@ import pytest
 from experiments.live import query_accuracy
 from experiments.live._six_nodes import SPEC
 from experiments.live.query_accuracy import EXPERIMENT, HERE, THERE
+from harness.engines.tasks.parameters import TaskParameters
 from harness.results.record import Outcome
 from tests.experiments.live.judging import all_hold, failing, held, passes
 
@@ -66,9 +67,10 @@ def test_only_what_has_a_replica_finds_room_while_the_rack_is_away(name: str) ->
     assert tasks == 25
     plan = list(range(0, tasks, 2))
     given = query_accuracy.setup(tasks, plan, 9.0).parameters
-    placement = [int(node) for node in str(given["placement"]).split(",")]
-    slots = [int(most) for most in str(given["slots"]).split(",")]
-    assert set(placement) == set(HERE)
+    assert isinstance(given, TaskParameters)
+    slots = given.slots
+    assert isinstance(slots, tuple)
+    assert set(given.placement) == set(HERE)
     assert len(slots) == len(SPEC.node_names)
     assert sum(slots[node] for node in THERE) == len(plan)
     assert [slots[node] for node in HERE] == [tasks] * len(HERE), "the last to die takes all"

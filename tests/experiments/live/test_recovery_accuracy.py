@@ -11,6 +11,7 @@ from experiments.live import query_accuracy, recovery_accuracy
 from experiments.live.query_accuracy import KILL_AT_S
 from experiments.live.recovery_accuracy import EXPERIMENT, NODES, Arrivals
 from experiments.ppa.recovery_accuracy import ORDERS
+from harness.engines.tasks.parameters import TaskParameters
 from harness.planning.planners import recovery_order
 from tests.experiments.live.judging import all_hold, held, passes
 
@@ -64,8 +65,11 @@ def test_a_window_fits_into_every_step_and_all_tasks_into_the_last(name: str, st
     for who in ORDERS:
         order = list(recovery_order(who).order(topology))
         given = recovery_accuracy.setup(topology.task_count, order, arrivals.away_s).parameters
-        assert sum(map(int, str(given["slots"]).split(","))) == topology.task_count
-        assert len(str(given["restart_s"]).split(",")) == NODES
+        assert isinstance(given, TaskParameters)
+        assert isinstance(given.slots, tuple)
+        assert isinstance(given.restart_s, tuple)
+        assert sum(given.slots) == topology.task_count
+        assert len(given.restart_s) == NODES
         shares = [
             recovery_accuracy.restored_fidelity(topology, order, step, steps)
             for step in range(steps + 1)

@@ -9,6 +9,7 @@ import pytest
 from experiments.live import utilization
 from experiments.live._six_nodes import SPEC
 from experiments.live.utilization import EXPERIMENT, LONG, OPTIMAL, replayed
+from harness.engines.tasks.parameters import TaskParameters
 from harness.intervals.utilization import CheckpointedSystem
 from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
@@ -72,12 +73,13 @@ def test_each_node_has_room_for_its_own_tasks_alone(depth: int) -> None:
     timeline = timeline_of(workload, start_us=0, batch_s=utilization.BATCH_S)
     topology = program_of(workload, timeline=timeline).topology
     given = utilization.setup(depth, 1.0).parameters
-    placement = str(given["placement"]).split(",")
+    assert isinstance(given, TaskParameters)
+    assert isinstance(given.slots, tuple)
+    placement = given.placement
     assert len(placement) == topology.task_count
-    slots = [int(number) for number in str(given["slots"]).split(",")]
-    assert sum(slots) == topology.task_count
+    assert sum(given.slots) == topology.task_count
     for task, node in enumerate(placement[:-1]):
-        assert int(node) == utilization.HOMES[topology.place(task)[1] % 2]
+        assert node == utilization.HOMES[topology.place(task)[1] % 2]
     hosts = [SPEC.node_names[node] for node in utilization.HOMES]
     assert {name.partition("n")[0] for name in hosts} == {"r1", "r2"}
 
@@ -93,7 +95,8 @@ def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profil
     topology = program_of(workload, timeline=timeline).topology
     wiring = wiring_of(topology, {})
     setup = utilization.setup(5, utilization.NO_CHECKPOINT_S)
-    every_s = float(str(setup.parameters["checkpoint_s"]))
+    assert isinstance(setup.parameters, TaskParameters)
+    every_s = setup.parameters.checkpoint_s
     make_scheme("global", wiring, checkpoint_every=round(every_s / utilization.BATCH_S))
     assert every_s > utilization.LOAD_S[profile]
 

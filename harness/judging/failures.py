@@ -1,0 +1,329 @@
+"""The failures of a pass, each from its plan to the recovery of the output.
+
+A `Failure` is one kill, pause or cut that reached a part of the engine. It has two recoveries: the
+engine's own, from its detection until the failed task's processing progress is back where it was
+before the failure (`su-2016`; detection excluded), and the one seen from outside, from the failure
+until the output has caught up. A run keeps its failures in the series "recoveries" (`table`), and
+figures read them back (`read`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Self
+
+import pandas as pd
+
+from harness.cluster.base import TOGETHER, Action
+from harness.failures.injector import InjectedFailure
+from harness.failures.schedule import ENDS
+from harness.judging.passes import PassRecord
+from harness.measure.recovery import (
+    OutputRecovery,
+    Unrecovered,
+    not_within,
+    recoveries,
+    unmeasured,
+)
+from harness.measure.windows import Normal, longest_silence_s
+
+DETECTED, REGAINED = "detected", "recovered"
+"""Incidents that an engine may report: it noticed a failure (with ``cause``), and the progress
+that the failure cost is made up for. Both may name a ``target``, a node."""
+
+
+_NOT_MEASURED = unmeasured(Unrecovered.MISTIMED)
+
+
+class Unknown(StrEnum):
+    """Reasons why a failure has no recovery as the papers define it."""
+
+    NOT_DETECTED = "the engine did not notice the failure"
+    NOT_REGAINED = "the progress was not regained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One failure that reached something. Times are seconds from the start of the load."""
+
+    action: Action
+    target: str
+    scope: str
+    """"node", "nodes" that were named together, or "rack"."""
+    nodes: Sequence[str] = ()
+    """The nodes that it reached."""
+    planned_at_s: float | None = None
+    """None in records from before it was kept."""
+    at_s: float
+    """The first signal, where the backend records it."""
+    lateness_s: float | None = None
+    """First signal minus plan."""
+    spread_s: float | None = None
+    """Last signal minus first."""
+    ended_at_s: float | None = None
+    """The restart, resumption or healing of its target; None if there was none."""
+    recovery: OutputRecovery = _NOT_MEASURED
+    detected_at_s: float | None = None
+    detected_by: str | None = None
+    paper_recovery_s: float | None = None
+    """From the detection until the last of the nodes had its progress back."""
+    paper_recovery_why_not: str | None = None
+    silence_s: float | None = None
+    """The longest time without a new result, up to the next failure or the end of the load."""
+    twin_silence_s: float | None = None
+    """The same in the twin, in the same seconds."""
+    output_gap_s: float | None = None
+    """By how much the silence is longer than the twin's; None where the twin fell behind."""
+
+    @property
+    def detection_s(self) -> float | None:
+        """Time from the failure until the engine noticed it."""
+        return None if self.detected_at_s is None else self.detected_at_s - self.at_s
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """The consequences, by the names that a run's values have for its first failure."""
+        return {
+            "recovery_s": self.recovery.seconds,
+            "recovery_at_least_s": self.recovery.at_least_s,
+            "recovery_why_not": self.recovery.why_not and self.recovery.why_not.value,
+            "overlaps": self.recovery.overlaps,
+            "detection_s": self.detection_s,
+            "detected_by": self.detected_by,
+            "paper_recovery_s": self.paper_recovery_s,
+            "paper_recovery_why_not": self.paper_recovery_why_not,
+            "silence_s": self.silence_s,
+            "twin_silence_s": self.twin_silence_s,
+            "output_gap_s": self.output_gap_s,
+        }
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of the stored table."""
+        return {
+            "action": self.action.value,
+            "target": self.target,
+            "scope": self.scope,
+            "nodes": TOGETHER.join(self.nodes),
+            "planned_at_s": self.planned_at_s,
+            "at_s": self.at_s,
+            "lateness_s": self.lateness_s,
+            "spread_s": self.spread_s,
+            "ended_at_s": self.ended_at_s,
+            "detected_at_s": self.detected_at_s,
+            **self.outcome,
+        }
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Read a row of the stored table; earlier records lack some columns."""
+        known = {name: value for name, value in row.items() if not pd.isna(value)}
+        nodes = str(known.get("nodes", ""))
+        plain = {name: known[name] for name in _PLAIN if name in known}
+        return cls(
+            **plain,
+            action=Action(known["action"]),
+            nodes=tuple(nodes.split(TOGETHER)) if nodes else (),
+            recovery=OutputRecovery.from_row(row),
+        )
+
+    @property
+    def alone(self) -> Self:
+        """The failure without a recovery that another one interrupted."""
+        if not self.recovery.overlaps:
+            return self
+        mixed = OutputRecovery(seconds=None, why_not=Unrecovered.OVERLAPPED, overlaps=True)
+        return replace(self, recovery=mixed)
+
+    @property
+    def without_times(self) -> Self:
+        """The failure without consequences: the pass's times cannot be trusted."""
+        known = {name: getattr(self, name) for name in _PLANNED}
+        overlaps = self.recovery.overlaps
+        return type(self)(
+            **known,
+            recovery=OutputRecovery(seconds=None, why_not=Unrecovered.MISTIMED, overlaps=overlaps),
+        )
+
+
+_PLANNED = (
+    "action", "target", "scope", "nodes", "planned_at_s", "at_s", "lateness_s", "spread_s",
+    "ended_at_s",
+)  # fmt: skip
+_PLAIN = (
+    "target", "scope", "planned_at_s", "at_s", "lateness_s", "spread_s", "ended_at_s",
+    "detected_at_s", "detected_by", "paper_recovery_s", "paper_recovery_why_not", "silence_s",
+    "twin_silence_s", "output_gap_s",
+)  # fmt: skip
+"""The fields that the stored table has as they are."""
+_EXAMPLE = Failure(action=Action.KILL, target="", scope="", at_s=0.0)
+COLUMNS = list(_EXAMPLE.row())
+OF_ONE_FAILURE = tuple(_EXAMPLE.outcome)
+"""The values of a run that describe its first failure."""
+
+
+def table(failures: Sequence[Failure]) -> pd.DataFrame:
+    """Return the failures as the series that a run keeps; its columns are `COLUMNS`."""
+    frame = pd.DataFrame([failure.row() for failure in failures], columns=COLUMNS)
+    return frame.astype({name: float for name in COLUMNS if name.endswith("_s")})
+
+
+def read(stored: pd.DataFrame) -> dict[str, list[Failure]]:
+    """Return the failures of each run, in the order of their times.
+
+    ``stored`` is the series of several runs (`harness.results.tables.Results.series`)."""
+    found: dict[str, list[Failure]] = {}
+    for row in stored.to_dict("records"):
+        found.setdefault(row["run"], []).append(
+            Failure.from_row({str(name): value for name, value in row.items()})
+        )
+    return {run: sorted(failures, key=lambda one: one.at_s) for run, failures in found.items()}
+
+
+def done(record: PassRecord) -> list[Failure]:
+    """Return the failures of a pass that reached something, in the order of their times."""
+    found = []
+    for number, one in enumerate(record.injected):
+        if one.event.action not in ENDS or not one.felt:
+            continue
+        nodes = sorted(victim.node for victim in one.victims if victim.felt)
+        found.append(
+            Failure(
+                action=one.event.action,
+                target=one.event.target,
+                scope=_scope(one.event.target, nodes),
+                nodes=nodes,
+                planned_at_s=one.event.at_s,
+                at_s=one.began_unix_s - record.start_unix_s,
+                lateness_s=one.lateness_s,
+                spread_s=one.spread_s,
+                ended_at_s=_ended_at_s(one, record.injected[number + 1 :], record.start_unix_s),
+            )
+        )
+    return sorted(found, key=lambda one: one.at_s)
+
+
+def _scope(target: str, nodes: Sequence[str]) -> str:
+    if TOGETHER in target:
+        return "nodes"
+    return "node" if list(nodes) == [target] else "rack"
+
+
+def _ended_at_s(
+    failure: InjectedFailure, later: Sequence[InjectedFailure], start_unix_s: float
+) -> float | None:
+    wanted = ENDS[failure.event.action], failure.event.target
+    return next(
+        (
+            one.at_unix_s - start_unix_s
+            for one in later
+            if (one.event.action, one.event.target) == wanted and one.error is None
+        ),
+        None,
+    )
+
+
+def aftermath(
+    record: PassRecord,
+    windows: pd.DataFrame,
+    normal: Normal | None,
+    *,
+    twin_kept_up: bool,
+    arrival_s: pd.Series[float],
+    twin_arrival_s: pd.Series[float],
+) -> list[Failure]:
+    """Return the failures of a pass with their consequences.
+
+    ``arrival_s`` are the arrivals of first versions, in this pass and in the twin."""
+    failures = done(record)
+    found = _recoveries(record, failures, windows, normal, twin_kept_up)
+    nexts = [*(failure.at_s for failure in failures[1:]), float("inf")]
+    return [
+        replace(
+            failure,
+            recovery=recovery,
+            **_detection(record, failure, next_at_s),
+            **_silence(
+                arrival_s,
+                twin_arrival_s,
+                from_s=failure.at_s,
+                until_s=min(record.until_s, next_at_s),
+                comparable=twin_kept_up,
+            ),
+        )
+        for failure, recovery, next_at_s in zip(failures, found, nexts, strict=False)
+    ]
+
+
+def _silence(
+    arrival_s: pd.Series[float],
+    twin_arrival_s: pd.Series[float],
+    *,
+    from_s: float,
+    until_s: float,
+    comparable: bool,
+) -> dict[str, Any]:
+    silence_s, twin_silence_s = (
+        longest_silence_s(arrivals, from_s=from_s, until_s=until_s)
+        for arrivals in (arrival_s, twin_arrival_s)
+    )
+    gap_s = max(0.0, silence_s - twin_silence_s) if comparable else None
+    return {"silence_s": silence_s, "twin_silence_s": twin_silence_s, "output_gap_s": gap_s}
+
+
+def _recoveries(
+    record: PassRecord,
+    failures: Sequence[Failure],
+    windows: pd.DataFrame,
+    normal: Normal | None,
+    twin_kept_up: bool,
+) -> Sequence[OutputRecovery]:
+    """Return the recoveries; an engine that died or stalled did not recover, in any case."""
+    if record.died is not None or record.stalled:
+        why_not = Unrecovered.STALLED if record.stalled else Unrecovered.DIED
+        return [not_within(record.until_s - failure.at_s, why_not) for failure in failures]
+    if normal is None or not twin_kept_up:
+        why = Unrecovered.TWIN_INCOMPLETE if normal is None else Unrecovered.TWIN_BEHIND
+        return [unmeasured(why) for _ in failures]
+    instants = [failure.at_s for failure in failures]
+    return recoveries(windows, failed_at_s=instants, normal=normal, until_s=record.until_s)
+
+
+def _detection(record: PassRecord, failure: Failure, until_s: float) -> dict[str, Any]:
+    """Return the engine's first report of a failure before the next one, and its recovery."""
+    noticed = _incidents(record, DETECTED, failure, failure.at_s, until_s)
+    if not len(noticed):
+        return {"paper_recovery_why_not": Unknown.NOT_DETECTED.value}
+    first = noticed.iloc[0]
+    at_s = float(first["at_s"])
+    regained_at_s = _regained_at_s(record, failure, at_s)
+    cause = first.get("cause")
+    return {
+        "detected_at_s": at_s,
+        "detected_by": None if pd.isna(cause) else cause,
+        "paper_recovery_s": None if regained_at_s is None else regained_at_s - at_s,
+        "paper_recovery_why_not": Unknown.NOT_REGAINED.value if regained_at_s is None else None,
+    }
+
+
+def _regained_at_s(record: PassRecord, failure: Failure, since_s: float) -> float | None:
+    """Return the time at which the last of the nodes that were hit had its progress back."""
+    regained = _incidents(record, REGAINED, failure, since_s, float("inf"))
+    if not len(regained):
+        return None
+    if "target" not in regained.columns or regained["target"].isna().all():
+        return float(regained["at_s"].iloc[0])
+    return float(regained.drop_duplicates("target")["at_s"].max())
+
+
+def _incidents(
+    record: PassRecord, event: str, failure: Failure, from_s: float, until_s: float
+) -> pd.DataFrame:
+    """Return incidents of that kind and span, of a node that was hit or of none in particular."""
+    frame = record.incidents
+    if not len(frame):
+        return frame
+    mine = frame[(frame["event"] == event) & (frame["at_s"] >= from_s) & (frame["at_s"] < until_s)]
+    if "target" in mine.columns:
+        mine = mine[mine["target"].isna() | mine["target"].isin(failure.nodes)]
+    return mine.sort_values("at_s")

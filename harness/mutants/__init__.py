@@ -1,1 +1,0 @@
-"""Do the tests notice? Small mistakes are put into the code, and the tests should fail for each."""

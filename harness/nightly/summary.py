@@ -1,0 +1,73 @@
+"""A night in Markdown for a workflow's page, and in a few lines for a chat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness.nightly.history import MetricNight, Night
+
+MOST_LINES = 20
+"""Alarms, or notes, that the page lists; the rest are counted."""
+MOST_IN_CHAT = 5
+
+
+def markdown(night: Night) -> str:
+    """Return the page: alarms, then every metric, then notes."""
+    rows = [
+        f"| {_cell(name)} | {metric.verdict} | {_numbers(metric)} |"
+        for name, metric in night.metrics.items()
+    ]
+    table = [
+        "| metric | verdict | cost over the baseline's (99 % interval) |",
+        "|---|---|---|",
+        *rows,
+    ]
+    decided = sum(claim.held is not None for claim in night.claims)
+    parts = [
+        f"## Nightly: {headline(night)}",
+        _compared(night, "`"),
+        *_listed(night.alarms, MOST_LINES, "- :warning: "),
+        "",
+        *(table if rows else []),
+        "",
+        f"{decided} of {len(night.claims)} claims are measured.",
+        *_listed(night.notes, MOST_LINES, "- "),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def message(night: Night) -> str:
+    """Return plain text for a chat: the result, the revisions and the first alarms."""
+    lines = [
+        f"Faultline nightly: {headline(night)}",
+        _compared(night, ""),
+        *_listed(night.alarms, MOST_IN_CHAT, "- "),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def headline(night: Night) -> str:
+    """Return the result in a few words."""
+    count = len(night.alarms)
+    return f"{count} alarm{'s' * (count > 1)}" if count else "nothing is worse"
+
+
+def _compared(night: Night, quote: str) -> str:
+    commit, baseline = (f"{quote}{name}{quote}" for name in (night.commit, night.baseline))
+    return f"{commit} against {baseline}, {night.pairs} pairs each, on {night.machine_name}"
+
+
+def _numbers(metric: MetricNight) -> str:
+    if metric.ratio is None:
+        return _cell(metric.reason or "–")
+    return f"{metric.ratio:.3f} ({metric.low:.3f} to {metric.high:.3f})"
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+def _listed(texts: Sequence[str], most: int, bullet: str) -> list[str]:
+    lines = [f"{bullet}{_cell(text)}" for text in texts[:most]]
+    return [*lines, f"{bullet}{len(texts) - most} more"] if len(texts) > most else lines

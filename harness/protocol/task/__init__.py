@@ -1,0 +1,1 @@
+"""One copy of a task: `machine` has the theory of operation and the list of its parts."""

@@ -1,0 +1,69 @@
+"""The engines of `harness.engines.kinds` under their contract; `test_toy` has the toy's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from harness.cluster.backends import remove_made
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.local.cluster import LocalCluster
+from harness.engines.base import Setup
+from harness.engines.kinds import ENGINES, find_engine
+from harness.errors import UsageError
+from tests.cluster.contract import silent
+from tests.engines.contract import EngineContract, EngineKindContract
+from tests.engines.tasks.live import PARAMETERS, SPEC, WORDS
+
+
+class TestStockKind(EngineKindContract):
+    kind, workload = find_engine("structured"), WORDS
+
+
+class TestTasksKind(EngineKindContract):
+    kind, workload = find_engine("tasks"), WORDS
+
+
+class OnLocalCluster(EngineContract):
+    """A cluster of local processes with the shape ``spec``."""
+
+    spec: ClassVar[ClusterSpec]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def cluster(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+            with LocalCluster(cls.spec, remove=remove_made) as cluster:
+                cluster.start(silent)
+                yield cluster
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+class TestStock(OnLocalCluster):
+    kind, workload, setup = find_engine("structured"), WORDS, Setup(scheme="checkpoint", brief=True)
+    spec = ClusterSpec(racks=2, workers_per_rack=1, memory_mb_per_worker=1024)
+    interval_s, load_s, kill_s = 1.0, 8.0, 3.0
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+class TestTasks(OnLocalCluster):
+    kind, workload = find_engine("tasks"), WORDS
+    setup, spec = Setup(scheme="checkpoint", parameters=PARAMETERS), SPEC
+
+
+def test_every_engine_is_under_the_contract() -> None:
+    tested = {each.kind.name for each in (TestStock, TestTasks)}
+    assert tested == {kind.name for kind in ENGINES}
+
+
+def test_engines_are_found_by_name() -> None:
+    assert [find_engine(kind.name) for kind in ENGINES] == list(ENGINES)
+    with pytest.raises(UsageError, match="did you mean 'structured'"):
+        find_engine("structred")

@@ -1,0 +1,63 @@
+"""A night is shown on the workflow's page and in a chat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.main import cli
+from harness.nightly import gate, revisions
+from harness.nightly.history import MetricNight
+from harness.nightly.revisions import Revision
+from harness.nightly.summary import MOST_IN_CHAT, MOST_LINES, markdown, message
+from tests.nightly.test_history import night
+
+ALARMS = [f"loop-{number}: 1.2 times\nthe | cost" for number in range(30)]
+
+
+def test_a_quiet_night_is_short() -> None:
+    assert message(night(2)).splitlines() == [
+        "Faultline nightly: nothing is worse",
+        "000000000002 against 000000000001, 5 pairs each, on 2-cores",
+    ]
+
+
+def test_alarms_come_first_and_long_lists_are_counted() -> None:
+    bad = replace(night(2), alarms=ALARMS, notes=["a note"])
+    page, chat = markdown(bad), message(bad)
+    assert page.startswith("## Nightly: 30 alarms\n")
+    assert page.index("loop-0") < page.index("| codec |") < page.index("a note")
+    assert page.count("1.2 times") == MOST_LINES
+    assert "10 more" in page
+    assert chat.count("1.2 times") == MOST_IN_CHAT
+    assert chat.splitlines()[-1] == "- 25 more"
+
+
+def test_the_table_has_a_row_for_every_metric() -> None:
+    missing = MetricNight(verdict="lost", seconds=[], baseline_seconds=[], reason="no\nJava | 8")
+    page = markdown(replace(night(2), metrics={**night(2).metrics, "live_cpu": missing}))
+    assert "| codec | no change | 1.020 (1.000 to 1.040) |\n" in page
+    assert "| live_cpu | lost | no Java \\| 8 |\n" in page
+    assert "0 of 1 claims are measured" in page
+
+
+@pytest.mark.parametrize("alarms", [[], ["codec: 1.2 times"]])
+def test_the_command_adds_to_the_page_and_writes_the_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alarms: list[str]
+) -> None:
+    measured = replace(night(2), alarms=alarms)
+    monkeypatch.setattr(gate, "measure_night", lambda *given, **named: measured)
+    monkeypatch.setattr(revisions, "build", lambda revision, report: None)
+    monkeypatch.setattr(revisions, "resolve", lambda name: Revision(commit=name, subject="a"))
+    page, chat = tmp_path / "page.md", tmp_path / "chat.txt"
+    page.write_text("an earlier step\n")
+    words = ["nightly", "--no-live", "--baseline", "main", "--out", str(tmp_path)]
+    done = CliRunner().invoke(
+        cli, [*words, "--message", str(chat)], env={"GITHUB_STEP_SUMMARY": str(page)}
+    )
+    assert done.exit_code == bool(alarms), done.output
+    assert page.read_text() == "an earlier step\n" + markdown(measured)
+    assert chat.read_text() == message(measured)

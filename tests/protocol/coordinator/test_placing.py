@@ -1,0 +1,136 @@
+"""Where restored copies begin: what the coordinator orders when several nodes die."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from harness.hosting.restoration import Restorations
+from harness.protocol import inputs as told
+from harness.protocol.coordinator.registry import NodeInfo, Registry
+from harness.protocol.effects import Effect
+from harness.protocol.inputs import Start
+from harness.protocol.scheme import Recovery, Scheme
+from harness.simulator.draw import draw
+from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.synthetic import digests
+from harness.simulator.topologies import chain
+from harness.simulator.world import World
+from tests.protocol.clusters import Cluster, node, report, sent
+
+STORED, POSITION = 40, 47
+SOURCE, BEHIND = 0, 1
+NEVER_US = 10_000_000_000
+
+
+def running(*, registry: Registry | None = None) -> Cluster:
+    """Return a source and two tasks behind it, each on a node of its own, and two spare nodes."""
+    nodes = [node(n, slots=3) for n in range(5)]
+    made = Cluster(wiring=chain(2), nodes=nodes, placement=(0, 1, 2), registry=registry)
+    made.beat(*range(5), now=0)
+    if registry is None:
+        for task in range(3):
+            reported = report(made.primary(task), position=POSITION, stored=STORED if task else 0)
+            made.beat(task, now=1, copies=[reported])
+    return made
+
+
+def begun_at(effects: Sequence[Effect]) -> int:
+    """Return the position at which the source's new copy must begin."""
+    ordered = [order for order in sent(effects, told.CopyOrdered) if order.task == SOURCE]
+    assert ordered[-1].start is Start.EMPTY
+    return ordered[-1].position
+
+
+def test_a_source_begins_where_the_task_behind_it_is() -> None:
+    assert begun_at(running().disconnect(SOURCE, now=2)) == POSITION
+
+
+def test_a_source_that_dies_with_the_task_behind_it_begins_at_that_ones_checkpoint() -> None:
+    """Not at the first batch of the run, which is no longer needed."""
+    cluster = running()
+    cluster.disconnect(BEHIND, now=2)
+    assert begun_at(cluster.disconnect(SOURCE, now=2)) == STORED
+
+
+def test_also_if_the_source_is_found_dead_first() -> None:
+    """It is ordered again, after its connection ended, before the loss of the other is known."""
+    cluster = running()
+    assert begun_at(cluster.disconnect(SOURCE, now=2)) == POSITION
+    assert begun_at([*cluster.disconnect(BEHIND, now=2), *cluster.disconnect(3, now=3)]) == STORED
+
+
+def test_also_if_the_new_copy_behind_it_is_still_loading() -> None:
+    cluster = running()
+    cluster.disconnect(BEHIND, now=2)
+    copy = cluster.primary(BEHIND)
+    assert copy is not None
+    cluster.beat(copy.node, now=3, copies=[report(copy, position=0, ready=False)])
+    assert begun_at(cluster.disconnect(SOURCE, now=4)) == STORED
+
+
+def test_also_if_the_coordinator_dies_in_between() -> None:
+    cluster = running()
+    cluster.disconnect(BEHIND, now=2)
+    later = running(registry=cluster.stored[-1])
+    assert begun_at(later.disconnect(SOURCE, now=2)) == STORED
+
+
+def recovery_us(*crashed: int, at_us: int, slots: int = 2) -> int:
+    """Return the virtual time from the first detection until all tasks of the nodes are back.
+
+    The nodes crash in that order, a microsecond apart."""
+    wiring = chain(2, memory=1)
+    nodes = [NodeInfo(name=f"w{n}", rack=f"r{n}", slots=1) for n in range(3)]
+    nodes += [NodeInfo(name=f"s{n}", rack=f"r{n}", slots=slots) for n in range(2)]
+    options: Options = replace(
+        draw(0, scheme="checkpoint", topology="chain"),
+        wiring=wiring,
+        scheme=Scheme(
+            name="checkpoint",
+            recovery=Recovery.LOCAL,
+            checkpoint_every=4,
+            heartbeat_us=250_000,
+            suspect_after_us=1_000_000,
+        ),
+        nodes=tuple(nodes),
+        placement=(0, 1, 2),
+        strategy=None,
+        unknown_nodes=0,
+        closes_connections=True,
+        batches=round(at_us / 100_000) + 50,
+        interval_us=100_000,
+        costs=Costs(batch_us=2_000),
+        network=Network(delay_us=1_000, jitter_us=0, store_us=1_000, log_us=1_000),
+        faults=tuple(
+            Fault(kind=FaultKind.CRASH, at_us=at_us + place, until_us=NEVER_US, target=number)
+            for place, number in enumerate(crashed)
+        ),
+    )
+    world = World(options, digests(options), notes_progress=True)
+    world.start()
+    world.kernel.run(until=at_us + 30_000_000, stop=world.finished)
+    ways = [way for way in Restorations(world.notes).every() if way.task in crashed]
+    assert {way.task for way in ways} == set(crashed)
+    return max(way.restored_us or NEVER_US for way in ways) - min(w.detected_us for w in ways)
+
+
+@pytest.mark.parametrize(
+    "crashed", [(SOURCE,), (BEHIND,), (SOURCE, BEHIND), (BEHIND, SOURCE), (2, BEHIND, SOURCE)]
+)
+def test_how_long_a_recovery_takes_is_no_matter_of_how_long_the_run_was(
+    crashed: tuple[int, ...],
+) -> None:
+    """At the same place between two checkpoints, after 8 s and after 48 s."""
+    early, late = (recovery_us(*crashed, at_us=at_us) for at_us in (8_250_000, 48_250_000))
+    assert late == early
+
+
+def test_a_source_and_the_task_behind_it_are_back_as_soon_together_as_one_by_one() -> None:
+    """In parallel, so in less than the sum."""
+    at_us = 48_250_000
+    alone = [recovery_us(number, at_us=at_us) for number in (SOURCE, BEHIND)]
+    assert recovery_us(SOURCE, BEHIND, at_us=at_us) <= sum(alone)
+    assert recovery_us(BEHIND, SOURCE, at_us=at_us) <= sum(alone)

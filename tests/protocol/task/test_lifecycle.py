@@ -1,0 +1,78 @@
+"""The phases of a copy: loading, going back and being fenced off."""
+
+from __future__ import annotations
+
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.scheme import Tentative
+from harness.protocol.task.lifecycle import Phase
+from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only, read, source
+
+
+def test_a_refused_checkpoint_fences_the_copy() -> None:
+    t = TaskUnderTest()
+    t.tell(told.CheckpointRefused(cause=CAUSE, task=1, incarnation=1))
+    assert t.machine.phase is Phase.FENCED
+    assert t.batch(0) == []
+
+
+def test_a_source_that_remembers_stores_checkpoints_and_one_that_does_not_goes_back() -> None:
+    for memory in (1, 2):
+        t = source(memory)
+        effects = [effect for batch in range(3) for effect in read(t, batch)]
+        stored = [e for e in effects if isinstance(e, do.StoreCheckpoint)]
+        assert len(stored) == (memory > 1)
+        t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=2))
+        asked = t.tell(
+            told.ReplayRequested(
+                cause=CAUSE,
+                task=0,
+                downstream=1,
+                asking=4,
+                from_batch=1,
+                from_tentative=1,
+                acknowledged=0,
+                reloads=False,
+            )
+        )
+        refused = messages(asked, told.ReplayRefused)
+        assert [m.oldest for m in refused] == ([2] if memory > 1 else [])
+        assert t.machine.position == (3 if memory > 1 else 1)
+
+
+def test_a_source_does_not_go_back_for_a_replica_that_can_load_a_checkpoint() -> None:
+    t = source(1)
+    for batch in range(3):
+        read(t, batch)
+    t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=3))
+    asked = t.tell(
+        told.ReplayRequested(
+            cause=CAUSE, task=0, downstream=1, asking=4, from_batch=1, from_tentative=1,
+            acknowledged=0, reloads=True,
+        )
+    )  # fmt: skip
+    assert [m.oldest for m in messages(asked, told.ReplayRefused)] == [3]
+    assert t.machine.position == 3
+
+
+def test_a_task_that_loads_nothing_newer_goes_on_with_what_it_had_begun() -> None:
+    """It runs ahead, so its own state is given away.
+
+    A loaded state would take it back to the batch that it continued without."""
+    t = TaskUnderTest(tentative=Tentative())
+    for batch in range(3):
+        t.advance(batch)
+    t.tell(told.CheckpointStored(cause=CAUSE, task=1, incarnation=1, position=3))
+    closed = told.UpstreamClosed(
+        cause=CAUSE, task=1, upstream=0, last_batch=3, before_term=2, back_at=0
+    )
+    t.done(only(t.tell(closed), do.ProcessBatch))
+    refused = told.ReplayRefused(cause=CAUSE, task=1, upstream=0, oldest=4)
+    only(t.tell(refused), do.LoadCheckpoint)
+    checkpoint = told.Checkpoint(
+        task=1, position=3, state=(0, 1, 2), outputs=(), acknowledged=(3,), term=1
+    )
+    loaded = told.CheckpointLoaded(cause=CAUSE, task=1, incarnation=1, checkpoint=checkpoint)
+    assert messages(t.tell(loaded), told.UpstreamResumed) == [], "it was there all the time"
+    going = only(t.batch(4, 0, term=2), do.ProcessBatch)
+    assert (going.run, going.batch) == (told.Run.TENTATIVE, 4)

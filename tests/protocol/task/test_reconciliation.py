@@ -1,0 +1,301 @@
+"""Tentative batches, their undo and their redo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.scheme import Closing, Corrections, Method, Policy, Tentative
+from harness.protocol.task.computation import Mode
+from harness.simulator.topologies import layered
+from tests.protocol.machines import (
+    CAUSE,
+    TaskUnderTest,
+    closed,
+    fenced,
+    join_of_two,
+    messages,
+    mode,
+    only,
+    publishes,
+    set_window,
+)
+
+
+def test_corrections_are_not_held_back_by_a_full_outbox() -> None:
+    """Else they could not be acknowledged, and nothing would ever move again."""
+    wiring = layered([2, 1, 1], [(0, 1, "full"), (1, 2, "one")], memory=2, names=["s", "O", "sink"])
+    t = TaskUnderTest(2, wiring=wiring, every=50, tentative=Tentative(corrections=Corrections.DONE))
+    set_window(t, 2)
+    t.batch(0, 0)
+    t.done(only(t.batch(0, 1), do.ProcessBatch))
+    t.batch(1, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    t.done(only(t.batch(2, 0), do.ProcessBatch))
+    t.batch(2, 1, term=5)
+    rebuild = only(t.batch(1, 1, term=5), do.RebuildState)
+    redo = only(
+        t.tell(
+            told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
+        ),
+        do.ProcessBatch,
+    )
+    effects = t.done(redo)
+    assert t.machine.full
+    assert [m.batch for m in messages(effects, told.BatchArrived) if m.stable] == [1]
+
+
+def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
+    sequence = t.machine.outlet.publisher.sequence
+    return t.tell(told.OutputPublished(cause=CAUSE, task=2, incarnation=1, sequence=sequence))
+
+
+def ahead_of_a_lost_task(t: TaskUnderTest, *, batches: int, back_at: int) -> None:
+    """Upstream task 1 is lost and closed; the sink has gone on without it."""
+    t.tell(closed(back_at=back_at))
+    for batch in range(batches):
+        t.done(only(t.batch(batch, 0), do.ProcessBatch))
+
+
+def begins(effects: list[do.TaskEffect]) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return the tentative batches that are begun, with their inputs."""
+    return [
+        (effect.batch, effect.inputs)
+        for effect in effects
+        if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE
+    ]
+
+
+def test_an_upstream_task_that_is_back_is_not_closed_by_an_order_from_before() -> None:
+    """The coordinator closes it at every sweep until a heartbeat tells that it is back."""
+    t = join_of_two()
+    ahead_of_a_lost_task(t, batches=2, back_at=3)
+    t.batch(2, 1, stable=False, term=5)
+    t.done(only(t.batch(2, 0), do.ProcessBatch))
+    t.tell(closed(back_at=3))
+    assert begins(t.batch(3, 0)) == [], "its part will come"
+    assert begins(t.batch(3, 1, stable=False, term=5)) == [(3, ("in", "in"))]
+
+
+def test_an_upstream_task_that_is_not_yet_where_it_was_is_closed_again() -> None:
+    t = join_of_two()
+    ahead_of_a_lost_task(t, batches=2, back_at=9)
+    t.batch(2, 1, stable=False, term=5)
+    t.done(only(t.batch(2, 0), do.ProcessBatch))
+    t.tell(closed(back_at=9))
+    assert begins(t.batch(3, 0)) == [(3, ("in", None))]
+
+
+def test_the_next_loss_of_an_upstream_task_that_was_back_closes_it() -> None:
+    t = join_of_two()
+    t.done(only([*t.batch(0, 0), *t.batch(0, 1, term=4)], do.ProcessBatch))
+    t.tell(closed(back_at=1))
+    assert begins(t.batch(1, 0)) == [(1, ("in", None))]
+
+
+def test_nothing_tentative_before_the_coordinator_closes() -> None:
+    t = join_of_two()
+    assert t.batch(0, 0) == []
+    process = only(t.tell(closed()), do.ProcessBatch)
+    assert (process.run, process.inputs) == (told.Run.TENTATIVE, ("in", None))
+    assert publishes(t.done(process)) == [("tentative", 0)]
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_a_tentative_batch_is_undone_and_redone_from_the_state_before_it(method: Method) -> None:
+    t = join_of_two(method=method)
+    t.batch(0, 0)
+    t.done(only(t.batch(0, 1), do.ProcessBatch))
+    confirm(t)
+    t.batch(1, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch), state="tainted")
+    confirm(t)
+    assert mode(t) is Mode.FAILURE
+    rebuild = only(t.batch(1, 1, term=5), do.RebuildState)
+    assert mode(t) is Mode.STABILIZATION
+    if method is Method.CHECKPOINT:
+        assert (rebuild.state, rebuild.inputs) == ((0,), ())
+    else:
+        assert (rebuild.state, rebuild.first_batch, rebuild.inputs) == ((), 0, (("in", "in"),))
+    redo = only(
+        t.tell(
+            told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=(0,))
+        ),
+        do.ProcessBatch,
+    )
+    assert (redo.run, redo.batch, redo.state) == (told.Run.STABLE, 1, (0,))
+    assert publishes(t.done(redo)) == [("undo", 1), ("stable", 1)]
+    assert mode(t) is Mode.STABLE
+
+
+def test_under_delay_every_batch_waits_for_the_bound() -> None:
+    t = join_of_two(closing=Closing.TASK, bound_us=100, during_failure=Policy.DELAY)
+    effects = t.batch(0, 0)
+    assert effects == [do.SetTimer(cause=CAUSE, at=100, key=("due", 2))]
+    fired = told.TimerFired(cause="timer", key=("due", 2))
+    process = only(t.tell(fired, now=100), do.ProcessBatch)
+    t.now = 130
+    t.done(process)
+    assert only(t.batch(1, 0), do.SetTimer).at == 230
+
+
+def test_under_process_only_the_first_batch_waits() -> None:
+    t = join_of_two(closing=Closing.TASK, bound_us=100)
+    t.batch(0, 0)
+    process = only(t.tell(told.TimerFired(cause="t", key=("due", 2)), now=100), do.ProcessBatch)
+    t.done(process)
+    assert only(t.batch(1, 0), do.ProcessBatch).run is told.Run.TENTATIVE
+
+
+def test_under_suspend_nothing_new_is_processed_while_redoing() -> None:
+    t = join_of_two(during_stabilization=Policy.SUSPEND)
+    t.batch(0, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    effects = t.batch(0, 1, term=5)
+    only(effects, do.RebuildState)
+    assert t.batch(1, 0) == []
+    assert t.batch(1, 1, term=5) == []
+
+
+def test_corrections_may_wait_until_the_task_is_stable() -> None:
+    t = join_of_two(corrections=Corrections.DONE)
+    t.batch(0, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    t.done(only(t.batch(1, 0), do.ProcessBatch))
+    confirm(t)
+    confirm(t)
+    t.batch(1, 1, term=5)
+    rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
+    redo = only(
+        t.tell(
+            told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
+        ),
+        do.ProcessBatch,
+    )
+    effects = t.done(redo)
+    assert publishes(effects) == []
+    assert publishes(t.done(only(effects, do.ProcessBatch))) == [
+        ("undo", 0),
+        ("stable", 0),
+        ("stable", 1),
+    ]
+
+
+def redoing_before_its_fence() -> tuple[TaskUnderTest, do.ProcessBatch]:
+    """Return a sink that redoes batch 1 before the answer to its fence has come.
+
+    It has computed batches 0 and 1 without upstream task 1, and has redone batch 0."""
+    t = join_of_two(fences=False, corrections=Corrections.DONE)
+    t.batch(0, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    t.done(only(t.batch(1, 0), do.ProcessBatch))
+    t.batch(1, 1, term=5)
+    rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
+    rebuilt = told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
+    effects = t.done(only(t.tell(rebuilt), do.ProcessBatch))
+    assert publishes(effects) == []
+    return t, only(effects, do.ProcessBatch)
+
+
+def test_what_no_reader_has_seen_is_not_held_as_a_correction() -> None:
+    t, redo = redoing_before_its_fence()
+    assert publishes(t.tell(fenced())) == [("stable", 0), ("tentative", 1)]
+    confirm(t)
+    assert publishes(t.done(redo)) == [("undo", 1), ("stable", 1)]
+
+
+def test_a_correction_of_an_older_primarys_output_waits_although_the_fence_came_late() -> None:
+    t, redo = redoing_before_its_fence()
+    assert publishes(t.tell(fenced(next_tentative=1))) == [("tentative", 1)]
+    confirm(t)
+    assert publishes(t.done(redo)) == [("undo", 0), ("stable", 0), ("stable", 1)]
+
+
+def test_a_correction_goes_out_early_if_a_first_version_must_stand_behind_it() -> None:
+    """Batch 1 has no version in the partition, and batch 0 must precede it."""
+    t, redo = redoing_before_its_fence()
+    t.batch(2, 0)
+    t.batch(2, 1, term=5)
+    effects = t.done(redo)
+    assert publishes(effects) == []
+    assert publishes(t.tell(fenced(next_tentative=1))) == [
+        ("undo", 0),
+        ("stable", 0),
+        ("stable", 1),
+    ]
+
+
+def test_stabilization_lasts_until_what_was_suspended_is_processed() -> None:
+    """Batch 1 came while batch 0 was redone.
+
+    Its output is the first version of it, and goes out with the corrections, not before all waiting
+    batches are done."""
+    t = join_of_two(during_stabilization=Policy.SUSPEND, corrections=Corrections.DONE)
+    t.batch(0, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    confirm(t)
+    rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
+    for batch in (1, 2):
+        t.batch(batch, 0)
+        t.batch(batch, 1, term=5)
+    rebuilt = told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
+    effects = t.tell(rebuilt)
+    for batch in (0, 1):
+        process = only(effects, do.ProcessBatch)
+        assert (process.batch, process.run) == (batch, told.Run.STABLE)
+        effects = t.done(process)
+        assert publishes(effects) == []
+        assert mode(t) is Mode.STABILIZATION
+    assert publishes(t.done(only(effects, do.ProcessBatch))) == [
+        ("undo", 0),
+        ("stable", 0),
+        ("stable", 1),
+        ("stable", 2),
+    ]
+    assert mode(t) is Mode.STABLE
+
+
+def test_a_burst_is_as_old_as_its_tuple_times_while_the_task_stabilizes() -> None:
+    """Batch b is due at b times the interval; from 2 on they come late, all at once."""
+    t = join_of_two(
+        closing=Closing.TASK,
+        bound_us=50,
+        interval_us=10,
+        during_failure=Policy.PROCESS,
+        during_stabilization=Policy.DELAY,
+    )
+    t.batch(0, 0)
+    first = only(t.tell(told.TimerFired(cause=CAUSE, key=("due", 2)), now=50), do.ProcessBatch)
+    assert first.run is told.Run.TENTATIVE
+    t.done(first)
+    t.now = 60
+    t.batch(0, 1)  # the redo of batch 0 has begun
+    t.batch(1, 1)
+    ahead = only(t.batch(1, 0), do.ProcessBatch)
+    assert (ahead.run, ahead.batch) == (told.Run.TENTATIVE, 1), "it was due at 10, so late at 60"
+
+
+def test_going_ahead_copies_the_state_whatever_was_copied_before() -> None:
+    """A blocked node has the time to: nothing from before the failure is processed again."""
+    for method, inputs in ((Method.CHECKPOINT, 0), (Method.UNDO, 3)):
+        t = join_of_two(method=method, snapshot_every=2)
+        for batch in range(3):
+            t.batch(batch, 0)
+            t.done(only(t.batch(batch, 1), do.ProcessBatch))
+        t.tell(
+            told.UpstreamClosed(
+                cause=CAUSE, task=2, upstream=1, last_batch=9, before_term=9, back_at=0
+            )
+        )
+        going = only(t.batch(3, 0), do.ProcessBatch)
+        assert (going.run, going.copies_state) == (
+            told.Run.TENTATIVE,
+            method is Method.CHECKPOINT,
+        )
+        t.done(going)
+        rebuild = only(t.batch(3, 1, term=9), do.RebuildState)
+        assert len(rebuild.inputs) == inputs, "two that the state remembers, one since the marker"
+        assert rebuild.first_batch + inputs == 3

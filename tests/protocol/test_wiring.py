@@ -1,0 +1,92 @@
+"""Wirings and schemes refuse what they cannot serve, and say what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.errors import UsageError
+from harness.protocol.coordinator.placing import replay_starts
+from harness.protocol.inputs import TimerFired
+from harness.protocol.scheme import Method, Recovery, Scheme, Tentative
+from harness.protocol.wiring import Wiring, wire
+from harness.simulator.topologies import NAMED, chain, recovery
+
+
+def test_a_value_is_frozen_and_whole() -> None:
+    fired = TimerFired(cause="timer", key=("beat", 0))
+    with pytest.raises(AttributeError):
+        fired.cause = "another"  # type: ignore[misc]  # that is what is tested
+    with pytest.raises(TypeError, match="key"):
+        TimerFired(cause="timer")  # type: ignore[call-arg]
+
+
+def test_the_recovery_topology_is_the_papers() -> None:
+    wiring = recovery()
+    assert len(wiring.sources) == 16
+    assert len(wiring.sinks) == 1
+    assert [len(wiring.upstream[task]) for task in range(16, 31)] == [2] * 15
+    assert wiring.depth() == 5
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_task_stands_behind_its_upstream_tasks(name: str) -> None:
+    wiring = NAMED[name]()
+    place = {task: i for i, task in enumerate(wiring.order)}
+    for task in wiring.tasks:
+        assert all(place[up] < place[task] for up in wiring.upstream[task])
+
+
+def test_a_cycle_is_refused() -> None:
+    with pytest.raises(UsageError, match="cycle"):
+        wire([(0, 1), (1, 2), (2, 1)], names=["a", "b", "c"], memory=[1, 1, 1])
+
+
+def test_an_edge_with_one_end_is_refused() -> None:
+    with pytest.raises(UsageError, match="b receives from a"):
+        Wiring(names=("a", "b"), upstream=((), (0,)), downstream=((), ()), memory=(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"checkpoint_every": 0}, "checkpoint every 0"),
+        ({"recovery": Recovery.GLOBAL, "replicated": (1,)}, "one by one"),
+        ({"recovery": Recovery.GLOBAL, "tentative": Tentative()}, "one by one"),
+        ({"replicated": (2, 1)}, "ascending"),
+        ({"window": 3}, "from one checkpoint to the next"),
+        ({"suspect_after_us": 1}, "suspicion"),
+    ],
+)
+def test_a_scheme_that_makes_no_sense_is_refused(change: dict[str, object], message: str) -> None:
+    scheme = Scheme(name="ppa", recovery=Recovery.LOCAL, checkpoint_every=3)
+    with pytest.raises(UsageError, match=message):
+        replace(scheme, **change)  # type: ignore[arg-type]
+
+
+def test_an_interval_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(UsageError, match="every -1 µs"):
+        Tentative(method=Method.UNDO, interval_us=-1)
+
+
+def test_a_plan_for_another_topology_is_refused() -> None:
+    scheme = Scheme(name="ppa", recovery=Recovery.LOCAL, checkpoint_every=3, replicated=(9,))
+    with pytest.raises(UsageError, match="task 9"):
+        scheme.check(chain(2))
+
+
+def test_source_replay_goes_back_by_the_memory_of_every_task_on_the_way() -> None:
+    wiring = chain(3, memory=3)  # 0 -> 1 -> 2 -> 3, sources remember one batch
+    starts = replay_starts(wiring, [2], [0, 0, 0, 20], {3: 20})
+    assert starts == {2: (18, 20), 1: (16, 18), 0: (16, 16)}
+
+
+def test_source_replay_spares_what_is_not_upstream() -> None:
+    wiring = NAMED["join"]()
+    join = wiring.sinks[0]
+    left = wiring.names.index("L.0")
+    starts = replay_starts(wiring, [left], [10] * len(wiring.tasks), {join: 10})
+    assert {wiring.names[task] for task in starts} == {"L.0", "left.0"} | {
+        wiring.names[t] for t in wiring.upstream[left]
+    }

@@ -1,0 +1,457 @@
+"""The wrong methods of `tests.simulator.mutations`: each forgets something."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.protocol.coordinator import placing
+from harness.protocol.coordinator.assignments import Assignments
+from harness.protocol.coordinator.epochs import Epochs
+from harness.protocol.coordinator.losses import Losses
+from harness.protocol.coordinator.machine import CoordinatorMachine
+from harness.protocol.coordinator.membership import Membership
+from harness.protocol.coordinator.placement import Role, Spread
+from harness.protocol.effects import Kind
+from harness.protocol.inputs import Start
+from harness.protocol.node import NodeMachine
+from harness.protocol.output import OutputBatch, OutputReader
+from harness.protocol.scheme import Method, Policy, Recovery
+from harness.protocol.task.computation import Computation
+from harness.protocol.task.durability import Durability
+from harness.protocol.task.inlet import Inbox, Inlet
+from harness.protocol.task.lifecycle import Lifecycle, Phase
+from harness.protocol.task.machine import TaskMachine
+from harness.protocol.task.outlet import Outlet, Publisher
+from harness.protocol.task.reconciliation import FOREVER, Basis, TentativeRun
+from harness.protocol.wiring import Wiring
+from harness.simulator.store import Store
+
+# -- input ---------------------------------------------------------------------------------
+
+
+def takes_duplicates(self: Inlet, index: int, batch: int, payload: Any, **_: Any) -> None:
+    self.inbox.put_stable(index, batch, payload, self._context.now)
+
+
+def other_order(self: Inbox, batch: int) -> tuple[Any, ...]:
+    return tuple(sorted(self.slots[batch].stable))
+
+
+def never_asks_again(self: TaskMachine, *, cause: str, now: int) -> list[Any]:
+    effects = self.context.begin(cause, now)
+    if self.phase is Phase.LOADING:
+        self.life.load()
+    elif self.phase is Phase.READY:
+        self._repeat()
+    return effects
+
+
+def source_ignores_requests(self: Lifecycle, item: Any) -> None:
+    if not self._inlet.source:
+        _cannot_replay(self, item)
+
+
+_cannot_replay = Lifecycle._cannot_replay
+
+
+def takes_every_source_for_one_without_a_state(self: Wiring, task: int) -> bool:
+    return not self.upstream[task]
+
+
+# -- checkpoints and trimming --------------------------------------------------------------
+
+
+def acknowledges_before_it_is_stored(self: Any, checkpoint: Any) -> None:
+    _store(self, checkpoint)
+    self._inlet.acknowledge(checkpoint.position)
+
+
+def forgets_output_buffer(self: Any, checkpoint: Any) -> None:
+    _store(self, replace(checkpoint, outputs=()))
+
+
+_store = Durability._store
+
+
+def skips_a_batch(self: Any, item: Any) -> None:
+    if item.checkpoint is not None:
+        item = replace(
+            item, checkpoint=replace(item.checkpoint, position=item.checkpoint.position + 1)
+        )
+    _loaded(self, item)
+
+
+_loaded = Lifecycle.loaded
+
+
+def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
+    right = _replay_starts(wiring, lost, positions, published)
+    return {task: (needed, needed) for task, (_, needed) in right.items()}
+
+
+_replay_starts = placing.replay_starts
+
+
+def completes_epochs_early(self: Any) -> bool:
+    if self._recovery is not Recovery.GLOBAL:
+        return _advance_epoch(self)
+    before = self.complete
+    stored = [r.stored for _, member in self._members for r in member.reports.values()]
+    self.complete = max([before, *stored])
+    return bool(self.complete > before)
+
+
+_advance_epoch = Epochs.advance
+
+
+def always_has_room(_self: Any, _position: int) -> bool:
+    return True
+
+
+def keeps_what_comes_early(self: Any, index: int, batch: int, *args: Any, **options: Any) -> None:
+    window, self.window = self.window, 1 << 60
+    _take_part(self, index, batch, *args, **options)
+    self.window = window
+
+
+_take_part = Inlet.take
+
+
+def takes_a_refusal_for_a_confirmation(self: Durability, item: Any) -> None:
+    self.confirmed(item)
+
+
+def forgets_what_was_refused(self: Durability, item: Any) -> None:
+    """Treat it as stored, but notify no upstream task."""
+    self.unstored.clear()
+    self._store_after = 1 << 60
+
+
+def covers_nothing(_self: Any) -> None:
+    """Let a replica that took over wait for the next checkpoint's turn."""
+
+
+# -- replicas ------------------------------------------------------------------------------
+
+
+def replica_trims_what_was_sent(self: Outlet, item: Any) -> None:
+    if self._context.term is None:
+        self.sent_below = max(self.sent_below, item.sent_below)
+        self.outbox.trim_all(self.sent_below)
+
+
+def reports_what_is_not_published(self: Outlet, position: int) -> None:
+    confirmed, self.publisher.confirmed = self.publisher.confirmed, position
+    _report_progress(self, position)
+    self.publisher.confirmed = confirmed
+
+
+_report_progress = Outlet.report_progress
+
+
+def promotes_without_a_term(self: Assignments, task: int) -> Any:
+    replica = _promote(self, task)
+    assignment = self.tasks[task]
+    assert assignment.primary is not None
+    promoted = replace(assignment.primary, term=1)
+    self.tasks[task] = replace(assignment, primary=promoted)
+    self.members[replica.node].copies[task, promoted.incarnation] = promoted
+    return replica
+
+
+_promote = Assignments.promote
+
+
+def reuses_numbers(self: Assignments, task: int, node: int, **options: Any) -> None:
+    before = self.tasks[task].used
+    _place(self, task, node, **options)
+    assignment = self.tasks[task]
+    if before > 2 and assignment.primary is not None and not options.get("replica"):
+        copy = replace(assignment.primary, incarnation=before, term=before)
+        self.tasks[task] = replace(assignment, primary=copy, used=before)
+        del self.members[node].copies[task, assignment.primary.incarnation]
+        self.members[node].copies[task, before] = copy
+
+
+_place = Assignments.place
+
+
+# -- the coordinator -----------------------------------------------------------------------
+
+
+def orders_before_it_is_stored(self: Any, node: int) -> None:
+    stored, self.ledger.stored = self.ledger.stored, self.ledger.version
+    _sync(self, node)
+    self.ledger.stored = stored
+
+
+_sync = CoordinatorMachine._sync
+
+
+def keeps_copies_of_earlier_lives(self: Any) -> list[int]:
+    """Keep them, as a new coordinator once did."""
+    _nodes_that_ended(self)
+    return []
+
+
+_nodes_that_ended = CoordinatorMachine._nodes_that_ended
+
+
+def overlooks_a_reboot(self: Any, item: Any) -> None:
+    member = self.members.sender(item)
+    if member is not None:
+        member.boot = item.boot
+    _heartbeat(self, item)
+
+
+_heartbeat = CoordinatorMachine._heartbeat
+
+
+def overlooks_what_is_forgotten(_self: Any, _item: Any) -> bool:
+    return False
+
+
+def takes_all_for_joined(self: Membership, nodes: Any) -> None:
+    """Count all nodes as alive in their first life, as was once done, started or not."""
+    _membership(self, nodes)
+    for _, member in self:
+        member.boot, member.alive = 1, True
+
+
+_membership = Membership.__init__
+
+
+def waits_for_every_node(self: Any) -> None:
+    if not self.placer.awaits(self.replicated):
+        _place_first(self)
+
+
+_place_first = CoordinatorMachine._place_first
+
+
+def knows_nobody_who_is_back(_run: Any, index: int, term: int, back_at: int) -> bool:
+    """Obey the coordinator however late its order is, as was once done."""
+    return False
+
+
+def takes_any_batch_for_being_back(run: Any, index: int, term: int, back_at: int) -> bool:
+    return index in run._reached
+
+
+def keeps_every_replica(_self: Any) -> None:
+    """None of them is given up."""
+
+
+def ignores_new_machines(self: Membership, item: Any) -> Any:
+    return _sender(self, replace(item, info=None))
+
+
+_sender = Membership.sender
+
+
+# -- tentative output ----------------------------------------------------------------------
+
+
+def loses_the_undo(self: Publisher, batch: int, payload: Any) -> None:
+    if batch >= self.next_stable:
+        self.next_tentative = batch
+        _stable(self, batch, payload)
+
+
+def never_corrects(self: Publisher, batch: int, payload: Any) -> None:
+    if batch < self.next_tentative:
+        self.next_stable = batch + 1
+    else:
+        _stable(self, batch, payload)
+
+
+_stable = Publisher.stable
+
+
+def calls_it_stable(self: Outlet, batch: int, outputs: tuple[Any, ...]) -> None:
+    for task, payload in zip(self.downstream, outputs, strict=not self.sink):
+        self._send(task, None, batch, payload, stable=True)
+    if self.sink and self.publisher.owned:
+        self.publisher.tentative(batch, outputs[0])
+
+
+def redoes_from_the_tentative_state(self: Computation, item: Any) -> None:
+    if self.tentative is not None and self.tentative.state is not None:
+        item = replace(item, state=self.tentative.state)
+    _rebuilt(self, item)
+
+
+_rebuilt = Computation.rebuilt
+
+
+def remembers_too_little(self: Basis, rules: Any, *, memory: int, initial: Any) -> None:
+    _basis(self, rules, memory=memory, initial=initial)
+    if rules.method is Method.UNDO and memory > 1:
+        self._history = deque(maxlen=memory - 1)
+
+
+_basis = Basis.__init__
+
+
+def publishes_again(self: Outlet) -> None:
+    if self.sink and self._context.term is not None and self.publisher.in_flight:
+        self.publisher.sequence += 1
+    _repeat(self)
+
+
+_repeat = Outlet.repeat
+
+
+def waits_longer_than_the_bound(
+    self: TentativeRun, slot: Any, policy: Any, now: int, *, redoes: bool
+) -> int:
+    due = _due_at(self, slot, policy, now, redoes=redoes)
+    return due if due in (now, FOREVER) else due + 500_000
+
+
+def suspends_regardless(self: Any, run: Any, redoes: bool) -> None:
+    if run.active:
+        _advance_tentative(self, run, redoes)
+
+
+_due_at = TentativeRun.due_at
+_advance_tentative = Computation._advance_tentative
+
+
+def keeps_tentative_output(_self: Any, _batch: int, _outputs: Any) -> None:
+    """Compute it for nothing: the neighbours wait for the stable one."""
+
+
+def queues_tentative_output(self: Publisher) -> tuple[Any, ...]:
+    if all(record.kind is Kind.TENTATIVE for record in self.queue):
+        return ()
+    return _take(self)
+
+
+_take = Publisher.take
+
+
+def closes_late(self: Losses, loss: Any, primary: Any) -> int:
+    return _close_due(self, loss, primary) + 20_000_000
+
+
+def closes_at_a_sweep(self: Losses, *, cause: str, now: int, again: bool = False) -> Any:
+    return _close(self, cause=cause, now=now, again=True) if again else ()
+
+
+_close_due = Losses._due
+_close = Losses.close
+
+
+def waits_for_a_replica_for_good(self: Losses, loss: Any, primary: Any) -> int:
+    if primary is not None and primary.term != primary.incarnation:
+        return FOREVER
+    return _close_due(self, loss, primary)
+
+
+def takes_plans_for_copies(self: Losses, replica: Any) -> None:
+    """Repeat a mistake that the checker of lateness found when it was written."""
+    self.tasks.pop(replica.task, None)
+
+
+def never_reopens(_self: TentativeRun, *_: Any) -> None:
+    """Keep a closed task closed."""
+
+
+def does_not_delay(self: TentativeRun, slot: Any, policy: Policy, now: int, *, redoes: bool) -> int:
+    if slot is not None and self.active:
+        return now
+    return _due_at(self, slot, policy, now, redoes=redoes)
+
+
+def replaces_stable_parts(self: Inbox, index: int, batch: int, payload: Any, now: int) -> bool:
+    slot = self._slot(batch, now)
+    if slot.stable[index] is None:
+        return _put_tentative(self, index, batch, payload, now)
+    slot.stable[index] = payload
+    return True
+
+
+_put_tentative = Inbox.put_tentative
+
+
+def takes_over_silently(self: Any, item: Any) -> None:
+    self._context.term = item.term
+
+
+def opens_too_far(self: Publisher, next_stable: int, next_tentative: int) -> None:
+    _open(self, next_stable + 1, max(next_tentative, next_stable + 1))
+
+
+_open = Publisher.open
+
+
+def trims_beyond_the_epoch(self: Any, item: Any) -> None:
+    if not self.sink:
+        self.outbox.trim_all(item.position + 1)
+
+
+def any_node(self: Spread, need: Any, room: Any) -> int | None:
+    return room.least_loaded() if need.role is Role.REPLICA else _choose(self, need, room)
+
+
+_choose = Spread.choose
+
+
+def tells_once_how_far_to_trim(self: Inlet, needs: Any) -> None:
+    """Never repeat an acknowledgement that was lost."""
+    _request_missing(self, needs._replace(acknowledged=0))
+
+
+_request_missing = Inlet.request_missing
+
+
+def fails_everywhere_at_once(_self: Any, _report: Any, _node: int, *, cluster: int) -> bool:
+    return True
+
+
+def gives_up_nothing(_self: Any, _task: int, _incarnation: int) -> None:
+    """Leave the copy where it is."""
+
+
+def lets_every_coordinator_store(
+    self: Store, _term: int, version: int, registry: object
+) -> int | None:
+    """Drop older versions and confirm them as stored, as was once done."""
+    return _put_registry(self, len(self.registry_terms), version, registry)
+
+
+_put_registry = Store.put_registry
+
+
+def passes_on_everything(self: NodeMachine, item: Any, now: int) -> Any:
+    return [e for copy in self.copies_of(item.task) for e in copy.handle(item, now=now)]
+
+
+def lets_everybody_store(_self: Store, _task: int, _term: int | None) -> bool:
+    return True
+
+
+def lets_everybody_append(self: OutputReader, entry: Any) -> Any:
+    if isinstance(entry, OutputBatch) and entry.term != self.term:
+        entry = OutputBatch(term=self.term, sequence=self.sequence + 1, records=entry.records)
+    return _accept(self, entry)
+
+
+_accept = OutputReader.accept
+
+
+def restores_the_lost_alone(self: Any, lost: list[int], room: Any, epoch: int) -> None:
+    nodes = self._nodes_for(lost, room)
+    for task in lost if nodes is not None else ():
+        anywhere = self.wiring.begins_anywhere(task)
+        start = Start.EMPTY if anywhere else Start.EPOCH
+        sending = epoch if anywhere else 0
+        self.assigned.place(task, nodes[task], start=start, position=epoch, send_from=sending)
+
+
+def ignores_the_order(_self: Any, tasks: Any) -> list[int]:
+    return sorted(tasks)
