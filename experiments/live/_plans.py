@@ -64,8 +64,7 @@ def second_query(
 ) -> dict[str, list[int]]:
     """Return the partitions that a plan's MC-trees need, in the form of the stock engine's ``ppa``.
 
-    Those of the source tasks in it, since SA chooses whole trees.
-    """
+    Those of the source tasks in it, since SA chooses whole trees."""
     timeline = timeline_of(workload, start_us=0, batch_s=1)
     program = program_of(workload, timeline=timeline, rate=rate_per_s)
     needed: dict[str, list[int]] = {source.name: [] for source in workload.sources}

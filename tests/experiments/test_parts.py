@@ -1,8 +1,7 @@
 """Any part of a grid gives tables, a picture and verdicts, and no claim holds on it.
 
 The parts of an experiment are each point of its smoke grid, and each value of each parameter. Live
-experiments are tried on the runs of the quick profile that ship.
-"""
+experiments are tried on the runs of the quick profile that ship."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from harness.running.discovery import all_experiments
 from tests.experiments.smoke import smoke_results
 from tests.levels import by_cost
 
-NOT_CONVERTED = ("intervals", "edge", "dpc", "stock")
+NOT_CONVERTED = ("dpc", "stock")
 """Groups whose tables, drawings and claims do not take every part of a grid yet."""
 LAID_OUT = 2
 """Parts whose picture is laid out, too, which takes longer than all the rest."""
