@@ -1,8 +1,7 @@
 """Word count whose counters carry a block of state of a chosen size.
 
 The block has pieces, and every batch writes one of them anew, so each checkpoint of it differs. It
-depends on the numbers of the last batches alone, and no result depends on it.
-"""
+depends on the numbers of the last batches alone, and no result depends on it."""
 
 from __future__ import annotations
 

@@ -27,8 +27,7 @@ MACHINES, PYTHON = "java", "python"
 def cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
     """Return CPU seconds used so far by part: `MACHINES`, `PYTHON`, the engine's own processes.
 
-    `Cluster.usage` counts a node's own tree, which leaves an executor out where nodes share it.
-    """
+    `Cluster.usage` counts a node's own tree, which leaves an executor out where nodes share it."""
     from harness.cluster.processes import members
 
     used: defaultdict[str, float] = defaultdict(float)
@@ -43,8 +42,7 @@ def loops_s(cluster: Cluster) -> float:
     """Return CPU seconds used so far by the main threads of the Python processes on the workers.
 
     They are the nodes' event loops, which do one thing after the other. The threads of clients and
-    readers run in parallel and do not count.
-    """
+    readers run in parallel and do not count."""
     from harness.cluster.processes import members
 
     workers = members(cluster.run).items()
@@ -103,8 +101,7 @@ class CpuWatch:
     def between(self, from_unix_s: float, until_unix_s: float | None = None) -> dict[str, float]:
         """Return CPU seconds by part between two instants, the second by default the last sample's.
 
-        The use of a process that ended in between is lost: such runs have no failures.
-        """
+        The use of a process that ended in between is lost: such runs have no failures."""
         at = np.array([instant for instant, _ in self._samples])
         until = at[-1] if until_unix_s is None else until_unix_s
         found = {}

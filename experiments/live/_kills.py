@@ -2,8 +2,7 @@
 
 A dead node is seen by the end of its connection. It is restored when every task of it is where it
 was: its new primary has processed, stable, all batches of the old one. Times count from the
-earliest instant at which the kill can have happened, just before its first signal.
-"""
+earliest instant at which the kill can have happened, just before its first signal."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ def measure_kills(
 ) -> Outcome:
     """Run a pass in which a node dies every ``gap_s`` from ``first_s`` on.
 
-    Each once the one before is back: the nodes numbered ``victims`` in turn, by default all.
-    """
+    Each once the one before is back: the nodes numbered ``victims`` in turn, by default all."""
     from experiments.live._runs import steady_pass
     from harness.cluster.base import Action
     from harness.engines.deliveries import relative_windows
@@ -83,7 +81,7 @@ def measure_kills(
 
 
 def compare(deliveries: pd.DataFrame, truth: pd.DataFrame, workload: Workload) -> dict[str, int]:
-    """Count the faults of an output: all numbers are 0 if stable output equals the truth."""
+    """Count what is wrong: all numbers are 0 where stable output equals the truth."""
     from harness.judging.outcome import against_truth
 
     identity = workload.identity_in_run
@@ -106,8 +104,7 @@ def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFram
     All clocks are of one machine. A kill happens between two instants, read just before its first
     signal and right after its last (``signal_ms`` later): times count from the earlier one, so
     that they are never too short. Where a backend knows only the later one, a busy machine can
-    read it after consequences of the kill (`SLACK_S`).
-    """
+    read it after consequences of the kill (`SLACK_S`)."""
     noticed = record.incidents
     rows = []
     for done in record.injected:

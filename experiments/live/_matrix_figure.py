@@ -88,8 +88,7 @@ def trades(mine: pd.DataFrame) -> pd.DataFrame:
     """Return by scheme, over both models of failure, ``spent``, ``lost`` and ``back_s``.
 
     Processor seconds of the twin; loss of accuracy of first versions; the papers' recovery latency,
-    from a detection until all tasks are back. Each over the cells where it was measured.
-    """
+    from a detection until all tasks are back. Each over the cells where it was measured."""
     numbers = mine.assign(
         spent=pd.to_numeric(mine["twin_cpu_s"]),
         lost=1 - pd.to_numeric(mine["paper_accuracy_first"]),

@@ -15,8 +15,7 @@ cost            source
 `hop_us`        the same pass: from when the last task above has processed a batch until a task has
 `batch_us`      the same pass: what the nodes' main threads used, per copy and batch
 `reader_us`     a client that is connected already opens a partition of the same broker
-==============  ===============================================================================
-"""
+==============  ==============================================================================="""
 
 from __future__ import annotations
 
@@ -71,8 +70,7 @@ def measure_costs(
 
     ``topic`` holds messages; ``changes``: incidents of the pass; ``busy_s``: CPU time of the nodes'
     main threads in a part of it (`experiments.live._cpu.loops_s`); ``processed``: batches of all
-    copies together in that part. Raises `EnvironmentFailure` if too few changes were followed.
-    """
+    copies together in that part. Raises `EnvironmentFailure` if too few changes were followed."""
     order_us, host_us, load_us = changes_us(changes)
     return MeasuredCosts(
         order_us=order_us,

@@ -2,8 +2,7 @@
 
 A *rate* run counts the seconds of an even load, from `SETTLE_S` to its end. A *saturation* run has
 more load than any engine here can keep up with, and counts until the last record is processed:
-latency does not matter, so batches may be of any size.
-"""
+latency does not matter, so batches may be of any size."""
 
 from __future__ import annotations
 

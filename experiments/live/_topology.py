@@ -6,8 +6,7 @@ checkpoint and trimming intervals) are divided by `Shape.faster`; rates and the 
 node are not. So a latency is that part of the papers', too, and a figure fits into minutes. In the
 paper profile it is 1.
 
-The simulator runs the same wiring, placement, scheme and failures with nodes of the same speed.
-"""
+The simulator runs the same wiring, placement, scheme and failures with nodes of the same speed."""
 
 from __future__ import annotations
 
@@ -247,8 +246,7 @@ class Ways:
         finds all of them in one look. Here 15 processes that are killed at once are found within
         0.1 to 0.15 s, one after another: a tenth of a second that counts as one of the papers'
         where runs are ten times as fast, and that no simulated node has. Until 2026-11-22 the first
-        one found counted. The time before a failure is found is not a part of either.
-        """
+        one found counted. The time before a failure is found is not a part of either."""
         back = [self.restored_s.get(task) for task in tasks]
         if any(one is None for one in back) or not tasks:
             return None

@@ -4,8 +4,7 @@ The papers' recovery topology on 34 nodes, no failure, windows of 30 s. One pass
 checkpoint, the others take one at each interval. The processor time of the 15 processes with a
 synthetic task each counts, from when their windows are full until the load ends. The difference to
 the pass without checkpoints is the cost of checkpoints. Nodes run as fast as this machine is: a
-declared speed is held by timers and costs no processor time.
-"""
+declared speed is held by timers and costs no processor time."""
 
 from __future__ import annotations
 
@@ -83,8 +82,7 @@ def checkpoints_of(interval_s: int) -> range:
 def node_cpu_s(usage: pd.DataFrame, *, from_s: float, until_s: float) -> float:
     """Return the processor seconds of the synthetic tasks' nodes between two instants.
 
-    Of the judged pass, interpolated between samples.
-    """
+    Of the judged pass, interpolated between samples."""
     hosts = {SPEC.node_names[node] for node in _topology.placement()[SOURCES:]}
     mine = usage[(usage["pass"] == "failed") & usage["who"].isin(hosts)]
     found = 0.0

@@ -4,8 +4,7 @@ A node of the task engine for each of the testbed's 14 gateways, 5 micro datacen
 with the testbed's declared delays and bandwidth between them. The planners choose replicas and
 places, as in `edge/throughput`. The node of both aggregators is killed; a worker in its place is
 there when heartbeats were missed and a process has started. With a very high ε every report counts
-as one of a standing car: the whole input then arrives at the sink and can be counted.
-"""
+as one of a standing car: the whole input then arrives at the sink and can be counted."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ def setup(deployment: Deployment) -> Setup:
     """Return the engine's setup of a deployment.
 
     As in the simulation, a replica on its primary's node is left out, and a task that a failure
-    leaves without a copy waits for the next worker.
-    """
+    leaves without a copy waits for the next worker."""
     useful = set(deployment.useful())
     plan = [number for number, name in enumerate(TASKS) if name in useful]
     slots = [0] * len(SPEC.node_names)
@@ -148,8 +146,7 @@ def run(point: Point, context: Context) -> Outcome:
 def arrivals(results: pd.DataFrame, scale: Scale) -> pd.DataFrame:
     """Return tuples a second at the sink: reports in the first version of each result.
 
-    By the second in which it came; the failure is moved to the paper's second.
-    """
+    By the second in which it came; the failure is moved to the paper's second."""
     counted = results.assign(
         second=np.floor(results["arrival_s"]).astype(int),
         tuples=results["car_ids"].str.split().str.len(),
@@ -196,8 +193,7 @@ def draw(tables: Tables, figure: Figure) -> None:
     """Draw on the axes of `edge/throughput`, as far as the run reaches.
 
     Tuples that were held back come in one second: their number is written where it would leave the
-    picture.
-    """
+    picture."""
     rows = tables["throughput"]
     throughput.draw(rows, figure, stamped=STAMP)
     if not len(rows):

@@ -12,8 +12,7 @@ counts, whatever the latency.
 
 Latency counts from the end of a result's window, for both: the time that a user waits.
 
-*Recovery*: nodes of the task engine are killed one after the other (`experiments.live._kills`).
-"""
+*Recovery*: nodes of the task engine are killed one after the other (`experiments.live._kills`)."""
 
 from __future__ import annotations
 

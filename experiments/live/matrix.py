@@ -3,8 +3,7 @@
 World Cup top 100, traffic jams, accident detection and word count run from Kafka to Kafka under
 checkpoints alone, full replication, PPA with half of the tasks replicated, and RPPG with as many;
 nodes are killed at exponential times, or a whole rack at once. Every cell is a twin without
-failures and the same input with them; one judge reads both at the out topic.
-"""
+failures and the same input with them; one judge reads both at the out topic."""
 
 from __future__ import annotations
 
@@ -105,8 +104,7 @@ SCALES: Mapping[Profile, Scale] = {
 def run(point: Point, context: Context) -> Outcome:
     """Measure the cells of one workload under one scheme.
 
-    A twin, and the same input once for each model of failure, each with its truth.
-    """
+    A twin, and the same input once for each model of failure, each with its truth."""
     name, contender = str(point["workload"]), CONTENDERS[str(point["scheme"])]
     scale = SCALES[context.profile]
     wanted, plan = _wanted(name, contender, scale, context)
@@ -210,8 +208,7 @@ def at_once(spec: ClusterSpec, rack: str, *, at_s: float, away_s: float | None) 
     """Kill every node of a rack at one instant.
 
     Their worker lives, where nodes share one, so that they are back in seconds and not in the time
-    that an executor takes to start.
-    """
+    that an executor takes to start."""
     nodes = [name for name in spec.node_names if name.partition("n")[0] == rack]
     return replace(
         one_target(TOGETHER.join(nodes), at_s=at_s, restart_after_s=away_s),
@@ -223,8 +220,7 @@ def at_once(spec: ClusterSpec, rack: str, *, at_s: float, away_s: float | None) 
 def grid(*, stock: Sequence[str]) -> list[Point]:
     """Return points of two cells each, those of the stock engine for the workloads ``stock``.
 
-    Points that can share warm processes follow each other.
-    """
+    Points that can share warm processes follow each other."""
     return [
         {"workload": workload, "scheme": scheme}
         for scheme, contender in CONTENDERS.items()

@@ -4,8 +4,7 @@ All 15 nodes of the recovery topology are killed at once while all, half or none
 a replica (`live/recovery` has the topology and the machines). Besides the papers' four series: the
 time from the detection until the first tentative result was in the out topic. According to the
 papers this is up to ten times earlier than all tasks are back. The simulator runs the same
-failures.
-"""
+failures."""
 
 from __future__ import annotations
 
@@ -116,8 +115,7 @@ def _restored(back: Ways, plan: str, interval_s: int) -> list[tuple[str, int, st
 def first_tentative_s(found: Outcome, back: Ways) -> float | None:
     """Return the time from the detection until the first tentative result was in the out topic.
 
-    It is 0 if that came before the last of the nodes was found.
-    """
+    It is 0 if that came before the last of the nodes was found."""
     results = found.series["results"]
     if not back.detected_s or "stability" not in results:
         return None

@@ -6,8 +6,7 @@ other rack, and come back with copies that are out of date; what those still pub
 nowhere. A killed rack is found by its closed connections. One run is a twin without a failure, and
 the same input once more for each scheme and each failure.
 
-Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``).
-"""
+Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``)."""
 
 from __future__ import annotations
 
@@ -133,8 +132,7 @@ def _named(outcome: Outcome, cell: tuple[str, str], down_s: float) -> Outcome:
 def _beyond(outcome: Outcome, down_s: float) -> dict[str, Any]:
     """Return messages dropped at the fence, and the share of the twin's results while it is away.
 
-    The judge counts neither.
-    """
+    The judge counts neither."""
     incidents, timeline = outcome.series["incidents"], outcome.series["timeline"]
     failed_at_s = outcome.values["failed_at_s"]
     delivered: dict[str, float] = {}
@@ -182,8 +180,7 @@ def table(results: Results) -> Mapping[str, pd.DataFrame]:
     """Return ``runs`` and ``timeline``.
 
     ``runs``: a row per run, scheme and failure; ``timeline``: a row per run, scheme, failure, pass
-    and half second.
-    """
+    and half second."""
     frame = results.series("variants", ["repeat"])
     columns = ["run", "variant", "scheme", "failure", "repeat", *MEASURES]
     return {"runs": frame.reindex(columns=columns), "timeline": results.series("timeline")}

@@ -4,8 +4,7 @@ Live: word count on six nodes, killed one after the other, under active replicat
 checkpoints, at two rates. Simulated: the same topology, placement, scheme and kills in virtual
 time, with the costs of `experiments.live._measured_costs`, none of which was taken from a
 recovery and none of which is fitted. Both latencies are the papers': from the detection until all
-tasks of the node are where they were.
-"""
+tasks of the node are where they were."""
 
 from __future__ import annotations
 
@@ -123,8 +122,7 @@ def predict(
 ) -> pd.DataFrame:
     """Return a row per kill in virtual time: the lost ``tasks``, and `STEPS` of the last one back.
 
-    Null if the node had no task.
-    """
+    Null if the node had no task."""
     from harness.hosting.restoration import Restorations
     from harness.simulator.synthetic import counts
     from harness.simulator.world import World

@@ -7,8 +7,7 @@ is back, every tentative result is corrected. The figure also has the accuracy c
 same input without the other tasks' outputs.
 
 The runs also have the plans of DP, SA and greedy, which `live/query-fidelity` shows: one twin
-serves them all, and plans of the same tasks share a pass.
-"""
+serves them all, and plans of the same tasks share a pass."""
 
 from __future__ import annotations
 
@@ -158,8 +157,7 @@ def run(point: Point, context: Context) -> Outcome:
     """Measure one query under all plans: a twin, and the same input once for each set of tasks.
 
     The series ``plans`` has a row per plan: ``ratio``, ``objective`` or ``planner``, its value,
-    and both accuracies.
-    """
+    and both accuracies."""
     name = str(point["query"])
     chosen = query(name, context.seed("input", name))
     topology = topology_of(chosen)
@@ -210,8 +208,7 @@ def all_at_once(nodes: Sequence[str], origin: str) -> Schedule:
 def on_time(windows: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
     """Return the windows with ``arrival_s``, the arrival of a window's last first version.
 
-    In the out topic; null where it never came.
-    """
+    In the out topic; null where it never came."""
     failed = results[results["pass"] == "failed"]
     arrival_s = failed.groupby("window_start_s")["arrival_s"].max()
     return windows.assign(arrival_s=windows["window_start_s"].map(arrival_s))
@@ -221,8 +218,7 @@ def measured_accuracy(found: Outcome, chosen: LiveQuery) -> float | None:
     """Return the accuracy of the windows that began and ended while the rack was away.
 
     Of their first versions. A result that came when the rack was back is missing: nobody had it
-    while the failure lasted.
-    """
+    while the failure lasted."""
     windows = on_time(found.series["accuracy"], found.series["results"])
     span = KILL_AT_S, KILL_AT_S + chosen.away_s
     return accuracy_within(windows, span, window_s=chosen.workload.window_s)
@@ -233,8 +229,7 @@ def accuracy_within(
 ) -> float | None:
     """Return the accuracy of the windows that begin and end within ``span``; None without one.
 
-    Of their first versions; seconds of the pass. A result after its end (`LATE_S`) is missing.
-    """
+    Of their first versions; seconds of the pass. A result after its end (`LATE_S`) is missing."""
     from_s, until_s = span
     begin = windows["window_start_s"]
     inside = windows[(begin >= from_s) & (begin + window_s <= until_s)]
@@ -360,8 +355,7 @@ def _distance(tables: Tables, query: str, *objectives: str) -> Finding:
 def _rises(tables: Tables, query: str, *objectives: str) -> tuple[bool | None, dict[str, Any]]:
     """Return True if a plan of more value was more accurate each time, and the accuracies.
 
-    For all of these objectives; None if one of them has fewer than two plans.
-    """
+    For all of these objectives; None if one of them has fewer than two plans."""
     mine = _of(tables, query)
     steps = [mine[name].sort_values("value")["measured"].diff().dropna() for name in objectives]
     rising = all((each > 0).all() for each in steps) if all(map(len, steps)) else None

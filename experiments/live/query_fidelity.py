@@ -1,8 +1,7 @@
 """ppa ICDE Fig. 13 = TKDE Fig. 15, live: plans of DP, SA and greedy by the accuracy of live output.
 
 The runs of `live/query-accuracy`: all primaries on one rack, the replicas of a plan on the other,
-and the first rack is away for some seconds. Planners that choose the same tasks share a pass.
-"""
+and the first rack is away for some seconds. Planners that choose the same tasks share a pass."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ the papers': from the detection until the failed tasks are back where they were.
 
 One run is one (window, rate): a twin, and for each contender a pass with four single failures and a
 pass with the correlated one. Every pass's stable output is compared with the twin's and the truth.
-`Scale` has what a profile leaves out.
-"""
+`Scale` has what a profile leaves out."""
 
 from __future__ import annotations
 
@@ -115,8 +114,7 @@ def fail_at_s(window_s: float, scale: Scale) -> dict[str, dict[int, float]]:
 
     A task of the n-th level fails alone when n windows are full, and not before the first
     checkpoint of the longest interval, each at the next one of the `PHASES` of that interval. All
-    fail together `LATE` in it, at the last such instant that is not behind the last single one.
-    """
+    fail together `LATE` in it, at the last such instant that is not behind the last single one."""
     firsts, every = _topology.one_of_each_level(), LONGEST_S
     step_s = every * (PHASES[1] - PHASES[0])
     single, at_s = {}, every * PHASES[0]
@@ -201,8 +199,7 @@ def _passes(
     """Return every contender's passes.
 
     Storm's single failures would run into one another: it has two passes, each with every other
-    failure, and they are `STORM_APART_S` apart.
-    """
+    failure, and they are `STORM_APART_S` apart."""
     for contender in CONTENDERS:
         for failure in FAILURES:
             if not scale.has(point, contender, failure):
@@ -284,8 +281,7 @@ POINT = ["engine", "window_s", "rate"]
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """Return ``latencies`` in seconds of the run, over repetitions, and ``passes`` (`passes_of`).
 
-    A single failure's is the mean over the tasks that may fail, as in the papers.
-    """
+    A single failure's is the mean over the tasks that may fail, as in the papers."""
     by = [*POINT, "faster", "contender", "failure"]
     rows = results.series("latencies", (*POINT, "faster"))
     rows = rows.reindex(columns=["run", *by, "place", "latency_s"])

@@ -4,8 +4,7 @@ All nodes are killed at once and come back in turn, each with room for its share
 that the tasks are restored in the planner's order: INC's, which completes one MC-tree after the
 other, or TO's, which goes down the topology. Nothing is replicated; the tasks that are back compute
 tentative output. Its accuracy between two arrivals is the share of the twin's answers that it has.
-The figure compares it with the OF of those tasks.
-"""
+The figure compares it with the OF of those tasks."""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ class Arrivals:
     def inside(self, step: int) -> tuple[float, float]:
         """Return from when windows may begin, and until when they must end, in one ``step``.
 
-        That many groups are back then; seconds of the pass.
-        """
+        That many groups are back then; seconds of the pass."""
         back_s = KILL_AT_S + FIRST_S + (step - 1) * self.each_s if step else KILL_AT_S
         end_s = KILL_AT_S + FIRST_S + step * self.each_s
         return back_s + (SETTLE_S if step else 0.0), end_s
@@ -165,8 +163,7 @@ def restored_fidelity(topology: Topology, order: Sequence[int], step: int, steps
 def accuracy(windows: pd.DataFrame, arrivals: Arrivals, step: int) -> float | None:
     """Return the accuracy of the windows between two arrivals of nodes; None without one.
 
-    Of their first versions. A result that came after the next arrival is missing.
-    """
+    Of their first versions. A result that came after the next arrival is missing."""
     return accuracy_within(windows, arrivals.inside(step), window_s=arrivals.window_s)
 
 

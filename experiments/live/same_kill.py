@@ -2,8 +2,7 @@
 
 Word count on two workers; the second one dies by SIGKILL with everything that runs on it, and is
 started again. Under the stock engine that is an executor, under the task engine an executor with
-three nodes. A result is late by its arrival in the out topic minus the end of its window.
-"""
+three nodes. A result is late by its arrival in the out topic minus the end of its window."""
 
 from __future__ import annotations
 
@@ -202,8 +201,7 @@ def _draw_line(axes: Axes, windows: pd.DataFrame, label: str, color: str) -> Non
 def late_for_s(windows: pd.DataFrame) -> float:
     """Return the seconds of windows with a result that came later than usual by `LATE_S`.
 
-    A window that had ended when the kill came, but was not out yet, is hit too.
-    """
+    A window that had ended when the kill came, but was not out yet, is hit too."""
     out = windows["ended_s"] + windows["last_s"] < 0
     before = windows[out]["late_s"].median()
     return float((windows[~out]["last_s"] > before + LATE_S).sum() * SLIDE_S)

@@ -4,8 +4,7 @@ Two racks with one worker each, 17 nodes to a worker, as many as the papers' rec
 with its replicas. *Start*: Kafka, Redis and Spark; then driver, executors and nodes. *Idle*: the
 papers' recovery topology under active replication, in batches of 1 s, with a record a second from
 each source: every node hosts copies, beats, and has next to nothing to do. *Loaded*: the same with
-500 tuples a second from each source.
-"""
+500 tuples a second from each source."""
 
 from __future__ import annotations
 

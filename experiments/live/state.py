@@ -6,8 +6,7 @@ three of the nodes to themselves, so that the next node to be killed has one. A 
 none is left out, because the other tasks have next to no state.
 
 From a checkpoint a task has to fetch its state from Redis and to process again what came since;
-a replica has both already.
-"""
+a replica has both already."""
 
 from __future__ import annotations
 

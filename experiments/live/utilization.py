@@ -9,8 +9,7 @@ that all have taken.
 Runs of 20 to 40 h, as in the paper, become runs of half a minute: the failure rate is raised until
 a checkpoint every 30 minutes means λT = 1.5, as with the paper's λ of 0.05 per minute. The cost of
 a checkpoint and the restart time are this engine's and are measured. So T* differs, too, and the
-table is compared with the model for these numbers, not with the paper's column.
-"""
+table is compared with the model for these numbers, not with the paper's column."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ def optimum_s() -> float:
 def setup(depth: int, interval_s: float) -> Setup:
     """Place each partition's tasks on a node of its own, without room for the other's.
 
-    Lost tasks wait until their node is back, as a Flink job waits for its slots.
-    """
+    Lost tasks wait until their node is back, as a Flink job waits for its slots."""
     partitions = [task % PARTITIONS for task in range(PARTITIONS * (depth - 1))] + [0]
     placement = [HOMES[partition] for partition in partitions]
     slots = [placement.count(node) for node in range(len(SPEC.node_names))]
@@ -102,8 +100,7 @@ def setup(depth: int, interval_s: float) -> Setup:
 def period_s(interval_s: float, share: float) -> float:
     """Return the engine's time between two checkpoints, which it counts in whole batches.
 
-    ``share``: seconds of input that it processes in a second.
-    """
+    ``share``: seconds of input that it processes in a second."""
     batches = max(1, round(interval_s / BEHIND / BATCH_S))
     return batches * BATCH_S / share
 
@@ -183,8 +180,7 @@ def run(point: Point, context: Context) -> Outcome:
 def progress_s(found: Outcome, which: str, load_s: float) -> float:
     """Return the seconds of input that the stable output covered when the load ended.
 
-    The end of the newest window that was out, interpolated between two results.
-    """
+    The end of the newest window that was out, interpolated between two results."""
     results = found.series["results"]
     mine = results[results["pass"] == which]
     ends = mine.groupby("window_start_s")["arrival_s"].max().sort_index() if len(mine) else None
@@ -204,8 +200,7 @@ def restarts_s(*outcomes: Outcome) -> float:
 def back_s(found: Outcome) -> float | None:
     """Return the mean time from a kill until its tasks were where they had been.
 
-    None if no kill was recovered from.
-    """
+    None if no kill was recovered from."""
     spans = _after_kills(found, "recovered")
     return float(np.mean(spans)) if spans else None
 
@@ -227,8 +222,7 @@ def replayed(
 ) -> float:
     """Return the model's utilization for these very kills, not for their mean.
 
-    Work goes on between the end of a restart and the next kill; an unfinished period is lost.
-    """
+    Work goes on between the end of a restart and the next kill; an unfinished period is lost."""
     begins = [0.0, *(at_s + down_s for at_s in instants)]
     ends = [*instants, load_s]
     spans = [max(0.0, end - begin) for begin, end in zip(begins, ends, strict=True)]

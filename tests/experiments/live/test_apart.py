@@ -202,8 +202,7 @@ thread = threading.Thread(target=burn)
 thread.start()
 thread.join()
 print("burnt", flush=True)
-input()
-"""
+input()"""
 
 
 def test_the_use_of_the_main_threads_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
