@@ -1,4 +1,4 @@
-"""ppa ICDE Fig. 9 = TKDE Fig. 10: what checkpoints cost beside normal computation.
+"""ppa ICDE Fig. 9 = TKDE Fig. 10: the cost of checkpoints relative to normal computation.
 
 The papers: the ratio rises quickly as the interval shrinks, and a checkpoint every second is
 prohibitively expensive (windows of 30 s). Twice here: on the declared machine of the simulation,
@@ -8,7 +8,6 @@ and of encoding its state for the store are measured.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import process_time
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, Contender
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, Finding, every, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION, stamp
 from harness.hosting.codec import encode
@@ -49,7 +48,7 @@ START_US = 1_800_000_000_000_000
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Every interval at one rate, on one of the two machines."""
+    """Measure every interval at one rate, on one of the two machines."""
     rate = int(str(point["rate"]))
     if point["engine"] == HERE:
         return _here(rate, context)
@@ -71,7 +70,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 def _here(rate: int, context: Context) -> Outcome:
-    """Processor time of this process: a task of O1 takes 2 × ``rate`` tuples a second."""
+    """Measure this process; a task of O1 takes 2 × ``rate`` tuples a second."""
     workload = synthetic(seed=context.seed("input"), keys=rate // 2, window_s=WINDOW_S)
     timeline = timeline_of(workload, start_us=START_US, batch_s=1)
     task = program_of(workload, timeline=timeline, rate=16 * rate).task("O1", 0)
@@ -103,7 +102,7 @@ def _here(rate: int, context: Context) -> Outcome:
 
 
 def _batch(rate: int, source: int, context: Context) -> pa.Table:
-    """A second's tuples of one source task."""
+    """Return a second's tuples of one source task."""
     keys = KeyedTuples(seed=context.seed("input"), keys=rate // 2).keys
     amounts = generator(context.seed("amounts"), source).integers(0, 100, rate)
     return pa.table(
@@ -111,14 +110,12 @@ def _batch(rate: int, source: int, context: Context) -> pa.Table:
     )
 
 
-def grid() -> Sequence[Point]:
-    return [{"engine": engine, "rate": rate} for engine in ENGINES for rate in RATES]
-
-
 MEASUREMENT = Measurement(
     id="ppa/checkpoint-cost",
     origin=Origin.SIMULATED,
-    grid=_random.everywhere(grid()),
+    grid=_random.everywhere(
+        [{"engine": engine, "rate": rate} for engine in ENGINES for rate in RATES]
+    ),
     repeats=_random.ONCE,
     seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 0.4, Profile.PAPER: 3.0},
     run=run,
@@ -130,26 +127,27 @@ MEASUREMENT = Measurement(
 LOOKS = {_latency.SIMULATED: (BLUE, "s"), HERE: (VERMILION, "o")}
 
 PROHIBITIVE = 1.0
-"""Checkpoints are prohibitively expensive where they cost as much as the computation itself."""
+"""Ratio from which checkpoints are prohibitively expensive: the cost of the computation itself."""
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per engine, rate and interval: processor time of checkpoints per computation."""
+    """Return a row per engine, rate and interval: processor time of checkpoints per computation."""
     frame = results.series("ratios", ("engine", "rate"))
-    grouped = frame.groupby(["engine", "rate", "interval_s"], sort=False)["ratio"]
-    return grouped.agg(["mean", "min", "max", "count"]).reset_index()
+    by = ["engine", "rate", "interval_s"]
+    return frame.groupby(by, sort=False)["ratio"].agg(_latency.SPREAD).reset_index()
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """The ratio over the interval; colour by machine, line by rate."""
+    """Draw the ratio over the interval; colour by machine, line by rate."""
     axes = figure.subplots()
     for engine, (colour, marker) in LOOKS.items():
         for rate, line in zip(RATES, ("-", "--"), strict=True):
-            rows = table[(table["engine"] == engine) & (table["rate"] == rate)]
-            axes.plot(
-                rows["interval_s"], rows["mean"], color=colour, marker=marker, linestyle=line,
-                label=f"{engine}, {rate:,} tuples/s",
-            )  # fmt: skip
+            rows = _random.select(table, engine=engine, rate=rate)
+            if len(rows):
+                axes.plot(
+                    rows["interval_s"], rows["mean"], color=colour, marker=marker, linestyle=line,
+                    label=f"{engine}, {rate:,} tuples/s",
+                )  # fmt: skip
     axes.axhline(PROHIBITIVE, color="#767676", linewidth=0.9, linestyle=":")
     axes.annotate(
         "as much as the computation itself", (30, PROHIBITIVE), xytext=(0, 3),
@@ -164,44 +162,44 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{_recovery.STAMP}; {HERE}: processor time of the real operator and codec")
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Rising, and how high at one second; per machine."""
-    found = []
-    for engine in ENGINES:
-        part = table[table["engine"] == engine]
-        ratios = part.pivot_table(index="interval_s", columns="rate", values="mean").sort_index()
-        rises = bool((np.diff(ratios.to_numpy(), axis=0) < 0).all())
-        first = {f"{rate} tuples/s": float(ratios[rate].iloc[0]) for rate in ratios}
-        last = {f"{rate} tuples/s": float(ratios[rate].iloc[-1]) for rate in ratios}
-        found += [
-            Verdict(
-                text=f"The cost rises quickly as the interval shrinks ({engine})",
-                kind=ClaimKind.PAPER,
-                held=rises and all(first[rate] >= 5 * last[rate] for rate in first),
-                measured={"at_1_s": first, "at_30_s": last},
-            ),
-            Verdict(
-                text=f"A checkpoint every second is prohibitively expensive ({engine})",
-                kind=ClaimKind.PAPER,
-                held=min(first.values()) >= PROHIBITIVE,
-                measured={**first, "prohibitive_from": PROHIBITIVE},
-            ),
-        ]
-    return found
+def _claims(engine: str, id: str) -> list[Claim]:  # noqa: A002
+    """Return the claims about one machine."""
+
+    def ratios(table: pd.DataFrame) -> pd.DataFrame:
+        return _random.wide(table[table["engine"] == engine], ("interval_s",), "rate")
+
+    @paper(f"{id}/rises", f"The cost rises quickly as the interval shrinks ({engine})")
+    def rises(table: pd.DataFrame) -> Finding:
+        found = ratios(table)
+        ends = found.iloc[[0, -1]]
+        falling = (found.diff().iloc[1:] < 0).all() & (ends.iloc[0] >= 5 * ends.iloc[1])
+        at = {f"at_{i:g}_s": _named(row) for i, row in ends.iterrows()}  # type: ignore[str-format]
+        return every(falling, **at)
+
+    @paper(f"{id}/prohibitive", f"A checkpoint every second is prohibitively expensive ({engine})")
+    def prohibitive(table: pd.DataFrame) -> Finding:
+        first = ratios(table).iloc[0]
+        return every(first >= PROHIBITIVE, **_named(first), prohibitive_from=PROHIBITIVE)
+
+    return [rises, prohibitive]
+
+
+def _named(by_rate: pd.Series[float]) -> dict[str, float]:
+    return {f"{rate} tuples/s": float(ratio) for rate, ratio in by_rate.items()}
 
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper=_random.CONFERENCE + "; " + _random.JOURNAL,
+    paper=_random.BOTH,
     figure="Figure 9 (TKDE: 10)",
-    title="Processor time of checkpoints beside normal computation",
+    title="Processor time of checkpoints relative to normal computation",
     statement=(
         "The cost of checkpoints rises quickly as their interval shrinks; a checkpoint every "
         "second is prohibitively expensive."
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=[*_claims(_latency.SIMULATED, "simulated"), *_claims(HERE, "here")],
     notes=(
         *_recovery.NOTES,
         "This machine: process time of one O1 task with 30 s of input as its state, and of "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Mapping, Sequence
 
@@ -50,7 +51,8 @@ def reasons() -> Mapping[str, Mapping[str, str]]:
     group, so that a better reason discards no run."""
     found: dict[str, Mapping[str, str]] = {}
     for group in GROUPS:
-        found.update(importlib.import_module(f"experiments.{group}._reasons").REASONS)
+        if importlib.util.find_spec(f"experiments.{group}._reasons"):
+            found.update(importlib.import_module(f"experiments.{group}._reasons").REASONS)
     return found
 
 
