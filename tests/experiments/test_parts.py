@@ -19,7 +19,7 @@ from harness.running.discovery import all_experiments
 from tests.experiments.smoke import smoke_results
 from tests.levels import by_cost
 
-NOT_CONVERTED = ("intervals", "edge", "dpc", "stock")
+NOT_CONVERTED = ("intervals", "edge")
 """Groups whose tables, drawings and claims do not take every part of a grid yet."""
 LAID_OUT = 2
 """Parts whose picture is laid out, too, which takes longer than all the rest."""
