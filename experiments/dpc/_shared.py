@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
 from harness.figures.style import stamp
+from harness.measurement import Context
 from harness.protocol import inputs
 from harness.protocol.effects import Kind
 from harness.protocol.operators import TaskOperator
@@ -33,7 +34,7 @@ from harness.protocol.scheme import (
 )
 from harness.protocol.task import TaskMachine
 from harness.protocol.wiring import Wiring
-from harness.results.record import Point, Profile
+from harness.results.record import Outcome, Point, Profile
 from harness.simulator.checkers import Bystander
 from harness.simulator.observing import Observer
 from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
@@ -53,11 +54,21 @@ BUCKET_US = 100_000
 STREAMS = 3
 WARM_US = 5_000_000
 """Time from the start to the failure; the failure waits for a full state if that comes later."""
-SETTLE_US = {Profile.SMOKE: 8_000_000, Profile.QUICK: 30_000_000, Profile.PAPER: 30_000_000}
+
+
+Value = TypeVar("Value")
+
+
+def profiles(smoke: Value, full: Value) -> Mapping[Profile, Value]:
+    """Return a value for the smoke profile, and one for the two others."""
+    return {Profile.SMOKE: smoke, Profile.QUICK: full, Profile.PAPER: full}
+
+
+SETTLE_US = profiles(8_000_000, 30_000_000)
 """Time for which input goes on after the failure has healed."""
-THRICE: Mapping[Profile, int] = {Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 3}
+THRICE = profiles(1, 3)
 """The paper: "each result is an average of at least three experiments"."""
-ONCE: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
+ONCE = profiles(1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,10 +133,10 @@ class Measured:
     """Time spent on copying state over time spent on processing."""
     kept_tuples: int
     """Most tuples in the join when it goes back: state and input."""
-    stabilizing_s: tuple[float, ...]
-    """Time spent on stabilizing by each node of the chain."""
-    first_versions: tuple[tuple[float, float], ...]
-    """Intended time and delay of every batch, in seconds."""
+    stabilizing_s: float
+    """Sum of the times that the nodes of the chain spend on stabilizing."""
+    last_stabilizing_s: float
+    """The time of the last node."""
 
 
 def chain_wiring(length: int, memory: int) -> Wiring:
@@ -272,10 +283,11 @@ def _read(world: World, nodes: Nodes, setting: Setting) -> Measured:
             middle = (record.batch + 0.5) * setting.bucket_us
             stable.append((published.at_us - middle) / 1e6)
         first.setdefault(record.batch, published.at_us)
-    versions = tuple(
+    versions = [
         ((batch + 1) * setting.bucket_us / 1e6, (at - (batch + 1) * setting.bucket_us) / 1e6)
-        for batch, at in sorted(first.items())
-    )
+        for batch, at in first.items()
+    ]  # intended time and delay of every batch
+    stabilizing_s = [nodes.stabilizing_us[STREAMS + n] / 1e6 for n in range(setting.chain)]
     healed_s = setting.begin_us / 1e6 + setting.failure_s
     after = [delay for intended, delay in versions if intended >= healed_s]
     join = world.wiring.names.index("node 1.0")
@@ -287,26 +299,33 @@ def _read(world: World, nodes: Nodes, setting: Setting) -> Measured:
         mean_delay_s=sum(stable) / len(stable),
         copy_share=world.copy_us[join] / max(1, world.compute_us[join] - world.copy_us[join]),
         kept_tuples=nodes.kept,
-        stabilizing_s=tuple(
-            nodes.stabilizing_us[STREAMS + place] / 1e6 for place in range(setting.chain)
-        ),
-        first_versions=versions,
+        stabilizing_s=sum(stabilizing_s),
+        last_stabilizing_s=stabilizing_s[-1],
     )
 
 
-def setting_of(point: Point, **fixed: Any) -> Setting:
-    """Return the setting of a point; ``fixed`` are the values that the experiment fixes."""
-    values: dict[str, Any] = {**fixed}
+def setting_of(point: Point, context: Context, **fixed: Any) -> Setting:
+    """Return the setting of a point in one run; ``fixed`` are the values of the experiment."""
+    values: dict[str, Any] = {
+        "settle_us": SETTLE_US[context.profile],
+        "seed": context.seed(),
+        "repeat": context.repeat,
+        **fixed,
+    }
     for key, value in point.items():
         if key == "combination":
-            failure, stabilization = str(value).split(" & ")
-            values["during_failure"] = Policy(failure)
-            values["during_stabilization"] = Policy(stabilization)
-        elif key == "method":
-            values["method"] = Method(str(value))
+            during, after = str(value).split(" & ")
+            values |= {"during_failure": Policy(during), "during_stabilization": Policy(after)}
         else:
-            values[key] = value
+            kind: Any = {"during_failure": Policy, "method": Method}.get(key, lambda same: same)
+            values[key] = kind(value)
     return Setting(**values)
+
+
+def outcome(setting: Setting, names: Sequence[str]) -> Outcome:
+    """Measure ``setting``, and return the fields of `Measured` with these names."""
+    measured = measure(setting)
+    return Outcome(values={name: getattr(measured, name) for name in names})
 
 
 # Shown: no record depends on what follows.

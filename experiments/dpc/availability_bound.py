@@ -18,18 +18,15 @@ from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION
 from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Policy
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAILURE_S = 5.0
-
 RATE_PER_S = 3000
-
 BOUNDS_S = tuple(round(0.5 * step, 1) for step in range(1, 13))
-
 LOOKS = {"delay": ("Delay", BLUE, "s"), "process": ("Process", VERMILION, "o")}
 
 
@@ -39,37 +36,28 @@ def grid(bounds: tuple[float, ...]) -> list[Point]:
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure one failure under one policy and bound."""
-    setting = _shared.Setting(
+    setting = _shared.setting_of(
+        point,
+        context,
         failure_s=FAILURE_S,
-        settle_us=_shared.SETTLE_US[context.profile],
         rate_per_s=RATE_PER_S,
-        bound_s=float(str(point["bound_s"])),
-        during_failure=Policy(str(point["during_failure"])),
         during_stabilization=Policy.SUSPEND,
-        seed=context.seed(),
-        repeat=context.repeat,
     )
-    measured = _shared.measure(setting)
-    return Outcome(values={"delay_new_s": measured.delay_new_s, "tentative": measured.tentative})
+    return _shared.outcome(setting, ("delay_new_s", "tentative"))
 
 
 MEASUREMENT = Measurement(
     id="dpc/availability-bound",
     origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((0.5, 2.5, 6.0)),
-        Profile.QUICK: grid(BOUNDS_S),
-        Profile.PAPER: grid(BOUNDS_S),
-    },
+    grid=_shared.profiles(grid((0.5, 2.5, 6.0)), grid(BOUNDS_S)),
     repeats=_shared.THRICE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
+    seconds_per_run=_shared.profiles(0.1, 0.2),
     run=run,
 )
 
 # Shown: no record depends on what follows.
 
 AVAILABLE_PER_S = RATE_PER_S * 2 // 3
-
 TOLERANCE = 2 * AVAILABLE_PER_S * _shared.BUCKET_US / 1e6
 """Two buckets of available tuples: batches are cut before they are counted."""
 

@@ -17,21 +17,14 @@ from harness.claims import Finding, every, paper
 from harness.experiment import Experiment
 from harness.figures.style import CYCLE, label_line_ends, not_measured, stamp
 from harness.measurement import Context, Measurement, Origin
-from harness.protocol.scheme import Method
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATE_PER_S = 990
-
-MEMORIES = (5, 20, 80)
-
-EVERY = (1, 2, 5, 10, 20, 0)
-
 BATCHES = 800
-
 EACH_US = {"checkpoint": _shared.COPY_US, "undo": _shared.COMPARE_US}
 """Cost per tuple of state: copied into a checkpoint, or read for a stream marker."""
 
@@ -47,30 +40,18 @@ def grid(memories: tuple[int, ...], every: tuple[int, ...]) -> list[Point]:
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure eighty seconds without a failure."""
-    setting = _shared.Setting(
-        failure_s=0.0,
-        settle_us=0,
-        rate_per_s=RATE_PER_S,
-        method=Method(str(point["method"])),
-        memory=int(str(point["memory"])),
-        snapshot_every=int(str(point["snapshot_every"])),
-        batches=BATCHES,
-        seed=context.seed(),
+    setting = _shared.setting_of(
+        point, context, failure_s=0.0, settle_us=0, rate_per_s=RATE_PER_S, batches=BATCHES
     )
-    measured = _shared.measure(setting)
-    return Outcome(values={"copy_share": measured.copy_share, "tentative": measured.tentative})
+    return _shared.outcome(setting, ("copy_share", "tentative"))
 
 
 MEASUREMENT = Measurement(
     id="dpc/checkpoint-overhead",
     origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((20,), (20, 0)),
-        Profile.QUICK: grid(MEMORIES, EVERY),
-        Profile.PAPER: grid(MEMORIES, EVERY),
-    },
+    grid=_shared.profiles(grid((20,), (20, 0)), grid((5, 20, 80), (1, 2, 5, 10, 20, 0))),
     repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 0.4, Profile.PAPER: 0.4},
+    seconds_per_run=_shared.profiles(0.4, 0.4),
     run=run,
 )
 

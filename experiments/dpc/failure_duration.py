@@ -17,18 +17,15 @@ from harness.claims import Finding, every, found, hypothesis, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATE_PER_S = 4500
-
 BOUND_S = 2.7
-
 DURATIONS_S = (2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0)
-
 LOOKS = {
     "delay & suspend": (PURPLE, "v", "-"),
     "delay & delay": (BLUE, "s", "-"),
@@ -37,7 +34,6 @@ LOOKS = {
     "process & delay": (GREEN, "P", "--"),
     "process & process": (VERMILION, "o", "-"),
 }
-
 VALUES = ("delay_new_s", "tentative", "tentative_batches")
 
 
@@ -47,42 +43,27 @@ def grid(durations: tuple[float, ...]) -> list[Point]:
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure one failure under one combination."""
-    setting = _shared.setting_of(
-        point,
-        settle_us=_shared.SETTLE_US[context.profile],
-        rate_per_s=RATE_PER_S,
-        bound_s=BOUND_S,
-        seed=context.seed(),
-        repeat=context.repeat,
-    )
-    measured = _shared.measure(setting)
-    return Outcome(values={name: getattr(measured, name) for name in VALUES})
+    setting = _shared.setting_of(point, context, rate_per_s=RATE_PER_S, bound_s=BOUND_S)
+    return _shared.outcome(setting, VALUES)
 
 
 MEASUREMENT = Measurement(
     id="dpc/failure-duration",
     origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((2.0, 6.0)),
-        Profile.QUICK: grid(DURATIONS_S),
-        Profile.PAPER: grid(DURATIONS_S),
-    },
+    grid=_shared.profiles(grid((2.0, 6.0)), grid(DURATIONS_S)),
     repeats=_shared.THRICE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.3, Profile.PAPER: 0.3},
+    seconds_per_run=_shared.profiles(0.1, 0.3),
     run=run,
 )
 
 # Shown: no record depends on what follows.
 
 X_S = 3.0
-
 HEALED = BOUND_S * RATE_PER_S / _shared.STREAMS
 """Tuples in αX of the stream that was cut, once it has healed."""
 
 SLACK_BATCHES = 2
-
 SLACK_TUPLES = SLACK_BATCHES * RATE_PER_S / 10
-
 SLACK_S = 0.2
 """Two buckets: the time that a batch may take in addition to its waiting."""
 
@@ -112,7 +93,6 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 
 
 PROCESS, WAITED = "process & process", "delay & process"
-
 DELAYING = ("delay & delay", "delay & process", "process & delay")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -40,7 +40,6 @@ PROPERTY_OF = {
 PROPERTIES = (1, 2, 3, 4)
 
 STATIC = {Profile.SMOKE: 4, Profile.QUICK: 40, Profile.PAPER: 200}
-
 RANDOM = {Profile.SMOKE: 10, Profile.QUICK: 500, Profile.PAPER: 5000}
 
 
@@ -70,13 +69,8 @@ def _static(context: Context) -> Outcome:
         share = _shared.measure(setting).delay_new_s / (chain * bound_s / X_OVER_BOUND)
         worst, broken = max(worst, share), broken + (share > 1.0)
         context.progress("static failures", fraction=(number + 1) / STATIC[context.profile])
-    return Outcome(
-        values={
-            "schedules": STATIC[context.profile],
-            "worst_share_of_kX": worst,
-            "broken_1": broken,
-        }
-    )
+    schedules = STATIC[context.profile]
+    return Outcome(values={"schedules": schedules, "worst_share_of_kX": worst, "broken_1": broken})
 
 
 def _random(context: Context) -> Outcome:
@@ -173,7 +167,7 @@ def _claim(number: int) -> Claim:
     @invariant(name, f"Property {number}: {text}")
     def unbroken(table: pd.DataFrame) -> Finding:
         row = table.set_index("property").loc[number]
-        shown = {str(name): value for name, value in row.dropna().items()}
+        shown: dict[str, Any] = {str(name): value for name, value in row.dropna().items()}
         return every([row["broken"] == 0], **shown)
 
     return unbroken

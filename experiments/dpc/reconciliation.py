@@ -24,24 +24,19 @@ from harness.claims import Finding, every, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, ORANGE, PURPLE, SKY, VERMILION, not_measured
 from harness.measurement import Context, Measurement, Origin
-from harness.protocol.scheme import Method, Policy
-from harness.results.record import Outcome, Point, Profile
+from harness.protocol.scheme import Policy
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAILURE_S = 5.0
-
 BOUND_S = 1.0
-
 SNAPSHOT_EVERY = 2
 """Buckets: a checkpoint every 200 ms, as in the paper."""
 
-MEMORIES = (2, 20, 40, 80, 120, 160)
-
 RATES_PER_S = (990, 1980, 3000, 3990, 4980)
-
 LOOKS = {
     "checkpoint": ("checkpoint/redo", BLUE, "s", "-"),
     "undo": ("undo/redo", VERMILION, "o", "-"),
@@ -68,19 +63,15 @@ def grid(memories: tuple[int, ...], rates: tuple[int, ...]) -> list[Point]:
 def run(point: Point, context: Context) -> Outcome:
     """Measure one failure; new tuples wait while the node reconciles, so their delay shows it."""
     method, _, variant = str(point["method"]).partition(", ")
-    setting = _shared.Setting(
+    setting = _shared.setting_of(
+        {"memory": point["memory"], "rate_per_s": point["rate_per_s"], "method": method},
+        context,
         failure_s=FAILURE_S,
-        settle_us=_shared.SETTLE_US[context.profile],
         bound_s=BOUND_S,
-        rate_per_s=int(str(point["rate_per_s"])),
-        memory=int(str(point["memory"])),
-        method=Method(method),
         snapshot_every=SNAPSHOT_EVERY,
         boxes=2 if variant == "2 boxes" else 1,
         logs_tentative=variant != "limited history",
         during_stabilization=Policy.SUSPEND,
-        seed=context.seed(),
-        repeat=context.repeat,
     )
     measured = _shared.measure(setting)
     return Outcome(
@@ -91,24 +82,20 @@ def run(point: Point, context: Context) -> Outcome:
 MEASUREMENT = Measurement(
     id="dpc/reconciliation",
     origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((1, 160), (990, 4980)),
-        Profile.QUICK: grid(MEMORIES, RATES_PER_S),
-        Profile.PAPER: grid(MEMORIES, RATES_PER_S),
-    },
+    grid=_shared.profiles(
+        grid((1, 160), (990, 4980)), grid((2, 20, 40, 80, 120, 160), RATES_PER_S)
+    ),
     repeats=_shared.THRICE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
+    seconds_per_run=_shared.profiles(0.1, 0.2),
     run=run,
 )
 
 # Shown: no record depends on what follows.
 
 ONE_BOX = ("checkpoint", "undo")
-
+TOLERANCE = 0.2
 PANELS = {"state": "state_tuples", "tuples": "redo_tuples"}
 """The column over which each panel shows the delay."""
-
-TOLERANCE = 0.2
 
 
 def analytic(method: str, state: float, tuples: float, rate_per_s: float) -> float:

@@ -20,32 +20,26 @@ from harness.experiment import Experiment
 from harness.figures.style import stamp
 from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Corrections, Policy
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BUCKETS_MS = (50, 100, 200, 500)
-
 COSTS_US = (11, 22, 44)
-
 RELEASES = {"one by one": Corrections.STREAM, "when all are done": Corrections.DONE}
-
 CHOSEN = (100, 22, "when all are done")
 """The combination of the figures themselves."""
 
-DURATIONS_S = {Profile.SMOKE: (2.0, 6.0), Profile.QUICK: (2.0, 3.5, 6.0, 15.0)}
-
-BOUNDS_S = {Profile.SMOKE: (1.0, 3.0), Profile.QUICK: (1.0, 2.0, 4.0, 5.5)}
-
+DURATIONS_S = _shared.profiles((2.0, 6.0), (2.0, 3.5, 6.0, 15.0))
+BOUNDS_S = _shared.profiles((1.0, 3.0), (1.0, 2.0, 4.0, 5.5))
 SETTLE_US = 8_000_000
 
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure both figures at one combination."""
     bucket_us, process_us = 1000 * int(str(point["bucket_ms"])), int(str(point["cost_us"]))
-    small = Profile.SMOKE if context.profile is Profile.SMOKE else Profile.QUICK
     corrections = RELEASES[str(point["release"])]
 
     def measure(**values: object) -> _shared.Measured:
@@ -57,7 +51,7 @@ def run(point: Point, context: Context) -> Outcome:
         )  # fmt: skip
 
     durations = []
-    for failure_s in DURATIONS_S[small]:
+    for failure_s in DURATIONS_S[context.profile]:
         for name in failure_duration.LOOKS:
             context.progress(f"{name}, {failure_s:g} s")
             during, after = name.split(" & ")
@@ -72,7 +66,7 @@ def run(point: Point, context: Context) -> Outcome:
                 (name, failure_s, found.delay_new_s, found.tentative, found.tentative_batches)
             )
     bounds = []
-    for bound_s in BOUNDS_S[small]:
+    for bound_s in BOUNDS_S[context.profile]:
         for policy in availability_bound.LOOKS:
             context.progress(f"{policy}, {bound_s:g} s")
             found = measure(
@@ -107,13 +101,9 @@ def _grid(buckets: Sequence[int], costs: Sequence[int]) -> Sequence[Point]:
 MEASUREMENT = Measurement(
     id="dpc/regions",
     origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: _grid((CHOSEN[0],), (CHOSEN[1],))[1:],
-        Profile.QUICK: _grid(BUCKETS_MS, COSTS_US),
-        Profile.PAPER: _grid(BUCKETS_MS, COSTS_US),
-    },
+    grid=_shared.profiles(_grid((CHOSEN[0],), (CHOSEN[1],))[1:], _grid(BUCKETS_MS, COSTS_US)),
     repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 2.0, Profile.QUICK: 2.7, Profile.PAPER: 2.7},
+    seconds_per_run=_shared.profiles(2.0, 2.7),
     run=run,
 )
 

@@ -16,17 +16,13 @@ from harness.claims import Finding, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, stamp
 from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BUCKETS_MS = (10, 50, 100, 150, 200, 300, 500)
-
 LENGTH_S = 20.0
-
-REPEATS = 9
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -39,7 +35,7 @@ def run(point: Point, context: Context) -> Outcome:
         batches=int(LENGTH_S * 1e6) // bucket_us,
         seed=context.seed("network"),
     )
-    return Outcome(values={"mean_delay_s": _shared.measure(setting).mean_delay_s})
+    return _shared.outcome(setting, ("mean_delay_s",))
 
 
 def points(buckets: tuple[int, ...]) -> list[Point]:
@@ -49,13 +45,9 @@ def points(buckets: tuple[int, ...]) -> list[Point]:
 MEASUREMENT = Measurement(
     id="dpc/serialization",
     origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: points((50, 200, 500)),
-        Profile.QUICK: points(BUCKETS_MS),
-        Profile.PAPER: points(BUCKETS_MS),
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: REPEATS, Profile.PAPER: REPEATS},
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.1, Profile.PAPER: 0.1},
+    grid=_shared.profiles(points((50, 200, 500)), points((10, 50, 100, 150, 200, 300, 500))),
+    repeats=_shared.profiles(1, 9),
+    seconds_per_run=_shared.profiles(0.1, 0.1),
     run=run,
 )
 
