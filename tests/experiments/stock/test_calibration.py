@@ -1,4 +1,4 @@
-"""What the ramp says, and what the kills make of it."""
+"""The claims about the ramp, and the grids of the kills that follow from it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from harness.judging.run import LiveRun
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
+from tests.experiments.stock import judging
 from tests.judging.test_calibration import tried
 
 HELD_TWICE = {"intervals_times": 2.0, "rate_share": 0.5}
@@ -43,14 +44,14 @@ def test_the_claims_say_what_was_held(
         return tried(rung, median := next(left), median)
 
     table = shown(told(rungs[0], climb(rungs, attempt)), tmp_path)
-    assert tuple(claim.held for claim in calibration.claims(table)) == held
+    assert tuple(judging.held(calibration.EXPERIMENT, table).values()) == held
     with styled():
         calibration.draw(table, figure := new_figure((6, 3)))
     assert len(figure.axes[0].get_xticks()) == len(medians)
 
 
 class Machine:
-    """A context of a machine whose calibration said that."""
+    """A context of a machine with that calibration."""
 
     profile, root_seed, repeat = Profile.QUICK, 1, 0
 
@@ -67,7 +68,7 @@ class Machine:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[LiveRun]:
-    """What would have been measured."""
+    """Return the runs that would have been measured."""
     found: list[LiveRun] = []
 
     def measure(run: LiveRun, *_: object) -> Outcome:

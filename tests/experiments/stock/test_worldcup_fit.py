@@ -11,10 +11,11 @@ from harness.figures.style import new_figure, styled
 from harness.measurement import Context
 from harness.results.tables import Results
 from harness.seeds import derive_seed
+from tests.experiments.stock import judging
 
 
 class SeedsOnly:
-    """What this experiment needs of a `Context`."""
+    """The part of a `Context` that this experiment uses."""
 
     def seed(self, *names: str | int) -> int:
         return derive_seed(1, *names)
@@ -33,7 +34,7 @@ def test_the_generator_fits(table: pd.DataFrame) -> None:
     assert table.groupby("panel").size().to_dict() == {
         "time": 144, "server": 30, "popularity": 7, "type": 13,
     }  # fmt: skip
-    assert [claim.held for claim in fit.claims(table)] == [True] * 4
+    assert [*judging.held(fit.EXPERIMENT, table).values()] == [True] * 4
 
 
 @pytest.mark.parametrize("panel", fit.PANELS)
@@ -41,8 +42,7 @@ def test_a_generator_that_does_not_fit_is_seen(table: pd.DataFrame, panel: str) 
     bent: Any = table.copy()
     first = bent.index[bent["panel"] == panel][0]
     bent.loc[first, "high"] = bent.loc[first, "published"] * 1.2 + 0.07
-    held = [claim.held for claim in fit.claims(bent)]
-    assert held == [name != panel for name in fit.PANELS]
+    assert judging.failing(fit.EXPERIMENT, bent) == {panel}
 
 
 def test_every_panel_is_drawn(table: pd.DataFrame) -> None:
