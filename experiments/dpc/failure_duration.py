@@ -242,9 +242,10 @@ EXPERIMENT = Experiment(
         _shared.CHOSEN,
         "A node that suspends new batches while it stabilizes is stable again once they are "
         "processed, too; their output goes out with the corrections. With Delay & Process the "
-        "batches that waited for αX when the stream healed are whole by then; they are processed "
-        "at once, from a tentative state, with the healed stream's tuples in them. So two of the "
-        "paper's sentences do not hold for that combination, by what that stream brings in αX.",
+        "batches that waited for αX when the stream healed are complete by then. They are "
+        "processed at once, from a tentative state, with the healed stream's tuples in them. So "
+        "that combination can have more tentative tuples than Process & Process, by what that "
+        "stream brings in αX.",
     ),
     figure_size_in=(9.5, 4.2),
 )

@@ -74,17 +74,23 @@ def draw_kills(tables: Mapping[str, pd.DataFrame], figure: Figure, *, victim: st
 
 
 def _throughput(axes: Axes, mine: pd.DataFrame, run: Any) -> None:
-    """Draw results per trigger interval: finer bins would show the trigger, not the failure."""
-    look = SCHEMES[run["scheme"]]
-    width = max(run["interval_s"], 0.5)
-    for name, color in (("twin", GREY), ("failed", look.color)):
-        timeline = mine[mine["pass"] == name]
-        bins = np.floor(timeline["at_s"] / width + 1e-9) * width
-        rate = timeline.groupby(bins)["throughput_per_s"].mean()
-        axes.step(rate.index, rate.to_numpy(), where="post", color=color,
-                  linewidth=1 if name == "twin" else 1.6)  # fmt: skip
+    draw_steps(axes, mine, run, "throughput_per_s")
     _mark(axes, run)
-    axes.set_title(f"{look.label}, {run['interval_s']:g} s")
+    axes.set_title(f"{SCHEMES[run['scheme']].label}, {run['interval_s']:g} s")
+
+
+def draw_steps(axes: Axes, timeline: pd.DataFrame, run: Any, column: str) -> None:
+    """Draw ``column`` of a run and its twin over time, one step per trigger interval.
+
+    Finer bins would show the trigger, not the failure.
+    """
+    width = max(run["interval_s"], 0.5)
+    for name, color in (("twin", GREY), ("failed", SCHEMES[run["scheme"]].color)):
+        mine = timeline[timeline["pass"] == name]
+        bins = np.floor(mine["at_s"] / width + 1e-9) * width
+        values = mine.groupby(bins)[column].mean()
+        axes.step(values.index, values.to_numpy(), where="post", color=color,
+                  linewidth=1 if name == "twin" else 1.6)  # fmt: skip
 
 
 def _latency(axes: Axes, mine: pd.DataFrame, run: Any, *, victim: str) -> None:

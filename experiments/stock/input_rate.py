@@ -9,9 +9,8 @@ latency.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 TRIGGER_S = 2.0
-
 IN_QUICK = ("world-cup",)
 """The heaviest query: traffic jams kept up with all 128,000 records/s that were tried. The paper
 profile has all workloads."""
@@ -55,15 +53,12 @@ rate is searched. It was two trigger intervals at first, which a record that jus
 exceeds at any rate."""
 
 SETTLE_S = 5.0
-
 RATES_PER_S: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: [1_000],
     Profile.QUICK: [2_000, 16_000, 128_000],
     Profile.PAPER: [1_000 * 2**step for step in range(10)],
 }
-
 LOAD_S = {Profile.SMOKE: 12.0, Profile.QUICK: 14.0, Profile.PAPER: 40.0}
-
 WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0
 """Time of load that is not measured, and the same for applications that have run nothing before."""
 
@@ -222,26 +217,17 @@ def table(results: Results) -> pd.DataFrame:
     return rates.sort_values(["workload", "repeat", "offered_per_s"], ignore_index=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """The first and last rate of every workload and repetition, and what ended each climb."""
+def _at_end(table: pd.DataFrame, end: Literal["first", "last"]) -> pd.DataFrame:
+    """Return the first or last rate of every workload and repetition."""
+    by = ["workload", "repeat"]
+    rates = table.drop_duplicates(by, keep=end).set_index(by)
+    return rates.assign(saturated=~rates["sustained"].astype(bool))
 
-    first: pd.DataFrame
-    last: pd.DataFrame
-    saturated: pd.Series[bool]
-    why: str | None
-    """The ends other than saturation; None if there is none."""
 
-    @classmethod
-    def of(cls, table: pd.DataFrame) -> _Ends:
-        by = ["workload", "repeat"]
-        first, last = (
-            table.drop_duplicates(by, keep=end).set_index(by) for end in ("first", "last")
-        )
-        saturated = ~last["sustained"].astype(bool)
-        other = _by_workload(last["ended_by"][~saturated])
-        why = "; ".join(f"{name} was ended by {end}" for name, end in other.items()) or None
-        return cls(first, last, saturated, why)
+def _other_ends(last: pd.DataFrame) -> str | None:
+    """Return what ended the climbs that saturation did not end; None if there is none."""
+    other = _by_workload(last["ended_by"][~last["saturated"]])
+    return "; ".join(f"{name} was ended by {end}" for name, end in other.items()) or None
 
 
 nothing_dropped = hypothesis(
@@ -251,12 +237,12 @@ nothing_dropped = hypothesis(
 
 @hypothesis("saturated", "Every workload was driven to saturation")
 def saturated(table: pd.DataFrame) -> Finding:
-    ends = _Ends.of(table)
+    last = _at_end(table, "last")
     return every(
-        ends.saturated,
-        ends.why,
+        last["saturated"],
+        _other_ends(last),
         sustained_per_s=_by_workload(_highest(table)),
-        ended_by=_by_workload(ends.last["ended_by"]),
+        ended_by=_by_workload(last["ended_by"]),
     )
 
 
@@ -265,10 +251,10 @@ def saturated(table: pd.DataFrame) -> Finding:
     "Where a workload is saturated its 99th percentile of latency is above that at the lowest rate",
 )
 def later_when_saturated(table: pd.DataFrame) -> Finding:
-    ends = _Ends.of(table)
-    latest_s = ends.last["latency_p99_s"].astype(float).fillna(np.inf)  # no result is the latest
-    judged = (latest_s / ends.first["latency_p99_s"].astype(float))[ends.saturated]
-    return every(judged > 1, None if len(judged) else ends.why, **_by_workload(judged))
+    first, last = _at_end(table, "first"), _at_end(table, "last")
+    latest_s = last["latency_p99_s"].astype(float).fillna(np.inf)  # no result is the latest
+    judged = (latest_s / first["latency_p99_s"].astype(float))[last["saturated"]]
+    return every(judged > 1, None if len(judged) else _other_ends(last), **_by_workload(judged))
 
 
 CLAIMS = [nothing_dropped, saturated, later_when_saturated]
@@ -297,8 +283,8 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     axes[0, 0].set_ylabel("records processed per second")
     axes[1, 0].set_ylabel("latency of results (s)")
     axes[1, 0].set_ylim(bottom=0)  # shared: every line must be there first
-    handles = [h for row in (0, 1) for h in axes[row, 0].get_legend_handles_labels()[0]]
-    labels = [text for row in (0, 1) for text in axes[row, 0].get_legend_handles_labels()[1]]
+    legends = [axes[row, 0].get_legend_handles_labels() for row in (0, 1)]
+    handles, labels = ([*above, *below] for above, below in zip(*legends, strict=True))
     figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize=8)
 
 

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
+from experiments.stock._figure import draw_steps
 from experiments.stock._kills import (
     Tables,
     equal,
@@ -34,7 +34,7 @@ from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.experiment import Experiment
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.figures.style import GREY, ORANGE, SCHEMES
+from harness.figures.style import ORANGE
 from harness.judging.run import LiveRun, measure
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -55,7 +55,6 @@ DOWN_S = {Profile.SMOKE: 2.0, Profile.QUICK: 10.0, Profile.PAPER: 10.0}
 
 
 def point(failure: str, interval_s: float) -> Point:
-    """Return a point of the grid."""
     return {"failure": failure, "scheme": "checkpoint", "interval_s": interval_s}
 
 
@@ -149,7 +148,7 @@ def draw(tables: Tables, figure: Figure) -> None:
     """Draw throughput and latency over time per failure, with the twin's."""
     runs, timeline = tables["runs"], tables["timeline"]
     shown = [failure for failure in FAILURES if failure in set(runs["failure"])]
-    axes = figure.subplots(2, max(1, len(shown)), sharex=True, sharey="row", squeeze=False)
+    axes = figure.subplots(2, len(shown), sharex=True, sharey="row", squeeze=False)
     for column, failure in enumerate(shown):
         one = runs[runs["failure"] == failure].iloc[0]
         mine = timeline[timeline["run"] == one["run"]]
@@ -162,14 +161,7 @@ def draw(tables: Tables, figure: Figure) -> None:
 
 
 def _panel(axes: Axes, mine: pd.DataFrame, run: pd.Series[Any], column: str) -> None:
-    color = SCHEMES[run["scheme"]].color
-    width = max(run["interval_s"], 0.5)  # finer bins would show the trigger, not the failure
-    for name, shade in (("twin", GREY), ("failed", color)):
-        series = mine[mine["pass"] == name]
-        bins = np.floor(series["at_s"] / width + 1e-9) * width
-        values = series.groupby(bins)[column].mean()
-        axes.step(values.index, values.to_numpy(), where="post", color=shade,
-                  linewidth=1 if name == "twin" else 1.6)  # fmt: skip
+    draw_steps(axes, mine, run, column)
     if not pd.isna(run["failed_at_s"]):
         axes.axvspan(run["failed_at_s"], run["failed_at_s"] + run["down_s"], color=ORANGE,
                      alpha=0.18, linewidth=0)  # fmt: skip

@@ -42,12 +42,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = ("world-cup", "traffic-jams", "accidents")
-
 IN_QUICK = ("accidents",)
 """The workload with a result in the edge paper. Quick has others of the stock engine where they
 serve more figures: word count in `experiments.stock.worker_kill`, the World Cup in
 `experiments.stock.input_rate` and `experiments.live.engines`."""
-
 TRIGGER_S = {"world-cup": 2, "traffic-jams": 2, "accidents": 1}
 """Trigger and checkpoint interval, with which two cores keep up; accidents have a shorter one,
 because their tuples time out."""
@@ -60,12 +58,8 @@ def _point(workload: str, scheme: str) -> Point:
 def run(point: Point, context: Context) -> Outcome:
     """Measure one workload under one scheme: twin, kill, truth."""
     name = str(point["workload"])
-    return run_kill(
-        point,
-        context,
-        workload=workload_of(name, context),
-        rate_per_s=WORKLOADS[name].rate_per_s,
-    )
+    rate_per_s = WORKLOADS[name].rate_per_s
+    return run_kill(point, context, workload=workload_of(name, context), rate_per_s=rate_per_s)
 
 
 MEASUREMENT = Measurement(

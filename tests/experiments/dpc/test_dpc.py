@@ -7,37 +7,21 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.dpc import (
-    _shared,
-    availability_bound,
-    chain_length,
-    checkpoint_overhead,
-    failure_duration,
-    properties,
-    reconciliation,
-    serialization,
-)
+from experiments.dpc import _shared, availability_bound, reconciliation, regions
 from experiments.ppa import scale
 from harness.claims import ClaimKind
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.protocol.scheme import Policy
 from harness.report.verdicts import verdicts
+from harness.running.discovery import all_experiments
 from tests.experiments.smoke import smoke_table
 from tests.levels import by_cost
 
-EXPERIMENTS = [
-    module.EXPERIMENT
-    for module in (
-        availability_bound,
-        chain_length,
-        checkpoint_overhead,
-        failure_duration,
-        properties,
-        reconciliation,
-        serialization,
-        scale,
-    )
+OTHERS = (regions.EXPERIMENT,)
+"""Experiments with a test module of their own."""
+EXPERIMENTS = [each for each in all_experiments() if each.group == "dpc" and each not in OTHERS] + [
+    scale.EXPERIMENT
 ]
 
 

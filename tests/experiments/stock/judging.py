@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -10,6 +11,21 @@ from harness.claims import Verdict
 from harness.experiment import Experiment, Tables
 from harness.figures.style import new_figure, styled
 from harness.report.verdicts import verdicts
+from harness.results.record import Outcome, Point
+from harness.results.tables import Results
+
+
+def results_of(outcomes: Sequence[tuple[Point, Outcome]], directory: Path) -> Results:
+    """Return outcomes of points as the results of their runs."""
+    rows, directories = [], {}
+    for number, (point, outcome) in enumerate(outcomes):
+        run = f"run-{number}"
+        directories[run] = directory / run
+        directories[run].mkdir(parents=True)
+        for name, series in outcome.series.items():
+            series.to_parquet(directories[run] / f"{name}.parquet", index=False)
+        rows.append({**outcome.values, **point, "repeat": 0, "run": run})
+    return Results(pd.DataFrame(rows), directories)
 
 
 def judged(experiment: Experiment, tables: Tables) -> dict[str, Verdict]:

@@ -16,7 +16,6 @@ from harness.judging.calibration import Tried, climb, ladder, told
 from harness.judging.run import LiveRun
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
-from harness.results.tables import Results
 from tests.experiments.stock import judging
 from tests.judging.test_calibration import tried
 
@@ -26,9 +25,7 @@ NODES = [Node(name=f"r{r}n1", rack=f"r{r}", worker=f"r{r}w1", host=f"127.0.{r}.1
 
 
 def shown(outcome: Outcome, tmp_path: Path) -> pd.DataFrame:
-    outcome.series["ramp"].to_parquet(tmp_path / "ramp.parquet", index=False)
-    row = {**outcome.values, "scheme": "active", "repeat": 0, "run": "only"}
-    return calibration.table(Results(pd.DataFrame([row]), {"only": tmp_path}))
+    return calibration.table(judging.results_of([({"scheme": "active"}, outcome)], tmp_path))
 
 
 @pytest.mark.parametrize(

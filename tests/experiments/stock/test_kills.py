@@ -21,8 +21,7 @@ from harness.figures.style import new_figure, styled
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
 from harness.measure.recovery import Unrecovered
-from harness.results.record import Profile
-from harness.results.tables import Results
+from harness.results.record import Outcome, Point, Profile
 from tests.experiments.stock import judging
 from tests.judging.constructed import (
     LOAD_S,
@@ -52,9 +51,8 @@ def table_of(
     twin: PassRecord | None = None,
     scope: str | None = None,
 ) -> Mapping[str, pd.DataFrame]:
-    tmp_path.mkdir(exist_ok=True)
-    rows, directories = [], {}
-    for number, ((scheme, interval_s), failed) in enumerate(passes.items()):
+    outcomes: list[tuple[Point, Outcome]] = []
+    for (scheme, interval_s), failed in passes.items():
         outcome = judge(
             twin or record(name="twin"),
             failed,
@@ -64,14 +62,8 @@ def table_of(
             trigger_s=interval_s,
             settle_s=3,
         )
-        run = f"run-{number}"
-        directories[run] = tmp_path / run
-        directories[run].mkdir()
-        for name, series in outcome.series.items():
-            series.to_parquet(directories[run] / f"{name}.parquet", index=False)
-        point = {"scheme": scheme, "interval_s": interval_s, "repeat": 0, "run": run}
-        rows.append({**outcome.values, **point})
-    return tabulate(Results(pd.DataFrame(rows), directories), scope=scope)
+        outcomes.append(({"scheme": scheme, "interval_s": interval_s}, outcome))
+    return tabulate(judging.results_of(outcomes, tmp_path), scope=scope)
 
 
 KILL = worker_kill.EXPERIMENT

@@ -18,8 +18,7 @@ from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord, load_plan
-from harness.results.record import Outcome, Profile
-from harness.results.tables import Results
+from harness.results.record import Outcome, Point, Profile
 from tests.experiments.stock import judging
 from tests.judging.constructed import (
     LOAD_S,
@@ -56,9 +55,9 @@ def kills(
     accuracy: Scored = ACCURATE,
     success: Mapping[str, float] = {"checkpoint": 0.8, "active": 1.0},
 ) -> Mapping[str, pd.DataFrame]:
-    """``success`` by scheme stands in for what the made-up passes, of another workload, lack."""
-    rows, directories = [], {}
-    for number, ((workload, scheme), failed) in enumerate(passes.items()):
+    """Return the tables. ``success`` is by scheme: the made-up passes of another query lack it."""
+    outcomes: list[tuple[Point, Outcome]] = []
+    for (workload, scheme), failed in passes.items():
         outcome = judge(
             record(name="twin"),
             failed,
@@ -69,15 +68,11 @@ def kills(
             trigger_s=1,
             accuracy=accuracy,
         )
-        run = f"run-{number}"
-        directories[run] = directory / run
-        directories[run].mkdir()
-        for name, series in outcome.series.items():
-            series.to_parquet(directories[run] / f"{name}.parquet", index=False)
-        point = {"workload": workload, "scheme": scheme, "interval_s": 1, "repeat": 0, "run": run}
         counted = success[scheme] if workload == "accidents" else None
-        rows.append({**outcome.values, "success_rate": counted, **point})
-    return tabulate(Results(pd.DataFrame(rows), directories))
+        values = {**outcome.values, "success_rate": counted}
+        point: Point = {"workload": workload, "scheme": scheme, "interval_s": 1}
+        outcomes.append((point, replace(outcome, values=values)))
+    return tabulate(judging.results_of(outcomes, directory))
 
 
 KILL = workload_kill.EXPERIMENT

@@ -1,33 +1,19 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from experiments.stock import worldcup_fit as fit
 from harness.figures.style import new_figure, styled
-from harness.measurement import Context
-from harness.results.tables import Results
-from harness.seeds import derive_seed
+from tests.experiments.smoke import smoke_table
 from tests.experiments.stock import judging
 
 
-class SeedsOnly:
-    """The part of a `Context` that this experiment uses."""
-
-    def seed(self, *names: str | int) -> int:
-        return derive_seed(1, *names)
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    outcome = fit.run({}, cast(Context, SeedsOnly()))
-    directory = tmp_path_factory.mktemp("run")
-    outcome.series["fit"].to_parquet(directory / "fit.parquet")
-    frame = pd.DataFrame([{"run": "a", "repeat": 0, **outcome.values}])
-    return fit.table(Results(frame, {"a": Path(directory)}))
+@pytest.fixture
+def table() -> pd.DataFrame:
+    return smoke_table(fit.EXPERIMENT).copy()
 
 
 def test_the_generator_fits(table: pd.DataFrame) -> None:
