@@ -24,8 +24,9 @@ settings.load_profile("faultline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes run the tests by group (xdist's ``loadgroup``), what shares something
-    that is dear stays in one: the Spark session, and the smoke grids of a module."""
+    """Keep tests that share something expensive in one process of xdist's ``loadgroup``.
+
+    They share the Spark session, or the smoke grids of a module."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A Spark session inside this process, without a cluster."""
+    """Start a Spark session inside this process, without a cluster."""
     from pyspark.sql import SparkSession
 
     from harness.environment.java import find_java

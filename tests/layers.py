@@ -1,4 +1,4 @@
-"""The layers of the tree, from the top down: what the tests enforce and ARCHITECTURE.md shows.
+"""The layers of the tree, from the top down, enforced by tests and shown in ARCHITECTURE.md.
 
 ``python -m tests.layers`` prints the table for ARCHITECTURE.md."""
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 LAYERS: Sequence[tuple[Sequence[str], str]] = (
     # A module may import from its own line and the lines below.
     (["harness.cli"], "one module a command; nothing else prints"),
-    (["harness.notebook"], "the code behind the notebooks, which hold none of their own"),
+    (["harness.notebook"], "the code behind the notebooks, which contain no code of their own"),
     (
         ["harness.nightly", "harness.advice"],
         "the nightly gate against an earlier revision; which scheme for a job, with reasons",
@@ -20,12 +20,12 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (
         ["harness.running"],
-        "experiments found, runs planned and made, also in processes or on Spark; the warm cluster",
+        "finds experiments, plans and makes runs, also in processes or on Spark; the warm cluster",
     ),
     (["experiments"], "one module a figure: a half that measures, then one that shows"),
     (
         ["harness.judging", "harness.endurance"],
-        "one run of any engine and its judge (`run`, `passes`, `outcome`); random kills at length",
+        "one run of any engine, and its judge (`run`, `passes`, `outcome`); long runs of random kills",
     ),
     (
         ["harness.engines"],
@@ -42,7 +42,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (["harness.cluster"], "backends: real servers and ways to break them (`docs/clusters.md`)"),
     (["harness.environment"], "finds or fetches Java, Redis and the jars; `doctor`"),
-    (["workloads"], "what is run: one file a workload, with a form for each kind of engine"),
+    (["workloads"], "one file a workload, with a form for each kind of engine"),
     (["datasets"], "the input of workloads: generators, and readers of real data"),
     (
         ["harness.protocol", "harness.planning"],
@@ -59,23 +59,22 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (
         ["harness.claims", "harness.results"],
-        "records, where they are kept and what they depend on, and what is claimed of them; "
-        "knows no experiment",
+        "claims and their verdicts; records, their store, and the code that they depend on (`reach`)",
     ),
     (
         ["harness.child"],
-        "a child process that is told and answers in lines of JSON: load generator, drivers",
+        "a child process that exchanges lines of JSON with the harness: load generator, drivers",
     ),
     (
         ["harness.errors", "harness.seeds", "harness.text"],
-        "errors, derived seeds, quantities as text: what everything else uses",
+        "errors, derived seeds, quantities as text, used by everything else",
     ),
     (["harness"], "the version"),
 )
 
 
 def level(module: str) -> int | None:
-    """Which line a module stands on, counted from the top; None outside of them all."""
+    """Return the line of a module, counted from the top; None outside of all layers."""
     for depth, (layer, _) in enumerate(LAYERS):
         if any(module == name or module.startswith(f"{name}.") for name in layer):
             return depth
@@ -83,7 +82,7 @@ def level(module: str) -> int | None:
 
 
 def table() -> str:
-    """The layers as a table in Markdown."""
+    """Return the layers as a table in Markdown."""
     lines = ["| package | what it holds |", "|---|---|"]
     for names, words in LAYERS[:-1]:
         places = ", ".join(f"`{name.replace('.', '/')}`" for name in names)

@@ -31,7 +31,7 @@ SOON_S = 1.0
 
 
 def by_cost(experiments: Iterable[Experiment], *, soon_s: float = SOON_S) -> list[Any]:
-    """A parameter each; those whose smoke grid takes longer are deep."""
+    """Make a parameter of each; mark as deep those with a smoke grid longer than ``soon_s``."""
     return [
         pytest.param(
             each,

@@ -1,4 +1,4 @@
-"""Whatever others call says what it does: in its own docstring, or in that of what it overrides."""
+"""Every public function has a docstring, its own or that of the method it overrides."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from harness.results.provenance import ROOT
 
 TREES = ("harness", "workloads", "datasets")
 PLAIN = frozenset({"main", "to_json", "from_json"})
-"""Names that say it all: a program's entry, and a value as JSON and back."""
+"""Names that need no docstring: a program's entry, and a value as JSON and back."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def functions(body: list[ast.stmt]) -> Iterator[Function]:
-    """The public ones of a module's or a class's body."""
+    """Yield the public functions of a module's or a class's body."""
     for node in body:
         if isinstance(node, Function) and not node.name.startswith("_"):
             yield node
 
 
 def name_of(base: ast.expr) -> str:
-    """A base class's own name, without its module and its parameters."""
+    """Return a base class's own name, without its module and its parameters."""
     if isinstance(base, ast.Subscript):
         return name_of(base.value)
     return base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
@@ -54,7 +54,7 @@ class Tree:
         """Methods that a contract describes, for classes that fulfil it without naming it."""
 
     def silent(self) -> Iterator[str]:
-        """Where nothing says what a public function does."""
+        """Yield the place and name of each public function without a docstring."""
         for path, module in self.modules.items():
             where = path.relative_to(ROOT)
             for function in functions(module.body):
@@ -72,7 +72,7 @@ class Tree:
                 yield f"{where}:{function.lineno}: {node.name}.{function.name}"
 
     def _inherited(self, node: ast.ClassDef) -> Iterator[str]:
-        """The methods of its bases; "*" for a base that another package has described."""
+        """Yield the methods of its bases; "*" for a base that another package describes."""
         for base in node.bases:
             known = [each for each in self.classes.get(name_of(base), ()) if each is not node]
             if not known and name_of(base) == "Group":
@@ -82,6 +82,6 @@ class Tree:
                 yield from self._inherited(parent)
 
 
-def test_every_public_function_says_what_it_does() -> None:
+def test_every_public_function_has_a_docstring() -> None:
     silent = list(Tree().silent())
     assert not silent, "without a docstring:\n" + "\n".join(silent)

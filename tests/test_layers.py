@@ -100,7 +100,7 @@ def test_who_runs_the_simulator_knows_no_host_of_it() -> None:
 
 
 def used(path: Path, modules: Container[str]) -> Iterator[str]:
-    """The tree's modules that a module imports, on loading or in a function when it is called."""
+    """Yield the tree's modules that a module imports, on loading or later in a function."""
     for node in run_time(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -124,8 +124,9 @@ def circle(uses: Mapping[str, Collection[str]]) -> Sequence[str]:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Nor by an import in a function: it would only hide that neither can be read, tested or
-    replaced without the other."""
+    """An import in a function counts too.
+
+    It would only hide that neither module can be read, tested or replaced without the other."""
     modules = dict(sources())
     uses = {name: {*used(path, modules)} - {name} for name, path in modules.items()}
     found = circle(uses)
@@ -134,8 +135,9 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 @pytest.mark.parametrize("package", sorted({m.rpartition(".")[0] for m, _ in sources()} - {""}))
 def test_no_parts_of_a_package_import_each_other_in_a_circle(package: str) -> None:
-    """A part is a module, or a package with all that is below it: there is an order in which they
-    can be read, each after those that it imports."""
+    """A part is a module, or a package with all that is below it.
+
+    They can be read in an order in which each comes after those that it imports."""
     modules = dict(sources())
     below = f"{package}."
     uses: dict[str, set[str]] = {}

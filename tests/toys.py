@@ -77,7 +77,7 @@ def toy(
 
 
 def changed(experiment: Experiment, **changes: Any) -> Experiment:
-    """The experiment with other fields, of its own or of its measurement or its scheduling."""
+    """Return the experiment with other fields: its own, its measurement's or its scheduling's."""
     own = {name: changes.pop(name) for name in [*changes] if name in _FIELDS[Experiment]}
     when = {name: changes.pop(name) for name in [*changes] if name in _FIELDS[Scheduling]}
     measurement = experiment.measurement

@@ -12,7 +12,7 @@ import time
 
 
 def where(number: int) -> str:
-    """The worker this runs on. Long enough that every free slot gets a task."""
+    """Return the worker that runs this, after a pause that lets every free slot get a task."""
     time.sleep(0.1)
     return os.environ["FAULTLINE_WORKER"]
 

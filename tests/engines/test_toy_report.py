@@ -70,7 +70,7 @@ def draw(frame: pd.DataFrame, figure: Figure) -> None:
 
 
 def equal(scheme: str) -> Claim:
-    """The same sentence for whatever delivers: accuracy 1 is none of them."""
+    """Claim equal output for one scheme: results with accuracy below 1 are not equal."""
 
     @invariant(f"{scheme}-equal", f"under {scheme} the stable output equals the twin's")
     def decide(frame: pd.DataFrame) -> Finding:

@@ -1,8 +1,8 @@
-"""A page opened in a headless browser, and what it says of itself: errors, missing pictures, text
-that stands out too little from what is behind it, and what is wider than a narrow screen.
+"""Pages opened in a headless browser, and the defects that the browser finds in them.
 
-The page is copied with a script in it, and the browser is asked for the document that results;
-nothing but the browser itself is needed."""
+These are errors, missing pictures, text with too little contrast to its background, and parts that
+are wider than a narrow screen. The page is copied with a script in it, and the browser prints the
+resulting document; only the browser itself is needed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Seen:
 
 
 def find_browser() -> str | None:
-    """A Chromium of this machine, or None."""
+    """Return the path of a Chromium on this machine, or None."""
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 

@@ -32,7 +32,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A report whose reproduction failed in part, and the trends of a few nights."""
+    """Write a report of a partly failed reproduction, and the trends of a few nights."""
     root = tmp_path_factory.mktemp("report")
 
     def run(point: Point, context: Context) -> Outcome:

@@ -88,8 +88,9 @@ def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:
 def test_what_does_not_hold_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, shown: str
 ) -> None:
-    """A finding's own reason before the claim's; what holds has none, and a broken invariant is a
-    defect that nothing excuses but its finding."""
+    """A finding's own reason comes before the claim's; a claim that holds has none.
+
+    A broken invariant is a defect, which only its finding can explain."""
 
     def with_reason(claim: Claim) -> Claim:
         def decide(frame: pd.DataFrame) -> Finding:

@@ -36,7 +36,7 @@ PLANNING = ["experiments.ppa.multi_query:MEASUREMENT"]
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what a record can depend on."""
+    """Copy all code that a record can depend on."""
     copy = tmp_path_factory.mktemp("checkout")
     for top in ("harness", "workloads", "datasets", "experiments"):
         shutil.copytree(ROOT / top, copy / top, ignore=shutil.ignore_patterns("__pycache__"))
@@ -46,14 +46,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def checkout(whole: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The copy, in place of this checkout; what a test changes there is changed back."""
+    """Put the copy in the place of this checkout; each test undoes its changes there."""
     monkeypatch.setattr(reach, "ROOT", whole)
     return whole
 
 
 def changes(checkout: Path, roots: list[str], file: str, before: str, after: str) -> bool:
-    """Whether the fingerprint is another one after an edit; without a ``before`` something is
-    added at the end."""
+    """Return True if an edit changes the fingerprint; an empty ``before`` appends ``after``."""
     path = checkout / file
     text = path.read_text() if path.exists() else None
     old = code_fingerprint(roots)
@@ -143,7 +142,7 @@ def test_every_experiment_says_what_it_chooses_by_name(experiment: Experiment) -
 
 
 def halves(path: Path) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """The definitions of an experiment's module before its measurement, and after it."""
+    """Return the definitions of an experiment's module up to its measurement, and after it."""
     body = ast.parse(path.read_text()).body
     names = [ast.unparse(each).split(" = ")[0] for each in body]
     if MEASUREMENT not in names:  # it shows another module's runs

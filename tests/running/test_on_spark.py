@@ -32,7 +32,7 @@ COMPUTED = ("intervals/single-process", "intervals/node-count", "ppa/incremental
 
 
 def made_by(others: Callable[[], RunPool], out: Path) -> tuple[list[Record], list[pd.DataFrame]]:
-    """Records of all runs in their order, and every table beside them."""
+    """Return the records of all runs in their order, and the tables in the same order."""
 
     def no_cluster(spec: ClusterSpec) -> Cluster:
         raise AssertionError("nothing here is measured")
