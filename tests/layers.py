@@ -25,7 +25,8 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     (["experiments"], "one module a figure: a half that measures, then one that shows"),
     (
         ["harness.judging", "harness.endurance"],
-        "one run of any engine, and its judge (`run`, `passes`, `outcome`); long runs of random kills",
+        "one run of any engine, and its judge (`run`, `passes`, `outcome`); long runs with random "
+        "kills",
     ),
     (
         ["harness.engines"],
@@ -59,7 +60,8 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (
         ["harness.claims", "harness.results"],
-        "claims and their verdicts; records, their store, and the code that they depend on (`reach`)",
+        "claims and their verdicts; records, their store, and the code that they depend on "
+        "(`reach`)",
     ),
     (
         ["harness.child"],
