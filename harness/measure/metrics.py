@@ -50,7 +50,7 @@ METRICS: tuple[Metric, ...] = (
         title="Latency from the window's end",
         unit="s",
         direction=Direction.LOWER,
-        definition="Arrival of a result minus the end of its window: how long a user waits, "
+        definition="Arrival of a result minus the end of its window: the waiting time of a user, "
         "including the time for which the engine waits for late records. Engines are compared by "
         "this, not by the latency above.",
     ),
@@ -79,16 +79,16 @@ METRICS: tuple[Metric, ...] = (
         f"result before every window was on time for {CALM_S:g} s. A window is late when it took "
         f"more than {TOLERANCE:g} times as long as {USUAL_SHARE:.0%} of the no-failure twin's "
         "windows. 0 when no window was late. Every failure has its own; where the next one came "
-        "before the output was on time again, the run says so (overlaps), because the two "
-        "recoveries cannot be told apart.",
+        "before the output was on time again, the run is marked (overlaps), because the two "
+        "recoveries cannot be separated.",
     ),
     Metric(
         name="recovery_at_least_s",
         title="Not recovered within",
         unit="s",
         direction=Direction.HIGHER,
-        definition="How long the output was watched in vain: it had not caught up by the end of "
-        "the load, a result was never delivered, or the engine died or stalled. A lower bound of "
+        definition="Time for which the output was watched in vain: it had not caught up by the end "
+        "of the load, a result was never delivered, or the engine died or stalled. A lower bound of "
         "the recovery, and a mean counts it as such.",
     ),
     Metric(
@@ -96,8 +96,8 @@ METRICS: tuple[Metric, ...] = (
         title="Resolution of a recovery",
         unit="s",
         direction=Direction.LOWER,
-        definition="By how much a window must be later than the twin's median to count as late. "
-        "A smaller delay after a failure cannot be seen, and has no recovery time.",
+        definition="Smallest delay, compared with the twin's median, of a window that counts as "
+        "late. A smaller delay after a failure cannot be seen, and has no recovery time.",
     ),
     Metric(
         name="detection_s",
@@ -112,8 +112,8 @@ METRICS: tuple[Metric, ...] = (
         title="Recovery, as the papers define it",
         unit="s",
         direction=Direction.LOWER,
-        definition="From the detection until what ran on the failed node has processed its input "
-        "as far as before the failure, as the engine reports.",
+        definition="From the detection until the tasks of the failed node have processed their "
+        "input as far as before the failure, as the engine reports.",
     ),
     Metric(
         name="accuracy_first",
@@ -138,8 +138,8 @@ METRICS: tuple[Metric, ...] = (
         definition="Share of the members of the no-failure twin's results that the first delivered "
         "version of each result held, over all windows: |S_T ∩ S_A| / |S_A|. Members are the "
         "objects of a World Cup top 100, the incidents of a traffic jam result, the cars seen "
-        "standing at a location, the counted words of a word count. A workload that does not say "
-        "what its members are has none.",
+        "standing at a location, the counted words of a word count. A workload that does not "
+        "define its members has none.",
     ),
     Metric(
         name="paper_accuracy_last",

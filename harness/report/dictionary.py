@@ -27,48 +27,48 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "latency_max_s": "The slowest.",
     },
     "failures": {
-        "planned_at_s": "When the schedule asked for it, in seconds from the start of the load.",
-        "at_s": "When it was done.",
+        "planned_at_s": "Planned time, in seconds from the start of the load.",
+        "at_s": "Actual time.",
         "action": "kill, pause, cut, and the actions that end a failure.",
         "target": "The node or rack.",
         "lateness_s": "First signal minus planned instant.",
         "spread_s": "Last signal minus first.",
-        "processes": "How many processes it reached.",
-        "pids": "Which, by node.",
-        "error": "Why it could not be done, if it could not.",
+        "processes": "Number of processes that it reached.",
+        "pids": "Their pids, by node.",
+        "error": "Error that prevented it, if any.",
     },
     "recoveries": {
-        "action": "What was done: kill, pause or cut.",
-        "target": "To which node or rack.",
+        "action": "kill, pause or cut.",
+        "target": "The node or rack.",
         "scope": "node, nodes or rack.",
         "nodes": "The nodes that it reached, with + between them.",
-        "planned_at_s": "When the schedule asked for it, in seconds from the start of the load.",
-        "at_s": "When the first signal was sent.",
+        "planned_at_s": "Planned time, in seconds from the start of the load.",
+        "at_s": "Time of the first signal.",
         "lateness_s": "First signal minus planned instant.",
         "spread_s": "Last signal minus first.",
-        "ended_at_s": "When the node was restarted, resumed or healed; empty if it was not.",
-        "recovery_s": "See the metrics below; empty with its reason beside it.",
+        "ended_at_s": "Time of the node's restart, resumption or healing; empty if there was none.",
+        "recovery_s": "See the metrics below; empty with a reason in `recovery_why_not`.",
         "recovery_at_least_s": "See the metrics below.",
-        "recovery_why_not": "Why there is no `recovery_s`.",
-        "overlaps": "Whether another failure came before this one was recovered from.",
-        "detected_at_s": "When the engine noticed.",
+        "recovery_why_not": "Reason why there is no `recovery_s`.",
+        "overlaps": "True if another failure came before the recovery from this one.",
+        "detected_at_s": "Time at which the engine detected it.",
         "detection_s": "See the metrics below.",
-        "detected_by": "What told the engine: a closed connection, a heartbeat.",
+        "detected_by": "Sign by which the engine detected it: a closed connection, a heartbeat.",
         "paper_recovery_s": "See the metrics below.",
-        "paper_recovery_why_not": "Why there is none.",
+        "paper_recovery_why_not": "Reason why there is none.",
         "silence_s": "The longest time without a new result from then to the next failure.",
         "twin_silence_s": "The same in the twin, in the same seconds.",
         "output_gap_s": "See the metrics below.",
     },
     "usage": {
         "pass": "`failed` or `twin`.",
-        "at_s": "When the sample was taken, in seconds from the start of the load.",
-        "who": "Which node or driver.",
+        "at_s": "Time of the sample, in seconds from the start of the load.",
+        "who": "The node or driver.",
         "cpu_s": "CPU seconds of its processes so far, user and system.",
         "resident_bytes": "Resident memory of its processes.",
         "received_bytes": "Bytes received over the network so far; empty without a counter.",
         "sent_bytes": "Bytes sent over the network so far; empty without a counter.",
-        "method": "Where the numbers come from.",
+        "method": "Source of the numbers.",
     },
 }
 
@@ -91,8 +91,8 @@ def columns(table: str) -> Mapping[str, str]:
     return {
         **dict.fromkeys(SERIES_KEYS, "As in `runs`."),
         **_SERIES_COLUMNS[table],
-        "variant": "Which pass with failures, where a run has several beside one twin (the live "
-        "figures); empty where it has one.",
+        "variant": "Name of the pass with failures if a run has several and one twin (the live "
+        "figures); empty if it has one.",
     }
 
 
@@ -101,7 +101,7 @@ def dictionary() -> str:
     return "\n".join([_INTRODUCTION, *_tables(), *_metrics()]) + "\n"
 
 
-_INTRODUCTION = """# Results, and what their columns mean
+_INTRODUCTION = """# Results and their columns
 
 Made by `./faultline export --dictionary`; a test keeps it current.
 
@@ -117,8 +117,8 @@ results.series("windows")  # any series that runs have kept
 ```
 
 `./faultline export FILE.parquet` (or `.csv`) writes a table to a file for other programs; `--table`
-chooses which. Every table has a row per observation, and `run` joins them. Take only the runs with
-`status == "ok"`: the tables also hold those that were invalid, failed or skipped. Runs of unlike
+chooses which. Every table has a row per observation, and `run` joins them. Use only the runs with
+`status == "ok"`: the tables also contain invalid, failed and skipped runs. Runs of unlike
 machines or of different code have different `campaign`s: do not compare across these."""
 
 
@@ -137,8 +137,8 @@ def _metrics() -> Iterator[str]:
         "",
         "Names of quantities in `points` and of columns in `wide`. A name with `twin_` in front is "
         "the same in the no-failure twin; `_p50_s`, `_p99_s` and `_max_s` in the place of `_s` are "
-        "the median, the 99th percentile and the largest. What only one experiment measures is "
-        "explained in its module.",
+        "the median, the 99th percentile and the largest. The module of an experiment explains "
+        "the values that it alone measures.",
         "",
         "| name | unit | better | definition |",
         "|---|---|---|---|",
@@ -151,7 +151,7 @@ def _metrics() -> Iterator[str]:
         "",
         "## Facts of a run",
         "",
-        "What a live run's values say beside the metrics. With `twin_` in front, the same of the "
+        "Values of a live run other than metrics. With `twin_` in front, the same of the "
         "no-failure twin.",
         "",
         "| name | meaning |",

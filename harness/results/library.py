@@ -217,26 +217,26 @@ SERIES_KEYS = ("run", "experiment", "profile", "machine_name", "status")
 
 RUN_COLUMNS: Mapping[str, str] = {
     "run": "Identifies a run; begins with the UTC time of its start.",
-    "experiment": "Which experiment; `./faultline list` shows them.",
-    "profile": "How much of it was run: smoke, quick or paper.",
+    "experiment": "The experiment; `./faultline list` shows all.",
+    "profile": "The amount that was run: smoke, quick or paper.",
     "machine_name": "Class of machine; like machines have the same name.",
     "status": "ok, invalid (measured, not to be trusted), failed (ended with an error) or skipped "
-    "(an engine or a backend cannot do it).",
-    "reason": "Why it is invalid, failed or skipped.",
-    "engine": "The live engine it measured; empty where none ran, and in records from before "
+    "(an engine or a backend cannot run it).",
+    "reason": "Reason if it is invalid, failed or skipped.",
+    "engine": "The measured live engine; empty where none ran, and in records from before "
     "schema 3.",
     "backend": "The kind of cluster it was measured on; empty where no server ran.",
-    "repeat": "Which repetition of its point, from 0.",
+    "repeat": "Number of the repetition of its point, from 0.",
     "campaign": "Runs of one campaign have the same code, seed, options and machine; only these "
     "may be in one comparison.",
-    "root_seed": "The seed that everything random was derived from.",
+    "root_seed": "The seed from which all random choices were derived.",
     "commit": "The code's commit; + if files differed from it.",
     "cpu": "Processor model.",
     "cores": "Cores that the run could use.",
     "memory_gib": "Memory of the machine, in GiB.",
-    "started": "When it began, UTC.",
-    "seconds": "How long it took, in seconds.",
-    "directory": "Where its record and series are.",
+    "started": "Start, UTC.",
+    "seconds": "Duration, in seconds.",
+    "directory": "Directory of its record and series.",
 }
 
 POINT_COLUMNS: Mapping[str, str] = {
@@ -255,17 +255,17 @@ CLAIM_COLUMNS: Mapping[str, str] = {
     "experiment": "As in `runs`.",
     "profile": "As in `runs`.",
     "machine_name": "As in `runs`; empty in results of versions that did not write it.",
-    "paper": "Whose figure it is.",
-    "figure": "Which figure or table.",
+    "paper": "The paper of the figure.",
+    "figure": "The figure or table.",
     "kind": "invariant (must hold), paper (a paper's sentence) or hypothesis (ours).",
     "text": "The claim.",
     "id": "The claim's name, which never changes.",
-    "verdict": "holds, does not hold, undecided (the interval has the limit inside), not measured.",
+    "verdict": "holds, does not hold, undecided (the interval contains the limit), not measured.",
     "held": "True or false for the first two verdicts, else null.",
     "samples": "Number of independent samples, if the claim compares a statistic of them.",
     "post_hoc": "True if its rule was changed after data of this seed had been seen.",
-    "measured": "The numbers that the verdict rests on, as JSON.",
-    "why": "Why it does not hold or was not measured, as far as that is known; else empty.",
+    "measured": "The numbers behind the verdict, as JSON.",
+    "why": "Reason why it does not hold or was not measured, if known; else empty.",
 }
 
 
