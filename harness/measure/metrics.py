@@ -88,8 +88,8 @@ METRICS: tuple[Metric, ...] = (
         unit="s",
         direction=Direction.HIGHER,
         definition="Time for which the output was watched in vain: it had not caught up by the end "
-        "of the load, a result was never delivered, or the engine died or stalled. A lower bound of "
-        "the recovery, and a mean counts it as such.",
+        "of the load, a result was never delivered, or the engine died or stalled. A lower bound "
+        "of the recovery, and a mean counts it as such.",
     ),
     Metric(
         name="recovery_resolution_s",
