@@ -82,7 +82,7 @@ class _Silent:
         self.directory = directory
 
     def measures(self, engine: str) -> None:
-        """Nobody keeps a record."""
+        """Do nothing: no record is kept."""
 
     def progress(self, stage: str, **_: Any) -> None:
         pass

@@ -1,4 +1,4 @@
-"""How much of a property or a search is looked at: less after every change, all with ``--all``.
+"""Numbers of examples and seeds: fewer after every change, all with ``--all``.
 
 ``./faultline test`` chooses the profile `BRIEF` of Hypothesis (tests/conftest.py); pytest by itself
 and ``./faultline test --all`` do not."""
@@ -17,17 +17,19 @@ from harness.running.discovery import estimate_s
 
 BRIEF = "brief"
 BRIEFLY = 4
-"""How many times fewer examples and seeds the profile has."""
+"""The profile `BRIEF` divides the numbers of examples and seeds by this."""
 
 
 def amount(whole: int) -> int:
-    """So many examples or seeds of ``whole``, at least two: a single one compares nothing."""
+    """Return the number of examples or seeds, at least two: a single one compares nothing.
+
+    ``whole`` is their number in all other profiles."""
     brief = settings.get_current_profile_name() == BRIEF
     return max(2, whole // BRIEFLY) if brief else whole
 
 
 SOON_S = 1.0
-"""What the smoke profile says of an experiment that is run after every change."""
+"""Longest duration, in the smoke profile, of an experiment that is run after every change."""
 
 
 def by_cost(experiments: Iterable[Experiment], *, soon_s: float = SOON_S) -> list[Any]:

@@ -47,7 +47,7 @@ from workloads.base import QUERY, Entry, Reference, Source, Workload
 
 
 def lengths(*, seed: int = 0) -> Workload:
-    """How many lines of each length came in every second."""
+    """Count the lines of each length in every second."""
     parameters = {"paths": [], "partitions": 1, "seed": seed}
     lines = Reference(target="datasets.text:TextLines", parameters=parameters)
     return Workload(

@@ -1,4 +1,4 @@
-"""Child processes: what they say is heard, and how they end is told."""
+"""Child processes: their events arrive, and their end is reported."""
 
 from __future__ import annotations
 

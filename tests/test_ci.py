@@ -1,4 +1,4 @@
-"""`.ci/run`: whatever becomes of a Docker daemon, the tests alone decide."""
+"""`.ci/run`: the tests alone decide, independent of a Docker daemon."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ SIMULATOR = {
     "campaign", "checkers", "draw", "observing", "options", "run", "spread", "synthetic",
     "topologies", "world",
 }  # fmt: skip
-"""What the simulator shows to those who run it; the rest hosts the machines."""
+"""The modules of the simulator for its users; the rest hosts the machines."""
 
 
 def test_who_runs_the_simulator_knows_no_host_of_it() -> None:

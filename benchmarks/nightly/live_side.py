@@ -28,7 +28,7 @@ class Quiet:
     """An observer that writes the progress of a pass to the log."""
 
     def measures(self, engine: str) -> None:
-        """Nobody keeps a record."""
+        """Do nothing: no record is kept."""
 
     def progress(self, stage: str, *, fraction: float | None = None, **_: object) -> None:
         if fraction is None:  # else it is said twice a second

@@ -109,7 +109,7 @@ class Verdict:
 
 
 def judge(claim: Claim, tables: Any, *, missing: str | None = None) -> Verdict | None:
-    """Judge one claim; None if it is not asked of this grid.
+    """Judge one claim; None if it makes no sense of this grid.
 
     ``missing`` describes the runs that are not there, None if the grid is complete. Without them a
     claim cannot hold, only a cell can refute it, and an error of its rule means missing rows."""

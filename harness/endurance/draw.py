@@ -26,15 +26,14 @@ from workloads.entries import workload_entry
 MEAN_GAP_S = 1.2
 """Mean time between two disturbances."""
 BACK_S, RACK_BACK_S = 0.7, 4.0
-"""Usual time until a killed node is back (alone, and with its worker), in addition to the time that
+"""Usual time until a killed node is back (alone, and with its worker), without the time for which
 it is kept away: before that there is nothing to kill."""
 FIRST_S, CALM_S = 1.0, 1.5
 """Time without disturbances at the beginning and at the end of a pass."""
 RACK_GAP_S = 15.0
 """Least time between two rack kills: a worker with its executor needs some seconds to return."""
 SHARES: Mapping[str, int] = {"node": 70, "again": 12, "rack": 6, "coordinator": 6, "pause": 6}
-"""Of disturbances, in per cent; "again" is a node killed while the last one is being recovered
-from."""
+"""Per cent of disturbances; "again" kills a node during the recovery from the last disturbance."""
 SERVER_SHARE = 3
 """Additional share, where Kafka's and Redis' processes belong to the cluster and can be frozen."""
 SERVERS = ("kafka", "redis")
@@ -45,11 +44,11 @@ CUTS_S = (0.3, 5.0)
 """Durations of cuts; some end before the coordinator suspects a failure. Nodes and the coordinator
 die meanwhile, too, but not another rack: a part of the cluster must still work."""
 RUN_S = 90.0
-"""Length of a pass: long, so that starting and judging it cost little per kill."""
+"""Length of a pass: long, so that its start and its judging cost little per kill."""
 AWAY_S = (0.0, 0.0, 0.5, 1.5)
 """Least times for which the nodes of a pass stay away, each with the same probability."""
 TIGHT = 1 / 3
-"""Share of the passes with as many slots as there are copies."""
+"""Share of the passes with no more slots than copies."""
 SMALL: Mapping[str, Mapping[str, Any]] = {
     "accidents": {"partitions": 4, "start_s": 100},
     "traffic-jams": {"users": 2_000, "segments": 100, "window_s": 6, "slide_s": 2},
@@ -60,7 +59,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 
 
 def workloads_for(names: Sequence[str], seed: int) -> list[Workload]:
-    """Make workloads of the catalogue by name, small where `SMALL` has them; none means all."""
+    """Make workloads by name, small if `SMALL` has them; no name means all of `SMALL`."""
     return [workload_entry(name).make(seed=seed, **SMALL.get(name, {})) for name in names or SMALL]
 
 
@@ -93,7 +92,7 @@ class Choice:
 
 
 def _most_planned(setup: Setup) -> int:
-    """How many primaries the placement puts on one node; without one they are dealt out."""
+    """Return the largest number of primaries on one node; 0 without a given placement."""
     return max(Counter(parameters_of(setup).placement).values(), default=0)
 
 

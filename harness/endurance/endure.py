@@ -1,8 +1,8 @@
 """Endurance: pass after pass under random failures, until a number of nodes was killed.
 
 Each pass takes the next contender (a scheme with its planner's plan) and another workload. Some
-passes have just as many slots as copies, or nodes that stay away for a while: then a lost task does
-not find a place at once, and output is tentative where the scheme allows it. The disturbances
+passes have no more slots than copies, or nodes that stay away for a while: then a lost task does
+not find a place at once, and output is tentative if the scheme allows it. The disturbances
 follow from the seed (`draw`). The process that dies and its activity at that instant do not: the
 machine decides, which is the reason for a thousand kills."""
 
@@ -43,7 +43,7 @@ class Tally:
     """Results that were delivered as tentative ones at first."""
     corrected: int = 0
     fenced: int = 0
-    """Publications of replaced copies that readers dropped: no failure."""
+    """Publications of replaced copies that readers dropped; they are not failures."""
     cuts: int = 0
     """Nodes that were cut off, and healed."""
     leftover_processes: int = 0
@@ -83,7 +83,7 @@ class Endurance:
     workloads: Sequence[Workload]
     seed: int
     directory: Path
-    """For files of passes that went well: the cluster's own."""
+    """The directory for files of successful passes, which belongs to the cluster."""
     keep: Path
     """The directory for the evidence of failed passes."""
     contenders: Sequence[str] = tuple(CONTENDERS)

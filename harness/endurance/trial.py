@@ -1,4 +1,4 @@
-"""One pass that is disturbed on purpose, and the verdict on its output.
+"""One pass with deliberate disturbances, and the verdict on its output.
 
 The check shares no code with the protocol: it reads the out topic like any reader and compares
 with every batch computed once and in order over the same input."""
@@ -39,7 +39,7 @@ from harness.protocol.effects import CopyEvent
 from workloads.base import Workload
 
 DRIVER = "driver"
-"""As the target of `Disturb.SERVER`: the engine's, not the cluster's."""
+"""A target of `Disturb.SERVER` that belongs to the engine, not to the cluster."""
 SETTLED_S = 120.0
 """Longest wait of a pass that settles for the copies of its scheme."""
 
@@ -52,12 +52,12 @@ class Disturb(StrEnum):
     PAUSE = "pause"
     """A node is frozen for a while, its connections stay open."""
     SERVER = "server"
-    """Kafka, Redis or Spark's driver is frozen for a while; for no time: killed, which ends the
-    run."""
+    """Kafka, Redis or Spark's driver is frozen for a while. With a duration of 0 it is killed, which
+    ends the run."""
     JOIN = "join"
-    """Nodes of a worker that was dead when the pass began come to it."""
+    """Nodes of a worker that was dead at the beginning of the pass join it."""
     CUT = "cut"
-    """A rack is cut off the network for a while: it goes on alone."""
+    """A rack is cut off the network for a while, and continues alone."""
     COORDINATOR = "coordinator"
     """The coordinator's process is killed and started again."""
 
@@ -67,7 +67,7 @@ class Disturbance:
     """One action and its time."""
 
     at_s: float
-    """After the load began."""
+    """Time from the start of the load."""
     kind: Disturb
     target: str = ""
     """A node or a rack."""
@@ -104,10 +104,10 @@ class Verdict:
     corrected: int = 0
     """Tentative results that were taken back."""
     stalled: int = 0
-    """1 if it did not finish: nothing was published any more although results were due."""
+    """1 if it did not finish: the publications ended before all due results."""
     fenced: int = 0
-    """Publications of a copy that had been replaced, which every reader drops: a copy that was
-    frozen or cut off goes on for a moment after it is back."""
+    """Publications of replaced copies, which every reader drops: a copy that was frozen or cut off
+    continues for a moment after it is back."""
 
     @property
     def failures(self) -> int:
@@ -191,9 +191,9 @@ class Trial:
         self.coordinator_kills = 0
         self.start_unix_s = self._start_s = 0.0
         self.truth = pd.DataFrame()
-        """What was due."""
+        """The due results."""
         self.messages: Sequence[Message] = ()
-        """What the out topic held."""
+        """The content of the out topic."""
         self.stalled = False
 
     def run(self, disturbances: Sequence[Disturbance] = ()) -> Verdict:

@@ -48,7 +48,7 @@ class Campaign:
     """Number of runs of a complete campaign."""
     directories: Mapping[str, Path]
     left_out: int = 0
-    """Missing runs that the command was not asked for."""
+    """Missing runs outside of the command's points."""
     others: Sequence[Record] = ()
     """Every other record of the same points, repetitions, and code: invalid or failed attempts,
     and valid ones that a newer one replaces. Oldest first."""

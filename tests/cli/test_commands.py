@@ -109,7 +109,7 @@ def test_one_point_is_run_by_its_values(invoke: Invoke) -> None:
 
 
 def test_a_part_of_a_grid_refutes_and_never_holds(invoke: Invoke) -> None:
-    """A claim about every cell alone can be decided by some; a missing point is no failure."""
+    """Some cells can decide a claim about every cell; a missing point is not a failure."""
     result = invoke("run", "stock/toy", "--point", "x=2", "--json")
     assert result.exit_code == 0
     document = json.loads(result.stdout)

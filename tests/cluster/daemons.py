@@ -1,4 +1,4 @@
-"""Whether containers can be had here, and what a run left with the daemon."""
+"""The availability of containers here, and the remains of a run at the daemon."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from harness.cluster.run_directory import read_journal
 
 FOREIGN = Path(__file__).parent / "foreign.py"
 LIVES = 'grep -qs "^State:[[:space:]]*[RSDTtI]"'
-"""Finds the line of a process that is no zombie."""
+"""Finds the line of a process that is not a zombie."""
 
 
 def describe(local: LocalCluster, directory: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What another user of this machine can reach of a cluster: tried, as that user."""
+"""The parts of a cluster that another user of this machine can reach: tried as that user."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ print(json.dumps(found))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What a stranger got at; all of it should be empty but `commands`."""
+    """The finds of a stranger; all except `commands` should be empty."""
 
     uid: int
     connected: list[list[Any]]

@@ -50,7 +50,7 @@ def _daemon() -> None:
 
 
 class TestLinks:
-    """Of one container's cable; no server is needed."""
+    """Counters of one container's interface; no server is needed."""
 
     @pytest.fixture(scope="class")
     @classmethod

@@ -146,8 +146,10 @@ with LocalCluster(
         print("broken", flush=True)
         sys.stdin.read()
 """
-"""A cluster inside that says all that a stranger would have to find out, and waits; told to, it
-kills a rack, cuts off the node of the other one, and ends what keeps that node's namespace."""
+"""A cluster inside that prints everything that a stranger would have to find out, and waits.
+
+On request it kills a rack, cuts off the node of the other one, and ends the process that keeps that
+node's namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +159,7 @@ class Opened:
     process: subprocess.Popen[str]
     told: Mapping[str, Any]
     records: ClusterRecords
-    """Where the cluster stands."""
+    """The place of the cluster."""
 
     def break_it(self) -> None:
         """Break all of it and wait."""
@@ -205,7 +207,7 @@ class TestHarnessInside:
                 records.sweep(silent, remove_made)
 
     def test_a_stranger_reaches_no_port_file_or_process_of_it(self, opened: Opened) -> None:
-        """Another user id of this machine, told where everything is."""
+        """A process under another user id, with the places of everything."""
         told = opened.told
         assert len(told["pids"]) >= 5
         reached = try_as_stranger(

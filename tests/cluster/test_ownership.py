@@ -1,4 +1,4 @@
-"""What is left of dead harnesses is removed, what lives is left alone."""
+"""The remains of dead harnesses are removed, living ones are left alone."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_only_directories_of_dead_executors_are_removed(tmp_path: Path) -> None:
 def test_a_removal_that_was_interrupted_is_finished_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A keeper that the next start kills must not leave a directory that nobody knows any more."""
+    """A keeper that the next start kills must not leave an unknown directory behind."""
     directory = tmp_path / "run"
     (directory / "logs").mkdir(parents=True)
     (directory / "logs" / "kafka.log").touch()

@@ -1,4 +1,4 @@
-"""What `faultline doctor` says of the other backends."""
+"""The report of `faultline doctor` about the other backends."""
 
 from __future__ import annotations
 

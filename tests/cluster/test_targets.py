@@ -1,4 +1,4 @@
-"""What a target names: a node, a rack, or several nodes at once."""
+"""Targets: a node, a rack, or several nodes at once."""
 
 from __future__ import annotations
 

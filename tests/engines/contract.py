@@ -120,7 +120,7 @@ class Sharing:
         assert engine == self._engine.name
 
     def progress(self, stage: str, **_: object) -> None:
-        """Nobody watches."""
+        """Do nothing: there is no observer."""
 
 
 class EngineContract:

@@ -169,7 +169,7 @@ def message(window_s: int, append_s: float, *, tentative: bool) -> Message:
 
 
 class TwoRacks:
-    """A cluster of which only the nodes are asked for."""
+    """A cluster that has only nodes."""
 
     def nodes(self) -> list[Node]:
         return [Node(name=f"r{n}n1", rack=f"r{n}", worker=f"r{n}w1", host=f"h{n}") for n in (1, 2)]

@@ -33,7 +33,7 @@ class Told(Application):
         return next((event for event in self.events if event["event"] == kind), None)
 
     def order(self, command: str, **parameters: object) -> None:
-        """Nobody listens."""
+        """Do nothing: there is no listener."""
 
     def failure(self, what: str) -> EnvironmentFailure:
         return EnvironmentFailure(what, remedy="none")
@@ -53,7 +53,7 @@ def test_a_query_that_is_not_done_is_no_error(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_has_ended_is_told_of_at_once(tmp_path: Path) -> None:
-    """Nobody waits for a batch that cannot come."""
+    """There is no wait for a batch that cannot come."""
     for gone in (Told(tmp_path, [], code=1), Told(tmp_path, [{"event": "died"}])):
         with pytest.raises(EnvironmentFailure, match="has ended"):
             engine(Told(tmp_path, []), gone).raise_problems()

@@ -54,7 +54,7 @@ class Keeping:
         assert engine == "toy"
 
     def progress(self, stage: str, **_: object) -> None:
-        """Nobody watches."""
+        """Do nothing: there is no observer."""
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_kill_that_comes_late_because_processes_are_found_slowly_makes_a_run_i
 def test_tentative_results_that_are_corrected_equal_the_twin(
     measured: Callable[..., Outcome],
 ) -> None:
-    """Accuracy 1 is no invariant under tentative output; stable output equal to the twin's is."""
+    """Accuracy 1 is not an invariant under tentative output; equal stable output is."""
     values = measured("guess", KILL).values
     assert values["output_equals_truth"], values["difference_from_truth"]
     assert values["output_equals_twin"], values["difference_from_twin"]

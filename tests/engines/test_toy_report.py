@@ -1,4 +1,4 @@
-"""From an engine that nobody knows to a page of the report: runner, pass, judge, record, page."""
+"""The whole path from a new engine to the report: runner, pass, judge, record, page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where fetched things live."""
+"""The places of fetched files."""
 
 from __future__ import annotations
 

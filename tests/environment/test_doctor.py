@@ -1,4 +1,4 @@
-"""What the doctor says, and when it says that something must be done."""
+"""The report of the doctor, and the cases in which it demands an action."""
 
 from __future__ import annotations
 

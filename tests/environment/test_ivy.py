@@ -1,4 +1,4 @@
-"""What a JVM is told of proxies and certificates."""
+"""Proxies and certificates in the options of a JVM."""
 
 from __future__ import annotations
 

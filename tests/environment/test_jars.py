@@ -20,7 +20,7 @@ JAVA = Java(home=Path("/j"), executable=Path("/j/bin/java"), version=17, source=
 
 
 class Central:
-    """Stands for Ivy and Maven Central: brings ``content``, and counts what was asked of it."""
+    """A substitute for Ivy and its repository: provides ``content``, and counts requests."""
 
     def __init__(self, content: Mapping[str, bytes]) -> None:
         self.content = dict(content)

@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said of those that are not."""
+"""The choice of a Java runtime, and the reasons against the others."""
 
 from __future__ import annotations
 

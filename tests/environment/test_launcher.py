@@ -40,7 +40,7 @@ case "$1" in
 esac
 """
 
-# Stands for python3: its venv module makes a Python that writes down what pip was asked for.
+# A substitute for python3: its venv module makes a Python that records the requests to pip.
 PYTHON = """
 case "$*" in
   *"-m venv"*)

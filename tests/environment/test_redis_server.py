@@ -1,4 +1,4 @@
-"""Which Redis server is taken, and what is said of those that are not."""
+"""The choice of a Redis server, and the reasons against the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that crosses a process boundary comes back as it was, or is refused."""
+"""Values that cross a process boundary are unchanged, or refused."""
 
 from __future__ import annotations
 

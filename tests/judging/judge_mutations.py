@@ -287,7 +287,7 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
          by_collector.test_everything_is_read_in_the_order_of_arrival),
     ]),
 )  # fmt: skip
-"""By module and place: the right text, the wrong one, and the test that must notice."""
+"""The right text, the wrong one and the test that must notice, by module and place."""
 
 MUTATIONS = tuple(
     Mutation(module, place, *mistake)

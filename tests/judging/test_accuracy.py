@@ -154,7 +154,7 @@ def test_a_whole_pass_of_words(spark: SparkSession, tmp_path: Path) -> None:
 
 
 NOBODY = cast(Engine, object())
-"""Nothing may be asked of it."""
+"""An object that nothing may use."""
 
 
 def test_a_workload_without_members_is_not_scored(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which results a pass's records go into, and how many of the records succeeded."""
+"""The results that a pass's records contribute to, and the number of successful records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sampled while a pass runs, and what else the machine did."""
+"""Samples during a pass, and other load of the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Times = namedtuple("Times", ["user", "nice", "system", "irq", "softirq", "steal"
 
 
 class Nodes:
-    """A cluster that is only asked what it uses."""
+    """A cluster that only reports its usage."""
 
     backend = "local"
 

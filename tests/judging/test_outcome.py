@@ -458,7 +458,7 @@ def test_a_twin_that_fell_behind_leaves_recovery_unmeasured() -> None:
 
 
 def test_a_run_whose_twin_fell_behind_is_to_be_made_again_where_times_count() -> None:
-    """It is valid: equality holds. Less can be said from it than was asked."""
+    """It is valid: equality holds, but it answers less than the question."""
     twin = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
     behind = judged(record(failures=injected()), twin)
     assert behind.invalid is None
@@ -492,7 +492,7 @@ def test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one() -> None
 
 
 def test_tentative_output_that_is_corrected_equals_the_twin() -> None:
-    """Accuracy 1 is no invariant under tentative output; equal stable output is."""
+    """Accuracy 1 is not an invariant under tentative output; equal stable output is."""
     tentative = one_more(deliveries(), 40).iloc[[40, 41]].assign(stability="tentative")
     stable = deliveries(STOPPED).assign(stability="stable")
     found = values(pd.concat([tentative, stable]).sort_values("arrival_s", ignore_index=True))

@@ -15,7 +15,7 @@ from tests.judging.constructed import record
 
 
 class Warming(Passes):
-    """Its batches take what it is told, a piece of load after the other."""
+    """Passes with given durations of batches, one for each piece of load."""
 
     def __init__(self, durations_s: Sequence[float | None]) -> None:
         self.left: Iterator[float | None] = iter(durations_s)

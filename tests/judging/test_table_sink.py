@@ -26,12 +26,12 @@ Row = tuple[int, int, str]
 
 
 class Topic:
-    """What a collector has read, added to by hand."""
+    """The messages of a collector, added by hand."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.all_written = threading.Event()
-        """Somebody has asked for more than there is: what there is was dealt with."""
+        """A request beyond the end: everything before it was processed."""
 
     def add(self, *rows: Row, copy: int = 0, stability: Stability | None = None) -> None:
         headers = {} if stability is None else {STABILITY: stability.value.encode()}

@@ -34,7 +34,7 @@ def test_what_is_processed_after_the_load_does_not_help() -> None:
 
 
 def test_a_batch_at_the_end_of_the_span_counts() -> None:
-    """As many as must be, and the last of them at its end."""
+    """The frame has the smallest sufficient number of batches, the last one at its end."""
     frame = pd.DataFrame({"at_s": [5.0, 10.0, 15.0, 20.0], "backlog": [0, 5, 10, 15]})
     frame = frame.tail(FEWEST)
     assert slope_per_s(frame, from_s=frame["at_s"].iloc[0], until_s=20) == pytest.approx(1.0)

@@ -42,7 +42,7 @@ def test_everything_is_read_in_the_order_of_arrival(client: dict[str, str]) -> N
 
 
 def test_what_arrives_while_it_reads(client: dict[str, str]) -> None:
-    """The end of a topic is where it ends when all of it is asked for."""
+    """The end of a topic is its end at the time of the request."""
     send(client, "growing", (0, 1, b"a"))
     with Collector(client, "growing", 1, copy_header="copy") as collector:
         while not collector.count:

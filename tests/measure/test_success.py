@@ -20,7 +20,7 @@ NEVER = float("inf")
 
 
 def rate(*tuples: tuple[float, float], until_s: float = 60) -> float | None:
-    """Of (sent, arrived) pairs."""
+    """Return the success rate of (sent, arrived) pairs."""
     sent_s, arrival_s = np.array(tuples, dtype=float).reshape(-1, 2).T
     return success_rate(sent_s, arrival_s, until_s=until_s)
 

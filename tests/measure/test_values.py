@@ -178,7 +178,7 @@ def test_deliveries_whose_sums_have_another_order_are_repetitions() -> None:
 
 
 def test_a_comparison_keeps_integers_where_a_result_is_missing() -> None:
-    """A join of values would make doubles of them, which cannot tell these two apart."""
+    """A join of values would make doubles of them, in which these two are equal."""
     due = pd.DataFrame({"window_start_s": [0.0, 1.0], "n": [2**60, 7]})
     came = pd.DataFrame({"window_start_s": [0.0, 2.0], "n": [2**60 + 1, 7]})
     found = compare(came, due, ["window_start_s"], ["n"])

@@ -147,7 +147,7 @@ def test_the_same_tentative_result_after_its_undo_is_no_repetition() -> None:
 
 
 def test_the_first_result_is_no_undo() -> None:
-    """Of another copy's result, say, that this reader never saw."""
+    """It may belong to another copy's result that this reader never saw."""
     seen = versions(told((0, "a", 0, "undo"), (0, "a", 3, "stable")), IDENTITY, VALUES)
     assert seen.first["count"].tolist() == [3]
 

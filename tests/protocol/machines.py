@@ -1,4 +1,4 @@
-"""A small language for tests of one machine: build it, tell it things, read what it asks."""
+"""A small language for tests of one machine: build it, send inputs, read its effects."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ window.addEventListener("load", () => {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a browser found on a page."""
+    """The finds of a browser on a page."""
 
     errors: list[str]
     missing: list[str]

@@ -1,4 +1,4 @@
-"""What was invalid or incomplete can never hold a claim."""
+"""Invalid or incomplete runs can never make a claim hold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUICK = RunSettings(profile=Profile.QUICK)
 
 
 def text_of(report: build.WrittenReport) -> str:
-    """Of all its pages."""
+    """Return the text of all its pages."""
     return "".join(page.read_text() for page in report.pages)
 
 
@@ -139,7 +139,7 @@ def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -
 
 
 def test_a_newer_record_hides_no_broken_invariant(tmp_path: Path) -> None:
-    """Of the same code; what the code's change repaired belongs to another campaign."""
+    """It must have the same code; runs of changed code belong to another campaign."""
 
     def negative(point: Point, context: Context) -> Outcome:
         return Outcome(values={"y": -1})

@@ -68,7 +68,7 @@ def changes(checkout: Path, roots: list[str], file: str, before: str, after: str
 
 
 def _forget() -> None:
-    """Two edits within the grain of a file's time would not be told apart."""
+    """Clear the caches: two edits within the resolution of a file's time look alike."""
     reach._parsed.cache_clear()
     reach._locked.cache_clear()
 
@@ -160,7 +160,7 @@ def modules_of_figures() -> list[Path]:
 
 @pytest.mark.parametrize("path", modules_of_figures(), ids=lambda path: path.stem)
 def test_the_halves_of_a_figure_are_told_apart(path: Path) -> None:
-    """What measures comes first, the rest after a line that says so."""
+    """The measuring half comes first, the rest after a line that marks it."""
     text = path.read_text()
     assert text.count("# Shown: no record depends on what follows.") == 1
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts)

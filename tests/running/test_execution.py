@@ -490,7 +490,7 @@ def test_settings_out_of_range_are_refused(repeats: int, seed: int) -> None:
 
 
 class Applications:
-    """What a pool keeps, for a test."""
+    """The object that a pool keeps, for a test."""
 
     def __init__(self) -> None:
         self.usable = True
@@ -511,7 +511,7 @@ class Applications:
 
 
 class ShapedCluster:
-    """What a pool asks of a cluster of which nothing runs."""
+    """The part of a cluster that a pool uses, without servers."""
 
     def __init__(self, spec: ClusterSpec, events: list[str], *, elastic: bool) -> None:
         self.spec, self._events, self._elastic = spec, events, elastic

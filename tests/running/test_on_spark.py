@@ -1,4 +1,4 @@
-"""What is computed on Spark executors is what is computed here."""
+"""Computation on Spark executors gives the same results as here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliberate sabotage of the protocol: what the simulator must find, or is no good.
+"""Deliberate sabotage of the protocol, which the simulator must find.
 
 Each mutation replaces one method by one that forgets something. ``schemes`` are those that
 use the mechanism in question."""

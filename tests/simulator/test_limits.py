@@ -1,4 +1,4 @@
-"""What the protocol cannot survive, each with the schedule that shows it."""
+"""The failures that the protocol cannot survive, each with a schedule that shows it."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_within_zero_and_one_and_monotone_in_the_plan(data: st.DataObject) -> No
 @given(st.data())
 @settings(max_examples=amount(40), deadline=None)
 def test_gains_are_what_a_task_more_or_less_changes(data: st.DataObject) -> None:
-    """Where no two branches of one task meet in a join, which would make it a derivative only."""
+    """No two branches of one task meet in a join, which would make it a derivative only."""
     plain = topologies(max_operators=5, max_queries=2, joins=False)
     topology = data.draw(st.one_of(plain, st.just(named.figure_1a(join=True))))
     evaluator = Evaluator(topology, data.draw(st.sampled_from(Objective)))

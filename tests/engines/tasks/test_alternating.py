@@ -1,4 +1,4 @@
-"""A plan that changes to and fro: what is told, and what is made of the notes."""
+"""A plan that changes to and fro: the requests, and the use of the notes."""
 
 from __future__ import annotations
 

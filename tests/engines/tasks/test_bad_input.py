@@ -131,7 +131,7 @@ def full(cluster: LocalCluster) -> Iterator[None]:
 def test_a_store_without_room_is_an_answer(
     cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
 ) -> None:
-    """From 2 s on no checkpoint is taken; what dies then is restored from older ones."""
+    """No checkpoint is taken after 2 s; tasks that die then are restored from older ones."""
     with cluster.redis.client() as client:
         assert client.config_get("maxmemory-policy")["maxmemory-policy"] == "noeviction"
     one = trial(engine, tmp_path, "checkpoint", 7)

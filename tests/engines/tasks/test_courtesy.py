@@ -90,7 +90,7 @@ def test_a_heartbeat_asks_for_no_batch_that_is_not_due(monkeypatch: pytest.Monke
         here._sender = cast(Any, said)
 
         class Machine:
-            """Asks whenever it is told anything."""
+            """A reader that makes a request after every message."""
 
             def handle(self, item: told.NodeInput, *, now: int) -> list[do.Effect]:
                 return [send]

@@ -94,7 +94,7 @@ def test_while_one_rack_is_away_a_node_and_the_coordinator_die(
 def test_racks_are_cut_off_in_turn_faster_than_they_come_back(
     engine: TaskEngine, tmp_path: Path
 ) -> None:
-    """Nobody works while both are away; what each did alone before is of no use to the other."""
+    """No work is done while both are cut off; the earlier work of one is useless to the other."""
     done = trial(engine, tmp_path, "active", 10).run(
         [cut(2, "r1", 2.5), cut(4, "r2", 2.5), cut(7, "r1", 0.3)]
     )

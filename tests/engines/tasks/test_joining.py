@@ -32,7 +32,7 @@ READS = {
 
 
 def test_the_wall_clock_is_read_where_it_is_known_to_be() -> None:
-    """Everything else counts time by the monotonic clock, which nobody can set."""
+    """Everything else uses the monotonic clock, which cannot be set."""
     found = {}
     for path in chain.from_iterable(
         Path(package.__path__[0]).glob("*.py")

@@ -56,7 +56,7 @@ class ByHand:
 
     def __init__(self, command: Sequence[str], directory: Path, image: str) -> None:
         text = (REPOSITORY / "docker" / "compose.yaml").read_text()
-        # The program of before knows no names of projects in the file.
+        # The earlier program does not support project names in the file.
         (directory / "compose.yaml").write_text(re.sub(r"(?m)^name:.*\n", "", text))
         self._command = [*command, "-f", str(directory / "compose.yaml"), "-p", PROJECT]
         self._environment = {

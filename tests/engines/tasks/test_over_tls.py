@@ -35,7 +35,7 @@ ssl.truststore.type=PEM
 ssl.truststore.location={authority}
 listener.name.client.ssl.client.auth=required
 """
-"""Without the listener's name Kafka asks no client of a listener with SASL for a certificate."""
+"""Without the listener's name, a listener with SASL requires no certificates of clients."""
 
 
 def openssl(*arguments: str | Path) -> None:

@@ -12,8 +12,8 @@ from harness.engines.tasks.exchange import consumer_settings
 from harness.engines.tasks.spares import Spares
 
 
-class Made:
-    """Counts the consumers that are made, and tells when there were enough of them."""
+class CountedConsumers:
+    """A counter of new consumers that reports when there are enough."""
 
     def __init__(self, enough: int) -> None:
         self.count, self._enough, self.all = 0, enough, threading.Event()
@@ -33,7 +33,7 @@ def test_spares_are_connected_and_replaced_once_nobody_takes_any(
     client = {"bootstrap.servers": ",".join(f"{b.host}:{b.port}" for b in brokers)}
     producer.produce("data", b"here", partition=0)
     producer.flush(5)
-    made = Made(enough=5)
+    made = CountedConsumers(enough=5)
     monkeypatch.setattr(spares, "Consumer", made)
     monkeypatch.setattr(spares, "CALM_S", 0.01)
     kept = Spares(consumer_settings(client), "data", kept=2)

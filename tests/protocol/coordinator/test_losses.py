@@ -1,4 +1,4 @@
-"""When the coordinator closes a task, and when it waits for a heartbeat first."""
+"""The cases in which the coordinator closes a task, or first waits for a heartbeat."""
 
 from __future__ import annotations
 

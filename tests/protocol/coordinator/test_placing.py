@@ -1,4 +1,4 @@
-"""Where restored copies begin: what the coordinator orders when several nodes die."""
+"""The first batches of restored copies, and the orders after the death of several nodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_source_begins_where_the_task_behind_it_is() -> None:
 
 
 def test_a_source_that_dies_with_the_task_behind_it_begins_at_that_ones_checkpoint() -> None:
-    """Not at the first batch of the run, which is no longer needed."""
+    """It begins there, not at the first batch of the run, which is no longer needed."""
     cluster = running()
     cluster.disconnect(BEHIND, now=2)
     assert begun_at(cluster.disconnect(SOURCE, now=2)) == STORED

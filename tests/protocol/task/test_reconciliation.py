@@ -70,7 +70,7 @@ def begins(effects: list[do.TaskEffect]) -> list[tuple[int, tuple[Any, ...]]]:
 
 
 def test_an_upstream_task_that_is_back_is_not_closed_by_an_order_from_before() -> None:
-    """The coordinator closes it at every sweep until a heartbeat tells that it is back."""
+    """The coordinator closes it at every sweep until a heartbeat reports it again."""
     t = join_of_two()
     ahead_of_a_lost_task(t, batches=2, back_at=3)
     t.batch(2, 1, stable=False, term=5)
