@@ -8,7 +8,7 @@
 Each night runs the whole gate, second looks included, on this checkout against itself. In a null
 night both sides are equal. In a planted night every metric of tonight's side costs a share more
 (`harness.nightly.sampling.PLANTED`), a different share for each metric. Outcomes are appended to
-``docs/gate-study.jsonl``, one line a comparison; it can be interrupted and goes on."""
+``docs/gate-study.jsonl``, one line a comparison; an interrupted study continues."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def table(outcomes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _share(count: int, of: int) -> str:
-    """``9 of 10 (56 % to 100 %)``: Clopper and Pearson's exact interval."""
+    """Return text like ``9 of 10 (56 % to 100 %)``, with Clopper and Pearson's exact interval."""
     from scipy.stats import binomtest
 
     interval = binomtest(count, of).proportion_ci(0.95, method="exact")

@@ -4,8 +4,8 @@
 
     .venv/bin/python -P -m benchmarks.network_study
 
-It starts itself again inside namespaces, where both ways exist: the loopback device, and a virtual
-cable over a bridge as a worker of ``--network namespaces`` has it. Rounds of both alternate; each
+It restarts itself inside namespaces, where both ways exist: the loopback device, and a virtual
+cable over a bridge as in ``--network namespaces``. Rounds of both alternate; each
 line is the median over the rounds, with the smallest and the largest."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ with socket.create_server(("0.0.0.0", {PORT})) as server:
 
 @contextmanager
 def peer(laid: LocalNetwork, host: str) -> Iterator[None]:
-    """Run a program at the worker, which answers or takes bytes."""
+    """Run a program at the worker that answers or takes bytes."""
     command = laid.within(WORKER, [sys.executable, "-S", "-c", _PEER])
     with subprocess.Popen(command) as process:
         try:
@@ -82,7 +82,7 @@ def trip_us(host: str) -> float:
 
 
 def bytes_cost(host: str) -> tuple[float, float]:
-    """Megabytes per second of one connection, and the sender's CPU milliseconds per megabyte."""
+    """Return megabytes per second of one connection, and the sender's CPU ms per megabyte."""
     block = bytes(1 << 18)
     with socket.create_connection((host, PORT)) as connection:
         connection.sendall(b"b")

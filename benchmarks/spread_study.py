@@ -6,8 +6,8 @@
     .venv/bin/python -P -m benchmarks.spread_study --cluster docker --workers 1 --workers 2
 
 The same seeds run in processes of this machine and on executors; each line is one campaign. The
-first schedules of every campaign are not counted in its rate: they pay for the start of processes,
-and the output says so. All reports must be equal, wherever they were made."""
+first schedules of every campaign are not counted in its rate: they include the start of processes,
+which the output mentions. All reports must be equal in all places."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harness.simulator.run import SimulatedRun
 from harness.simulator.spread import spread_reports
 
 WARM = 0.2
-"""The share of the seeds that is not counted in a rate."""
+"""The share of the seeds that a rate leaves out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Campaign:
     cluster_s: float
     """Time until the cluster was up; 0 where none is needed."""
     first_s: float
-    """Time from there to the first report."""
+    """Time from then to the first report."""
     rate_per_s: float
     """Schedules per second after the first ones."""
 
@@ -45,7 +45,7 @@ class Campaign:
 def timed(
     arriving: Iterator[SimulatedRun], where: str, workers: int, cluster_s: float
 ) -> tuple[Campaign, list[SimulatedRun]]:
-    """Take all reports, and note when they came."""
+    """Take all reports, and record their times."""
     began = perf_counter()
     made: list[SimulatedRun] = []
     came_s: list[float] = []

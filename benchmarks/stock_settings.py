@@ -1,11 +1,10 @@
 """The cost of a micro-batch of the stock engine, and the settings of Spark that reduce it.
 
-Each variant gets applications of its own on one cluster. They count words (the load of
+Each variant gets its own applications on one cluster. They count words (the load of
 `stock/worker-kill`: 500 lines/s, windows of 4 s every 1 s) piece by piece with batches back to
-back, so that a piece holds as many batches as the machine can make; a second measure is the same
-load at a trigger of 2 s, as the experiments run it. Numbers of one machine at one time: only rows
-of one table compare, and the variant that the others are compared with is measured at the beginning
-and at the end::
+back, so that a piece has as many batches as the machine can make; a second measure is the same
+load at a trigger of 2 s, as in the experiments. Only rows of one table, from one machine at one
+time, can be compared; the reference variant is measured at the beginning and at the end::
 
     .venv/bin/python -P -m benchmarks.stock_settings --variants now,rocksdb+spark-files,now"""
 
@@ -102,7 +101,7 @@ class Measured:
     log_s: float
     cpu_per_batch_s: float
     cores: float
-    """CPU seconds of executors and drivers per second of load."""
+    """Return CPU seconds of executors and drivers per second of load."""
     drivers_share: float
     latency_p50_s: float
     latency_max_s: float
@@ -156,7 +155,7 @@ def once(cluster: Cluster, engine: Engine, load_s: float, interval_s: float) -> 
 
 
 def run(name: str, variant: Variant, cluster: LocalCluster, pieces: int) -> Iterator[Measured]:
-    """Load with batches back to back, in pieces, then once at the trigger of the experiments."""
+    """Load with batches back to back, in pieces, then once at the experiments' trigger."""
     base = cluster.spark_conf()
     java = {
         option: f"{base[option]} {variant.java}"
@@ -171,7 +170,7 @@ def run(name: str, variant: Variant, cluster: LocalCluster, pieces: int) -> Iter
 
 
 def variant_of(name: str) -> Variant:
-    """Several variants, joined by a plus sign, are one."""
+    """Return the variant; several names, joined by a plus sign, make one."""
     parts = [VARIANTS[part] for part in name.split("+")]
     return Variant(
         conf={key: value for part in parts for key, value in part.conf.items()},

@@ -1,7 +1,7 @@
-"""Records per second of one core, against what they must feed.
+"""Records per second of one core, compared with the necessary rate.
 
 Day 66 replayed 48 times as fast peaks at 172,000 records/s. `ratio` in each benchmark's extra
-info is how many times that one core manages."""
+info is the rate of one core as a multiple of that."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def timed(benchmark: BenchmarkFixture, call: Callable[[], int]) -> None:
-    """Time ``call``, which says how many records it made, and report them per second."""
+    """Time ``call``, which returns the number of its records, and report them per second."""
     pedantic: Any = benchmark.pedantic
     records = pedantic(call, rounds=3)
     assert benchmark.stats is not None

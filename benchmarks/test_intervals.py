@@ -1,8 +1,8 @@
 """Failures per second of the vectorized simulator against plain Python loops, in one run.
 
-`ratio` in each benchmark's extra info is how many times faster the simulator gets through a
-failure. The first loop is the process as the paper tells it, checkpoint by checkpoint; the
-second already knows that one division counts them."""
+`ratio` in each benchmark's extra info is the speed of the simulator as a multiple of the loop's.
+The first loop is the process as in the paper, checkpoint by checkpoint; the second counts
+checkpoints by one division."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RUNS, FAILURES_PER_RUN = 250, 8000
 
 
 def checkpoint_by_checkpoint(failures: int) -> float:
-    """Utilization, one event after the other."""
+    """Return the utilization, one event after the other."""
     draw = random.Random(5).expovariate
     useful = elapsed = 0.0
     for _ in range(failures):
@@ -47,7 +47,7 @@ def checkpoint_by_checkpoint(failures: int) -> float:
 
 
 def one_division_per_failure(failures: int) -> float:
-    """Utilization, with the simulator's own shortcut but without numpy."""
+    """Return the utilization with the simulator's own shortcut but without numpy."""
     draw = random.Random(5).expovariate
     completed, elapsed = 0, 0.0
     for _ in range(failures):
@@ -70,7 +70,7 @@ def vectorized() -> float:
 
 
 def best_rate(call: Callable[[int], float], failures: int) -> float:
-    """Failures per second in the fastest of three runs."""
+    """Return failures per second in the fastest of three runs."""
     best = math.inf
     for _ in range(3):
         start = time.perf_counter()

@@ -1,9 +1,9 @@
 """The rate of a load generator on one core, compared with the World Cup's peak at 48 times.
 
-A real broker, real lines of text, the schedule of a run. ``ratio`` in the extra info is the
-records per CPU second of the generator, all its threads counted, over 172,000 records/s: above
-1, one core is enough. ``late_share`` and ``invalid`` say whether the schedule was kept as well;
-that depends on who else uses the machine."""
+It uses a real broker, real lines of text and the schedule of a run. ``ratio`` in the extra info is
+the generator's records per CPU second, all its threads counted, over 172,000 records/s: above 1,
+one core is enough. ``late_share`` and ``invalid`` show if the schedule was kept; that depends on
+other load of the machine."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The speed of simulated schedules: the 15-task topology, the kernel, and growth with tasks.
 
-Absolute numbers depend on the machine; each benchmark stores what it counted in ``extra_info``.
-Schedules per minute are given by the wall clock and by the processor's time. On a machine that has
-much else to do both lie: what shares its caches makes every instruction slower. So the ratio is the
-one to compare there: how many events that do nothing cost as much as one event of a schedule, both
-taken in turns in one process."""
+Absolute numbers depend on the machine; each benchmark stores its counts in ``extra_info``.
+Schedules per minute are given by the wall clock and by processor time. Other load on the machine
+distorts both, because shared caches make every instruction slower. Only the ratio is comparable
+there: the cost of one event of a schedule as a number of empty events, both taken in turns in one
+process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_schedules_of_the_recovery_topology(benchmark: Any, scheme: str) -> None
 
 
 def bare_events(count: int) -> int:
-    """Events that do nothing but schedule the next one."""
+    """Run events that only schedule the next one."""
     kernel = Kernel()
 
     def again(left: int) -> None:
@@ -99,7 +99,7 @@ def tree(leaves: int) -> Callable[[], Options]:
 
 @pytest.mark.parametrize("leaves", [8, 32, 128])
 def test_growth_with_tasks(benchmark: Any, leaves: int) -> None:
-    """Time per task and batch should stay where it is as the topology grows."""
+    """Time per task and batch should not grow with the topology."""
     options = tree(leaves)()
     simulate(options)
     report = benchmark.pedantic(simulate, args=(options,), rounds=3)

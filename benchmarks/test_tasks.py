@@ -1,8 +1,8 @@
 """The cost of the task engine's hot paths, as ratios taken in turns in one process.
 
-``ratio`` is how many times as long the plain way takes: what the code did before it was made
-fast, or what it would do without thinking. ``us_per_line`` and the like depend on the machine and
-are there to be read, not compared."""
+``ratio`` is the duration of the plain way as a multiple: the code before its optimization, or the
+obvious code. ``us_per_line`` and the like depend on the machine; they are for reading, not for
+comparison."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def counts_as_the_engine(batches: list[pa.Table]) -> pa.Table:
 
 
 def counts_the_plain_way(batches: list[pa.Table]) -> pa.Table:
-    """Line by line, every word of it to the counter, and all of the pane added up each time."""
+    """Count line by line: each word goes to the counter, which adds up the whole pane each time."""
     pane = wordcount.COUNTS.empty_table()
     panes: list[pa.Table] = []
     results: list[pa.Table] = []
@@ -137,7 +137,7 @@ def broker() -> Iterator[str]:
 
 
 def test_reading_a_source(benchmark: Any, broker: str) -> None:
-    """To tables by batch, against fetching the records and doing nothing with them."""
+    """Measure records to tables by batch, against fetching the records alone."""
     from confluent_kafka import Consumer, TopicPartition
 
     def read(use: Callable[[list[Any]], object]) -> int:

@@ -1,7 +1,7 @@
 """The measurement of the nightly benchmarks.
 
-Imports of what is measured stand inside the benchmarks: where an older revision lacks one, only
-that metric has no number there."""
+Measured modules are imported inside the benchmarks: if an older revision lacks one, only that
+metric has no number there."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Measure = Callable[[Callable[[], object]], None]
 
 
 def pytest_benchmark_generate_machine_info() -> dict[str, str]:
-    """Leave the machine out: the history describes it, and the query takes a second per sample."""
+    """Leave the machine out: the history describes it, and a query takes a second per sample."""
     return {"described_by": "harness.results.provenance"}
 
 
 def pytest_benchmark_generate_commit_info() -> dict[str, str]:
-    """Both sides name their revision themselves."""
+    """Leave the revision out: both sides name their own."""
     return {}
 
 

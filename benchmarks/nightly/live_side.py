@@ -1,11 +1,10 @@
 """One side of the nightly comparison of live engines: a cluster, and passes over it on request.
 
 Started by `harness.nightly.live` as a program of its own, with the tree of one revision in front
-of its imports. It starts a local cluster. At the order ``{"open": ENGINE}`` it closes the engine
-that is open, if any, and opens and warms up that one; for every order ``{"pass": ENGINE}`` it runs
-word count once on it (opened now if it is not open) and answers with what the pass cost. Every
-order has a number, which its answer repeats. The end of its standard input ends it and its cluster.
-"""
+of its imports. It starts a local cluster. At the order ``{"open": ENGINE}`` it closes an
+open engine and opens and warms up the named one. For every order ``{"pass": ENGINE}`` it runs word
+count once on it (opened now if it is closed) and answers with the cost of the pass. Every order has
+a number, which its answer repeats. The end of its standard input ends it and its cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 LOAD_S, WARMUP_S, SETTLE_S = 8.0, 8.0, 2.0
 INTERVAL_S = {"tasks": 0.1, "structured": 1.0}
-"""Batch interval and trigger: those at which each engine keeps the rate and is prompt."""
+"""Batch interval and trigger at which each engine sustains the rate and is prompt."""
 WATERMARK_S = 0.2
 
 
@@ -101,7 +100,7 @@ class Passes:
         }
 
     def _used_s(self, engine: Engine) -> float:
-        """CPU seconds of everything on the workers, and of the engine's own processes."""
+        """Return CPU seconds of all processes on the workers, and of the engine's own."""
         from harness.cluster.processes import members
 
         workers = members(self._cluster.run).items()
@@ -111,7 +110,7 @@ class Passes:
 
 @contextmanager
 def running_cluster(report: Any) -> Iterator[Any]:
-    """Two racks of a worker each, with room for six nodes."""
+    """Start two racks of a worker each, with room for six nodes."""
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
 

@@ -1,4 +1,4 @@
-"""The loops where planners spend their time."""
+"""The most expensive loops of planners."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Disturb(StrEnum):
     PAUSE = "pause"
     """A node is frozen for a while, its connections stay open."""
     SERVER = "server"
-    """Kafka, Redis or Spark's driver is frozen for a while. With a duration of 0 it is killed, which
+    """Kafka, Redis or Spark's driver is frozen for a while. Without a duration it is killed, which
     ends the run."""
     JOIN = "join"
     """Nodes of a worker that was dead at the beginning of the pass join it."""
