@@ -45,5 +45,5 @@ def by_cost(experiments: Iterable[Experiment], *, soon_s: float = SOON_S) -> lis
 
 
 def deep(*values: Any) -> list[Any]:
-    """Values of a parameter that are tried with ``--all`` alone."""
+    """Mark values of a parameter as tried with ``--all`` alone."""
     return [pytest.param(value, marks=pytest.mark.deep) for value in values]

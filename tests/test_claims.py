@@ -1,4 +1,4 @@
-"""Sentences whose check stands once for several figures."""
+"""Claims with one rule for several figures."""
 
 from __future__ import annotations
 

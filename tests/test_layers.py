@@ -30,7 +30,7 @@ def sources() -> Iterator[tuple[str, Path]]:
 
 
 def run_time(path: Path) -> Iterator[ast.AST]:
-    """All of a file but what only the type checker sees."""
+    """Yield all nodes of a file except those for the type checker alone."""
     tree = ast.parse(path.read_text())
     skipped: set[ast.AST] = set()
     for node in ast.walk(tree):
@@ -40,7 +40,7 @@ def run_time(path: Path) -> Iterator[ast.AST]:
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Modules imported at run time, and in which line."""
+    """Yield modules imported at run time, with their lines."""
     for node in run_time(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -114,7 +114,7 @@ def used(path: Path, modules: Container[str]) -> Iterator[str]:
 
 
 def circle(uses: Mapping[str, Collection[str]]) -> Sequence[str]:
-    """Modules that import each other in a ring, the first again at the end; empty without one."""
+    """Return modules that import each other in a ring, the first again at the end; else nothing."""
     try:
         TopologicalSorter(uses).prepare()
     except CycleError as error:

@@ -1,4 +1,4 @@
-"""A toy experiment that takes no time, for the tests of what runs and judges experiments."""
+"""A toy experiment that takes no time, for tests of running and judging experiments."""
 
 from __future__ import annotations
 

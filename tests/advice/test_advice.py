@@ -1,4 +1,4 @@
-"""Advice follows its formulas, says how far it was off, and refuses what makes no sense."""
+"""Advice follows its formulas, reports its errors, and refuses senseless jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``faultline datasets``: what it says, what it refuses."""
+"""``faultline datasets``: its output and its refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``faultline interval``: what it prints, its JSON, and how it refuses."""
+"""``faultline interval``: its text, its JSON and its refusals."""
 
 from __future__ import annotations
 

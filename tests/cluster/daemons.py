@@ -32,7 +32,7 @@ def client_or_skip() -> Any:
 
 
 def left_of(run: str) -> list[Any]:
-    """Containers and networks of a run."""
+    """Return containers and networks of a run."""
     client = daemon.connect()
     chosen = {"label": f"{RUN_LABEL}={run}"}
     return [

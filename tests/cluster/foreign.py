@@ -44,7 +44,7 @@ def is_daemon(pid: int) -> bool:
 
 
 def description(pid: int) -> dict[str, object]:
-    """All that it takes to start the same daemon again."""
+    """Return everything that is needed to start the same daemon again."""
     proc = Path(f"/proc/{pid}")
     pairs = (proc / "environ").read_text().split("\0")
     return {

@@ -83,7 +83,7 @@ class Reached:
 def try_as_stranger(
     *, ports: Iterable[tuple[str, int]], directories: Iterable[Path], pids: Iterable[int]
 ) -> Reached:
-    """Skips where nobody else can be played: that takes root, and a Python all may use."""
+    """Skip the test without root, or without a Python that every user can run."""
     python = shutil.which("python3", path="/usr/bin:/bin:/usr/local/bin")
     if os.getuid() != 0 or python is None:
         pytest.skip("only root can try as another user, with a Python of the system's")

@@ -1,4 +1,4 @@
-"""The list of backends, and what is refused before anything starts."""
+"""The list of backends, and refusals before anything starts."""
 
 from __future__ import annotations
 

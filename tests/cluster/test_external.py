@@ -1,4 +1,4 @@
-"""A cluster that exists already: the contract, tried on a local one as if it were foreign."""
+"""An existing cluster: the contract, tried on a local one that is treated as foreign."""
 
 from __future__ import annotations
 

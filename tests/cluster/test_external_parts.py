@@ -247,7 +247,7 @@ def test_a_rack_of_shared_workers_goes_as_a_whole(tmp_path: Path) -> None:
 
 
 def scripted(directory: Path, **commands: str) -> ExternalSettings:
-    """Describe nodes that are files: one that exists is up."""
+    """Describe nodes that are files: an existing file is a node that is up."""
     for name in ("a", "b", "c"):
         (directory / name).touch()
     return read_settings(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 class Script(Server):
-    """A server that runs Python text and answers when its log says so."""
+    """A server that runs Python text and answers after a line in its log."""
 
     title = "the test server"
 

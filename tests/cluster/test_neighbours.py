@@ -15,7 +15,7 @@ from harness.cluster.processes import Machine, ProcessIdentity, identify
 
 
 def cluster_of(pid: int | None, directory: Path) -> ClusterRecord:
-    """Make a record of a cluster that this process owns; of nobody without one."""
+    """Make a record of a cluster, owned by this process or by none."""
     return ClusterRecord(
         run=f"test-{pid}",
         directory=directory,

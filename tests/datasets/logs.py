@@ -14,14 +14,14 @@ GENUINE = Path(__file__).parents[2].parent / "shared/data/worldcup98/wc_day50_4.
 
 
 def genuine_log() -> Path:
-    """10,000 records of the archive; the test is skipped on a machine that has none."""
+    """Return 10,000 records of the archive; skip the test on a machine without it."""
     if not GENUINE.exists():
         pytest.skip(f"{GENUINE} is absent: real records of the archive are not redistributed")
     return GENUINE
 
 
 def midday(day: int) -> int:
-    """Noon in Paris of ``day``, in Unix seconds."""
+    """Return noon in Paris of ``day``, in Unix seconds."""
     return DAY_ONE_S + (day - 1) * DAY_S + DAY_S // 2
 
 

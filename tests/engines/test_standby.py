@@ -1,4 +1,4 @@
-"""PPA at query level: what the second query reads, and when a reader shows what it gives."""
+"""PPA at query level: the input of the second query, and the use of its results."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_first_is_away_from_its_first_loss_until_its_next_batch() -> None:
 
 
 def deliveries(*rows: tuple[int, float, Stability]) -> pd.DataFrame:
-    """Window, arrival and stability; a tentative count is smaller."""
+    """Make deliveries of (window, arrival, stability); a tentative count is smaller."""
     return pd.DataFrame(
         [
             {

@@ -1,4 +1,4 @@
-"""The stock engine's answers, from applications that only say what a driver would."""
+"""The stock engine's answers, from substitutes that send a driver's messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.errors import EnvironmentFailure
 
 
 class Told(Application):
-    """An application whose driver has said this, and whose process has ended or not."""
+    """An application with these messages of its driver, and a living or dead process."""
 
     def __init__(self, directory: Path, events: list[Event], code: int | None = None) -> None:
         self.name, self.log, self.events, self._code = "told", directory / "log", events, code

@@ -1,4 +1,4 @@
-"""One pass and one judge for whatever fulfils the contract: a toy goes the whole way."""
+"""One pass and one judge for every engine: a toy passes all stages."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def live_run(scheme: str, schedule: Schedule) -> LiveRun:
 
 @pytest.fixture
 def measured(toy_cluster: Cluster, tmp_path: Path) -> Callable[..., Outcome]:
-    """Measures the toy under a scheme and a schedule."""
+    """Measure the toy under a scheme and a schedule."""
 
     def run(scheme: str, schedule: Schedule, repeat: int = 0) -> Outcome:
         context = cast(Context, Keeping(tmp_path, repeat))
@@ -205,7 +205,7 @@ def test_an_engine_that_forgets_is_found_out(
 def test_an_engine_that_hangs_after_a_failure_did_not_recover(
     measured: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The machine is not to blame: nothing came any more. What is missing is lost."""
+    """The machine is not the cause: output ended. Missing results are lost."""
     monkeypatch.setattr(passes, "LOOK_S", 0.1)
     monkeypatch.setattr(passes, "STALLED_S", 0.5)
     values = measured("hang", KILL).values
@@ -234,7 +234,7 @@ def test_an_engine_that_is_slow_by_itself_has_not_stalled(
 def test_an_engine_that_dies_while_the_load_runs_did_not_recover(
     measured: Callable[..., Outcome],
 ) -> None:
-    """The load goes on to its end, so the rest of the run is judged as any other."""
+    """The load continues to its end, so the rest of the run is judged as any other."""
     values = measured("die", KILL).values
     assert values["died"] == "the toy is broken"
     assert not values["stalled"]

@@ -186,7 +186,7 @@ class Toy:
     def _deliver(
         self, producer: Producer, result: dict[str, Any], guesses: list[dict[str, Any]], alive: bool
     ) -> None:
-        """Tentative, and wrong, while its node is dead."""
+        """Deliver results, tentative and wrong ones while its node is dead."""
         if alive:
             self._send(producer, result, Stability.STABLE)
         else:
@@ -286,13 +286,13 @@ class ToyCluster:
         self.dead.clear()
 
     def start(self, report: Any) -> None:
-        """Its broker runs."""
+        """Do nothing: its broker runs."""
 
     def tidy(self) -> None:
         """Leave nothing behind."""
 
     def stop(self) -> None:
-        """Its broker goes on."""
+        """Do nothing: its broker continues."""
 
     def prepare(self, action: Action, target: str) -> Prepared:
         return Prepared(lambda: self.apply(action, target))
@@ -331,7 +331,7 @@ def _consumer(client: Mapping[str, Any], work: Work) -> Consumer:
 
 
 def _read(client: Mapping[str, Any], work: Work) -> tuple[list[tuple[int, bytes, int]], int]:
-    """(partition, value, timestamp in ms) of every record with content; how many markers."""
+    """Return (partition, value, timestamp in ms) of every record, and the number of markers."""
     consumer = _consumer(client, work)
     (stream,) = work.load.streams
     left = dict.fromkeys(range(stream.partitions), 0)

@@ -1,4 +1,4 @@
-"""The injector does what the schedule says, in order, and records what was reached."""
+"""The injector follows the schedule in order, and records the reached processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 
 
 class FakeCluster:
-    """Only what the injector touches."""
+    """The parts of a cluster that the injector uses."""
 
     def __init__(self) -> None:
         self.applied: list[tuple[Action, str]] = []

@@ -79,7 +79,7 @@ ANYTHING = st.recursive(
 
 
 def anything_like(hint: Any) -> st.SearchStrategy[Any]:
-    """Values of an annotation, found without the codec's help."""
+    """Return values of an annotation, found without the codec."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return st.one_of([anything_like(kind) for kind in arguments])

@@ -1,4 +1,4 @@
-"""One table says what a host does for each effect; every answer in it is promised by the effect."""
+"""One table has the host's work for each effect, with the answers that the effect names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads' own operators in virtual time: stable output is what they give when nothing fails."""
+"""Workloads' own operators in virtual time: stable output equals that without failures."""
 
 from __future__ import annotations
 

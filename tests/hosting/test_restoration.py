@@ -1,4 +1,4 @@
-"""Recoveries are measured from what machines note, by the definition of the papers."""
+"""Recoveries are measured from the machines' notes, by the definition of the papers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_task_that_others_pull_back_is_counted_from_its_new_start() -> None:
     [("checkpoint", "checkpoint"), ("active", "replica"), ("replay", "initial state")],
 )
 def test_recoveries_of_a_simulated_run(scheme: str, how: str) -> None:
-    """One node of a chain crashes for good; what it had comes back once."""
+    """One node of a chain crashes permanently; its task is restored once."""
     drawn = draw(3, scheme=scheme, topology="chain")
     drawn = replace(drawn, scheme=replace(drawn.scheme, window=1000))
     node = drawn.placement[1]

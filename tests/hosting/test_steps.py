@@ -1,4 +1,4 @@
-"""The steps of a recovery, from what machines note."""
+"""The steps of a recovery, from the machines' notes."""
 
 from __future__ import annotations
 

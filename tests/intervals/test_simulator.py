@@ -50,7 +50,7 @@ def run(
     runs: int,
     gaps: int,
 ) -> Simulation:
-    """Simulate with a generator of its own for each ``seed``."""
+    """Simulate with a separate generator for each ``seed``."""
     return simulate(
         system,
         interval_s,

@@ -70,7 +70,7 @@ def test_a_thousand_nodes_gain_what_the_paper_says(nodes: int, percent: float) -
 
 
 def exact_optimum(p: float) -> Decimal:
-    """λT* to 45 digits, by Newton's method on y - 1 + e^-y = p."""
+    """Return λT* to 45 digits, by Newton's method on y - 1 + e^-y = p."""
     with localcontext() as context:
         context.prec = 60
         target = Decimal(p)

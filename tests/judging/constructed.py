@@ -24,7 +24,7 @@ RATE = RateProfile.constant(100, LOAD_S)
 
 
 def truth() -> pd.DataFrame:
-    """Three words in every window."""
+    """Return three words in every window."""
     rows = [
         (float(start), word, 10 * start + 7)
         for start in range(-1, int(LOAD_S))

@@ -1,4 +1,4 @@
-"""Deliberate mistakes in what judges: the tests must find each of them, or they are no good.
+"""Deliberate mistakes in the judging code, each of which the tests must find.
 
 A mutation replaces a piece of one function's text; the function is compiled anew in its own module
 and put in the place of the right one wherever that was imported."""

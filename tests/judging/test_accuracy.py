@@ -75,7 +75,7 @@ def scored(
 
 
 def frame(workload: Workload, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
-    """Rows in the order of the workload's columns, windows by their distance from the start."""
+    """Return rows in the order of the workload's columns, with windows as times from the start."""
     columns = ["window_start_s", *workload.columns[1:]]
     made = pd.DataFrame(rows, columns=columns)
     return made.assign(arrival_s=[float(n) for n in range(len(rows))], copy=0)

@@ -1,4 +1,4 @@
-"""A ramp is climbed until a rung is held, and what was held scales the grids."""
+"""A ramp ends at the first rung that the machine sustains, and this rung scales the grids."""
 
 from __future__ import annotations
 

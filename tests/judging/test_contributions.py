@@ -49,7 +49,7 @@ def results() -> pd.DataFrame:
 
 
 def a_pass(latency_s: float = 2.0, *, name: str = "failures") -> PassRecord:
-    """Every result that long after its window's end."""
+    """Make a pass with every result that long after its window's end."""
     frame = results().assign(copy=0)
     frame["arrival_s"] = frame["window_start_s"] + 1 + latency_s
     sent = {"p50_s": 0.0, "p99_s": 0.0, "late_share": 0.0}

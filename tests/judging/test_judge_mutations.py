@@ -1,4 +1,4 @@
-"""Every deliberate mistake in what judges is caught by the test that stands for it."""
+"""Every deliberate mistake in the judging code is found by the test named for it."""
 
 from __future__ import annotations
 

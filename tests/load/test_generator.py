@@ -39,7 +39,7 @@ class Broker:
         self._host = None
 
     def read(self, topic: str, partition: int, count: int) -> list[tuple[int, int, bytes]]:
-        """(offset, timestamp in ms, value) of everything in a partition."""
+        """Return (offset, timestamp in ms, value) of all records of a partition."""
         consumer = Consumer({**self.confluent(), "group.id": "test", "fetch.wait.max.ms": 10})
         consumer.assign([TopicPartition(topic, partition, 0)])
         found: list[tuple[int, int, bytes]] = []

@@ -22,7 +22,7 @@ def client() -> Iterator[dict[str, str]]:
 
 
 def send(client: dict[str, str], topic: str, *values: tuple[int, int, bytes]) -> None:
-    """(partition, timestamp in ms, value), from copy 3."""
+    """Send records of (partition, timestamp in ms, value), from copy 3."""
     producer = Producer({**client, "linger.ms": 0})
     producer.list_topics(topic, timeout=10)
     for partition, at_ms, value in values:

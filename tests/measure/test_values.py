@@ -1,4 +1,4 @@
-"""Values compare by their type, whatever form a sink gave them."""
+"""Values compare by their type, independent of the form in a sink."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_compared_is_refused(kind: pa.DataType, identity: bool, s
 
 
 def results(*values: float) -> pd.DataFrame:
-    """Deliveries of one result with these values."""
+    """Return deliveries of one result with these values."""
     return pd.DataFrame({"window_start_s": 0.0, "mean": values})
 
 

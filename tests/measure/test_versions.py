@@ -83,7 +83,7 @@ def test_two_values_for_one_identity_contradict() -> None:
 
 
 def told(*rows: tuple[int, str, int, str]) -> pd.DataFrame:
-    """Deliveries with how sure they are."""
+    """Return deliveries with their stability."""
     plain = frame(*(row[:3] for row in rows))
     return plain.assign(**{STABILITY: [row[3] for row in rows]})
 

@@ -1,4 +1,4 @@
-"""Passes of two sides take turns, and what has no number says why."""
+"""Passes of two sides take turns, and a missing number has a reason."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PAIRS = 12
 
 
 def noisy(slower: float, *, seed: int, noise: float = 0.05) -> Pairs:
-    """Costs of a loop on a machine that also drifts and is sometimes busy."""
+    """Draw costs of a loop on a machine that also drifts and is sometimes busy."""
     draw = generator(seed, "noisy")
     drift = np.exp(np.cumsum(draw.normal(0.0, 0.05, PAIRS)))
     busy = np.where(draw.random((2, PAIRS)) < 0.04, 1.3, 1.0)

@@ -1,4 +1,4 @@
-"""The one list of planners, and what is made from it."""
+"""The single list of planners, and its derived tables."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_planner_of_another_kind_is_refused_with_its_kind() -> None:
 
 
 def seeded() -> list[Topology]:
-    """Ten small topologies of all kinds, with joins, skew and several queries."""
+    """Return ten small topologies of all kinds, with joins, skew and several queries."""
     return [
         random_topology(
             Specification(

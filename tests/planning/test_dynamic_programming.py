@@ -1,4 +1,4 @@
-"""Dynamic programming equals exhaustive search; it says so when there are too many trees."""
+"""Dynamic programming equals exhaustive search; it refuses too many trees with a message."""
 
 from __future__ import annotations
 

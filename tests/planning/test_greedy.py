@@ -1,4 +1,4 @@
-"""The greedy planner ranks tasks by what their failure alone costs."""
+"""The greedy planner ranks tasks by the cost of their failure alone."""
 
 from __future__ import annotations
 

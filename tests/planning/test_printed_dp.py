@@ -1,4 +1,4 @@
-"""The printed dynamic programming finds what the other one finds."""
+"""The printed dynamic programming finds the same plans as the other one."""
 
 from __future__ import annotations
 

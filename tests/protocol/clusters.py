@@ -1,4 +1,4 @@
-"""A coordinator and a store that answers at once, for tests of what the coordinator decides."""
+"""A coordinator and a store that answers at once, for tests of the coordinator's decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def scheme(**options: Any) -> Scheme:
-    """Local checkpoints, if nothing else is said."""
+    """Return a scheme, with local checkpoints by default."""
     given: dict[str, Any] = {
         "name": "test",
         "recovery": Recovery.LOCAL,
@@ -41,7 +41,7 @@ def node(number: int, *, slots: int = 1, rack: str = "a") -> NodeInfo:
 
 
 class Cluster:
-    """A coordinator that has found ``registry`` in the store; nobody has joined yet."""
+    """A coordinator that has found ``registry`` in the store, before any node has joined."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Cluster:
         copies: Sequence[told.CopyReport] = (),
         info: NodeInfo | None = None,
     ) -> list[Effect]:
-        """Heartbeats of ``nodes``, each with ``copies``."""
+        """Send heartbeats of ``nodes``, each with ``copies``."""
         effects: list[Effect] = []
         for number in nodes:
             item = told.HeartbeatReceived(
@@ -126,7 +126,7 @@ def report(copy: Copy | None, *, position: int = 0, **more: Any) -> told.CopyRep
 
 
 def sent(effects: Sequence[Effect], kind: type[T]) -> list[T]:
-    """Messages and orders of one kind among ``effects``."""
+    """Return messages and orders of one kind among ``effects``."""
     inner = [
         effect.message if isinstance(effect, Send) else effect.order
         for effect in effects

@@ -1,4 +1,4 @@
-"""A node hosts what it is ordered to, once, in the life that the order is meant for."""
+"""A node hosts each ordered copy once, in the boot that the order names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader of an output partition takes what counts and drops the rest."""
+"""A reader of an output partition takes valid records and drops the rest."""
 
 from __future__ import annotations
 

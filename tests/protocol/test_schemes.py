@@ -1,4 +1,4 @@
-"""Every scheme is made by its name, and refuses what it has no use for."""
+"""Every scheme is made by its name, and refuses useless options."""
 
 from __future__ import annotations
 

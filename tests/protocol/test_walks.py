@@ -1,4 +1,4 @@
-"""Random lives of one copy keep what must hold, and would show what the protocol could forget."""
+"""Random lives of one copy keep all invariants, and would reveal forgotten state."""
 
 from __future__ import annotations
 

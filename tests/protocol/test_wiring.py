@@ -1,4 +1,4 @@
-"""Wirings and schemes refuse what they cannot serve, and say what to do."""
+"""Wirings and schemes refuse impossible requests, with the remedy."""
 
 from __future__ import annotations
 

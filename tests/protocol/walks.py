@@ -95,7 +95,7 @@ class Walk:
         self._tell(order)
 
     def run(self) -> Counter[Mode]:
-        """All steps, then everything comes: what is left of the twin's output must follow."""
+        """Take all steps, then deliver everything: the rest of the twin's output must follow."""
         moves: list[Callable[[], None]] = [
             *[self._stable_part] * 8, *[self._answer] * 12, *[self._tentative_part] * 2,
             self._close, self._resume, self._tick, self._promote,

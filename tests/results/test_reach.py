@@ -1,4 +1,4 @@
-"""A record depends on what its experiment reaches: on no less, and on no more."""
+"""A record depends on the code that its measurement reaches, and on nothing else."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef)
     ["ppa.multi_query", *deep("ppa.query_fidelity", "intervals.adaptive", "dpc.properties")],
 )
 def test_nothing_runs_that_is_not_reached(name: str) -> None:
-    """A run's own process says what it loaded: a way around the static imports would show."""
+    """A run's own process reports the loaded modules, which reveals dynamic imports."""
     script = (
         "import importlib, json, sys\n"
         "from tests.experiments.smoke import SmokeContext\n"

@@ -58,10 +58,10 @@ class Here:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is running."""
+        """Do nothing: nothing is running."""
 
     def submit(self, task: Task) -> Future[RunResult]:
-        """RunResult at once."""
+        """Return the result at once."""
         made: Future[RunResult] = Future()
         made.set_result(make(task))
         return made

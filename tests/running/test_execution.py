@@ -334,7 +334,7 @@ def test_a_smoke_run_begins_with_clusters_beside_which_others_are_computed(tmp_p
 def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
     tmp_path: Path, profile: Profile
 ) -> None:
-    """Elsewhere what is measured is disturbed as little as can be."""
+    """Elsewhere a measurement is disturbed as little as possible."""
     (computed,) = find(["intervals/dag-delay"])
     watcher = Watcher()
     until = time.monotonic() + 30

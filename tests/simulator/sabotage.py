@@ -125,7 +125,7 @@ def takes_a_refusal_for_a_confirmation(self: Durability, item: Any) -> None:
 
 
 def forgets_what_was_refused(self: Durability, item: Any) -> None:
-    """Treat it as stored, but notify no upstream task."""
+    """Treat it as stored, without notifying any upstream task."""
     self.unstored.clear()
     self._store_after = 1 << 60
 
@@ -242,7 +242,7 @@ def takes_any_batch_for_being_back(run: Any, index: int, term: int, back_at: int
 
 
 def keeps_every_replica(_self: Any) -> None:
-    """None of them is given up."""
+    """Keep all of them."""
 
 
 def ignores_new_machines(self: Membership, item: Any) -> Any:
@@ -402,7 +402,7 @@ _choose = Spread.choose
 
 
 def tells_once_how_far_to_trim(self: Inlet, needs: Any) -> None:
-    """Never repeat an acknowledgement that was lost."""
+    """Never repeat a lost acknowledgement."""
     _request_missing(self, needs._replace(acknowledged=0))
 
 

@@ -30,7 +30,7 @@ SEED_OF_A_DRIFT = 1225
 
 
 def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
-    """Three streams into a join; the first stream's node is away from 5 s to 25 s."""
+    """Make three streams into a join, with the first stream's node away from 5 s to 25 s."""
     wiring = borealis()
     kind = FaultKind.LINK if closing is Closing.TASK else FaultKind.CRASH
     return replace(

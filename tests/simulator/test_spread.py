@@ -1,4 +1,4 @@
-"""A campaign spread over a Spark cluster says what the same campaign says on one machine."""
+"""A campaign on a Spark cluster gives the same results as on one machine."""
 
 from __future__ import annotations
 

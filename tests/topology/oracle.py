@@ -50,7 +50,7 @@ def _combine(streams: list[tuple[float, float]], *, join: bool) -> float:
 
 
 def output_fidelity(topology: Topology, alive: Sequence[bool]) -> list[float]:
-    """Equation 4 for each query."""
+    """Compute equation 4 for each query."""
     loss = _losses(topology, alive, joins=True)
     result = []
     for query in topology.queries:
@@ -62,7 +62,7 @@ def output_fidelity(topology: Topology, alive: Sequence[bool]) -> list[float]:
 
 
 def internal_completeness(topology: Topology, alive: Sequence[bool]) -> float:
-    """Tuples per second that alive tasks take in, over what all take in without failure."""
+    """Return the input rate of living tasks, divided by that of all tasks without failure."""
     out = [0.0] * topology.task_count
     processed = 0.0
     for name in topology.order:

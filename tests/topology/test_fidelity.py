@@ -1,4 +1,4 @@
-"""Output fidelity and internal completeness: worked examples, the oracle, what always holds."""
+"""Output fidelity and internal completeness: worked examples, the oracle, invariants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates, substreams, numbering, and what a topology refuses."""
+"""Rates, substreams, numbering, and refused topologies."""
 
 from __future__ import annotations
 

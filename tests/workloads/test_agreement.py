@@ -48,7 +48,7 @@ class Case:
 
 
 def stream(value: st.SearchStrategy[bytes], *, partitions: int) -> st.SearchStrategy[pa.Table]:
-    """Up to 30 records in each partition within six seconds; markers (empty) among them."""
+    """Draw up to 30 records in each partition within six seconds, with (empty) markers."""
     record = st.tuples(st.integers(0, 5_999), value | st.just(b""))
     one = st.lists(record, max_size=30).map(lambda found: sorted(found, key=lambda r: r[0]))
     return st.lists(one, min_size=partitions, max_size=partitions).map(source_table)

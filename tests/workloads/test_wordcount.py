@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def counted_by_hand(
     records: Sequence[Record], window_ms: int, slide_ms: int
 ) -> dict[tuple[int, str], int]:
-    """Window start in ms and word to count, one record and one window at a time."""
+    """Return counts by window start in ms and word, one record and one window at a time."""
     counts: Counter[tuple[int, str]] = Counter()
     for time_ms, line in records:
         last = time_ms - time_ms % slide_ms

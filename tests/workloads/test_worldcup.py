@@ -40,7 +40,7 @@ def request(number: int) -> bytes:
 
 
 def counted_by_hand(partitions: Records, window_ms: int, slide_ms: int) -> dict[int, str]:
-    """Window start in ms after the start of the run to the text of its top 100."""
+    """Return the text of each top 100, by window start in ms after the start of the run."""
     windows: dict[int, Counter[int]] = {}
     for records in partitions:
         for time_ms, value in records:

@@ -19,7 +19,7 @@ from tests.engines.tasks.live import SPEC
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Two racks of one worker with two nodes each."""
+    """Start two racks of one worker with two nodes each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         with LocalCluster(SPEC, remove=remove_made) as cluster:
@@ -30,6 +30,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="package")
 def engine(cluster: LocalCluster) -> Iterator[TaskEngine]:
-    """Its processes, every node connected."""
+    """Start its processes, and connect every node."""
     with running_engine(Setup(scheme="checkpoint"), cluster) as engine:
         yield engine

@@ -50,7 +50,7 @@ def kill(at_s: float, target: str) -> Disturbance:
 
 
 def endurance(engine: TaskEngine, directory: Path, *, seed: int) -> Endurance:
-    """Short passes of word count under one contender after the other."""
+    """Make short passes of word count under one contender after the other."""
     return Endurance(
         engine=engine,
         workloads=[WORDS],

@@ -25,7 +25,7 @@ def passed(
     *disturbances: Disturbance,
     seconds: float = 6,
 ) -> Verdict:
-    """One pass; whatever was killed before is back when it begins."""
+    """Make one pass after the return of all nodes that were killed before."""
     engine.fleet.cluster.restore(lambda text: None)
     engine.setup = Setup(scheme=scheme, parameters=PARAMETERS)
     engine.check()

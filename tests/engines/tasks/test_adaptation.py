@@ -32,7 +32,7 @@ READY_WITHIN_S = 120.0
 
 
 def two_sources() -> Workload:
-    """Word count of two topics: each has a way of its own up to the counter."""
+    """Make a word count of two topics, with a separate path for each up to the counter."""
     (lines,) = WORDS.sources
     left, right = (replace(lines, name=name, partitions=1) for name in ("left", "right"))
     return replace(
@@ -44,7 +44,7 @@ def two_sources() -> Workload:
 
 
 def two_ways(*, timeline: Timeline, rate: float | None = None) -> TableProgram:
-    """``rate`` is of both sources together."""
+    """Make the topology of both paths; ``rate`` is the sum of both sources."""
     each = (rate or 200.0) / 2
     ends = ("left", "right")
     topology = Topology(

@@ -1,4 +1,4 @@
-"""The control connection: who may speak, what arrives, and how a death is heard of."""
+"""The control connection: authentication, messages, and detection of a death."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def between_racks(one: str, other: str) -> float:
 
 
 def processed(engine: TaskEngine) -> dict[tuple[int, int], int]:
-    """(task, batch) to when a primary first had processed it, stable, in microseconds."""
+    """Return, by (task, batch), the first time at which a primary had processed it, in µs."""
     found: dict[tuple[int, int], int] = {}
     for noted in engine.notes():
         if noted.note.event is CopyEvent.PROGRESSED:

@@ -42,7 +42,7 @@ NODES = [
 
 
 def counts(**words: int) -> pa.Table:
-    """Results of the window that begins at 1 s."""
+    """Return results of the window that begins at 1 s."""
     begins = pa.array([1_000_000] * len(words), pa.int64()).cast(pa.timestamp("us"))
     return pa.table([begins, list(words), list(words.values())], schema=RESULT)
 

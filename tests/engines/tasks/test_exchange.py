@@ -1,4 +1,4 @@
-"""Batches by intended time, and what is read back from an output partition: without a broker."""
+"""Batches by intended time, and reading an output partition back: without a broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Record:
 
 
 def cut(times_ms: list[int], first: int = 0) -> dict[int, list[int]]:
-    """Batch to the offsets in it, of records at these times, one call for each."""
+    """Return, by batch, the offsets of records at these times, one call for each."""
     found: dict[int, list[int]] = {}
 
     def give(batch: int, table: Any) -> None:

@@ -73,7 +73,7 @@ class OnceReplicated(Trial):
 
 
 def ready_there(engine: TaskEngine) -> set[int]:
-    """Tasks of which a copy on the second rack has had its state."""
+    """Return the tasks with a copy on the second rack that has had its state."""
     notes = [noted.note for noted in engine.notes() if noted.node in (2, 3)]
     return {note.task for note in notes if note.event is CopyEvent.READY}
 

@@ -1,4 +1,4 @@
-"""A connection that a thread holds alone, and what the coordinator makes of its end."""
+"""A connection of one thread alone, and the coordinator's reaction to its end."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_words_before_the_end_are_heard() -> None:
 
 
 class Coordinator:
-    """One in this process, with what it says."""
+    """Start one in this process, and collect its messages."""
 
     def __init__(self) -> None:
         self.said: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()

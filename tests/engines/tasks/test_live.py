@@ -1,4 +1,4 @@
-"""The task engine on a real cluster: nodes are killed, and the output is what it must be."""
+"""The task engine on a real cluster: nodes are killed, and the output is correct."""
 
 from __future__ import annotations
 

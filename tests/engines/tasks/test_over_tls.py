@@ -61,7 +61,7 @@ NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"
 
 @pytest.fixture(scope="module", autouse=True)
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
-    """Every broker that is started here demands it, and every endpoint has it."""
+    """Make every broker here require TLS, and every endpoint use it."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make certificates with")
     place = tmp_path_factory.mktemp("certificates")

@@ -1,4 +1,4 @@
-"""The store on a real Redis server: what is kept, who is refused, and what has no room."""
+"""The store on a real Redis server: stored values, fenced writers, and lack of space."""
 
 from __future__ import annotations
 

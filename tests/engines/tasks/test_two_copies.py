@@ -1,4 +1,4 @@
-"""Both copies of a task on one node, live: where a plan wants it, and what dies with the node."""
+"""Both copies of a task on one node, live: placement by the plan, and death of the node."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_what_is_still_catching_up_is_given_up_before_what_was_planned() -> None
 
 
 def forgetting(cluster: Cluster, *, now: int, coordinator: int = 1) -> list[Effect]:
-    """Node 0 reports nothing, and that it has no more what it once had."""
+    """Make node 0 report no copies, and that it has lost its earlier ones."""
     item = told.HeartbeatReceived(
         cause="beat", node=0, boot=1, copies=(), coordinator=coordinator, gone=((0, 1),)
     )

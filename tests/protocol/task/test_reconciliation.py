@@ -54,7 +54,7 @@ def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
 
 
 def ahead_of_a_lost_task(t: TaskUnderTest, *, batches: int, back_at: int) -> None:
-    """Upstream task 1 is lost and closed; the sink has gone on without it."""
+    """Make a sink that has continued without the lost and closed upstream task 1."""
     t.tell(closed(back_at=back_at))
     for batch in range(batches):
         t.done(only(t.batch(batch, 0), do.ProcessBatch))
