@@ -18,7 +18,7 @@ import pandas as pd
 from experiments.stock import calibration
 from experiments.stock._figure import draw_kills
 from experiments.stock._kills import NOTES, check, point, run_kill, tabulate
-from experiments.stock._scale import check_options, keeps
+from experiments.stock._scale import check_options, keeps, lasts
 from harness.claims import Verdict
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -54,6 +54,7 @@ MEASUREMENT = Measurement(
     chooses=["harness.engines.structured.engine"],
     accepts=frozenset({"conf", "failures", "text", "workload"}),
     check=check_options,
+    lasts=lasts,
 )
 
 # Shown: no record depends on what follows.
