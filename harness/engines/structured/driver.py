@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.child import DIED, Emit, orders, speaker
+from harness.engines.deliveries import BEHIND, NEWEST
 from harness.engines.structured import accuracy, frames
 from workloads.base import QUERY, Reference, Workload
 
@@ -122,7 +123,21 @@ def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
             (float(s["metrics"].get("maxOffsetsBehindLatest", 0)) for s in report["sources"]),
             default=0.0,
         ),
+        BEHIND: _behind(report["sources"]),
+        NEWEST: report.get("eventTime", {}).get("max"),
     }
+
+
+def _behind(sources: Sequence[Mapping[str, Any]]) -> str:
+    """Return the unread records of each partition that has any: ``orders/3: 120``."""
+    unread = {
+        f"{topic}/{partition}": newest
+        - ((source.get("endOffset") or {}).get(topic) or {}).get(partition, 0)
+        for source in sources
+        for topic, partitions in (source.get("latestOffset") or {}).items()
+        for partition, newest in partitions.items()
+    }
+    return ", ".join(f"{place}: {count}" for place, count in sorted(unread.items()) if count > 0)
 
 
 class Driver:
