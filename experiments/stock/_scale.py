@@ -24,6 +24,10 @@ from workloads.wordcount import word_count
 RATE_PER_S = 500.0
 
 
+AFTER_DUE_S = 2.0
+"""Load after the last window that must fall due, so that a record closes it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScale:
     """How large a profile's runs are."""
@@ -60,7 +64,7 @@ class RunScale:
         kill comes as a window falls due, when it costs most."""
         delay_s, slide_s = workload.watermark_delay_s, workload.slide_s
         kill_at_s = max(self.kill_at_s, delay_s + self.windows_before * slide_s)
-        after_s = delay_s + self.windows_after * slide_s
+        after_s = self.windows_after * slide_s + AFTER_DUE_S
         warm_s = delay_s + 2 * slide_s if self.warmup_s else 0.0
         longer_warm_s = max(0.0, warm_s - self.warmup_s)
         return replace(
@@ -217,8 +221,11 @@ def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple
     seconds = usual_s + 2 * (scale.whole_load_s - usual.whole_load_s)
     seconds += scale.warmup_s - usual.warmup_s
     before, after = (
-        math.floor((span_s - workload.watermark_delay_s) / workload.slide_s)
-        for span_s in (scale.kill_at_s, scale.load_s - scale.kill_at_s)
+        math.floor(span_s / workload.slide_s)
+        for span_s in (
+            scale.kill_at_s - workload.watermark_delay_s,
+            scale.load_s - scale.kill_at_s,
+        )
     )
     then = "" if scale.rack_after_s is None else f", then a rack's kill {scale.rack_after_s:g} s on"
     windows = f"windows of {workload.window_s:g} s"

@@ -71,7 +71,7 @@ def test_a_run_says_how_long_it_takes_and_why(tmp_path: Path) -> None:
     found = lasts(Profile.PAPER, options, 330)
     assert found is not None
     assert found[0] > 330
-    assert "windows of 10 s: 5 before the kill, 8 after, then a rack's kill 85 s on" in found[1]
+    assert "windows of 10 s: 5 before the kill, 8 after, then a rack's kill 82 s on" in found[1]
     smoke = lasts(Profile.SMOKE, options, 45)
     assert smoke is not None
     assert smoke[0] < 120
