@@ -1,14 +1,14 @@
-"""Q1 and Q2 while parts of them are dead: what the accuracy figures of the PPA papers share.
+"""Q1 and Q2 while some of their tasks are dead: the code that the figures of accuracy share.
 
-The topologies that are planned are those that run (`workloads.worldcup`, `workloads.traffic`):
-their degrees, edges and rates. A plan's accuracy is the share of the accurate answers that the
-living tasks still give (Q1 |S_T ∩ S_A| / |S_A|, Q2 |I_T ∩ I_A| / |I_A|), computed by the
-workload's own operators on the records that both would read (`workloads.toolkit.partial`).
+Plans are made for the topologies that run (`workloads.worldcup`, `workloads.traffic`): their
+degrees, edges and rates. A plan's accuracy is the share of the accurate answers that the living
+tasks still give (Q1 |S_T ∩ S_A| / |S_A|, Q2 |I_T ∩ I_A| / |I_A|), computed by the workload's own
+operators on the records that both would read (`workloads.toolkit.partial`).
 
-Q1 comes twice, because its accuracy depends on something that the papers do not discuss: whether
-every server holds all pages. In the archive servers are mirrors of each other, so the hottest
-pages of any few servers are nearly the hottest of all. Where each page is on one server only,
-what is lost with a server is lost whole. Reality lies between the two.
+Q1 comes twice, because its accuracy depends on a fact that the papers do not discuss: the servers
+that hold a page. In the archive servers are mirrors of each other, so the hottest pages of any few
+servers are nearly the hottest of all. Where each page is on one server only, its requests are lost
+with that server. Reality lies between the two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -34,30 +34,25 @@ from workloads.toolkit.partial import PartialRuns, recorded
 from workloads.traffic import traffic_jams
 from workloads.worldcup import world_cup
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 START_US = 1_800_000_000_000_000
 BATCH_S = 1.0
 SLICERS = 20
 """The papers' Q1 has 20 MC-trees."""
 TRAFFIC_TASKS = 8
-"""Of each of Q2's first three operators; with the sink 25 tasks, as many as Q1 has. Chosen."""
+"""Tasks of each of Q2's first three operators; with the sink 25 tasks, as in Q1. Chosen."""
 OWN_PAGES = "Q1, own pages"
 QUERIES = ("Q1", OWN_PAGES, "Q2")
 COMPUTED = "computed"
 """The engine of these points: operators in this process. Live engines add points of their own."""
 POINTS: Sequence[Mapping[str, str]] = [{"query": q, "engine": COMPUTED} for q in QUERIES]
-STAMP = "computed: dead tasks' outputs left out, no cluster; task counts partly chosen"
-NOTES = (
-    "Computed by the workload's own operators, task by task, with the outputs of dead tasks left "
-    "out: the steady state of a failure, without its beginning.",
-    "Tasks: Q1 20-4-1 (the 20 and the 1 are printed), Q2 8-8-8-1 (chosen).",
-    '"Own pages" is Q1 with every page on one server only, where the archive\'s servers are '
-    "mirrors; the papers' data lies between the two.",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much of a query is run."""
+    """The amount of a query that is run."""
 
     requests_per_s: float
     requests_s: float
@@ -77,7 +72,7 @@ SCALES: Mapping[Profile, Scale] = {
         requests_per_s=40_718, requests_s=60, users=100_000, traffic_window_s=300, traffic_s=600
     ),
 }
-"""The paper profile is the papers' own scale but for the length of the run."""
+"""The paper profile has the papers' own scale, except for the length of the run."""
 
 
 class PaperQuery:
@@ -96,7 +91,7 @@ class PaperQuery:
         self._accurate = self._runs.results()
 
     def accuracy(self, tasks: Collection[int]) -> float:
-        """The accuracy while only these tasks, by their numbers in the topology, are alive."""
+        """Return the accuracy while only these tasks, by their numbers, are alive."""
         delivered = self._runs.results([self.topology.place(task) for task in tasks])
         if not delivered.num_rows:
             return 0.0
@@ -106,7 +101,7 @@ class PaperQuery:
 
 
 def _workload(name: str, scale: Scale, seed: int) -> tuple[Workload, float | None, float]:
-    """The workload, its records per second (None: the papers' clock), and for how long."""
+    """Return the workload, records per second (None: the papers' clock), and seconds."""
     if name == "Q2":
         workload = traffic_jams(
             seed=seed,
@@ -121,7 +116,7 @@ def _workload(name: str, scale: Scale, seed: int) -> tuple[Workload, float | Non
 
 
 def q1_topology() -> Topology:
-    """Q1 as it runs at the papers' rate, without an input."""
+    """Return Q1 as it runs at the papers' rate, without an input."""
     workload, rate, _ = _workload("Q1", SCALES[Profile.PAPER], 0)
     timeline = timeline_of(workload, start_us=START_US, batch_s=BATCH_S)
     return program_of(workload, timeline=timeline, rate=rate).topology
@@ -129,7 +124,7 @@ def q1_topology() -> Topology:
 
 @lru_cache(maxsize=4)
 def query(name: str, profile: Profile, seed: int) -> PaperQuery:
-    """The query called ``name``, one of `QUERIES`."""
+    """Return the query called ``name``, one of `QUERIES`."""
     return PaperQuery(name, profile, seed)
 
 
@@ -139,8 +134,10 @@ Choice = Callable[[Topology, int], ReplicationPlan]
 def run_plans(
     point: Point, context: Context, ratios: Sequence[float], choices: Mapping[str, Choice], by: str
 ) -> Outcome:
-    """Every choice of a plan at every ratio, on one input: what its objective says it is worth,
-    and what it is worth. ``by`` is the column that names the choices."""
+    """Plan by every choice at every ratio, on one input; ``by`` is the column with their names.
+
+    ``value`` is a plan's objective and ``accuracy`` its measured accuracy.
+    """
     name = str(point["query"])
     chosen = query(name, context.profile, context.seed("input", name))
     rows = []
@@ -158,7 +155,7 @@ def run_plans(
 
 
 class OwnPages(TableTask):
-    """O1 where no two servers have a page in common: an object's number says whose it is."""
+    """O1 where no two servers have a page in common: an object's number includes its server's."""
 
     def __init__(self, inner: TableTask, server: int) -> None:
         self._inner, self._server = inner, server
@@ -179,7 +176,7 @@ class OwnPages(TableTask):
 
 
 def with_own_pages(program: TableProgram) -> TableProgram:
-    """Q1's ``program`` with `OwnPages`."""
+    """Return Q1's ``program`` with `OwnPages`."""
 
     def task(operator: str, index: int) -> TableTask:
         inner = program.task(operator, index)
@@ -188,8 +185,26 @@ def with_own_pages(program: TableProgram) -> TableProgram:
     return replace(program, task=task)
 
 
+# Shown: no record depends on what follows.
+
+STAMP = "computed: dead tasks' outputs left out, no cluster; task counts partly chosen"
+NOTES = (
+    "Computed by the workload's own operators, task by task, with the outputs of dead tasks left "
+    "out: the steady state of a failure, without its beginning.",
+    "Tasks: Q1 20-4-1 (the 20 and the 1 are printed), Q2 8-8-8-1 (chosen).",
+    '"Own pages" is Q1 with every page on one server only, where the archive\'s servers are '
+    "mirrors; the papers' data lies between the two.",
+)
+TOP_100 = (
+    "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve the "
+    "same pages, so the requests of a few servers are a sample from which nearly the same pages "
+    "come out first. OF and IC count requests, so the accuracy can be far above them."
+)
+"""A reason why the accuracy of Q1 is not its OF."""
+
+
 def mean_by(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Means over repetitions of ``value`` and ``accuracy``, with the extremes of accuracy."""
+    """Return means over repetitions of ``value`` and ``accuracy``, with accuracy's extremes."""
     grouped = frame.groupby(list(by), sort=False)
     return grouped.agg(
         value=("value", "mean"),
@@ -198,3 +213,19 @@ def mean_by(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         highest=("accuracy", "max"),
         count=("accuracy", "count"),
     ).reset_index()
+
+
+def computed(table: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """Return the computed rows with these values."""
+    return _random.select(table, engine=COMPUTED, **values)
+
+
+def panels_of(figure: Figure, rows: int = 1) -> Any:
+    """Return a row of panels per measure, with a column per query and shares on both axes."""
+    panels = figure.subplots(rows, len(QUERIES), sharex=rows > 1, sharey=True, squeeze=False)
+    for axes in panels.flat:
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1.02)
+    for axes, name in zip(panels[0], QUERIES, strict=True):
+        axes.set_title(name, loc="left")
+    return panels

@@ -1,17 +1,18 @@
-"""What the figures of recovery latency share: contenders, grid, runs, table, picture, and the
-sentences that the papers have about both."""
+"""Figures of recovery latency: contenders, grid and runs, then table, picture and claims."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.ppa import _recovery
+from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, WINDOWS_S, Contender
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, every
 from harness.figures.style import BLUE, GREY, SKY, VERMILION, stamp
 from harness.measurement import Context
 from harness.protocol.scheme import Recovery
@@ -19,6 +20,7 @@ from harness.results.record import Point, Profile
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SIMULATED = "simulated"
@@ -36,23 +38,8 @@ CONTENDERS: Mapping[str, Contender] = {
 }
 """In the order of the papers' legend."""
 ACTIVE, CHECKPOINT, REPLAY = ("Active-5s", "Active-30s"), ("CKP-5s", "CKP-15s", "CKP-30s"), "Storm"
-LOOKS = {
-    "Active-5s": (BLUE, "s"), "Active-30s": (SKY, "D"), "CKP-5s": ("#E08A5B", "v"),
-    "CKP-15s": (VERMILION, "o"), "CKP-30s": ("#8C3D00", "^"), "Storm": (GREY, "X"),
-}  # fmt: skip
-NOTES = (
-    *_recovery.NOTES,
-    "The intervals are lost except checkpoints every 30 s; 5, 15 and 30 s are chosen. Active-Xs "
-    "trims the replica's output every X seconds, CKP-Xs checkpoints every X seconds, Storm "
-    "replays the sources.",
-    "Storm's replay is exact here: a task four windows deep needs four windows of the sources.",
-)
 _FEW = ((10, 1_000), (10, 2_000), (30, 1_000))
-"""What the smoke profile runs of windows and rates."""
-MUCH = 5.0
-"""Active is "much" faster if the passive ways take at least so many times as long."""
-LITTLE_S = 0.1
-"""Window and rate "have little influence" if they change a latency by no more."""
+"""Windows and rates of the smoke profile."""
 REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 10}
 
 
@@ -69,7 +56,7 @@ def grid() -> dict[Profile, Sequence[Point]]:
 
 
 def latency_s(point: Point, failed: Collection[int], context: Context) -> float:
-    """Seconds from the detection until the last of the ``failed`` tasks was back, in one run."""
+    """Return the seconds from detection until the last of the ``failed`` tasks was back."""
     contender = CONTENDERS[str(point["contender"])]
     context.progress(f"{contender.label}, {len(failed)} failed")
     options = _recovery.options_of(
@@ -84,97 +71,128 @@ def latency_s(point: Point, failed: Collection[int], context: Context) -> float:
 
 
 def single_s(point: Point, context: Context) -> float:
-    """The mean over the places in the topology where a single failed task may stand, as the
-    papers take it for Storm; in the smoke profile one place in the middle."""
+    """Return the mean latency over the places of a single failed task, as the papers take it.
+
+    The smoke profile has one place, in the middle.
+    """
     smoke = context.profile is Profile.SMOKE
     places = _recovery.one_location() if smoke else _recovery.locations()
     return sum(weight * latency_s(point, failed, context) for failed, weight in places)
 
 
+# Shown: no record depends on what follows.
+
+LOOKS = {
+    "Active-5s": (BLUE, "s"), "Active-30s": (SKY, "D"), "CKP-5s": ("#E08A5B", "v"),
+    "CKP-15s": (VERMILION, "o"), "CKP-30s": ("#8C3D00", "^"), "Storm": (GREY, "X"),
+}  # fmt: skip
+NOTES = (
+    *_recovery.NOTES,
+    "The intervals are lost except checkpoints every 30 s; 5, 15 and 30 s are chosen. Active-Xs "
+    "trims the replica's output every X seconds, CKP-Xs checkpoints every X seconds, Storm "
+    "replays the sources.",
+    "Storm's replay is exact here: a task four windows deep needs four windows of the sources.",
+)
+MUCH = 5.0
+"""Factor from which active replication is "much" faster than the passive approaches."""
+LITTLE_S = 0.1
+"""Largest change of a latency that counts as "little influence" of window and rate."""
+
+
 def table(results: Results) -> pd.DataFrame:
-    """A row per engine, window, rate and contender: latency over the repetitions, in seconds."""
+    """Return a row per engine, window, rate and contender: latency over the repetitions (s)."""
     by = ["engine", "window_s", "rate", "contender"]
-    grouped = results.frame.groupby(by, sort=False)["latency_s"]
-    return grouped.agg(["mean", "min", "max", "count"]).reset_index()
+    return spread(results.frame, by, "latency_s")
 
 
-def latencies(table: pd.DataFrame) -> pd.DataFrame:
-    """Means of the simulated points: a row per (window, rate), a column per contender."""
-    chosen = table[table["engine"] == SIMULATED]
-    return chosen.pivot_table(index=["window_s", "rate"], columns="contender", values="mean")
+def spread(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
+    """Return mean, extremes and sample size of a column per group."""
+    groups = frame.groupby(list(by), sort=False)
+    return groups.agg(
+        mean=(value, "mean"), min=(value, "min"), max=(value, "max"), count=(value, "count")
+    ).reset_index()
 
 
-def means(table: pd.DataFrame) -> dict[str, float]:
-    """Column means by name, for a claim's numbers."""
-    return {str(name): float(table[name].mean()) for name in table.columns}
+def latencies(table: pd.DataFrame, names: Sequence[str] = tuple(CONTENDERS)) -> pd.DataFrame:
+    """Return means of the simulated points: a row per (window, rate), a column per contender.
 
-
-def growth_with_rate(found: pd.DataFrame) -> pd.DataFrame:
-    """How many times as long each contender takes at twice the rate, by window."""
-    by_rate = {rate: found[found.index.get_level_values("rate") == rate] for rate in RATES}
-    slow, fast = (by_rate[rate].droplevel("rate") for rate in RATES)
-    return (fast / slow).dropna(how="all")
-
-
-def of(found: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Those of the contenders that were run."""
+    It has the columns of those of ``names`` that were run, in that order.
+    """
+    found = _random.wide(table[table["engine"] == SIMULATED], ("window_s", "rate"), "contender")
     return found[[name for name in names if name in found]]
 
 
-def much_faster(found: pd.DataFrame, text: str) -> Verdict:
-    """Active against the fastest passive way, where that is hardest."""
-    passive, active = of(found, (*CHECKPOINT, REPLAY)), of(found, ACTIVE)
-    smallest = float((passive.min(axis=1) / active.max(axis=1)).min())
-    return Verdict(
-        text=text,
-        kind=ClaimKind.PAPER,
-        held=smallest >= MUCH,
-        measured={"smallest_factor": smallest, "needed": MUCH},
-    )
+def passive(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the latencies of Checkpoint and Storm."""
+    return latencies(table, (*CHECKPOINT, REPLAY))
 
 
-def stable(found: pd.DataFrame, text: str) -> Verdict:
-    """How much windows and rates change active replication."""
-    active = of(found, ACTIVE)
-    swing_s = float((active.max() - active.min()).max())
-    return Verdict(
-        text=text,
-        kind=ClaimKind.PAPER,
-        held=swing_s <= LITTLE_S,
-        measured={"largest_difference_s": swing_s, "tolerance_s": LITTLE_S},
-    )
+def means(table: pd.DataFrame) -> dict[str, Any]:
+    """Return column means by name, for a claim's numbers."""
+    return _random.named(table.mean())
 
 
-def rises_with_interval(found: pd.DataFrame, text: str) -> Verdict:
-    """Checkpoints from the shortest interval to the longest, at every window and rate."""
-    checkpoint = of(found, CHECKPOINT)
-    return Verdict(
-        text=text,
-        kind=ClaimKind.PAPER,
-        held=bool((np.diff(checkpoint.to_numpy(), axis=1) > 0).all()),
-        measured=means(checkpoint),
-    )
+def every_entry(holds: pd.DataFrame, known: pd.DataFrame, **measured: Any) -> Finding:
+    """Return a finding about each entry of a table that is not null in ``known``."""
+    return every(holds.to_numpy()[known.notna().to_numpy()], **measured)
+
+
+def growth_with_rate(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the factor of each contender's latency at twice the rate, by window."""
+    slow, fast = (found[found.index.get_level_values("rate") == rate] for rate in RATES)
+    return (fast.droplevel("rate") / slow.droplevel("rate")).dropna(how="all")
+
+
+def lead(table: pd.DataFrame) -> float:
+    """Return the smallest factor of the fastest passive way over active replication."""
+    return float((passive(table).min(axis=1) / latencies(table, ACTIVE).max(axis=1)).min())
+
+
+def swing_s(table: pd.DataFrame) -> float:
+    """Return the largest difference that windows and rates make to active replication."""
+    active = latencies(table, ACTIVE)
+    return float((active.max() - active.min()).max())
+
+
+def rises_with_interval(table: pd.DataFrame) -> Finding:
+    """Return whether each longer interval takes longer, at every window and rate."""
+    checkpoint = latencies(table, CHECKPOINT)
+    steps = checkpoint.diff(axis=1).iloc[:, 1:]
+    return every_entry(steps > 0, steps, **means(checkpoint))
+
+
+def grows(table: pd.DataFrame, least: float, most: float | None = None) -> Finding:
+    """Return whether each passive way's factor at twice the rate is between two others."""
+    growth = growth_with_rate(passive(table))
+    inside = (growth >= least) & (growth <= (math.inf if most is None else most))
+    numbers = {"needed": least} if most is None else {"accepted": [least, most]}
+    factors = means(growth)
+    return every_entry(inside, growth, factor_for_twice_the_rate=factors, **numbers)
+
+
+def draw_range(axes: Axes, x: Any, rows: pd.DataFrame, **look: Any) -> None:
+    """Draw means with the range of the repetitions, unless there is no row."""
+    if len(rows):
+        spread = [(rows["mean"] - rows["min"]).tolist(), (rows["max"] - rows["mean"]).tolist()]
+        axes.errorbar(x, rows["mean"], yerr=spread, capsize=2, **look)
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Groups of (window, rate) from left to right, as in the papers; a marker per contender."""
+    """Draw groups of (window, rate) from left to right, a marker per contender."""
     axes = figure.subplots()
-    groups = [(w, r) for w in WINDOWS_S for r in RATES]
+    shown = zip(table["window_s"], table["rate"], strict=True)
+    groups = sorted({*product(WINDOWS_S, RATES), *shown})
     present = [name for name in CONTENDERS if name in set(table["contender"])]
     for number, name in enumerate(present):
         rows = table[table["contender"] == name].set_index(["window_s", "rate"])
         offset = (number - (len(present) - 1) / 2) * 0.12
         x = np.array([groups.index(place) for place in rows.index]) + offset
         colour, marker = LOOKS[name]
-        spread = [(rows["mean"] - rows["min"]).tolist(), (rows["max"] - rows["mean"]).tolist()]
-        axes.errorbar(
-            x, rows["mean"], yerr=spread, color=colour, marker=marker, linestyle="none",
-            capsize=2, label=name,
-        )  # fmt: skip
+        draw_range(axes, x, rows, color=colour, marker=marker, linestyle="none", label=name)
     axes.set_yscale("log")
     axes.set_xticks(range(len(groups)), [f"window {w} s\n{r:,} tuples/s" for w, r in groups])
     axes.set_xlabel("window length and rate of each source task")
     axes.set_ylabel("recovery latency (s, logarithmic)")
     axes.legend(loc="upper left", ncols=3)
     axes.set_ylim(top=axes.get_ylim()[1] * 8)
-    stamp(figure, f"{_recovery.STAMP}; bars: range of {int(table['count'].max())} failures")
+    stamp(figure, f"{_recovery.STAMP}; bars: range of {table['count'].max()} failures")

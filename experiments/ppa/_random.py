@@ -1,16 +1,20 @@
-"""What the figures on random topologies share: specifications, means with intervals, panels."""
+"""Random topologies and the planners on them: the code that their figures share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from time import process_time
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from harness.figures.style import PLANNERS, stamp
+from harness.claims import Finding, every, found
+from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.measurement import Context
-from harness.results.record import Point, Profile
+from harness.planning.planners import planner
+from harness.results.record import Outcome, Point, Profile
 from harness.seeds import generator
 from harness.topology.generate import FULL, STRUCTURED, Specification, random_topology
 from harness.topology.model import Topology
@@ -19,8 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CONFERENCE = "Su and Zhou, ICDE 2016"
-JOURNAL = "Su and Zhou, TKDE 2019"
+Result = TypeVar("Result")
 
 TOPOLOGIES: Mapping[Profile, int] = {Profile.SMOKE: 2, Profile.QUICK: 20, Profile.PAPER: 100}
 RATIOS: Mapping[Profile, Sequence[float]] = {
@@ -28,6 +31,7 @@ RATIOS: Mapping[Profile, Sequence[float]] = {
     Profile.QUICK: tuple(round(0.1 * step, 1) for step in range(1, 10)),
     Profile.PAPER: tuple(round(0.1 * step, 1) for step in range(1, 10)),
 }
+CONTESTANTS = ("sa", "greedy")
 
 PANELS: Mapping[str, tuple[str, Mapping[str, Specification]]] = {
     "a": (
@@ -64,6 +68,76 @@ POINTS: Sequence[Point] = [
     for variant in variants
 ]
 
+
+def topologies(specification: Specification, context: Context, count: int) -> list[Topology]:
+    """Return ``count`` topologies: the same shapes for every specification that allows them."""
+    return [
+        random_topology(specification, generator(context.seed("topology", number), "topology"))
+        for number in range(count)
+    ]
+
+
+def in_turn(
+    spec: Specification, context: Context, count: int, stage: str = "planning"
+) -> Iterator[tuple[int, Topology]]:
+    """Yield ``count`` random topologies with their numbers, and report progress."""
+    for number, topology in enumerate(topologies(spec, context, count)):
+        context.progress(stage, fraction=number / count)
+        yield number, topology
+
+
+def timed(work: Callable[[], Result]) -> tuple[Result, float]:
+    """Return a function's result, and the processor time in ms that it took."""
+    began = process_time()
+    result = work()
+    return result, 1000 * (process_time() - began)
+
+
+def budget(topology: Topology, ratio: float) -> int:
+    """Return ``ratio`` of the cost of replicating everything, rounded down."""
+    return int(ratio * topology.total_cost + 1e-9)
+
+
+def specification(point: Point) -> Specification:
+    """Return the specification of a point of `POINTS`."""
+    return PANELS[str(point["panel"])][1][str(point["variant"])]
+
+
+def run_contestants(spec: Specification, context: Context) -> Outcome:
+    """Plan with SA and greedy for every topology at every ratio; the value is the plan's OF."""
+    rows = []
+    for number, topology in in_turn(spec, context, TOPOLOGIES[context.profile]):
+        for ratio in RATIOS[context.profile]:
+            units = budget(topology, ratio)
+            rows += [
+                (number, ratio, name, planner(name).plan(topology, units).value)
+                for name in CONTESTANTS
+            ]
+    frame = pd.DataFrame(rows, columns=["topology", "ratio", "planner", "value"])
+    means = frame.groupby("planner")["value"].mean()
+    return Outcome(
+        values={f"mean_{name}": means[name] for name in CONTESTANTS}, series={"plans": frame}
+    )
+
+
+def fidelity_at(shares: Sequence[float], arrived: Any, values: Any) -> Any:
+    """Return a fidelity curve's values at ``shares`` of arrived resources."""
+    return values[np.searchsorted(arrived, np.asarray(shares) + 1e-9, side="right") - 1]
+
+
+def everywhere(points: Sequence[Point]) -> dict[Profile, Sequence[Point]]:
+    """Return the same grid for every profile."""
+    return dict.fromkeys(Profile, points)
+
+
+ONCE: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
+"""Repetition lies in the number of topologies."""
+
+# Shown: no record depends on what follows.
+
+CONFERENCE = "Su and Zhou, ICDE 2016"
+JOURNAL = "Su and Zhou, TKDE 2019"
+BOTH = f"{CONFERENCE}; {JOURNAL}"
 NOTES = (
     "5 to 10 operators, Zipf s = 0.1 and 50 % joins are printed. The degree ranges are lost: "
     "4 to 8, 8 to 16 and 16 to 32 tasks are chosen; elsewhere 4 to 16.",
@@ -72,106 +146,119 @@ NOTES = (
 )
 
 
-def topologies(specification: Specification, context: Context, count: int) -> list[Topology]:
-    """``count`` random topologies; the same shapes for every specification that allows them."""
-    return [
-        random_topology(specification, generator(context.seed("topology", number), "topology"))
-        for number in range(count)
-    ]
-
-
-def budget(topology: Topology, ratio: float) -> int:
-    """``ratio`` of the cost of replicating everything, rounded down."""
-    return int(ratio * topology.total_cost + 1e-9)
-
-
-def specification(point: Point) -> Specification:
-    """The specification of a point of `POINTS`."""
-    return PANELS[str(point["panel"])][1][str(point["variant"])]
-
-
 def summary(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Mean ``value`` per group, the half-width of its 95 % interval, and the sample size."""
-    grouped = frame.groupby(list(by), sort=False)["value"]
-    table = grouped.agg(["mean", "std", "count"]).reset_index()
+    """Return the mean ``value`` per group, half of its 95 % interval, and the sample size."""
+    table = frame.groupby(list(by), sort=False)["value"].agg(["mean", "std", "count"]).reset_index()
     table["half_width"] = 1.96 * table["std"].fillna(0.0) / np.sqrt(table["count"])
     return table.drop(columns="std")
 
 
 def draw_panels(
-    table: pd.DataFrame, figure: Figure, *, planners: Sequence[str], x: str, x_label: str
+    table: pd.DataFrame, figure: Figure, *, planners: Sequence[str], x_label: str
 ) -> None:
-    """Four panels; colour and marker by planner, line by variant; 95 % intervals as bands."""
+    """Draw the four panels: colour and marker by planner, line by variant, intervals as bands."""
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
     for axes, (panel, (title, variants)) in zip(panels.flat, PANELS.items(), strict=True):
         for variant, line in zip(variants, ("-", "--", ":"), strict=False):
-            for planner in planners:
-                part = table[
-                    (table["panel"] == panel)
-                    & (table["variant"] == variant)
-                    & (table["planner"] == planner)
-                ]
-                draw_band(
-                    axes,
-                    part,
-                    planner,
-                    x=x,
-                    line=line,
-                    label=f"{planner_label(planner)}, {variant}",
-                )
+            for name in planners:
+                rows = select(table, panel=panel, variant=variant, planner=name)
+                draw_band(axes, rows, name, x="x", line=line, label=f", {variant}")
         axes.set_title(f"({panel}) {title}", loc="left")
-        axes.legend(loc="upper left", fontsize=7, handlelength=2.6)
+        legends([axes], loc="upper left", fontsize=7, handlelength=2.6)
         axes.set_ylim(0, 1)
         axes.set_xlim(0, 1)
     for axes in panels[1]:
         axes.set_xlabel(x_label)
     for axes in panels[:, 0]:
         axes.set_ylabel("output fidelity (mean, 95 % interval)")
-    sample = int(table["count"].max()) if len(table) else 0
-    stamp(figure, f"{sample} random topologies per point; degree ranges chosen")
-
-
-def planner_label(planner: str) -> str:
-    """The planner's name in legends."""
-    return PLANNERS[planner].label
+    stamp(figure, f"{table['count'].max()} random topologies per point; degree ranges chosen")
 
 
 def draw_band(
-    axes: Axes, part: pd.DataFrame, planner: str, *, x: str, line: str, label: str
+    axes: Axes, rows: pd.DataFrame, name: str, *, x: str, line: str = "-", label: str = ""
 ) -> None:
-    """One curve with its interval."""
-    look = PLANNERS[planner]
+    """Draw a planner's curve with its interval, if there is one; ``label`` follows its name."""
+    if rows.empty:
+        return
+    look = PLANNERS[name]
     axes.plot(
-        part[x], part["mean"], color=look.color, marker=look.marker, markersize=3.5,
-        linestyle=line, label=label,
+        rows[x], rows["mean"], color=look.color, marker=look.marker, markersize=3.5,
+        linestyle=line, label=f"{look.label}{label}",
     )  # fmt: skip
     axes.fill_between(
-        part[x], part["mean"] - part["half_width"], part["mean"] + part["half_width"],
+        rows[x], rows["mean"] - rows["half_width"], rows["mean"] + rows["half_width"],
         color=look.color, alpha=0.12, linewidth=0,
     )  # fmt: skip
 
 
-def wide(table: pd.DataFrame, planners: Sequence[str], index: Sequence[str]) -> pd.DataFrame:
-    """A row per setting, a column per planner with its mean."""
-    return table.pivot_table(index=list(index), columns="planner", values="mean")[list(planners)]
+def legends(panels: Iterable[Axes], **options: Any) -> None:
+    """Draw a legend in the first panel that has lines; mark those that have none."""
+    drawn = False
+    for axes in panels:
+        if not axes.get_legend_handles_labels()[0]:
+            not_measured(axes)
+        elif not drawn:
+            axes.legend(**options)
+            drawn = True
 
 
-def mean_of(table: pd.DataFrame, panel: str, planner: str) -> Callable[[str], pd.Series[float]]:
-    """Variant to its mean per x, for one panel and planner."""
-    part = table[(table["panel"] == panel) & (table["planner"] == planner)]
-    return lambda variant: part[part["variant"] == variant].set_index("x")["mean"]
+def select(table: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """Return the rows with these values."""
+    chosen = np.ones(len(table), dtype=np.bool_)
+    for column, value in values.items():
+        chosen &= (table[column] == value).to_numpy()
+    return table[chosen]
+
+
+def wide(
+    table: pd.DataFrame, index: Sequence[str], columns: str = "planner", values: str = "mean"
+) -> pd.DataFrame:
+    """Return a row per setting and a column per planner with its mean."""
+    return table.pivot_table(index=list(index), columns=columns, values=values)
+
+
+def by_variant(table: pd.DataFrame, panel: str, name: str) -> pd.DataFrame:
+    """Return a planner's means in a panel: a row per ``x``, a column per variant."""
+    return wide(select(table, panel=panel, planner=name), ("x",), "variant")
+
+
+def named(values: Any) -> dict[str, Any]:
+    """Return the values of a series as numbers of a claim."""
+    return {place(key): float(value) for key, value in values.items()}
+
+
+def ahead(margin: Callable[[Any], pd.Series[Any]]) -> Callable[[Any], Finding]:
+    """Return the rule that a margin is above zero in each cell."""
+
+    def decide(table: Any) -> Finding:
+        cells = margin(table).dropna()
+        return every(cells > 0, **margins(cells))
+
+    return decide
+
+
+def descending(values: Callable[[Any], Any]) -> Callable[[Any], Finding]:
+    """Return the rule that each value of a series is above the next one."""
+
+    def decide(table: Any) -> Finding:
+        shown = named(values(table))
+        return found(all(one > other for one, other in pairwise(shown.values())), **shown)
+
+    return decide
+
+
+def margins(margin: pd.Series[Any]) -> dict[str, Any]:
+    """Return the numbers of one planner's lead over another, for a claim."""
+    return {
+        "mean_margin": float(margin.mean()),
+        "smallest_margin": float(margin.min()),
+        "where": place(margin.idxmin()),
+        "not_ahead": int((margin <= 0).sum()),
+        "points": len(margin),
+    }
 
 
 def place(index: object) -> str:
-    """A row of a table in words: ``"c / full / 0.9"``."""
+    """Return a row of a table in words: ``"c / full / 0.9"``."""
     parts = index if isinstance(index, tuple) else (index,)
     return " / ".join(part if isinstance(part, str) else f"{part:g}" for part in parts)
-
-
-def everywhere(points: Sequence[Point]) -> dict[Profile, Sequence[Point]]:
-    """The same grid in every profile."""
-    return dict.fromkeys(Profile, points)
-
-
-ONCE: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
-"""Repetition lies in the number of topologies."""

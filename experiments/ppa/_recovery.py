@@ -2,12 +2,12 @@
 
 16 source tasks on four nodes, 15 synthetic tasks (8, 4, 2, 1) on a node each, 15 backup nodes.
 Every synthetic task keeps a window of 10 or 30 s that slides by a second, and passes on half of
-what it takes in. Heartbeats find a dead node within 5 s; recovery latency counts from there until
-every failed task is back where it was, the papers' definition.
+its input. Heartbeats find a dead node within 5 s; recovery latency counts from there until every
+failed task is back where it was, the papers' definition.
 
-The machines are the papers' in so far as they can be guessed: nodes of a chosen, declared speed
-(`MACHINE`), printed beside every figure. How many tuples there are decides what recovery takes;
-what is in them does not, so tuples are counted, not made.
+The speed of the papers' machines is not printed. The nodes have a chosen, declared speed
+(`MACHINE`), which every figure shows. Recovery takes a time that depends on the number of tuples
+and not on their contents, so tuples are counted, not made.
 """
 
 from __future__ import annotations
@@ -34,17 +34,6 @@ SYNTHETIC = tuple(range(SOURCES, SOURCES + sum(LEVELS.values())))
 """Task numbers, O1 first."""
 MACHINE = Costs(batch_us=1_000, tuple_us=100, store_us=5, load_us=5)
 NETWORK = Network(delay_us=1_000, jitter_us=1_000, bytes_per_s=50_000_000, tuple_bytes=100)
-STAMP = (
-    "simulated, virtual time; machines chosen: 10,000 tuples/s per task, 5 µs per tuple of a "
-    "checkpoint, 400 Mbit/s"
-)
-NOTES = (
-    "Simulated in virtual time by the same protocol code as the live engine runs. The papers do "
-    "not print the speed of their machines; chosen: 100 µs to process a tuple, 5 µs to write or "
-    "read one of a checkpoint, 100 bytes a tuple, links of 400 Mbit/s, batches of one second.",
-    "Heartbeats every 2 s, suspicion after 5 s, as in the papers; detection is not part of the "
-    "recovery latency.",
-)
 END_US = 3_600_000_000
 GIVE_UP_US = 600_000_000
 
@@ -73,25 +62,29 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What one failure took."""
+    """The recovery from one failure."""
 
     by_task: Mapping[int, float]
     """Failed task to the seconds from detection until it was back where it had been."""
 
     def latency_s(self, tasks: Collection[int] | None = None) -> float:
-        """Until the last of ``tasks`` (None: of all that failed) was back."""
+        """Return the seconds until the last of ``tasks`` (None: of all that failed) was back."""
         return max(s for task, s in self.by_task.items() if tasks is None or task in tasks)
 
 
 def phase_of(repeat: int) -> float:
-    """Where in the checkpoint interval the failure of a repetition falls: the middle first, then
-    by the golden ratio, which spreads any number of them evenly."""
+    """Return the phase (0 to 1) of the checkpoint interval at which a repetition's failure falls.
+
+    The middle comes first; the golden ratio then spreads any number of repetitions evenly.
+    """
     return (0.5 + repeat * 0.6180339887498949) % 1.0
 
 
 def half_of_the_trees() -> tuple[int, ...]:
-    """The sink and the whole subtree above one of its two inputs: 8 of the 15 tasks, so that half
-    of the MC-trees are complete."""
+    """Return the sink and the whole subtree above one of its two inputs.
+
+    These are 8 of the 15 tasks, so that half of the MC-trees are complete.
+    """
     chosen: list[int] = []
     first = SOURCES
     for degree in LEVELS.values():
@@ -101,13 +94,15 @@ def half_of_the_trees() -> tuple[int, ...]:
 
 
 def one_location() -> Sequence[tuple[tuple[int, ...], float]]:
-    """A task in the middle, for the smoke profile."""
+    """Return a task in the middle, for the smoke profile."""
     return [((SOURCES + LEVELS["O1"],), 1.0)]
 
 
 def locations() -> Sequence[tuple[tuple[int, ...], float]]:
-    """(failed task, its weight) for the average over locations: the tasks of a level behave
-    alike, so one of each stands for all."""
+    """Return pairs of failed task and weight for the mean over locations.
+
+    The tasks of a level behave alike, so one of each level is enough.
+    """
     found, first = [], SOURCES
     for degree in LEVELS.values():
         found.append(((first,), degree / len(SYNTHETIC)))
@@ -124,7 +119,7 @@ def options_of(
     phase: float,
     seed: int,
 ) -> Options:
-    """The run: windows fill, then the nodes of the ``failed`` tasks die and stay away.
+    """Return a run where windows fill, then the nodes of the ``failed`` tasks die and stay away.
 
     They die ``phase`` (0 to 1) of a checkpoint interval after the last checkpoint.
     """
@@ -189,8 +184,10 @@ def measure(options: Options) -> Recovered:
 
 
 def measure_costs(options: Options) -> float:
-    """Processor time of checkpoints per processor time of computing, over the synthetic tasks,
-    in one minute of full windows without a failure."""
+    """Return processor time of checkpoints per processor time of computing, without a failure.
+
+    It is the sum over the synthetic tasks in one minute of full windows.
+    """
     calm = replace(options, faults=())
     world = World(calm, counts(calm), validate=False, kept=0)
     world.start()
@@ -203,3 +200,18 @@ def measure_costs(options: Options) -> float:
         )
     (copied, computed), (copied_then, computed_then) = spent
     return (copied_then - copied) / (computed_then - computed)
+
+
+# Shown: no record depends on what follows.
+
+STAMP = (
+    "simulated, virtual time; machines chosen: 10,000 tuples/s per task, 5 µs per tuple of a "
+    "checkpoint, 400 Mbit/s"
+)
+NOTES = (
+    "Simulated in virtual time by the same protocol code as the live engine runs. The papers do "
+    "not print the speed of their machines; chosen: 100 µs to process a tuple, 5 µs to write or "
+    "read one of a checkpoint, 100 bytes a tuple, links of 400 Mbit/s, batches of one second.",
+    "Heartbeats every 2 s, suspicion after 5 s, as in the papers; detection is not part of the "
+    "recovery latency.",
+)

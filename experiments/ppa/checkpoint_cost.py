@@ -1,14 +1,12 @@
-"""ppa ICDE Fig. 9 = TKDE Fig. 10: what checkpoints cost beside normal computation.
+"""ppa ICDE Fig. 9 = TKDE Fig. 10: the cost of checkpoints relative to normal computation.
 
-The papers: the ratio rises quickly as the interval shrinks, and a checkpoint every second is
-prohibitively expensive (windows of 30 s). Twice here: on the declared machine of the simulation,
-and on this machine, where the processor time of the real operator (a sliding sum over the window)
-and of encoding its state for the store are measured.
+Twice, with windows of 30 s: on the declared machine of the simulation, and on this machine, where
+the processor time of the real operator (a sliding sum over the window) and of encoding its state
+for the store are measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import process_time
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,7 @@ import pyarrow as pa
 
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, Contender
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, every, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION, stamp
 from harness.hosting.codec import encode
@@ -33,23 +31,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WINDOW_S = 30
-
 _INTERVALS_S = (1, 2, 5, 10, 15, 20, 30)
-
 INTERVALS_S = {Profile.SMOKE: (1, 5, 30), Profile.QUICK: _INTERVALS_S, Profile.PAPER: _INTERVALS_S}
-
 HERE = "this machine"
-
 ENGINES = (_latency.SIMULATED, HERE)
-
 BATCHES = {Profile.SMOKE: 5, Profile.QUICK: 30, Profile.PAPER: 100}
 """Timed batches, after the window has filled."""
-
 START_US = 1_800_000_000_000_000
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Every interval at one rate, on one of the two machines."""
+    """Measure every interval at one rate, on one of the two machines."""
     rate = int(str(point["rate"]))
     if point["engine"] == HERE:
         return _here(rate, context)
@@ -71,7 +63,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 def _here(rate: int, context: Context) -> Outcome:
-    """Processor time of this process: a task of O1 takes 2 × ``rate`` tuples a second."""
+    """Measure this process; a task of O1 takes 2 × ``rate`` tuples a second."""
     workload = synthetic(seed=context.seed("input"), keys=rate // 2, window_s=WINDOW_S)
     timeline = timeline_of(workload, start_us=START_US, batch_s=1)
     task = program_of(workload, timeline=timeline, rate=16 * rate).task("O1", 0)
@@ -103,7 +95,7 @@ def _here(rate: int, context: Context) -> Outcome:
 
 
 def _batch(rate: int, source: int, context: Context) -> pa.Table:
-    """A second's tuples of one source task."""
+    """Return a second's tuples of one source task."""
     keys = KeyedTuples(seed=context.seed("input"), keys=rate // 2).keys
     amounts = generator(context.seed("amounts"), source).integers(0, 100, rate)
     return pa.table(
@@ -111,14 +103,12 @@ def _batch(rate: int, source: int, context: Context) -> pa.Table:
     )
 
 
-def grid() -> Sequence[Point]:
-    return [{"engine": engine, "rate": rate} for engine in ENGINES for rate in RATES]
-
-
 MEASUREMENT = Measurement(
     id="ppa/checkpoint-cost",
     origin=Origin.SIMULATED,
-    grid=_random.everywhere(grid()),
+    grid=_random.everywhere(
+        [{"engine": engine, "rate": rate} for engine in ENGINES for rate in RATES]
+    ),
     repeats=_random.ONCE,
     seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 0.4, Profile.PAPER: 3.0},
     run=run,
@@ -128,28 +118,28 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 LOOKS = {_latency.SIMULATED: (BLUE, "s"), HERE: (VERMILION, "o")}
-
 PROHIBITIVE = 1.0
-"""Checkpoints are prohibitively expensive where they cost as much as the computation itself."""
+"""Ratio from which checkpoints are prohibitively expensive: the cost of the computation itself."""
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per engine, rate and interval: processor time of checkpoints per computation."""
+    """Return a row per engine, rate and interval: processor time of checkpoints per computation."""
     frame = results.series("ratios", ("engine", "rate"))
-    grouped = frame.groupby(["engine", "rate", "interval_s"], sort=False)["ratio"]
-    return grouped.agg(["mean", "min", "max", "count"]).reset_index()
+    by = ["engine", "rate", "interval_s"]
+    return _latency.spread(frame, by, "ratio")
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """The ratio over the interval; colour by machine, line by rate."""
+    """Draw the ratio over the interval; colour by machine, line by rate."""
     axes = figure.subplots()
     for engine, (colour, marker) in LOOKS.items():
         for rate, line in zip(RATES, ("-", "--"), strict=True):
-            rows = table[(table["engine"] == engine) & (table["rate"] == rate)]
-            axes.plot(
-                rows["interval_s"], rows["mean"], color=colour, marker=marker, linestyle=line,
-                label=f"{engine}, {rate:,} tuples/s",
-            )  # fmt: skip
+            rows = _random.select(table, engine=engine, rate=rate)
+            if len(rows):
+                axes.plot(
+                    rows["interval_s"], rows["mean"], color=colour, marker=marker, linestyle=line,
+                    label=f"{engine}, {rate:,} tuples/s",
+                )  # fmt: skip
     axes.axhline(PROHIBITIVE, color="#767676", linewidth=0.9, linestyle=":")
     axes.annotate(
         "as much as the computation itself", (30, PROHIBITIVE), xytext=(0, 3),
@@ -160,48 +150,48 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     axes.set_ylabel(
         "processor time of checkpoints\nper processor time of computation (logarithmic)"
     )
-    axes.legend(loc="upper right")
+    _random.legends([axes], loc="upper right")
     stamp(figure, f"{_recovery.STAMP}; {HERE}: processor time of the real operator and codec")
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Rising, and how high at one second; per machine."""
-    found = []
-    for engine in ENGINES:
-        part = table[table["engine"] == engine]
-        ratios = part.pivot_table(index="interval_s", columns="rate", values="mean").sort_index()
-        rises = bool((np.diff(ratios.to_numpy(), axis=0) < 0).all())
-        first = {f"{rate} tuples/s": float(ratios[rate].iloc[0]) for rate in ratios}
-        last = {f"{rate} tuples/s": float(ratios[rate].iloc[-1]) for rate in ratios}
-        found += [
-            Verdict(
-                text=f"The cost rises quickly as the interval shrinks ({engine})",
-                kind=ClaimKind.PAPER,
-                held=rises and all(first[rate] >= 5 * last[rate] for rate in first),
-                measured={"at_1_s": first, "at_30_s": last},
-            ),
-            Verdict(
-                text=f"A checkpoint every second is prohibitively expensive ({engine})",
-                kind=ClaimKind.PAPER,
-                held=min(first.values()) >= PROHIBITIVE,
-                measured={**first, "prohibitive_from": PROHIBITIVE},
-            ),
-        ]
-    return found
+def _ratios(table: pd.DataFrame, engine: str) -> pd.DataFrame:
+    return _random.wide(table[table["engine"] == engine], ("interval_s",), "rate")
 
+
+def _rises(ratios: pd.DataFrame) -> Finding:
+    first, last = ratios.iloc[0], ratios.iloc[-1]
+    held = (ratios.diff().iloc[1:] < 0).all() & (first >= 5 * last)
+    return every(held, at_1_s=_random.named(first), at_30_s=_random.named(last))
+
+
+def _prohibitive(ratios: pd.DataFrame) -> Finding:
+    first = ratios.iloc[0]
+    return every(first >= PROHIBITIVE, **_random.named(first), prohibitive_from=PROHIBITIVE)
+
+
+CLAIMS = [
+    paper(f"{engine.replace(' ', '-')}/{name}", f"{text} ({engine})")(
+        lambda table, engine=engine, rule=rule: rule(_ratios(table, engine))  # type: ignore[misc]
+    )
+    for engine in ENGINES
+    for name, text, rule in (
+        ("rises", "The cost rises quickly as the interval shrinks", _rises),
+        ("prohibitive", "A checkpoint every second is prohibitively expensive", _prohibitive),
+    )
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper=_random.CONFERENCE + "; " + _random.JOURNAL,
+    paper=_random.BOTH,
     figure="Figure 9 (TKDE: 10)",
-    title="Processor time of checkpoints beside normal computation",
+    title="Processor time of checkpoints relative to normal computation",
     statement=(
         "The cost of checkpoints rises quickly as their interval shrinks; a checkpoint every "
         "second is prohibitively expensive."
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         *_recovery.NOTES,
         "This machine: process time of one O1 task with 30 s of input as its state, and of "

@@ -1,7 +1,6 @@
 """ppa TKDE Fig. 19 (a-d): output fidelity while resources come back, INC against TO.
 
-All tasks have failed and resources arrive evenly. The paper: INC largely outperforms TO in all
-settings, above all in the early phase; INC on structured topologies is above INC on full ones.
+All tasks have failed and resources arrive evenly.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, every, found, paper
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin
 from harness.planning.incremental import (
@@ -29,23 +28,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ORDERS: tuple[RecoveryOrder, ...] = (Incremental(), TopologicalOrder())
-
 NAMES = tuple(order.name for order in ORDERS)
-
 ARRIVED = np.round(np.linspace(0, 1, 21), 2)
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Both orders on every topology; OF at evenly spaced shares of arrived resources."""
-    count = _random.TOPOLOGIES[context.profile]
+    """Restore in both orders on every topology; OF at evenly spaced shares of arrived resources."""
+    spec, count = _random.specification(point), _random.TOPOLOGIES[context.profile]
     rows, areas = [], []
-    for number, topology in enumerate(
-        _random.topologies(_random.specification(point), context, count)
-    ):
-        context.progress("ordering", fraction=number / count)
+    for number, topology in _random.in_turn(spec, context, count, "ordering"):
         for order in ORDERS:
             arrived, values = fidelity_curve(topology, order.order(topology))
-            at = values[np.searchsorted(arrived, ARRIVED + 1e-9, side="right") - 1]
+            at = _random.fidelity_at(ARRIVED.tolist(), arrived, values)
             rows += [(number, order.name, x, value) for x, value in zip(ARRIVED, at, strict=True)]
             areas.append((order.name, area(arrived, values)))
     frame = pd.DataFrame(rows, columns=["topology", "planner", "x", "value"])
@@ -69,62 +63,56 @@ EARLY = 0.5
 
 
 def table(results: Results) -> pd.DataFrame:
-    """Mean OF per panel, variant, order and share of arrived resources (``x``)."""
+    """Return the mean OF per panel, variant, order and share of arrived resources (``x``)."""
     frame = results.series("curves", ("panel", "variant"))
     return _random.summary(frame, ("panel", "variant", "planner", "x"))
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Four panels, INC and TO in their colours, variants by line."""
+    """Draw four panels, INC and TO in their colours, variants by line."""
     _random.draw_panels(
-        table, figure, planners=NAMES, x="x", x_label="resources that have arrived (share)"
+        table, figure, planners=NAMES, x_label="resources that have arrived (share)"
     )
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """INC above TO everywhere, by more early on; structured above full."""
-    means = _random.wide(table, NAMES, ("panel", "variant", "x"))
-    arrived = means.index.get_level_values("x")
-    inside = means[(arrived > 0) & (arrived < 1)]
-    margin = inside["inc"] - inside["to"]
-    early = margin.index.get_level_values("x") <= EARLY
+def _inside(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the means and margins between the first resource and the last."""
+    means = _random.wide(table, ("panel", "variant", "x")).reset_index("x")
+    inside = means[(means["x"] > 0) & (means["x"] < 1)]
     relative = 1 - inside["to"] / inside["inc"].where(inside["inc"] > 0)
-    inc = _random.mean_of(table, "c", "inc")
-    structured, full = inc("structured"), inc("full")
-    return [
-        Verdict(
-            text="INC outperforms TO in all experimental settings",
-            kind=ClaimKind.PAPER,
-            held=bool(
-                (margin >= -1e-12).all() and (margin.groupby(["panel", "variant"]).mean() > 0).all()
-            ),
-            measured={
-                "mean_margin": margin.mean(),
-                "smallest_margin": margin.min(),
-                "where": _random.place(margin.idxmin()),
-                "points_where_to_is_ahead": int((margin < -1e-12).sum()),
-                "points": len(margin),
-            },
-        ),
-        Verdict(
-            text="especially in the early phase of the recovery (relative to INC's OF)",
-            kind=ClaimKind.PAPER,
-            held=bool(relative[early].mean() > relative[~early].mean()),
-            measured={
-                "relative_early": relative[early].mean(),
-                "relative_late": relative[~early].mean(),
-                "absolute_early": margin[early].mean(),
-                "absolute_late": margin[~early].mean(),
-            },
-        ),
-        Verdict(
-            text="(c) INC gives a higher OF on structured topologies than on full ones",
-            kind=ClaimKind.PAPER,
-            held=bool(structured.mean() > full.mean()),
-            measured={"mean_structured": structured.mean(), "mean_full": full.mean()},
-        ),
-    ]
+    return inside.assign(margin=inside["inc"] - inside["to"], relative=relative)
 
+
+@paper("ahead", "INC outperforms TO in all experimental settings")
+def ahead(table: pd.DataFrame) -> Finding:
+    margin = _inside(table).set_index("x", append=True)["margin"]
+    mean = margin.groupby(["panel", "variant"]).mean()
+    never_behind = margin.groupby(["panel", "variant"]).min() >= -1e-12
+    return every(never_behind & (mean > 0), **_random.margins(margin))
+
+
+@paper("early", "especially in the early phase of the recovery (relative to INC's OF)")
+def early(table: pd.DataFrame) -> Finding:
+    inside = _inside(table)
+    means = inside[["margin", "relative"]].groupby(inside["x"] <= EARLY).mean()
+    shown = {"relative": means["relative"], "absolute": means["margin"]}
+    numbers = {
+        f"{name}_{phase}": float(each[is_early])
+        for name, each in shown.items()
+        for phase, is_early in (("early", True), ("late", False))
+    }
+    return found(numbers["relative_early"] > numbers["relative_late"], None, **numbers)
+
+
+CLAIMS = [
+    ahead,
+    early,
+    paper("structured", "(c) INC gives a higher OF on structured topologies than on full ones")(
+        _random.descending(
+            lambda table: _random.by_variant(table, "c", "inc").mean()[["structured", "full"]]
+        )
+    ),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -137,7 +125,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         *_random.NOTES,
         "Resources arrive evenly and tasks are restored at once: the curve shows the order alone.",

@@ -1,4 +1,4 @@
-"""What the papers could not run: recovery after a rack's loss, on up to ten thousand nodes.
+"""Recovery after a rack's loss on up to ten thousand nodes, more than the papers could run.
 
 A merge tree like the papers' recovery topology, only larger: pairs of tasks merge down to one
 sink, four sources share a node, every other task has its own, and replicas are on standby nodes.
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from experiments.ppa import _recovery
-from harness.claims import ClaimKind, Verdict
+from experiments.ppa import _latency, _random, _recovery
+from harness.claims import Finding, found, hypothesis
 from harness.experiment import Experiment
 from harness.figures.style import SCHEMES, stamp
 from harness.measurement import Context, Measurement, Origin
@@ -31,17 +31,14 @@ if TYPE_CHECKING:
 
 RACK = 40
 """Nodes; the studies' racks have 40 to 80."""
-
 LEAVES = (64, 256, 1024, 8192)
-
 PLANS = ("checkpoint", "ppa", "active")
-
 RACK_EVENTS_PER_HOUR_AND_NODE = 0.00228 / 1800
 """Dean's cluster: twenty racks a year among 1,800 machines."""
 
 
 def tree(leaves: int) -> Wiring:
-    """Sources merge pairwise, level by level, into one sink."""
+    """Return a topology whose sources merge pairwise, level by level, into one sink."""
     sizes = [leaves]
     while sizes[-1] > 1:
         sizes.append(sizes[-1] // 2)
@@ -54,13 +51,13 @@ def tree(leaves: int) -> Wiring:
 
 
 def half_of_the_trees(wiring: Wiring) -> tuple[int, ...]:
-    """The sink and all above its first upstream task: half of the MC-trees, complete."""
+    """Return the sink and all above its first upstream task: half of the MC-trees, complete."""
     (sink,) = wiring.sinks
     return tuple(sorted({sink, *wiring.ancestors([wiring.upstream[sink][0]])}))
 
 
 def options_of(leaves: int, plan: str, seed: int) -> Options:
-    """The run: checkpoints every 5 s, a failure at 22 s, detection by heartbeat within 5 s."""
+    """Return a run: checkpoints every 5 s, a failure at 22 s, detection by heartbeat within 5 s."""
     wiring = tree(leaves)
     tasks = len(wiring.names)
     everything = tuple(wiring.tasks)
@@ -104,7 +101,7 @@ def options_of(leaves: int, plan: str, seed: int) -> Options:
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """One rack's loss under one plan."""
+    """Measure one rack's loss under one plan."""
     leaves, plan = int(str(point["leaves"])), str(point["plan"])
     context.progress(f"{leaves} sources, {plan}")
     options = options_of(leaves, plan, context.seed("rack"))
@@ -139,36 +136,22 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-GIVE_UP_US = 120_000_000
-
 LABELS = {"checkpoint": "checkpoint", "ppa": "PPA-0.5", "active": "active replication"}
 
 
 def table(results: Results) -> pd.DataFrame:
-    """Mean and extremes of the recovery latency per plan and number of nodes."""
-    grouped = results.frame.groupby(["plan", "nodes"])
-    frame = grouped["recovery_s"].agg(["mean", "min", "max", "count"]).reset_index()
-    return frame.sort_values(["plan", "nodes"]).reset_index(drop=True)
+    """Return mean and extremes of the recovery latency per plan and number of nodes."""
+    found = _latency.spread(results.frame, ["plan", "nodes"], "recovery_s")
+    return found.sort_values(["plan", "nodes"], ignore_index=True)
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Latency over nodes, a line per plan."""
+    """Draw latency over nodes, a line per plan."""
     axes = figure.subplots()
     for plan, label in LABELS.items():
         rows = table[table["plan"] == plan]
-        look = SCHEMES[plan]
-        axes.errorbar(
-            rows["nodes"].to_numpy(),
-            rows["mean"].to_numpy(),
-            yerr=[
-                (rows["mean"] - rows["min"]).to_numpy(),
-                (rows["max"] - rows["mean"]).to_numpy(),
-            ],
-            color=look.color,
-            marker=look.marker,
-            capsize=3,
-            label=label,
-        )
+        look = {"color": SCHEMES[plan].color, "marker": SCHEMES[plan].marker, "label": label}
+        _latency.draw_range(axes, rows["nodes"].to_numpy(), rows, **look)
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("nodes with primaries (logarithmic); bars: range of the repeats")
@@ -177,26 +160,23 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "simulated, virtual time; costs chosen")
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Who is faster, and whether size matters."""
-    pivot = table.pivot_table(index="nodes", columns="plan", values="mean")
-    faster = bool((pivot["active"] < pivot["checkpoint"]).all())
-    growth = {plan: float(pivot[plan].iloc[-1] - pivot[plan].iloc[0]) for plan in PLANS}
-    return [
-        Verdict(
-            text="Active replicas recover a rack faster than checkpoints at every size",
-            kind=ClaimKind.HYPOTHESIS,
-            held=faster,
-            measured={plan: pivot[plan].tolist() for plan in PLANS},
-        ),
-        Verdict(
-            text="Recovering one rack takes no longer in a larger cluster (within 2 s)",
-            kind=ClaimKind.HYPOTHESIS,
-            held=all(value <= 2.0 for value in growth.values()),
-            measured={"largest_minus_smallest_s": growth, "tolerance_s": 2.0},
-        ),
-    ]
+def _means(table: pd.DataFrame) -> pd.DataFrame:
+    return _random.wide(table, ("nodes",), "plan")
 
+
+@hypothesis("size", "Recovering one rack takes no longer in a larger cluster (within 2 s)")
+def size(table: pd.DataFrame) -> Finding:
+    means = _means(table)[list(PLANS)]
+    growth_s = _random.named(means.iloc[-1] - means.iloc[0])
+    return found(max(growth_s.values()) <= 2, largest_minus_smallest_s=growth_s, tolerance_s=2.0)
+
+
+CLAIMS = [
+    hypothesis(
+        "active-faster", "Active replicas recover a rack faster than checkpoints at every size"
+    )(_random.ahead(lambda table: (m := _means(table))["checkpoint"] - m["active"])),
+    size,
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -206,7 +186,7 @@ EXPERIMENT = Experiment(
     statement="Beyond the papers: the schemes on trees of up to 16,383 tasks, one rack lost.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         "Chosen: 1,000 tuples/s per source, selectivity 0.5, 100 µs per tuple, checkpoints every "
         "5 s, heartbeats every 2 s with suspicion after 5 s, racks of 40 nodes. PPA-0.5 replicates "

@@ -1,20 +1,19 @@
-"""A check says what its sentence says: each of these once checked something weaker, or something
-else, and these numbers are where the two differ."""
+"""The rule of a claim matches its sentence, with numbers where earlier, weaker rules differed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from experiments.dpc import availability_bound, chain_length
 from experiments.ppa import plan_runtime, scale
-from harness.claims import Verdict
+from harness.report.verdicts import verdicts
 
 
-def verdict(claims: Sequence[Verdict], text: str) -> bool | None:
-    (found,) = (claim for claim in claims if claim.text.startswith(text))
+def verdict(module: Any, table: pd.DataFrame, text: str) -> bool | None:
+    (found,) = (each for each in verdicts(module.EXPERIMENT, table) if each.text.startswith(text))
     return found.held
 
 
@@ -27,7 +26,7 @@ def test_no_longer_in_a_larger_cluster_is_one_sided(largest_s: float, held: bool
             "mean": [1.0, 1.0] * (len(scale.PLANS) - 1) + [10.0, largest_s],
         }
     )
-    assert verdict(scale.claims(table), "Recovering one rack takes no longer") is held
+    assert verdict(scale, table, "Recovering one rack takes no longer") is held
 
 
 @pytest.mark.parametrize(("times", "held"), [(30.0, False), (99.0, False), (100.0, True)])
@@ -36,7 +35,7 @@ def test_two_orders_of_magnitude_are_a_factor_of_a_hundred(times: float, held: b
     small = pd.DataFrame({"part": "a", "x": 0.4, "planner": planners, "median": [1, 1, times, 1.0]})
     large = pd.DataFrame({"part": "b", "x": [10, 20] * 2, "planner": ["sa"] * 2 + ["greedy"] * 2})
     table = pd.concat([small, large.assign(median=1.0)], ignore_index=True)
-    assert verdict(plan_runtime.claims(table), "Our DP too takes up to two orders") is held
+    assert verdict(plan_runtime, table, "Our DP too takes up to two orders") is held
 
 
 @pytest.mark.parametrize(("share", "held"), [(1.0, True), (0.5, False), (1.5, False)])
@@ -53,8 +52,9 @@ def test_proportionally_is_more_than_falling(share: float, held: bool) -> None:
             "expected": fall * 2,
         }
     )
-    claims = availability_bound.claims(table)
-    assert verdict(claims, "With Delay, N_tentative falls proportionally") is held
+    assert (
+        verdict(availability_bound, table, "With Delay, N_tentative falls proportionally") is held
+    )
 
 
 @pytest.mark.parametrize(("share", "held"), [(1.0, True), (0.6, False)])
@@ -67,5 +67,5 @@ def test_delays_that_add_up_are_a_sum_and_not_only_more(share: float, held: bool
         last_stabilizing_s=lambda t: t["chain"] * 1.0 + 1.0,
         tentative=lambda t: t["chain"] * 100,
     )
-    claims = chain_length.claims(table.reset_index(drop=True))
-    assert verdict(claims, "With Process & Suspend the delay is the sum") is held
+    table = table.reset_index(drop=True)
+    assert verdict(chain_length, table, "With Process & Suspend the delay is the sum") is held
