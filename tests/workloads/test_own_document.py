@@ -65,7 +65,7 @@ def test_its_results_compare_by_their_types(orders: Path) -> None:
         [b'{"window_start": 0, "shop": 17, "average": 22.1, "orders": 3}'], workload.columns
     ).rename(columns={"window_start": "window_start_s"})
     assert against_truth(sent, truth, workload, workload.identity_in_run).equal
-    other = sent.assign(average=[Decimal("22.100001")])
+    other = sent.assign(average=pd.Series([Decimal("22.100001")], dtype=object))
     assert not against_truth(other, truth, workload, workload.identity_in_run).equal
 
 
