@@ -19,10 +19,11 @@ from typing import Any, TextIO
 
 import psutil
 
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, UsageError
 
 DIED = "died"
-"""The last event of every child: its own report of an error, or the end of its output."""
+"""The last event of every child: its own report of an error, or the end of its output. With a
+``remedy`` it is a `UsageError`."""
 _LOG_LINES = 15
 
 Event = Mapping[str, Any]
@@ -117,6 +118,7 @@ class Child:
                     if found(event):
                         return event
                     if event["event"] == DIED:
+                        _blame(event)
                         raise self.failure(
                             f"{self.name}: waiting for {what}: it gave up: {event['error']}"
                         )
@@ -127,6 +129,12 @@ class Child:
                         f"{self.name}: waiting for {what}: nothing came within {within_s:.0f} s"
                     )
                 self._changed.wait(left)
+
+    def blame_user(self) -> None:
+        """Raise `UsageError` if the child ended because of what the user gave."""
+        died = next((event for event in self.events if event["event"] == DIED), None)
+        if died is not None:
+            _blame(died)
 
     def each(self, what: str, kind: str, *, within_s: float) -> Iterator[Event]:
         """Yield the events of one kind from the first on, as they come, without an end.
@@ -208,6 +216,11 @@ class Child:
         with self._changed:
             self.events.append(event)
             self._changed.notify_all()
+
+
+def _blame(died: Event) -> None:
+    if "remedy" in died:
+        raise UsageError(died["error"], remedy=died["remedy"])
 
 
 def orders() -> Iterator[dict[str, Any]]:

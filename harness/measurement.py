@@ -145,6 +145,9 @@ class Measurement:
     check: Callable[[Profile, Mapping[str, Any]], None] | None = None
     """Raises `harness.errors.UsageError` for unusable options, before anything starts. It gets the
     profile and the options that are accepted."""
+    lasts: Callable[[Profile, Mapping[str, Any], float], tuple[float, str] | None] | None = None
+    """Duration of a run where the accepted options decide it, with the reason; None elsewhere. It
+    gets the profile, the options and the usual duration."""
 
     @property
     def root(self) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from harness.errors import UsageError
 from harness.text import did_you_mean
+from workloads.checks import check_sources, line_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -167,10 +169,12 @@ class Workload:
     window_start: str
     """The timestamp column where a result's window begins; one of ``identity``."""
     window_s: float
-    """The length of a window."""
-    slide_s: float
-    """Windows begin at whole multiples of this since the epoch. A run starts at such a
-    multiple too, so that the same input falls into the same windows in every run."""
+    """The length of a window, the gap of a session window."""
+    slide_s: float = math.nan
+    """The time from the begin of a window to that of the next; by default ``window_s``: tumbling
+    windows, which do not overlap. Windows begin at whole multiples of this since the epoch. A run
+    starts at such a multiple too, so that the same input falls into the same windows in every
+    run."""
     watermark_delay_s: float
     """The query's watermark delay: a window closes with the first record whose event time is
     this much or more past the window's end."""
@@ -198,6 +202,15 @@ class Workload:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        for name in ("identity", "values"):
+            given = getattr(self, name)
+            _require(
+                not isinstance(given, str),
+                f"workload {self.name!r}: {name} is the text {given!r}, not a list of columns",
+                f"write [{given!r}]",
+            )
+        if math.isnan(self.slide_s):
+            object.__setattr__(self, "slide_s", self.window_s)
         names = [source.name for source in self.sources]
         _require(
             names and len(set(names)) == len(names),
@@ -370,7 +383,7 @@ def load_workload_file(path: Path) -> Workload:
         raise
     except ImportError as error:
         raise UsageError(
-            f"{path}, line {_line_in(path, error)}: {type(error).__name__}: {error}",
+            f"{path}, line {line_in(path, error)}: {type(error).__name__}: {error}",
             remedy="a workload is one file, which is carried to the machines that run it: what "
             "else it imports must be installed on them",
         ) from error
@@ -380,7 +393,7 @@ def load_workload_file(path: Path) -> Workload:
         ) from error
     except Exception as error:
         raise UsageError(
-            f"{path}, line {_line_in(path, error)}: {type(error).__name__}: {error}",
+            f"{path}, line {line_in(path, error)}: {type(error).__name__}: {error}",
             remedy="the file must run as it stands and define WORKLOAD = Workload(...) with every "
             f"one of: {', '.join(_required_fields())}",
         ) from error
@@ -401,32 +414,9 @@ def _checked(path: Path, found: object) -> Workload:
             f"{path}: WORKLOAD is a {type(found).__name__}{lacks}",
             remedy="make it a Workload(...) from workloads.base",
         )
-    for source in found.sources:
-        built = source.records.build()
-        if not isinstance(built, RecordSource):
-            raise UsageError(
-                f"{path}: source {source.name!r}: {source.records.target} builds a "
-                f"{type(built).__name__}, which has no payloads()",
-                remedy="give it payloads(partition, start_index, count) -> list of bytes",
-            )
-        made = built.payloads(0, 0, 3)
-        if len(made) != 3 or not all(isinstance(payload, bytes) for payload in made):
-            raise UsageError(
-                f"{path}: source {source.name!r}: payloads(0, 0, 3) gave {made!r:.80}",
-                remedy="return exactly as many bytes objects as were asked for",
-            )
+    check_sources(path, found)
     return replace(found, reference=Reference(target=f"{path}:WORKLOAD"))
 
 
 def _required_fields() -> list[str]:
     return [item.name for item in fields(Workload) if item.default is MISSING]
-
-
-def _line_in(path: Path, error: BaseException) -> int:
-    """Return the last line of ``path`` in the error's traceback."""
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line

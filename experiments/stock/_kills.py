@@ -61,7 +61,7 @@ def run_kill(
     stretch = GridScale.read(context.calibration)
     if stretch is None:
         return Outcome(values={}, skipped=NOTHING_HELD)
-    scale = SCALES[context.profile]
+    scale = SCALES[context.profile].following(workload)
     interval = point["interval_s"]
     assert isinstance(interval, int | float), point
     interval *= stretch.intervals_times

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,15 @@ from harness.errors import UsageError
 from harness.failures.files import read_schedule
 from harness.measurement import Context
 from harness.results.record import Point, Profile
+from harness.text import format_duration
 from workloads.base import Workload, load_workload_file
 from workloads.wordcount import word_count
 
 RATE_PER_S = 500.0
+
+
+AFTER_DUE_S = 2.0
+"""Load after the last window that must fall due, so that a record closes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +47,40 @@ class RunScale:
     settle_s: float = 5
     """First seconds of a pass, in which no latency counts."""
     settled_per_trigger: float = 2.0
-    """Additional load, kill and repair time per second of trigger interval beyond the first."""
+    """More load, kill and repair time per second of trigger interval beyond the first."""
+    windows_before: int
+    """Windows that fall due before the first kill, at least."""
+    windows_after: int
+    """Windows that fall due after each kill, at least."""
 
     def stretched_s(self, trigger_s: float) -> float:
         """Return the additional time for a trigger interval."""
         return self.settled_per_trigger * max(0.0, trigger_s - 1)
+
+    def following(self, workload: Workload) -> RunScale:
+        """Return the scale with times that hold enough windows of this workload.
+
+        A window falls due every slide, the watermark's delay after its end. The windows of the
+        papers' workloads are so short that they keep the times as they are. With longer ones the
+        kill comes as a window falls due, when it costs most."""
+        delay_s, slide_s = workload.watermark_delay_s, workload.slide_s
+        kill_at_s = max(self.kill_at_s, delay_s + self.windows_before * slide_s)
+        after_s = self.windows_after * slide_s + AFTER_DUE_S
+        warm_s = delay_s + 2 * slide_s if self.warmup_s else 0.0
+        longer_warm_s = max(0.0, warm_s - self.warmup_s)
+        return replace(
+            self,
+            kill_at_s=kill_at_s,
+            load_s=kill_at_s + max(self.load_s - self.kill_at_s, after_s),
+            warmup_s=self.warmup_s + longer_warm_s,
+            first_warmup_s=self.first_warmup_s + 2 * longer_warm_s,
+            rack_after_s=None if self.rack_after_s is None else max(self.rack_after_s, after_s),
+        )
+
+    @property
+    def whole_load_s(self) -> float:
+        """The load of a pass with both kills, at the shortest trigger."""
+        return self.load_s + (self.rack_after_s or 0.0)
 
 
 SCALES: Mapping[Profile, RunScale] = {
@@ -58,6 +93,8 @@ SCALES: Mapping[Profile, RunScale] = {
         first_warmup_s=0,
         rack_after_s=None,
         settle_s=1,
+        windows_before=1,
+        windows_after=1,
     ),
     Profile.QUICK: RunScale(
         workers_per_rack=2,
@@ -67,6 +104,8 @@ SCALES: Mapping[Profile, RunScale] = {
         warmup_s=12,
         first_warmup_s=36,
         rack_after_s=22,
+        windows_before=3,
+        windows_after=4,
     ),
     Profile.PAPER: RunScale(
         workers_per_rack=2,
@@ -76,6 +115,8 @@ SCALES: Mapping[Profile, RunScale] = {
         warmup_s=20,
         first_warmup_s=60,
         rack_after_s=50,
+        windows_before=5,
+        windows_after=8,
     ),
 }
 
@@ -98,9 +139,23 @@ MOST_STRETCH = 4.0
 """The most that a calibration stretches a trigger (`harness.judging.calibration.ladder`)."""
 
 
-def longest_load_s(profile: Profile) -> float:
+LONGEST_LOAD_S = 3600.0
+"""A longer pass is refused: its windows are for a run of days."""
+
+
+def scale_of(profile: Profile, options: Mapping[str, Any]) -> RunScale:
+    """Return the scale of a profile, with times that follow the user's own workload."""
+    own = options.get("workload")
+    return SCALES[profile] if own is None else SCALES[profile].following(_load(own))
+
+
+def _load(path: Any) -> Workload:
+    return load_workload_file(Path(path))
+
+
+def longest_load_s(profile: Profile, options: Mapping[str, Any]) -> float:
     """Return a length that no load under a schedule of the user's exceeds."""
-    scale = SCALES[profile]
+    scale = scale_of(profile, options)
     longer_s = scale.stretched_s(MOST_STRETCH * LONGEST_TRIGGER_S[profile])
     second_s = 0.0 if scale.rack_after_s is None else scale.rack_after_s + longer_s
     return scale.load_s + longer_s + second_s
@@ -136,18 +191,56 @@ def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
             nodes=spec.node_names,
             racks=spec.rack_names,
             actions=set(Action),
-            duration_s=longest_load_s(profile),
+            duration_s=longest_load_s(profile, options),
         )
     if "text" in options:
         read_lines(text_files([Path(path) for path in options["text"]]))
     spark_conf(options)
     if "workload" in options:
-        load_workload_file(Path(options["workload"]))
+        _check_windows(_load(options["workload"]), scale_of(profile, options))
+
+
+def _check_windows(workload: Workload, scale: RunScale) -> None:
+    if scale.whole_load_s > LONGEST_LOAD_S:
+        raise UsageError(
+            f"workload {workload.name!r}: with windows of {workload.window_s:g} s every "
+            f"{workload.slide_s:g} s and a watermark of {workload.watermark_delay_s:g} s one pass "
+            f"would last {format_duration(scale.whole_load_s)}, and at most "
+            f"{format_duration(LONGEST_LOAD_S)} are allowed",
+            remedy="give the file shorter windows for the experiment: what a kill costs does not "
+            "depend on their length",
+        )
+
+
+def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple[float, str] | None:
+    """Return the duration of a run over the user's own workload and its reason.
+
+    ``usual_s`` is that of the papers' short windows; None without a workload of the user's."""
+    if "workload" not in options:
+        return None
+    workload, usual, scale = _load(options["workload"]), SCALES[profile], scale_of(profile, options)
+    seconds = usual_s + 2 * (scale.whole_load_s - usual.whole_load_s)
+    seconds += scale.warmup_s - usual.warmup_s
+    before, after = (
+        math.floor(span_s / workload.slide_s)
+        for span_s in (
+            scale.kill_at_s - workload.watermark_delay_s,
+            scale.load_s - scale.kill_at_s,
+        )
+    )
+    then = "" if scale.rack_after_s is None else f", then a rack's kill {scale.rack_after_s:g} s on"
+    windows = f"windows of {workload.window_s:g} s"
+    if workload.slide_s != workload.window_s:
+        windows += f" every {workload.slide_s:g} s"
+    return seconds, (
+        f"{windows}: {before} before the kill, {after} after{then}; a load of "
+        f"{scale.whole_load_s:g} s, once without and once with failures"
+    )
 
 
 def own_workload(context: Context) -> Workload:
     """Return the user's own workload, or word count over the user's own text or ours."""
     own = context.options.get("workload")
     if own is not None:
-        return load_workload_file(Path(own))
+        return _load(own)
     return word_count(text=context.options.get("text", ()), seed=context.seed("text"))

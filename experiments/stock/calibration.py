@@ -8,6 +8,8 @@ backlog.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from experiments.stock._scale import (
     cluster_spec,
     keeps,
     own_workload,
+    scale_of,
     spark_conf,
 )
 from harness.claims import Finding, found, hypothesis
@@ -30,6 +33,7 @@ from harness.figures.style import BLUE, GREY, VERMILION
 from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
+from workloads.base import Workload, load_workload_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
 
 LOAD_S = 8.0
 """Load of a rung, in addition to some of its triggers."""
+
+WINDOWS = 3
+"""Windows that fall due in a rung, at least."""
 
 SETTLE_S = 3.0
 
@@ -50,7 +57,8 @@ def run(point: Point, context: Context) -> Outcome:
     from harness.judging.run import LiveRun
 
     workload = own_workload(context)
-    scale, smoke = SCALES[context.profile], context.profile is Profile.SMOKE
+    scale = SCALES[context.profile].following(workload)
+    smoke = context.profile is Profile.SMOKE
     rungs = ladder(LEAST_TRIGGER_S[context.profile], RATE_PER_S)
     ramp = LiveRun(
         workload=workload,
@@ -61,7 +69,7 @@ def run(point: Point, context: Context) -> Outcome:
         ),
         interval_s=rungs[0].interval_s,
         rate_per_s=rungs[0].rate_per_s,
-        load_s=LOAD_S,
+        load_s=_load_s(workload),
         warmup_s=scale.warmup_s,
         first_warmup_s=scale.first_warmup_s,
         settle_s=SETTLE_S,
@@ -69,6 +77,21 @@ def run(point: Point, context: Context) -> Outcome:
     )
     cluster = context.cluster(cluster_spec(context.profile))
     return calibrate(ramp, rungs[:1] if smoke else rungs, cluster, context)
+
+
+def _load_s(workload: Workload) -> float:
+    return max(LOAD_S, workload.watermark_delay_s + WINDOWS * workload.slide_s)
+
+
+def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple[float, str] | None:
+    """Return the duration of a ramp over the user's own workload, and its reason."""
+    if "workload" not in options:
+        return None
+    workload = load_workload_file(Path(options["workload"]))
+    warm_s = scale_of(profile, options).first_warmup_s - SCALES[profile].first_warmup_s
+    return usual_s + warm_s + _load_s(workload) - LOAD_S, (
+        f"windows of {workload.window_s:g} s: {WINDOWS} or more in each rung of the ramp"
+    )
 
 
 MEASUREMENT = Measurement(
@@ -82,6 +105,7 @@ MEASUREMENT = Measurement(
     chooses=["harness.engines.structured.engine"],
     accepts=frozenset({"conf", "text", "workload"}),
     check=check_options,
+    lasts=lasts,
 )
 
 # Shown: no record depends on what follows.

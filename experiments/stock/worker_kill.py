@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from experiments.stock._figure import kill_experiment
 from experiments.stock._kills import point, run_kill
-from experiments.stock._scale import check_options, keeps
+from experiments.stock._scale import check_options, keeps, lasts
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
@@ -42,6 +42,7 @@ MEASUREMENT = Measurement(
     chooses=["harness.engines.structured.engine"],
     accepts=frozenset({"conf", "failures", "text", "workload"}),
     check=check_options,
+    lasts=lasts,
 )
 
 # Shown: no record depends on what follows.

@@ -31,7 +31,7 @@ from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
 from harness.running.computed import ProcessPool
-from harness.running.execution import Runner
+from harness.running.execution import Runner, announced
 from harness.running.on_spark import SparkPool
 from harness.running.plan import PlannedRun, RunSettings, seconds_left
 from harness.text import format_duration
@@ -101,6 +101,7 @@ def measure(
     others = partial(SparkPool, wide.cluster) if wide is not None else lambda: beside
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
     runs = runner.plan(experiments, settings)
+    _announce(runs, settings)
     if chosen.dry_run:
         _show_plan(runs, verbose=chosen.verbose, as_json=as_json)
         return DONE
@@ -126,6 +127,14 @@ def measure(
     judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
     _summarize(judged, records, report.index, as_json=as_json)
     return exit_code(judged, strict=chosen.strict)
+
+
+def _announce(runs: Sequence[PlannedRun], settings: RunSettings) -> None:
+    """Show how long runs take whose duration the user's options decide, and why."""
+    for experiment in dict.fromkeys(run.experiment for run in runs if run.to_make):
+        if (own := announced(experiment, settings)) is not None:
+            seconds, why = own
+            click.echo(f"{experiment.id}: a run takes {format_duration(seconds)}: {why}", err=True)
 
 
 def _check_schedule(settings: RunSettings, backend: Backend) -> None:

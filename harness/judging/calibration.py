@@ -123,7 +123,8 @@ def judged(rung: Rung, record: PassRecord, workload: Workload, *, settle_s: floa
     if record.load.invalid is not None:
         return Tried(rung=rung, normal=None, why_not=record.load.invalid)
     if not record.drained:
-        return Tried(rung=rung, normal=None, why_not="it did not deliver everything in time")
+        why = f": {record.undelivered}" if record.undelivered else ""
+        return Tried(rung=rung, normal=None, why_not=f"it did not deliver everything in time{why}")
     first = versions(record.deliveries, workload.identity_in_run, workload.values).first
     results = with_latency(first, record, workload)
     latency_s = settled_latency_s(results, settle_s)

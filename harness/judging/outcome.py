@@ -246,7 +246,8 @@ def _unfinished(record: PassRecord) -> str | None:
     engine that died or stalled lost them."""
     if record.drained or record.died is not None or record.stalled:
         return None
-    return f"{record.name}: the engine did not deliver everything in the time allowed"
+    why = f": {record.undelivered}" if record.undelivered else ""
+    return f"{record.name}: the engine did not deliver everything in the time allowed{why}"
 
 
 def _verdict(

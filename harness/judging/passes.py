@@ -22,11 +22,12 @@ import pandas as pd
 from harness.cluster.base import Cluster
 from harness.cluster.neighbours import neighbours
 from harness.engines.base import Engine, Event, EventKind, Work
-from harness.engines.deliveries import COPY_HEADER, relative_windows
+from harness.engines.deliveries import BEHIND, COPY_HEADER, NEWEST, relative_windows
 from harness.engines.topics import topics
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, UsageError
 from harness.failures.injector import InjectedFailure, Injector
 from harness.failures.schedule import Schedule
+from harness.judging import undelivered
 from harness.judging.metering import Meter
 from harness.judging.table_sink import TableWriter
 from harness.load.generator import LoadGenerator, LoadResult, send_markers
@@ -54,6 +55,9 @@ DRAIN_S = 90.0
 """Permitted time after the load to close the last window without a failure."""
 LONGEST_DRAIN_S = 600.0
 """The same after failures, while there is progress: later results are left out."""
+DRAIN_INTERVALS = 5.0
+"""Both are at least this many intervals. Windows count for nothing: the last marker's event time
+closes them all, however long they are."""
 WORKS = frozenset({EventKind.PROGRESS, EventKind.RECOVERED})
 """Reports of an engine that makes progress between two results."""
 LATE_LOAD_S = 60.0
@@ -73,6 +77,12 @@ class PassPlan:
     schedule: Schedule
     table: Path | None = None
     """A database file that gets the results, too."""
+
+
+def drain_limit_s(plan: PassPlan) -> float:
+    """Return the permitted time to close the last windows of a pass."""
+    limit_s = LONGEST_DRAIN_S if plan.schedule.events else DRAIN_S
+    return max(limit_s, DRAIN_INTERVALS * plan.interval_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +141,8 @@ class PassRecord:
     and the workload's other columns."""
     closes_after_s: float | None = None
     """`Engine.closes_after_s`; None for the workload's watermark delay."""
+    undelivered: str | None = None
+    """The missing windows and the engine's last report, if it did not close the last window."""
     died: str | None = None
     """The engine's last error, if it died while the pass ran and did not come back."""
     clock_jump_s: float | None = None
@@ -204,6 +216,7 @@ class Pass:
         self._practice_topic = f"{token}-practice"
         self._stack = ExitStack()
         self._stalled = False
+        self._undelivered: str | None = None
         self._died: str | None = None
 
     def __enter__(self) -> Pass:
@@ -260,6 +273,7 @@ class Pass:
                 record,
                 table=self._table(writer, start),
                 stalled=self._stalled,
+                undelivered=self._undelivered,
                 died=self._died,
                 clock_jump_s=_clocks_s() - clocks_s,
                 conditions={
@@ -346,20 +360,47 @@ class Pass:
         last_end = start + self._load.duration_s + reach_s
         self._mark(last_end + workload.watermark_delay_s + workload.slide_s)
         self._context.progress(f"{self.plan.name}: closing the last windows")
-        progress = DrainProgress(
-            began_s=time.monotonic(),
-            limit_s=LONGEST_DRAIN_S if self.plan.schedule.events else DRAIN_S,
-        )
+        marked_unix_s = time.time()
+        progress = DrainProgress(began_s=time.monotonic(), limit_s=drain_limit_s(self.plan))
         while self._died is None:
             if self._asking(injector, lambda: self._engine.drain(last_end, within_s=LOOK_S)):
                 return True
-            done = collector.count + sum(e.kind in WORKS for e in self._engine.events())
+            events = self._engine.events()
+            done = collector.count + sum(e.kind in WORKS for e in events)
             progress = progress.seen(done, now_s=time.monotonic())
+            if not self.plan.schedule.events:
+                self._demand_markers(events, marked_unix_s, last_end, start)
             # What an engine does by itself is no finding about failures.
             self._stalled = bool(self.plan.schedule.events) and progress.stalled
             if self._stalled or progress.overdue:
+                self._undelivered = self._missing(collector, events, start)
                 return False
         return False
+
+    def _demand_markers(
+        self, events: Sequence[Event], marked_unix_s: float, until_unix_s: float, start: float
+    ) -> None:
+        """Raise `UsageError` if the query drops markers: it would never close a window."""
+        if time.time() < marked_unix_s + undelivered.GRACE_S:
+            return
+        why = undelivered.unseen_markers(
+            events, marked_unix_s=marked_unix_s, until_unix_s=until_unix_s, start_unix_s=start
+        )
+        if why is not None:
+            raise UsageError(
+                f"workload {self.plan.workload.name!r}: {why}", remedy=undelivered.UNSEEN_REMEDY
+            )
+
+    def _missing(self, collector: Collector, events: Sequence[Event], start: float) -> str:
+        return undelivered.describe(
+            self._engine.read(collector.since(0), self.work, start),
+            events,
+            workload=self.plan.workload,
+            duration_s=self._load.duration_s,
+            start_unix_s=start,
+            now_unix_s=time.time(),
+            source_of={topic: source for source, topic in self.work.topic_of.items()},
+        )
 
     def _record(
         self,
@@ -392,6 +433,9 @@ def _clocks_s() -> float:
     return time.time() - time.monotonic()
 
 
+_UNKEPT = (BEHIND, NEWEST)
+
+
 def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:
     """Return a row per event; columns that an event lacks are null."""
     columns: dict[str, Any] = {"at_s": float, "copy": int, "event": str}
@@ -404,7 +448,7 @@ def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:
             "event": event.kind.value,
             "target": event.target,
             "cause": event.cause,
-            **event.detail,
+            **{name: value for name, value in event.detail.items() if name not in _UNKEPT},
         }
         for event in events
     ]

@@ -50,7 +50,8 @@ def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> s
             "query answered another question than the batch"
         )
     if not twin.drained:
-        return f"{twin.name}: the engine did not deliver everything in time without a failure"
+        why = f": {twin.undelivered}" if twin.undelivered else ""
+        return f"{twin.name}: the engine did not deliver everything in time without a failure{why}"
     for record in (twin, failed):
         expected = sum(stream.rate.records for stream in record.plan.streams)
         if record.load.records != expected:

@@ -185,6 +185,8 @@ class Runner:
             done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
         skipped = self._why_skipped(experiment)
         seconds = self._durations(experiment.measurement, settings.profile)
+        if (own := announced(experiment, settings)) is not None:
+            seconds = _always(own[0])
         for repeat in range(_repeats(experiment, settings)):
             for point in settings.points(experiment):
                 yield PlannedRun(
@@ -393,6 +395,20 @@ class Runner:
             if self._hold is not None:
                 self._hold(where)
         self._pool.close()
+
+
+def _always(seconds: float) -> Callable[[Point], float]:
+    return lambda point: seconds
+
+
+def announced(experiment: Experiment, settings: RunSettings) -> tuple[float, str] | None:
+    """Return the duration of a run that the user's options decide, and the reason."""
+    measurement = experiment.measurement
+    if measurement.lasts is None:
+        return None
+    options = options_for(experiment, settings.options)
+    usual_s = measurement.seconds_per_run[settings.profile]
+    return measurement.lasts(settings.profile, options, usual_s)
 
 
 def _repeats(experiment: Experiment, settings: RunSettings) -> int:

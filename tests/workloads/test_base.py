@@ -79,12 +79,35 @@ def test_a_carried_file_is_built_where_it_does_not_exist(tmp_path: Path) -> None
         (('"query": lambda spark, sources: sources["numbers"]', '"query": {}'), "query is a dict"),
         (('"query": lambda spark, sources: sources["numbers"]', ""), "has no form"),
         (('"query": lambda', '"tasks": lambda'), "tasks is a function"),
+        (('["window_start"]', '"window_start"'), r"identity is the text 'window_start'"),
+        (('["value"]', '"value"'), r"values is the text 'value'"),
+        (('{"step": 3}', '{"stepp": 3}'), "cannot be called with the parameters .*'stepp'"),
+        (('{"step": 3}', "{}"), "missing a required argument: 'step'"),
+        (("self.step = step", "self.step = 1 / 0"), r"line 6: source 'numbers': .*ZeroDivision"),
+        (("self.step *", "1 // 0 *"), "line 8: .* ZeroDivisionError"),
+        (("range(count)]", "None]"), r"payloads\(0, 0, 3\) raised TypeError"),
+        (("self.step *", "__import__('time').time_ns() *"), "is not deterministic"),
+        (("(start_index + i)", "i"), "is not deterministic"),
     ],
 )
 def test_what_a_file_lacks_is_named(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     path = write(tmp_path, GOOD.replace(*change))
     with pytest.raises(UsageError, match=message):
         load_workload_file(path)
+
+
+@pytest.mark.parametrize("change", [('["value"]', '"value"'), ('{"step": 3}', '{"stepp": 3}')])
+def test_the_remedy_is_what_to_write(tmp_path: Path, change: tuple[str, str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_workload_file(write(tmp_path, GOOD.replace(*change)))
+    assert caught.value.remedy in ("write ['value']", "did you mean 'step'?")
+
+
+def test_windows_are_tumbling_unless_a_slide_is_given(tmp_path: Path) -> None:
+    workload = load_workload_file(write(tmp_path, GOOD.replace(" slide_s=2,", "")))
+    assert workload.slide_s == workload.window_s == 2
+    with pytest.raises(UsageError, match="slide_s is 0"):
+        load_workload_file(write(tmp_path, GOOD.replace("slide_s=2", "slide_s=0")))
 
 
 def test_a_workload_of_another_kind_lacks_what_it_lacks(tmp_path: Path) -> None:

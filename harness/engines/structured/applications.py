@@ -48,7 +48,8 @@ class Application(Child):
         self.send({"command": command, **parameters})
 
     def raise_end(self) -> None:
-        """Raise `EnvironmentFailure` if the driver's process has ended, or reports nothing more."""
+        """Raise if the driver's process has ended, or reports nothing more."""
+        self.blame_user()
         if self.exit_code is not None or self.newest(DIED) is not None:
             raise self.failure(f"{self.name} has ended")
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.child import DIED, Emit, orders, speaker
-from harness.engines.structured import accuracy, frames
+from harness.engines.deliveries import BEHIND, NEWEST
+from harness.engines.structured import accuracy, frames, sample
+from harness.errors import UsageError
 from workloads.base import QUERY, Reference, Workload
 
 if TYPE_CHECKING:
@@ -122,7 +124,21 @@ def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
             (float(s["metrics"].get("maxOffsetsBehindLatest", 0)) for s in report["sources"]),
             default=0.0,
         ),
+        BEHIND: _behind(report["sources"]),
+        NEWEST: report.get("eventTime", {}).get("max"),
     }
+
+
+def _behind(sources: Sequence[Mapping[str, Any]]) -> str:
+    """Return the unread records of each partition that has any: ``orders/3: 120``."""
+    unread = {
+        f"{topic}/{partition}": newest
+        - ((source.get("endOffset") or {}).get(topic) or {}).get(partition, 0)
+        for source in sources
+        for topic, partitions in (source.get("latestOffset") or {}).items()
+        for partition, newest in partitions.items()
+    }
+    return ", ".join(f"{place}: {count}" for place, count in sorted(unread.items()) if count > 0)
 
 
 class Driver:
@@ -133,6 +149,8 @@ class Driver:
         self._kafka: Mapping[str, str] = configuration["kafka"]
         self._spark = _session(configuration["conf"])
         self._workload: Workload | None = None
+        self._checked: list[Mapping[str, Any]] = []
+        """The user's own workloads that have been tried on a sample."""
         self._query: Supervised | None = None
         emit({"event": "session", "application": self._spark.sparkContext.applicationId})
         threading.Thread(target=self._count_executors, daemon=True).start()
@@ -189,7 +207,11 @@ class Driver:
         """Start the query of a workload; it runs until `end`.
 
         Over some ``partitions`` of its sources alone its results are tentative."""
-        begun = self._workload = self._build(Reference.from_json(workload))
+        reference = Reference.from_json(workload)
+        begun = self._workload = self._build(reference)
+        if reference.is_file and workload not in self._checked:
+            self._checked.append(workload)
+            sample.check_query(self._spark, begun)
 
         def start() -> StreamingQuery:
             sources = frames.read_stream(self._spark, self._kafka, topics, partitions)
@@ -254,6 +276,9 @@ def main() -> None:
         driver = Driver(next(told), emit)
         for order in told:
             driver.follow(order.pop("command"), order)
+    except UsageError as error:
+        emit({"event": DIED, "error": error.what, "remedy": error.remedy})
+        raise
     except BaseException as error:
         emit({"event": DIED, "error": f"{type(error).__name__}: {error}"[:4000]})
         raise

@@ -1,0 +1,187 @@
+"""A workload's query over a sample of its records, before it gets a load.
+
+Finds what would spoil a run: columns that are missing, markers that become results, results that
+their identity does not tell apart, a query that gives nothing.
+
+Tests: ``tests/workloads/test_own_document.py``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.engines.structured.frames import plain_columns
+from harness.errors import UsageError
+from harness.measure.values import from_arrow
+from harness.text import did_you_mean
+from workloads.base import QUERY, SOURCE_COLUMNS, Source, Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+START_MS = 1_800_000_000_000
+"""Event time of the first record: a whole multiple of any usual window."""
+RECORDS = 400
+"""Records of each source, over all of its partitions."""
+WINDOWS = 3
+"""Windows over which the records are spread."""
+_SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp"
+
+
+def span_s(workload: Workload) -> float:
+    """Return the event time that the records of a sample take."""
+    return max(WINDOWS * workload.slide_s, workload.window_s)
+
+
+def closing_ms(workload: Workload) -> int:
+    """Return an event time far behind the last window of the sample: that of the markers."""
+    reach_s = (workload.windows_in_a_row + 1) * workload.window_s
+    after_s = span_s(workload) + reach_s + workload.watermark_delay_s + workload.slide_s
+    return START_MS + round(after_s * 1000)
+
+
+def rows_of(source: Source, workload: Workload, records: int = RECORDS) -> list[tuple[Any, ...]]:
+    """Return records of all partitions, in the order of `SOURCE_COLUMNS`, times in ms."""
+    each = max(1, records // source.partitions)
+    step_ms = span_s(workload) * 1000 / each
+    built = source.records.build()
+    return [
+        (None, value, partition, offset, START_MS + int(offset * step_ms))
+        for partition in range(source.partitions)
+        for offset, value in enumerate(built.payloads(partition, 0, each))
+    ]
+
+
+def markers_of(source: Source, workload: Workload, more_ms: int = 0) -> list[tuple[Any, ...]]:
+    """Return one marker a partition, behind the last window."""
+    at_ms = closing_ms(workload) + more_ms
+    return [(None, source.marker, p, 1 << 40, at_ms) for p in range(source.partitions)]
+
+
+def as_batch(
+    spark: SparkSession, workload: Workload, *, markers: bool = True
+) -> dict[str, DataFrame]:
+    """Return the sample as one frame a source."""
+    return {
+        source.name: _frame(
+            spark,
+            rows_of(source, workload) + (markers_of(source, workload) if markers else []),
+        )
+        for source in workload.sources
+    }
+
+
+def _frame(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
+    import pyarrow as pa
+
+    columns = list(zip(*rows, strict=True))
+    kinds = (pa.binary(), pa.binary(), pa.int32(), pa.int64(), pa.timestamp("ms", tz="UTC"))
+    arrays = [pa.array(list(c), kind) for c, kind in zip(columns, kinds, strict=True)]
+    return spark.createDataFrame(pa.table(arrays, names=list(SOURCE_COLUMNS)))
+
+
+def results_of(result: DataFrame, workload: Workload) -> pd.DataFrame:
+    """Return a query's rows with the workload's columns, timestamps in ms."""
+    missing = [name for name in workload.columns if name not in result.columns]
+    if missing:
+        raise UsageError(
+            f"workload {workload.name!r}: the query's result has no column {missing[0]!r}, only "
+            f"{', '.join(result.columns)}",
+            remedy=did_you_mean(missing[0], result.columns),
+        )
+    return from_arrow(result.select(*plain_columns(result, workload)).toArrow())
+
+
+def check_query(spark: SparkSession, workload: Workload) -> pd.DataFrame:
+    """Run the query over a sample as a batch; return its results, or raise `UsageError`."""
+    found = results_of(workload.form(QUERY)(spark, as_batch(spark, workload)), workload)
+    check_results(found, workload)
+    return found
+
+
+def check_results(found: pd.DataFrame, workload: Workload) -> None:
+    """Raise `UsageError` for results of markers, for repeated identities, and for none at all."""
+    name = f"workload {workload.name!r}"
+    reach_s = (workload.windows_in_a_row - 1) * workload.window_s
+    last_ms = START_MS + round((span_s(workload) + reach_s) * 1000)
+    of_markers = found[found[workload.window_start] >= last_ms]
+    if len(of_markers):
+        raise UsageError(
+            f"{name}: markers become results, such as {_shown(of_markers, workload)}",
+            remedy="a marker is an empty record (or the source's marker) and must be in no result: "
+            "leave out what it gives after the aggregation, such as "
+            '.where(F.col("orders") > 0) with F.count(...) of a field that a marker lacks',
+        )
+    if not len(found):
+        raise UsageError(
+            f"{name}: the query gives no result for {RECORDS} records over {span_s(workload):g} s",
+            remedy="see that records parse, and that a filter does not leave out all of them",
+        )
+    again = found[found.duplicated(list(workload.identity), keep=False)]
+    if len(again):
+        raise UsageError(
+            f"{name}: identity {list(workload.identity)} does not tell results apart: "
+            f"{len(again)} of {len(found)} results share theirs, such as "
+            f"{_shown(again, workload)} and {_shown(again.iloc[1:], workload)}",
+            remedy="name every grouping column in identity",
+        )
+
+
+def _shown(rows: pd.DataFrame, workload: Workload) -> str:
+    row = rows.sort_values(list(workload.identity), kind="stable").iloc[0]
+    return ", ".join(f"{name}={row[name]}" for name in workload.columns)
+
+
+def write_stream(spark: SparkSession, workload: Workload, directory: Path) -> Mapping[str, Path]:
+    """Write the sample as files that a stream reads one by one; return a directory a source.
+
+    Two halves of the records, then two markers: the second one makes a batch that runs with the
+    first one's watermark."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    places = {}
+    for source in workload.sources:
+        place = places[source.name] = directory / source.name
+        place.mkdir(parents=True)
+        rows = rows_of(source, workload)
+        half_ms = START_MS + round(span_s(workload) * 500)
+        parts = [
+            [row for row in rows if row[4] < half_ms],
+            [row for row in rows if row[4] >= half_ms],
+            markers_of(source, workload),
+            markers_of(source, workload, more_ms=1000),
+        ]
+        for number, part in enumerate(parts):
+            path = place / f"{number}.parquet"
+            pyarrow.parquet.write_table(pa.table(_frame(spark, part).toArrow()), path)
+            os.utime(path, (number, number))
+    return places
+
+
+def as_stream(spark: SparkSession, places: Mapping[str, Path]) -> dict[str, DataFrame]:
+    """Return the written sample as one stream a source."""
+    return {
+        name: spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(place))
+        for name, place in places.items()
+    }
+
+
+def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> pd.DataFrame:
+    """Run the query over the sample as a stream in append mode; return its results."""
+    sources = as_stream(spark, write_stream(spark, workload, directory / "input"))
+    result = workload.form(QUERY)(spark, sources)
+    sink = f"sample_{workload.name.replace('-', '_')}"
+    query = (
+        result.writeStream.outputMode("append")
+        .format("memory")
+        .queryName(sink)
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return results_of(spark.table(sink), workload)

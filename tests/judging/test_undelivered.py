@@ -1,0 +1,101 @@
+"""The reason why a pass does not end."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.engines.base import Event, EventKind
+from harness.failures.schedule import NO_FAILURES
+from harness.judging.passes import DRAIN_S, PassPlan, drain_limit_s
+from harness.judging.undelivered import describe, unseen_markers
+from harness.load.profile import RateProfile
+from tests.judging.constructed import WORKLOAD
+
+START = 1_700_000_000.0
+"""Where the load begins."""
+
+
+def at(load_s: float) -> str:
+    return datetime.fromtimestamp(START + load_s, UTC).isoformat()
+
+
+def batch(at_s: float, *, rows: int = 10, **detail: Any) -> Event:
+    known = {"watermark": at(0), "behind_records": 0.0, "behind": "", "newest_event": None}
+    return Event(
+        kind=EventKind.PROGRESS,
+        at_unix_s=START + at_s,
+        detail={"rows": rows, **known, **detail},
+    )
+
+
+LOAD = batch(30, newest_event=at(29.9))
+
+
+@pytest.mark.parametrize(
+    ("batches", "unseen"),
+    [
+        ([LOAD, batch(32)], True),
+        ([batch(32)], True),
+        ([LOAD, batch(32, newest_event=at(50))], False),  # the marker came through
+        ([LOAD], False),  # no batch since the marker was sent
+        ([LOAD, batch(32, rows=0)], False),
+        ([LOAD, batch(32, behind_records=5.0)], False),  # it may not have read the marker yet
+        ([], False),
+        ([Event(kind=EventKind.PROGRESS, at_unix_s=START + 32, detail={"rows": 1})], False),
+    ],
+)
+def test_dropped_markers_are_recognized(batches: list[Event], unseen: bool) -> None:
+    why = unseen_markers(
+        batches, marked_unix_s=START + 31, until_unix_s=START + 40, start_unix_s=START
+    )
+    assert (why is not None) == unseen
+    if why is not None:
+        assert "windows up to 40 s stay open" in why
+
+
+def test_missing_windows_unread_partitions_and_the_last_batch_are_named() -> None:
+    slide_s, window_s = WORKLOAD.slide_s, WORKLOAD.window_s
+    text = describe(
+        pd.DataFrame({"window_start_s": [0.0]}),
+        [LOAD, batch(32, watermark=at(25), behind="topic-1-lines/3: 120")],
+        workload=WORKLOAD,
+        duration_s=2 * slide_s,
+        start_unix_s=START,
+        now_unix_s=START + 40,
+        source_of={"topic-1-lines": "lines"},
+    )
+    assert f"{slide_s:g}-{slide_s + window_s:g} s" in text
+    assert "done 8 s ago with 10 records, its watermark at 25.0 s of the load" in text
+    assert text.endswith("unread: lines/3: 120")
+
+
+def test_without_a_batch_and_with_every_window() -> None:
+    text = describe(
+        pd.DataFrame({"window_start_s": [n * 0.5 for n in range(-20, 20)]}),
+        [],
+        workload=WORKLOAD,
+        duration_s=2 * WORKLOAD.slide_s,
+        start_unix_s=START,
+        now_unix_s=START + 40,
+        source_of={},
+    )
+    assert text.startswith("every one of ")
+    assert text.endswith("no batch was reported")
+
+
+def test_a_long_trigger_has_time_to_drain() -> None:
+    def limit_s(interval_s: float) -> float:
+        rate = RateProfile.constant(10, 10)
+        return drain_limit_s(
+            PassPlan(
+                name="twin", workload=WORKLOAD, rate=rate, interval_s=interval_s,
+                schedule=NO_FAILURES,
+            )
+        )  # fmt: skip
+
+    assert limit_s(10) == DRAIN_S
+    assert limit_s(60) == 300

@@ -1,0 +1,125 @@
+"""Checks of the record generators of a user's file, before anything starts.
+
+Other processes ask a generator again, so its records must depend on its parameters alone."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UsageError
+from harness.text import did_you_mean
+
+if TYPE_CHECKING:
+    from workloads.base import RecordSource, Source, Workload
+
+ASKED, FROM, PART = 40, 10, 20
+"""Records that are compared, and the part of them that is requested a second time."""
+
+
+def check_sources(path: Path, workload: Workload) -> None:
+    """Raise `UsageError` for a source whose records cannot be made, or not made twice."""
+    for source in workload.sources:
+        _check_source(path, source)
+
+
+def _check_source(path: Path, source: Source) -> None:
+    where = f"{path}: source {source.name!r}"
+    built = _built(path, source)
+    if not hasattr(built, "payloads"):
+        raise UsageError(
+            f"{where}: {source.records.target} builds a "
+            f"{type(built).__name__}, which has no payloads()",
+            remedy="give it payloads(partition, start_index, count) -> list of bytes",
+        )
+    made = _payloads(path, source, built, 0, 3)
+    if len(made) != 3 or not all(isinstance(payload, bytes) for payload in made):
+        raise UsageError(
+            f"{where}: payloads(0, 0, 3) gave {made!r:.80}",
+            remedy="return exactly as many bytes objects as were asked for",
+        )
+    once = _payloads(path, source, built, 0, ASKED)
+    again = _payloads(path, source, _built(path, source), 0, ASKED)
+    part = _payloads(path, source, built, FROM, PART)
+    for name, other, there in (
+        (f"payloads(0, 0, {ASKED})", again, once),
+        (f"payloads(0, {FROM}, {PART})", part, once[FROM : FROM + PART]),
+    ):
+        number = _first_difference(other, there)
+        if number is not None:
+            raise UsageError(
+                f"{where}: it is not deterministic: {name} gave other records when it was asked "
+                f"again, first {there[number]!r:.60} and then {other[number]!r:.60}",
+                remedy="let a record depend on partition, index and the parameters alone, such as "
+                'random.Random(f"{self.seed} {partition} {index}"): a run and its twin must get '
+                "the same input",
+            )
+
+
+def _first_difference(one: Sequence[bytes], other: Sequence[bytes]) -> int | None:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (a, b) in pairs if a != b), None)
+
+
+def _built(path: Path, source: Source) -> Any:
+    """Build the source; raise `UsageError` for a parameter that it does not take."""
+    reference = source.records
+    where, name = f"source {source.name!r}", reference.target.rpartition(":")[2]
+    try:
+        made = getattr(reference.module(), name, None)
+        if callable(made):
+            _check_parameters(f"{path}: {where}", name, made, reference.parameters)
+        return reference.build()
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{path}, line {line_in(path, error)}: {where}: {name}(...) raised "
+            f"{type(error).__name__}: {error}",
+            remedy=f"it is called with the parameters {dict(reference.parameters)}; see that it "
+            "can be built from them in every process",
+        ) from error
+
+
+def _check_parameters(where: str, name: str, made: Any, parameters: Any) -> None:
+    try:
+        signature = inspect.signature(made)
+    except (TypeError, ValueError):  # a class of C has none
+        return
+    try:
+        signature.bind(**parameters)
+    except TypeError as error:
+        known = list(signature.parameters)
+        unknown = [each for each in parameters if each not in known]
+        remedy = did_you_mean(unknown[0], known) if unknown and known else ""
+        raise UsageError(
+            f"{where}: {name} cannot be called with the parameters {dict(parameters)}: {error}",
+            remedy=remedy
+            or f"it takes {', '.join(known) or 'none'}: give these in parameters={{}}",
+        ) from error
+
+
+def _payloads(path: Path, source: Source, built: RecordSource, start: int, count: int) -> Any:
+    try:
+        made = built.payloads(0, start, count)
+        return list(made)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{path}, line {line_in(path, error)}: source {source.name!r}: "
+            f"payloads(0, {start}, {count}) raised {type(error).__name__}: {error}",
+            remedy="return the values of these records as a list of bytes",
+        ) from error
+
+
+def line_in(path: Path, error: BaseException) -> int:
+    """Return the last line of ``path`` in the error's traceback."""
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
