@@ -1,8 +1,7 @@
 """Word count whose counters carry a block of state of a chosen size.
 
-The block is made of pieces, and every batch writes one of them anew, so a checkpoint of it is not
-the one before. It depends on the numbers of the last batches alone and no result depends on it.
-"""
+The block has pieces, and every batch writes one of them anew, so each checkpoint of it differs. It
+depends on the numbers of the last batches alone, and no result depends on it."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ from workloads.toolkit.operators import TableProgram, TableTask, Timeline
 
 PIECE_BYTES = 1 << 20
 COUNTERS = 2
-"""Tasks that carry it."""
+"""Number of tasks that carry it."""
 
 
 def heavy(*, state_bytes: int) -> Workload:
-    """Word count, 4 operators in a row, each counter with ``state_bytes`` more than its counts."""
+    """Return word count of 4 operators, each counter with ``state_bytes`` besides its counts."""
     light = wordcount.word_count(
         window_s=4, slide_s=1, depth=4, counters=COUNTERS, watermark_delay_s=0.2
     )

@@ -1,8 +1,7 @@
-"""What a live engine computes with: CPU seconds of its processes, sampled while a pass runs.
+"""CPU seconds of a live engine's processes, sampled while a pass runs.
 
-Counted is all that lives on the workers (their virtual machines, executors, Python) and the
-engine's own processes (drivers, coordinator); Kafka, Redis, the Spark master, the load generator
-and the harness are not.
+All processes on the workers count (their virtual machines, executors, Python) and the engine's own
+(drivers, coordinator); Kafka, Redis, the Spark master, the load generator and the harness do not.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ MACHINES, PYTHON = "java", "python"
 
 
 def cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
-    """CPU seconds used so far by part: `MACHINES`, `PYTHON`, and each process of the engine's own.
+    """Return CPU seconds used so far by part: `MACHINES`, `PYTHON`, the engine's own processes.
 
-    `Cluster.usage` counts a node's own tree, which leaves an executor out where nodes share it.
-    """
+    `Cluster.usage` counts a node's own tree, which leaves an executor out where nodes share it."""
     from harness.cluster.processes import members
 
     used: defaultdict[str, float] = defaultdict(float)
@@ -41,9 +39,10 @@ def cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
 
 
 def loops_s(cluster: Cluster) -> float:
-    """CPU seconds used so far by the main threads of the Python processes on the workers, which
-    are the nodes' event loops: what a node does one thing after the other. Its clients' threads
-    and the readers' work beside it, and are not counted."""
+    """Return CPU seconds used so far by the main threads of the Python processes on the workers.
+
+    They are the nodes' event loops, which do one thing after the other. The threads of clients and
+    readers run in parallel and do not count."""
     from harness.cluster.processes import members
 
     workers = members(cluster.run).items()
@@ -67,7 +66,7 @@ def _is_java(pid: int) -> bool:
 
 
 class CpuWatch:
-    """Samples on a thread of its own; a context manager around a pass."""
+    """A sampler on its own thread; a context manager around a pass."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class CpuWatch:
         engine: Engine,
         read: Callable[[Cluster, Engine], Mapping[str, float]] = cpu_s,
     ) -> None:
-        """``read`` says what is watched, by name, in CPU seconds so far."""
+        """Watch the CPU seconds so far that ``read`` returns, by name."""
         self._cluster, self._engine, self._read = cluster, engine, read
         self._samples: list[tuple[float, Mapping[str, float]]] = []
         self._stopping = threading.Event()
@@ -100,10 +99,9 @@ class CpuWatch:
         self._samples.append((time.time(), used))
 
     def between(self, from_unix_s: float, until_unix_s: float | None = None) -> dict[str, float]:
-        """CPU seconds by part between two instants, the second by default the last sample's.
+        """Return CPU seconds by part between two instants, the second by default the last sample's.
 
-        A process that ended in between takes what it had used along: such runs have no failures.
-        """
+        The use of a process that ended in between is lost: such runs have no failures."""
         at = np.array([instant for instant, _ in self._samples])
         until = at[-1] if until_unix_s is None else until_unix_s
         found = {}

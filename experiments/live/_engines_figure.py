@@ -1,4 +1,4 @@
-"""The figure of `experiments.live.engines`: what a record costs, and how long recoveries take."""
+"""The figure of `experiments.live.engines`: cost of a record, and duration of recoveries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.live._rates import SATURATION, WORDS
-from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION, plain_ticks
+from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION, not_measured, plain_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,21 +20,26 @@ PARTS = {
     "cpu_us_own": "driver",
     "cpu_us_coordinator": "coordinator",
 }
-"""Columns of CPU per record, as the figure calls them."""
+"""Columns of CPU per record, with their names in the figure."""
 
 
 def draw_engines(table: pd.DataFrame, figure: Figure, *, bound_s: float) -> None:
-    """Above: latency against what a core does, a mark per run, and what a record costs at
-    saturation. Below: where the CPU goes, and every kill. ``bound_s`` is the latency within which
-    engines are compared."""
+    """Draw above latency against efficiency, a mark per run, and the cost at saturation.
+
+    Below: parts of the CPU, and every kill. ``bound_s``: latency within which engines are compared.
+    """
     (cost, worth), (parts, kills) = figure.subplots(2, 2)
-    rates, full = table[table["part"] == "rate"], table[table["part"] == SATURATION]
-    if len(rates):
-        _draw_rates(cost, rates, bound_s)
-        _draw_parts(parts, rates)
-    if len(full):
-        _draw_saturation(worth, full)
-    _draw_kills(kills, table[table["part"] == "recovery"])
+    for axes, part, drawn in (
+        (cost, "rate", lambda axes, rows: _draw_rates(axes, rows, bound_s)),
+        (parts, "rate", _draw_parts),
+        (worth, SATURATION, _draw_saturation),
+        (kills, "recovery", _draw_kills),
+    ):
+        rows = table[table["part"] == part]
+        if len(rows):
+            drawn(axes, rows)
+        else:
+            not_measured(axes)
 
 
 def _draw_rates(axes: Axes, rates: pd.DataFrame, bound_s: float) -> None:
@@ -72,7 +77,7 @@ def _draw_saturation(axes: Axes, full: pd.DataFrame) -> None:
 
 
 def _draw_parts(axes: Axes, rates: pd.DataFrame) -> None:
-    """Of the best run of each engine and workload."""
+    """Draw the best run of each engine and workload."""
     chosen = [
         mine.sort_values("records_per_core_s").iloc[-1]
         for _, mine in rates.groupby(["workload", "engine"])
@@ -92,7 +97,7 @@ def _draw_parts(axes: Axes, rates: pd.DataFrame) -> None:
 
 
 def _value(row: pd.Series[float], column: str) -> float:
-    """Engines call their drivers differently."""
+    """Return a value; engines have different names for their drivers."""
     names = ("cpu_us_driver", "cpu_us_drivers") if column == "cpu_us_own" else (column,)
     values = [row.get(name) for name in names]
     return float(sum(value for value in values if value is not None and not pd.isna(value)))

@@ -1,9 +1,8 @@
-"""Nodes of the task engine killed one after the other, and how long each was away.
+"""Nodes of the task engine killed one after the other, and the absence of each.
 
-A node is seen to be dead by the end of its connection. Restored means that every task it had is
-where it was: its new primary has processed, stable, all that the old one had. Times count from
-the earliest instant at which the kill can have happened, just before its first signal.
-"""
+A dead node is seen by the end of its connection. It is restored when every task of it is where it
+was: its new primary has processed, stable, all batches of the old one. Times count from the
+earliest instant at which the kill can have happened, just before its first signal."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 KILL_GAP_S = 2.5
-"""Between two kills: three times what a node takes to come back on an idle machine."""
+"""Time between two kills: three times that of a node to come back on an idle machine."""
 SLACK_S, WITHIN_S = 0.1, 2.0
-"""Around a kill: what is noticed of its node there was caused by it."""
+"""Time before and after a kill in which events of its node are caused by it."""
 
 
 def measure_kills(
@@ -40,13 +39,14 @@ def measure_kills(
     first_s: float = 2.0,
     victims: Sequence[int] = (),
 ) -> Outcome:
-    """One pass in which a node dies every ``gap_s`` from ``first_s`` on, each once the one before
-    is back: those numbered ``victims`` in turn, by default all."""
+    """Run a pass in which a node dies every ``gap_s`` from ``first_s`` on.
+
+    Each once the one before is back: the nodes numbered ``victims`` in turn, by default all."""
+    from experiments.live._runs import steady_pass
     from harness.cluster.base import Action
     from harness.engines.deliveries import relative_windows
     from harness.failures.schedule import FailureEvent, Schedule
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from harness.judging.passes import Pass
 
     nodes = engine.targets()
     names = [nodes[number].name for number in victims or range(len(nodes))]
@@ -60,13 +60,8 @@ def measure_kills(
         for number in range(kills)
     ]
     seconds = first_s + kills * gap_s + 1
-    plan = PassPlan(
-        name="kills",
-        workload=workload,
-        rate=RateProfile.constant(rate_per_s, seconds),
-        interval_s=interval_s,
-        schedule=Schedule(events=events, origin="one node after the other"),
-    )
+    schedule = Schedule(events=events, origin="one node after the other")
+    plan = steady_pass("kills", workload, rate_per_s, seconds, interval_s, schedule)
     directory = cluster.scratch(f"live-{context.directory.name}")
     with Pass(plan, cluster, engine, directory, context) as one:
         record = one.run()
@@ -86,7 +81,7 @@ def measure_kills(
 
 
 def compare(deliveries: pd.DataFrame, truth: pd.DataFrame, workload: Workload) -> dict[str, int]:
-    """Return counts of what is wrong: all are 0 where stable output equals the truth."""
+    """Count what is wrong: all numbers are 0 where stable output equals the truth."""
     from harness.judging.outcome import against_truth
 
     identity = workload.identity_in_run
@@ -100,16 +95,16 @@ def compare(deliveries: pd.DataFrame, truth: pd.DataFrame, workload: Workload) -
 
 
 def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFrame:
-    """A row per kill: how long until it was seen, and until all its tasks were restored; null
-    where the node had no task, or one of them did not come back within that time. From detection
-    count the steps of the task that was back last: its new primary was there (``there_ms``), had
-    its state (``ready_ms``), and was where the old one had been (``takeover_ms``).
+    """Return a row per kill: times until it was seen, and until all its tasks were restored.
+
+    Null where the node had no task, or one of them did not come back within ``within_s``. The steps
+    of the last task count from detection: its new primary is there (``there_ms``), has its state
+    (``ready_ms``), and is where the old one was (``takeover_ms``).
 
     All clocks are of one machine. A kill happens between two instants, read just before its first
     signal and right after its last (``signal_ms`` later): times count from the earlier one, so
-    that they are never too short. Where a backend knows the later one alone, a busy machine can
-    put it behind what it caused (`SLACK_S`).
-    """
+    that they are never too short. Where a backend knows only the later one, a busy machine can
+    read it after consequences of the kill (`SLACK_S`)."""
     noticed = record.incidents
     rows = []
     for done in record.injected:
@@ -144,7 +139,7 @@ def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFram
 
 
 def _after(back: pd.DataFrame, step: str) -> float | None:
-    """Milliseconds from detection to a step of the task that was back last."""
+    """Return milliseconds from detection to a step of the task that was back last."""
     known = back[step].dropna() if step in back else back.iloc[:0]
     return float(known.iloc[0]) * 1000 if len(known) else None
 

@@ -1,4 +1,4 @@
-"""The figure of `experiments.live.matrix`: bars per cell, and what schemes spend and save."""
+"""The figure of `experiments.live.matrix`: bars per cell, and costs and benefits of schemes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ if TYPE_CHECKING:
 EXPONENTIAL, CORRELATED = "exponential", "correlated"
 FAILURES = (EXPONENTIAL, CORRELATED)
 """The two models of failure."""
+
+# Shown: no record depends on what follows.
+
 BRIEFLY_S = 1e-3
-"""Where the axis of recoveries begins."""
+"""Begin of the axis of recoveries."""
 HATCHES = {EXPONENTIAL: "", CORRELATED: "////"}
 
 
 def draw_matrix(table: pd.DataFrame, figure: Figure, looks: Mapping[str, Look]) -> None:
-    """Above the matrix: per workload, the papers' recovery and the accuracy of what came first.
-    Below the trade: what a scheme spends without a failure against what it saves in one, a point a
-    scheme; a line joins those that no other scheme beats in both. ``looks`` has the schemes in
-    the order in which they stand side by side."""
+    """Draw above the matrix: per workload, the papers' recovery and the accuracy of first versions.
+
+    Below the trade: a scheme's cost without a failure against its loss in one, a point a scheme; a
+    line joins those that no other scheme beats in both. ``looks`` has the schemes in their order.
+    """
     halves: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1))
     above, below = halves
     shown = {name: look for name, look in looks.items() if name in set(table["scheme"])}
@@ -57,8 +61,7 @@ def draw_matrix(table: pd.DataFrame, figure: Figure, looks: Mapping[str, Look]) 
 
 
 def _bars(axes: Axes, mine: pd.DataFrame, measure: str, shown: Mapping[str, Look]) -> None:
-    """A pair of bars per scheme. Where there is no bar, a dash means that the value was not
-    measured, and a 0 that it is zero."""
+    """Draw a pair of bars per scheme; instead of a bar, a dash: not measured, or a 0."""
     at_the_foot: Any = {"xycoords": ("data", "axes fraction"), "ha": "center"}
     for number, (name, look) in enumerate(shown.items()):
         for offset, failures in zip((-0.2, 0.2), FAILURES, strict=True):
@@ -82,10 +85,10 @@ def _bars(axes: Axes, mine: pd.DataFrame, measure: str, shown: Mapping[str, Look
 
 
 def trades(mine: pd.DataFrame) -> pd.DataFrame:
-    """Per scheme, over both models of failure: ``spent`` (processor seconds of the twin), ``lost``
-    (of the accuracy of first versions), ``back_s`` (from a detection until all tasks
-    are back, the papers' recovery latency); each over the cells where it was
-    measured, None where it was in none."""
+    """Return by scheme, over both models of failure, ``spent``, ``lost`` and ``back_s``.
+
+    Processor seconds of the twin; loss of accuracy of first versions; the papers' recovery latency,
+    from a detection until all tasks are back. Each over the cells where it was measured."""
     numbers = mine.assign(
         spent=pd.to_numeric(mine["twin_cpu_s"]),
         lost=1 - pd.to_numeric(mine["paper_accuracy_first"]),
@@ -95,7 +98,7 @@ def trades(mine: pd.DataFrame) -> pd.DataFrame:
 
 
 def frontier(points: pd.DataFrame, measure: str) -> list[str]:
-    """The schemes that no other beats in what is spent and in ``measure``, cheapest first."""
+    """Return the schemes that no other beats in both ``spent`` and ``measure``, cheapest first."""
     known = points[["spent", measure]].dropna().sort_values(["spent", measure])
     best, chosen = np.inf, []
     for name, row in known.iterrows():

@@ -1,22 +1,21 @@
-"""What the parts of a recovery cost on this machine, each measured alone, for the simulator.
+"""Costs of the parts of a recovery on this machine, each measured alone, for the simulator.
 
-Nothing here is taken from a recovery. In a pass without failures a plan changes to and fro
-(``alternate_s`` of the task engine): replicas are retired, and others started from checkpoints, by
-the processes that would do it in a recovery, so the time it takes to wake them is in it. What a
-batch costs a node is what its main thread used in that pass, shared out over the batches: the
-operator, the protocol, messages to bytes and back, notes, heartbeats.
+No cost comes from a recovery. In a pass without failures a plan changes to and fro (``alternate_s``
+of the task engine): replicas are retired, and others started from checkpoints, by the processes
+that would do it in a recovery, so the time to wake them is included. A batch costs a node the CPU
+time of its main thread in that pass, divided by the batches: the operator, the protocol, messages
+to bytes and back, notes, heartbeats.
 
 ==============  ===============================================================================
-cost            where it is from
+cost            source
 ==============  ===============================================================================
-`order_us`      a change of plan: from when the coordinator is told until a replica is retired
+`order_us`      a change of plan: from the request to the coordinator until a replica is retired
 `host_us`       the same change: from then until another replica is hosted
 `load_us`       the same change: from then until that one has its checkpoint
 `hop_us`        the same pass: from when the last task above has processed a batch until a task has
 `batch_us`      the same pass: what the nodes' main threads used, per copy and batch
 `reader_us`     a client that is connected already opens a partition of the same broker
-==============  ===============================================================================
-"""
+==============  ==============================================================================="""
 
 from __future__ import annotations
 
@@ -35,30 +34,30 @@ if TYPE_CHECKING:
     from workloads.toolkit.operators import TableProgram
 
 TIMES = 15
-"""How often each thing is done; the median counts."""
+"""Measurements of each cost; the median counts."""
 FEWEST = 3
-"""Changes of the plan that a cost is taken from."""
+"""Fewest changes of the plan for a cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCosts:
-    """Microseconds; the table above says where each is from."""
+    """Costs in microseconds; the table above has their sources."""
 
     order_us: int
     """From a decision of the coordinator until a node has followed it; the registry is stored
     in between."""
     host_us: int
-    """Opening what a new copy reads."""
+    """Opening the inputs of a new copy."""
     load_us: int
     """A checkpoint of this workload from the store, there and back."""
     hop_us: int
     """From one task to the next, the next one's work included."""
     batch_us: int
-    """What a batch of a copy takes of its node's main thread, which does one thing after the
-    other: the mean over copies and batches."""
+    """CPU time of the node's main thread, which does one thing after the other, for a batch of a
+    copy: the mean over copies and batches."""
     reader_us: int
-    """A reader, connected before as nodes keep them, from when it is given a partition until it
-    has its first message."""
+    """Time of a reader, connected before as nodes keep them, from the assignment of a partition to
+    its first message."""
 
     def values(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -67,13 +66,11 @@ class MeasuredCosts:
 def measure_costs(
     cluster: Cluster, topic: str, *, changes: pd.DataFrame, busy_s: float, processed: float
 ) -> MeasuredCosts:
-    """``topic`` is one that holds messages; ``changes`` are the incidents of the pass in which a
-    plan changed, ``busy_s`` what the nodes' main threads used in some part of it
-    (`experiments.live._cpu.loops_s`), and ``processed`` how many batches all copies together
-    processed then.
+    """Return the costs, from a pass in which the plan changed.
 
-    Raises `EnvironmentFailure` where too few changes were followed.
-    """
+    ``topic`` holds messages; ``changes``: incidents of the pass; ``busy_s``: CPU time of the nodes'
+    main threads in a part of it (`experiments.live._cpu.loops_s`); ``processed``: batches of all
+    copies together in that part. Raises `EnvironmentFailure` if too few changes were followed."""
     order_us, host_us, load_us = changes_us(changes)
     return MeasuredCosts(
         order_us=order_us,
@@ -86,7 +83,7 @@ def measure_costs(
 
 
 def changes_us(changes: pd.DataFrame) -> tuple[int, int, int]:
-    """Median times of the three steps of a change: retired, then hosted, then ready."""
+    """Return the median times of the three steps of a change: retired, then hosted, then ready."""
     steps = ["retired_after_s", "hosted_after_s", "ready_after_s"]
     known = changes.reindex(columns=steps).dropna()
     if len(known) < FEWEST:
@@ -102,13 +99,13 @@ def changes_us(changes: pd.DataFrame) -> tuple[int, int, int]:
 
 
 def counters(workload: Workload, interval_s: float) -> tuple[int, ...]:
-    """The tasks with a state, whose replicas take turns."""
+    """Return the tasks with a state, whose replicas take turns."""
     tasks = program_at(workload, interval_s).topology.tasks("count")
     return tuple(range(tasks.start, tasks.stop))
 
 
 def program_at(workload: Workload, interval_s: float) -> TableProgram:
-    """Its tasks, for batches of that length from the epoch on."""
+    """Return the workload's tasks for batches of that length from the epoch on."""
     from workloads.toolkit.operators import program_of, timeline_of
 
     return program_of(workload, timeline=timeline_of(workload, start_us=0, batch_s=interval_s))

@@ -1,4 +1,4 @@
-"""Which tasks a live run replicates: the papers' planners on the topology that runs."""
+"""Replicated tasks of live runs: the papers' planners on the topology that runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from workloads.wordcount import word_count
 from workloads.worldcup import world_cup
 
 SHARE = 0.5
-"""Of all tasks: what a plan may replicate."""
+"""Share of all tasks that a plan may replicate."""
 PARTITIONS = 4
-"""Of every source: with fewer no plan of half of the tasks holds a whole MC-tree."""
+"""Partitions of every source: with fewer no plan of half of the tasks has a whole MC-tree."""
 WORKLOADS: Mapping[str, Callable[[int], Workload]] = {
     "world-cup": lambda seed: world_cup(
         seed=seed, partitions=PARTITIONS, window_s=4, slide_s=1, mergers=2
@@ -35,11 +35,11 @@ WORKLOADS: Mapping[str, Callable[[int], Workload]] = {
     "accidents": lambda seed: accidents(seed=seed, partitions=PARTITIONS, start_s=TRAFFIC_BEFORE_S),
     "word-count": lambda seed: word_count(seed=seed, partitions=PARTITIONS, depth=4),
 }
-"""As `experiments.stock._workloads` has them, by a seed."""
+"""Workloads of `experiments.stock._workloads` by a seed."""
 
 
 def topology_of(workload: Workload, rate_per_s: float) -> Topology:
-    """The topology that runs, its tasks under the numbers of the engine."""
+    """Return the topology that runs; its tasks have the numbers of the engine."""
     timeline = timeline_of(workload, start_us=0, batch_s=1)
     return program_of(workload, timeline=timeline, rate=rate_per_s).topology
 
@@ -47,7 +47,7 @@ def topology_of(workload: Workload, rate_per_s: float) -> Topology:
 def plan_for(
     scheme: str, workload: Workload, rate_per_s: float, *, nodes: Sequence[str]
 ) -> tuple[int, ...]:
-    """The replicated tasks, ascending: none, all, or what SA or RPPG chooses of half of them."""
+    """Return the replicated tasks, ascending: none, all, or half of them by SA or RPPG."""
     topology = topology_of(workload, rate_per_s)
     if scheme == "checkpoint":
         return ()
@@ -62,8 +62,9 @@ def plan_for(
 def second_query(
     workload: Workload, rate_per_s: float, plan: Sequence[int]
 ) -> dict[str, list[int]]:
-    """The partitions that a plan's MC-trees need, as the stock engine's ``ppa`` is told of them:
-    those of the source tasks in it, since SA chooses whole trees."""
+    """Return the partitions that a plan's MC-trees need, in the form of the stock engine's ``ppa``.
+
+    Those of the source tasks in it, since SA chooses whole trees."""
     timeline = timeline_of(workload, start_us=0, batch_s=1)
     program = program_of(workload, timeline=timeline, rate=rate_per_s)
     needed: dict[str, list[int]] = {source.name: [] for source in workload.sources}
@@ -74,7 +75,7 @@ def second_query(
 
 
 def riskiest(topology: Topology, nodes: Sequence[str]) -> tuple[int, ...]:
-    """RPPG's choice on nodes without distances that fail alike: who takes longest to recover."""
+    """Return RPPG's choice on equal nodes without distances: the tasks slowest to recover."""
     network = TieredNetwork(
         nodes=tuple(
             TieredNode(name=name, tier=Tier.CLOUD, capacity=1e9, failure_probability=0.01)

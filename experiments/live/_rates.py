@@ -1,9 +1,8 @@
-"""One engine at one rate without failures: what a record costs, and how late results are.
+"""One engine at one rate without failures: cost of a record, and latency of results.
 
-A *rate* run counts the seconds in which the load flows evenly, from `SETTLE_S` to its end. A
-*saturation* run is given more than any engine here can keep up with, and counts until the last
-record is processed: latency is of no interest, so batches may be as large as they become.
-"""
+A *rate* run counts the seconds of an even load, from `SETTLE_S` to its end. A *saturation* run has
+more load than any engine here can keep up with, and counts until the last record is processed:
+latency does not matter, so batches may be of any size."""
 
 from __future__ import annotations
 
@@ -25,19 +24,18 @@ if TYPE_CHECKING:
 
 SATURATION = "saturation"
 SETTLE_S = 3.0
-"""After the load began, until windows are full and the first ones have ended."""
+"""Time from the begin of the load until windows are full and the first ones have ended."""
 WATERMARK_S = 0.2
-"""What the stock engine waits for late records: little, because they come in order."""
+"""Delay of the stock engine for late records: little, because they come in order."""
 LOAD_S = {
     Profile.SMOKE: (5.0, 2.0, 2.0),
     Profile.QUICK: (9.0, 4.0, 8.0),
     Profile.PAPER: (60.0, 10.0, 30.0),
 }
-"""Seconds that are measured; of warm-up of the task engine, once for its processes; and of warm-up
-of the stock engine, once for every workload on an application, because its virtual machines compile
-what they run often: each later run of the workload finds them warmer than the first one did."""
+"""Seconds of measurement; of the task engine's warm-up, once for its processes; and of the stock
+engine's, once for every workload on an application, because its virtual machines compile frequent
+code: each later run of the workload finds them warmer than the first one did."""
 WORDS, TOP = "word count", "top 100"
-
 _STATE = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
 _COMMON = {
@@ -56,16 +54,14 @@ STOCK: Mapping[str, Mapping[str, str]] = {
     },
     "RocksDB": {**_COMMON, _STATE: f"{_PROVIDERS}RocksDBStateStoreProvider", _ROCKSDB: "true"},
 }
-"""What the stock engine is tried with: where state lives, and how many parts it has (a core each,
-or a slot each)."""
-
-
+"""Settings of the stock engine: the store of state, and its number of parts (a core or a slot
+each)."""
 _RAN: WeakKeyDictionary[Engine, set[str]] = WeakKeyDictionary()
-"""The workloads that each engine that is up has run."""
+"""Workloads that each running engine has run."""
 
 
 def workload_named(name: str) -> Workload:
-    """Windows of 4 s every second, 2 partitions of single records."""
+    """Return a workload with windows of 4 s every second, 2 partitions of single records."""
     if name == TOP:
         from workloads.worldcup import world_cup
 
@@ -87,9 +83,8 @@ def measure_rate(
     stock: bool,
 ) -> Outcome:
     """Warm up, then one pass that counts."""
-    from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from experiments.live._runs import steady_pass
+    from harness.judging.passes import Pass
 
     load_s, first_s, stock_s = LOAD_S[context.profile]
     directory = cluster.scratch(f"live-{context.directory.name}")
@@ -99,13 +94,7 @@ def measure_rate(
         passes.insert(0, ("warm-up", stock_s if stock else first_s))
     ran.add(workload.name)
     for name, seconds in passes:
-        plan = PassPlan(
-            name=name,
-            workload=workload,
-            rate=RateProfile.constant(rate_per_s, seconds),
-            interval_s=interval_s,
-            schedule=NO_FAILURES,
-        )
+        plan = steady_pass(name, workload, rate_per_s, seconds, interval_s)
         with Pass(plan, cluster, engine, directory, context) as one:
             with CpuWatch(cluster, engine) as watch:
                 record = one.run()
@@ -140,7 +129,7 @@ def measure_rate(
 
 
 def latency_from_end_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
-    """What a user waits: arrival minus the end of the result's window, from `SETTLE_S` on."""
+    """Return arrival minus the end of the result's window, from `SETTLE_S` on: a user's wait."""
     found = record.deliveries[record.deliveries["window_start_s"] >= SETTLE_S - workload.window_s]
     ended = found["window_start_s"] + workload.window_s <= record.until_s
     return (found["arrival_s"] - found["window_start_s"] - workload.window_s)[ended]

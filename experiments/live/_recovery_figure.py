@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.live import _topology
-from experiments.live._judged import in_time
+from experiments.live._judged import fastest, in_time
 from experiments.live._topology import LIVE, PACED, SIMULATED
 from harness.figures.style import BLUE, GREY, stamp
 
@@ -18,24 +18,26 @@ if TYPE_CHECKING:
 
 SINGLE, CORRELATED = "single node", "all 15 nodes"
 FAILURES = (SINGLE, CORRELATED)
+
+# Shown: no record depends on what follows.
+
 LOOKS = {
     "Active-5s": (BLUE, "s"), "CKP-5s": ("#E08A5B", "v"), "CKP-30s": ("#8C3D00", "^"),
     "Storm": (GREY, "X"),
 }  # fmt: skip
 """Colour and marker by contender, in the order of the papers' legend."""
 ENGINES = {SIMULATED: 0.0, PACED: 0.5, LIVE: 1.0}
-"""How dark each engine's marker is filled: hollow, half, full."""
+"""Filled part of each engine's marker."""
 
 
 def draw_latencies(latencies: pd.DataFrame, figure: Figure) -> None:
-    """A panel per failure; groups of (window, rate) as in the papers, a marker per contender."""
+    """Draw a panel per failure: groups of (window, rate) as in the papers, marks of contenders."""
     groups = list(dict.fromkeys(zip(latencies["window_s"], latencies["rate"], strict=True)))
     panels = figure.subplots(1, 2, sharey=True)
     for axes, failure in zip(panels, FAILURES, strict=True):
         _panel(axes, latencies[latencies["failure"] == failure], groups)
         axes.set_title(failure, loc="left")
-    faster = float(latencies["faster"].max()) if len(latencies) else 1.0
-    panels[0].set_ylabel("recovery latency (s, logarithmic)" + in_time(faster))
+    panels[0].set_ylabel("recovery latency (s, logarithmic)" + in_time(fastest(latencies)))
     _legend(figure, latencies)
     stamp(
         figure,

@@ -18,18 +18,18 @@ SPEC = ClusterSpec(
     racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768
 )
 KEPT = "tasks on six nodes"
-"""What the runs of the task engine on `SPEC` keep warm (`Experiment.keeps`)."""
+"""Name of the processes that runs of the task engine on `SPEC` keep warm (`Scheduling.keeps`)."""
 
 
 def kept(_: object) -> str:
-    """`KEPT`, whatever the point."""
+    """Return `KEPT` for any point."""
     return KEPT
 
 
 def warm(
     engine: str, scheme: str, parameters: DataclassInstance, context: Context
 ) -> tuple[Engine, Cluster]:
-    """The engine of that name under a scheme, kept warm between the runs of a command."""
+    """Return the engine of that name under a scheme, kept warm between the runs of a command."""
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
     from harness.judging.run import warm_engine

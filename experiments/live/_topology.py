@@ -1,13 +1,12 @@
 """The PPA papers' recovery topology on the task engine, and the same in virtual time.
 
 16 source tasks on four nodes, 15 synthetic tasks (8, 4, 2, 1) on a node each, 15 standby nodes:
-the papers' 34 nodes, each a process that is killed alone. Their times are divided by `Shape.faster`
-(windows, slides, batches, checkpoint and trimming intervals) and their rates and the
-declared speed of a node are not, so that a latency is that part of the papers', too, and a figure
-fits into minutes. In the paper profile it is 1.
+the papers' 34 nodes, each a process that is killed alone. Times (windows, slides, batches,
+checkpoint and trimming intervals) are divided by `Shape.faster`; rates and the declared speed of a
+node are not. So a latency is that part of the papers', too, and a figure fits into minutes. In the
+paper profile it is 1.
 
-The simulator runs the same wiring, placement, scheme and failures with nodes of the same speed.
-"""
+The simulator runs the same wiring, placement, scheme and failures with nodes of the same speed."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from experiments.live._runs import task_run
 from experiments.ppa._recovery import LEVELS, MACHINE, SOURCES, SYNTHETIC, TASKS_PER_SOURCE_NODE
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
@@ -37,7 +37,7 @@ from workloads.synthetic import synthetic
 SPEC = ClusterSpec(
     racks=2, workers_per_rack=1, nodes_per_worker=17, cores_per_worker=17, memory_mb_per_worker=768
 )
-"""Primaries of the synthetic tasks on the first rack, all else on the second."""
+"""The cluster: primaries of the synthetic tasks on the first rack, the others on the second."""
 FIRST_SOURCE_NODE = 17
 SLOTS = tuple(
     TASKS_PER_SOURCE_NODE
@@ -45,26 +45,26 @@ SLOTS = tuple(
     else 1
     for node in range(len(SPEC.node_names))
 )
-"""Node to the tasks that it has room for: a synthetic task has a machine to itself, as in the
-papers. With more room new replicas of promoted tasks would be built up on the standby nodes where
-lost tasks are being restored, and a node of the declared speed does one thing at a time."""
+"""Room of each node, in tasks: a synthetic task has a machine to itself, as in the papers. With
+more room new replicas of promoted tasks would be built up on the standby nodes where lost tasks are
+restored, and a node of the declared speed does one thing at a time."""
 TUPLES_PER_S = 1_000_000 / MACHINE.tuple_us
 CHECKPOINT_BYTES_PER_S = 16 / MACHINE.store_us * 1_000_000
 """A tuple of the state is two numbers of 8 bytes."""
 COPIED_TUPLES_PER_S = 1_000_000 / MACHINE.store_us
 """State is copied in memory as fast as it is written into a checkpoint."""
 SUSPECT_S = 3.0
-"""Of silence. A killed process is found by its closed connection: 15 that die at once are found at
-once, as the papers' master finds them when it looks. By their heartbeats they are found one after
-another, and those that were found first are back before the last is missed."""
+"""Longest silence. A killed process is found by its closed connection: 15 that die at once are
+found at once, as by the papers' master when it looks. By their heartbeats they are found one after
+another, and the first ones are back before the last is missed."""
 KEPT = "tasks on 34 nodes"
 LIVE, PACED, SIMULATED = "live", "live at declared speed", "simulated"
 RESTART_S = 3.0
-"""After which a killed process is there again as an empty node. There are as many standby nodes as
+"""Time until a killed process is there again as an empty node. There are as many standby nodes as
 tasks, and 15 processes that start at once would take the cores of those that restore."""
 GIVE_UP_S = 240.0
 BEGIN_EARLY_S = 0.1
-"""An event may stand so much before the instant at which the kill was read."""
+"""Most by which an event may precede the instant that was read for the kill."""
 NOTE = (
     "The papers' 16 source tasks on 4 nodes, 15 tasks on a node each and 15 standby nodes: 34 "
     f"processes on one machine. Declared speed: {TUPLES_PER_S:,.0f} tuples/s and "
@@ -85,14 +85,13 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One cell: windows in the papers' seconds, tuples a second of each source, and how many
-    times faster than in the papers it all goes."""
+    """One cell: windows in the papers' seconds, tuples a second of a source, and the speed-up."""
 
     window_s: float
     rate: int
     faster: float
     speed: bool = True
-    """Whether nodes have the declared speed."""
+    """True if nodes have the declared speed."""
 
     @property
     def batch_s(self) -> float:
@@ -103,29 +102,24 @@ class Shape:
         return SPEC.node_names
 
     def live(self, *, load_s: float, first_warmup_s: float, seed: int) -> LiveRun:
-        """What all passes of the cell have in common."""
+        """Return the common part of all passes of the cell."""
         slide_s = self.batch_s
-        return LiveRun(
+        return task_run(
             workload=synthetic(
                 seed=seed,
                 keys=round(self.rate * slide_s / 2),
                 window_s=self.window_s / self.faster,
                 slide_s=slide_s,
             ),
-            engine="tasks",
             setup=self.setup(Contender(scheme="checkpoint", checkpoint_s=30)),
             interval_s=self.batch_s,
             rate_per_s=self.rate * SOURCES,
             load_s=load_s,
-            warmup_s=0,
             first_warmup_s=first_warmup_s,
-            settle_s=1,
-            schedule=Schedule(events=(), origin="none"),
-            timed=False,
         )
 
     def setup(self, contender: Contender) -> Setup:
-        """What the engine is told of a contender."""
+        """Return the engine's setup for a contender."""
         given = TaskParameters(
             checkpoint_s=contender.checkpoint_s / self.faster,
             trim_s=contender.trim_s / self.faster,
@@ -141,7 +135,7 @@ class Shape:
         return Setup(scheme=contender.scheme, parameters=given)
 
     def simulated(self, contender: Contender, at_s: Mapping[int, float], seed: int) -> Options:
-        """The nodes of these tasks die at these instants of virtual time, and come back empty."""
+        """Return a simulation in which these tasks' nodes die at ``at_s`` and come back empty."""
         wiring = self.wiring()
         faster = self.faster
         scheme = make_scheme(
@@ -192,19 +186,18 @@ class Shape:
 
 
 def kept(point: Point) -> str:
-    """What the run of a point keeps warm: the processes, if it is live."""
+    """Return the name of the processes that a point's run keeps warm, if it is live."""
     return SIMULATED if point.get("engine") == SIMULATED else KEPT
 
 
 def placement() -> tuple[int, ...]:
-    """Task to node: four sources to a node of the second rack, a synthetic task to each of the
-    first."""
+    """Return each task's node: four sources to one of the second rack, synthetic ones alone."""
     sources = [FIRST_SOURCE_NODE + source // TASKS_PER_SOURCE_NODE for source in range(SOURCES)]
     return (*sources, *range(len(SYNTHETIC)))
 
 
 def one_of_each_level() -> Sequence[int]:
-    """The first task of O1 to O4."""
+    """Return the first task of O1 to O4."""
     found, first = [], SOURCES
     for degree in LEVELS.values():
         found.append(first)
@@ -213,7 +206,7 @@ def one_of_each_level() -> Sequence[int]:
 
 
 def level_of(task: int) -> str:
-    """The operator of a synthetic task."""
+    """Return the operator of a synthetic task."""
     first = SOURCES
     for name, degree in LEVELS.items():
         if task < first + degree:
@@ -223,7 +216,7 @@ def level_of(task: int) -> str:
 
 
 def kills(at_s: Mapping[int, float]) -> Schedule:
-    """The nodes of these tasks are killed at those instants; the engine starts them again."""
+    """Kill the nodes of these tasks at those instants; the engine starts them again."""
     at_once: dict[float, list[str]] = {}
     for task, seconds in at_s.items():
         at_once.setdefault(seconds, []).append(SPEC.node_names[placement()[task]])
@@ -239,20 +232,21 @@ def kills(at_s: Mapping[int, float]) -> Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
-    """How the killed tasks of one pass came back."""
+    """The recovery of the killed tasks of one pass."""
 
     detected_s: Mapping[int, float] = field(default_factory=dict)
-    """Task to the instant at which it was given up."""
+    """Instant at which each task was given up."""
     restored_s: Mapping[int, float | None] = field(default_factory=dict)
-    """Task to the instant at which it was where it had been; None: it never was."""
+    """Instant at which each task was where it had been; None: never."""
 
     def latency_s(self, tasks: Collection[int]) -> float | None:
-        """The papers': from the detection until the last of these tasks was back. A failure of
-        several nodes is detected when the last of them is found, as the papers' master finds all
-        of them in one look. Here 15 processes that are killed at once are found within 0.1 to
-        0.15 s, one after another: a tenth of a second that runs ten times as fast would show as
-        one of the papers', and that no simulated node has. Until 2026-11-22 the first one found
-        counted; what a failure cost before it was found is no part of either."""
+        """Return the papers' latency: from the detection until the last of these tasks was back.
+
+        A failure of several nodes is detected when the last of them is found, as the papers' master
+        finds all of them in one look. Here 15 processes that are killed at once are found within
+        0.1 to 0.15 s, one after another: a tenth of a second that counts as one of the papers'
+        where runs are ten times as fast, and that no simulated node has. Until 2026-11-22 the first
+        one found counted. The time before a failure is found is not a part of either."""
         back = [self.restored_s.get(task) for task in tasks]
         if any(one is None for one in back) or not tasks:
             return None
@@ -261,7 +255,7 @@ class Ways:
 
 
 def simulate(options: Options) -> Ways:
-    """Until every task of a crashed node is back; `RuntimeError` if one is not after minutes."""
+    """Simulate until every task of a crashed node is back; `RuntimeError` if one is not in time."""
     world = World(options, counts(options), validate=False, notes_progress=True)
     world.start()
     hit = {fault.target for fault in options.faults}
@@ -287,7 +281,7 @@ def simulate(options: Options) -> Ways:
 
 
 def ways(incidents: pd.DataFrame, at_s: Mapping[int, float]) -> Ways:
-    """From what the engine noticed after the kills of `kills`."""
+    """Return the recoveries of killed tasks from the engine's incidents."""
     detected: dict[int, float] = {}
     restored: dict[int, float | None] = {}
     for task, killed_s in at_s.items():

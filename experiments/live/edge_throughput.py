@@ -1,12 +1,10 @@
 """edge Fig. 5a, 5b, live: throughput of accident detection with and without a failure.
 
 A node of the task engine for each of the testbed's 14 gateways, 5 micro datacenters and the cloud,
-with the testbed's declared delays and bandwidth between them. What is replicated and where all of
-it stands is decided by the planners, as in `edge/throughput`. The node of both aggregators is
-killed; a worker in its place is there when heartbeats were missed and a process has started. ε is
-so high that every report counts as one of a standing car: what arrives at the sink is then the
-whole input, and can be counted.
-"""
+with the testbed's declared delays and bandwidth between them. The planners choose replicas and
+places, as in `edge/throughput`. The node of both aggregators is killed; a worker in its place is
+there when heartbeats were missed and a process has started. With a very high ε every report counts
+as one of a standing car: the whole input then arrives at the sink and can be counted."""
 
 from __future__ import annotations
 
@@ -25,15 +23,16 @@ from experiments.edge._runs import (
     RESTART_S,
     STRIKES_AFTER_S,
 )
-from experiments.live._judged import equal_output, passes_of
+from experiments.live._judged import Tables, equal_output, passes_of
+from experiments.live._runs import outcome_of, task_run
 from experiments.live._topology import SPEC, kept
-from harness.claims import Verdict
+from harness.claims import Claim, Finding, not_asked
 from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import Links, TaskParameters
 from harness.experiment import Experiment
-from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
-from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.failures.schedule import FailureEvent, Schedule
+from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.schedulers import STORE, replica_of
 from harness.results.record import Outcome, Point, Profile
@@ -44,20 +43,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BATCH_S = 1.0
-
 BYTES_PER_S = 12_500_000.0
 """100 Mbit/s."""
-
 TASKS = (
     *(f"filter{n}" for n in range(GATEWAYS)),
     *(f"aggregate{n}" for n in range(_deployment.AGGREGATORS)),
     "sink",
 )
-"""By the numbers of the workload's topology: source and filter are one task here."""
-
+"""Tasks by the numbers of the workload's topology: source and filter are one task here."""
 BEFORE_S = 100
-"""Of traffic on the roads when a run begins."""
-
+"""Time that the traffic on the roads has lasted when a run begins."""
 EVERY_REPORT_KMH = 999
 
 
@@ -77,8 +72,10 @@ SCALES = {
 
 
 def setup(deployment: Deployment) -> Setup:
-    """What the engine is told of a deployment. A replica on its primary's node is left out, and
-    what a failure leaves without a copy waits for the next worker, both as in the simulation."""
+    """Return the engine's setup of a deployment.
+
+    As in the simulation, a replica on its primary's node is left out, and a task that a failure
+    leaves without a copy waits for the next worker."""
     useful = set(deployment.useful())
     plan = [number for number, name in enumerate(TASKS) if name in useful]
     slots = [0] * len(SPEC.node_names)
@@ -99,8 +96,9 @@ def setup(deployment: Deployment) -> Setup:
 
 
 def links(deployment: Deployment) -> Links:
-    """The testbed's delays and bandwidth; the coordinator is on the master. The cluster's other
-    nodes host nothing and stand where the master is."""
+    """Return the testbed's delays and bandwidth; the coordinator is on the master.
+
+    The cluster's other nodes host nothing and are at the master's place."""
     network = deployment.network
     names = [node.name for node in network.nodes]
     spare = [MASTER] * (len(SPEC.node_names) - len(names))
@@ -115,7 +113,7 @@ def links(deployment: Deployment) -> Links:
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """One mechanism: the twin is the run without a failure."""
+    """Measure one mechanism: the twin is the run without a failure."""
     scale = SCALES[context.profile]
     deployment = deploy(str(point["mechanism"]), throughput.RATE)
     at_s = scale.fail_at_s + STRIKES_AFTER_S
@@ -131,32 +129,24 @@ def run(point: Point, context: Context) -> Outcome:
         start_s=BEFORE_S,
         epsilon_kmh=EVERY_REPORT_KMH,
     )
-    wanted = LiveRun(
+    wanted = task_run(
         # Output is counted as it arrives, and written into no table.
         workload=replace(roads, into_table=False),
-        engine="tasks",
         setup=chosen,
         interval_s=BATCH_S,
         rate_per_s=float(throughput.OFFERED),
         load_s=scale.input_s,
-        warmup_s=0,
-        first_warmup_s=3,
-        settle_s=1,
-        schedule=NO_FAILURES,
-        timed=False,
     )
     variants = {"failure": Variant(setup=chosen, schedule=kill)}
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
-    merged = together(outcomes)
     rows = arrivals(outcomes["failure"].series["results"], scale)
-    return Outcome(
-        values=merged.values, series={"throughput": rows, **merged.series}, invalid=merged.invalid
-    )
+    return outcome_of(outcomes, {}, throughput=rows)
 
 
 def arrivals(results: pd.DataFrame, scale: Scale) -> pd.DataFrame:
-    """Tuples a second at the sink: reports in the first version of each result, by the second in
-    which it came; the failure is moved to the second at which the paper has it."""
+    """Return tuples a second at the sink: reports in the first version of each result.
+
+    By the second in which it came; the failure is moved to the paper's second."""
     counted = results.assign(
         second=np.floor(results["arrival_s"]).astype(int),
         tuples=results["car_ids"].str.split().str.len(),
@@ -194,15 +184,16 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """``throughput``: a row per mechanism, with or without failure, and second; ``passes``: what
-    the judge says of each pass with a failure."""
+    """Return ``throughput`` by mechanism, failure and second, and ``passes`` (`passes_of`)."""
     rows = results.series("throughput", ("mechanism",)).drop(columns="run")
     return {"throughput": rows, "passes": passes_of(results, ["mechanism"], "uncorrected")}
 
 
-def draw(tables: dict[str, pd.DataFrame], figure: Figure) -> None:
-    """The axes of `edge/throughput`, as far as the run reaches. What was held back comes in one
-    second: its number is written where it would leave the picture."""
+def draw(tables: Tables, figure: Figure) -> None:
+    """Draw on the axes of `edge/throughput`, as far as the run reaches.
+
+    Tuples that were held back come in one second: their number is written where it would leave the
+    picture."""
     rows = tables["throughput"]
     throughput.draw(rows, figure, stamped=STAMP)
     if not len(rows):
@@ -212,13 +203,13 @@ def draw(tables: dict[str, pd.DataFrame], figure: Figure) -> None:
         axes.set_xlim(rows["second"].min() - 1, rows["second"].max() + 2)
         axes.set_ylim(-0.05 * top, top)
         above = rows[(rows["failure"].astype(bool) == failure) & (rows["tuples_per_s"] > top)]
-        said = [
+        labels = [
             f"{one['mechanism']} {one['tuples_per_s']:,.0f} tuples/s"
             for one in above.to_dict("records")
         ]
-        if said:
+        if labels:
             axes.annotate(
-                "\n".join(["catching up:", *said]),
+                "\n".join(["catching up:", *labels]),
                 (float(above["second"].max()) + 1, 0.95 * top), xytext=(3, 0),
                 textcoords="offset points", va="top", fontsize=7,
             )  # fmt: skip
@@ -227,11 +218,18 @@ def draw(tables: dict[str, pd.DataFrame], figure: Figure) -> None:
 STAMP = "live: 20 processes of one machine with declared delays and bandwidth; first versions"
 
 
-def claims(tables: dict[str, pd.DataFrame]) -> list[Verdict]:
-    """Nothing lost; and the paper's sentences, as for the simulated figure."""
-    rows = tables["throughput"]
-    whole = set(MECHANISMS) <= set(rows["mechanism"]) if len(rows) else False
-    return [equal_output(tables["passes"]), *(throughput.claims(rows) if whole else [])]
+def _live(simulated: Claim) -> Claim:
+    """Return a claim of the simulated figure about the live rows of all mechanisms."""
+
+    def decide(tables: Tables) -> Finding:
+        rows = tables["throughput"]
+        whole = set(MECHANISMS) <= set(rows["mechanism"])
+        return simulated.decide(rows) if whole else not_asked()
+
+    return replace(simulated, decide=decide, because=None, unmeasured_because=None)
+
+
+CLAIMS = [equal_output, *map(_live, throughput.CLAIMS)]
 
 
 EXPERIMENT = Experiment(
@@ -245,7 +243,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         "20 of 34 nodes, on the cluster of the other live figures, with the testbed's declared "
         "delays (20 and 50 ms) and 100 Mbit/s; the receiver "

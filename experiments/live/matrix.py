@@ -2,9 +2,8 @@
 
 World Cup top 100, traffic jams, accident detection and word count run from Kafka to Kafka under
 checkpoints alone, full replication, PPA with half of the tasks replicated, and RPPG with as many;
-nodes are killed at exponential times, or a whole rack at once. Every cell is a no-failure twin
-and the same input with the failures; both are read at the out topic by the same judge.
-"""
+nodes are killed at exponential times, or a whole rack at once. Every cell is a twin without
+failures and the same input with them; one judge reads both at the out topic."""
 
 from __future__ import annotations
 
@@ -15,11 +14,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.live import _plans
+from experiments.live._judged import numbers
 from experiments.live._matrix_figure import CORRELATED, FAILURES, draw_matrix
 from experiments.live._six_nodes import KEPT, SPEC
 from experiments.stock._scale import cluster_spec
 from experiments.stock._workloads import WORKLOADS
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, Finding, every, found, hypothesis, invariant, not_asked
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import StockParameters
@@ -48,11 +48,10 @@ class Contender:
     scheme: str
     spec: ClusterSpec = SPEC
     away_s: float | None = None
-    """After which a killed node is restarted; None: the engine does that itself, at once."""
+    """Time until a killed node is restarted; None: the engine does that itself, at once."""
 
 
 STOCK_SPEC = cluster_spec(Profile.SMOKE)
-
 CONTENDERS: Mapping[str, Contender] = {
     "checkpoint": Contender(scheme="checkpoint"),
     "full replication": Contender(scheme="active"),
@@ -62,10 +61,8 @@ CONTENDERS: Mapping[str, Contender] = {
     "stock active": Contender(engine=STOCK, scheme="active", spec=STOCK_SPEC, away_s=3.0),
     "stock PPA": Contender(engine=STOCK, scheme="ppa", spec=STOCK_SPEC, away_s=3.0),
 }
-"""By what a figure says."""
-
+"""Contenders by their names in the figure."""
 OURS = tuple(name for name, contender in CONTENDERS.items() if contender.engine == TASKS)
-
 LOOKS: Mapping[str, Look] = {
     name: replace(
         SCHEMES[contender.scheme],
@@ -74,29 +71,24 @@ LOOKS: Mapping[str, Look] = {
     )
     for name, contender in CONTENDERS.items()
 }
-
 BATCH_S = 0.5
-
 TRIGGER_S = 1.0
-"""Of the stock engine."""
-
+"""Trigger interval of the stock engine."""
 CHECKPOINT_S = 2.0
-
 AGAIN_S = 5.0
-"""From the restart of a Spark worker until executors run on it."""
-
+"""Time from the restart of a Spark worker until executors run on it."""
 MARGIN_S = 2.0
-"""Nothing fails in the first seconds of a load, nor so shortly before its end that nothing would
-be seen of it."""
+"""Time at the start of a load without failures, half of that before its end: a failure needs time
+to show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How large a profile's cells are."""
+    """The size of a profile's cells."""
 
     load_s: float
     kills: tuple[int, int]
-    """How few and how many nodes an exponential schedule may kill."""
+    """Least and most nodes that an exponential schedule may kill."""
     warmup_s: float
     first_warmup_s: float
     settle_s: float
@@ -110,8 +102,9 @@ SCALES: Mapping[Profile, Scale] = {
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """The cells of one workload under one scheme: a twin, and the same input once for each model
-    of failure, each with its truth."""
+    """Measure the cells of one workload under one scheme.
+
+    A twin, and the same input once for each model of failure, each with its truth."""
     name, contender = str(point["workload"]), CONTENDERS[str(point["scheme"])]
     scale = SCALES[context.profile]
     wanted, plan = _wanted(name, contender, scale, context)
@@ -131,7 +124,7 @@ def run(point: Point, context: Context) -> Outcome:
 def _wanted(
     name: str, contender: Contender, scale: Scale, context: Context
 ) -> tuple[LiveRun, Sequence[int]]:
-    """What the passes of a workload have in common, and the replicated tasks."""
+    """Return the common part of a workload's passes, and the replicated tasks."""
     workload, rate = _plans.WORKLOADS[name](context.seed("input", name)), WORKLOADS[name].rate_per_s
     given: TaskParameters | StockParameters | None = None
     plan: Sequence[int] = ()
@@ -164,8 +157,7 @@ def _wanted(
 def _schedule(
     model: str, contender: Contender, scale: Scale, context: Context, workload: str
 ) -> Schedule:
-    """The same for every scheme of a workload on one engine, so that they meet the same
-    failures."""
+    """Return the failures, which are the same for every scheme of a workload on one engine."""
     spec, away_s = contender.spec, contender.away_s
     begin_s, end_s = MARGIN_S, scale.load_s - 2 * MARGIN_S
     rack = spec.rack_names[context.seed("rack", workload) % spec.racks]
@@ -191,7 +183,7 @@ def _schedule(
 
 
 def with_restarts(schedule: Schedule, away_s: float) -> Schedule:
-    """Every kill with its restart, also one that falls behind the time for which was drawn."""
+    """Add its restart to every kill, also one after the time for which kills were drawn."""
     restarts = [
         FailureEvent(at_s=kill.at_s + away_s, action=Action.RESTART, target=kill.target)
         for kill in schedule.kills
@@ -201,7 +193,7 @@ def with_restarts(schedule: Schedule, away_s: float) -> Schedule:
 
 
 def _one_lives(schedule: Schedule, nodes: int, away_s: float | None) -> bool:
-    """Whether not all nodes are away at any time; those that come back at once never are."""
+    """Return True if some node is up at any time; those that come back at once are never away."""
     if away_s is None:
         return True
     kills = schedule.kills
@@ -213,8 +205,10 @@ def _one_lives(schedule: Schedule, nodes: int, away_s: float | None) -> bool:
 
 
 def at_once(spec: ClusterSpec, rack: str, *, at_s: float, away_s: float | None) -> Schedule:
-    """Every node of a rack is killed at one instant. Its worker lives, where nodes share one, so
-    that they are back in seconds and not in the time that an executor takes to start."""
+    """Kill every node of a rack at one instant.
+
+    Their worker lives, where nodes share one, so that they are back in seconds and not in the time
+    that an executor takes to start."""
     nodes = [name for name in spec.node_names if name.partition("n")[0] == rack]
     return replace(
         one_target(TOGETHER.join(nodes), at_s=at_s, restart_after_s=away_s),
@@ -224,8 +218,9 @@ def at_once(spec: ClusterSpec, rack: str, *, at_s: float, away_s: float | None) 
 
 
 def grid(*, stock: Sequence[str]) -> list[Point]:
-    """Two cells a point, those of the stock engine for these workloads. What can share warm
-    processes stands together."""
+    """Return points of two cells each, those of the stock engine for the workloads ``stock``.
+
+    Points that can share warm processes follow each other."""
     return [
         {"workload": workload, "scheme": scheme}
         for scheme, contender in CONTENDERS.items()
@@ -234,7 +229,7 @@ def grid(*, stock: Sequence[str]) -> list[Point]:
 
 
 def _keeps(point: Point) -> str:
-    """The task engine serves every scheme; a stock application serves its own."""
+    """Name the warm processes: a stock application serves one scheme, the task engine all."""
     contender = CONTENDERS[str(point["scheme"])]
     return KEPT if contender.engine == TASKS else f"{STOCK} {contender.scheme}"
 
@@ -268,7 +263,7 @@ MEASURES = (
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per cell and repetition, with everything the judge found."""
+    """Return a row per cell and repetition, with everything the judge found."""
     cells = results.series("variants", ("workload", "scheme", "repeat", "replicas"))
     cells = cells.rename(columns={"variant": "failures"}).reindex(
         columns=["workload", "scheme", "failures", "repeat", "tentative", *MEASURES]
@@ -278,141 +273,118 @@ def table(results: Results) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """The matrix above, and below it what schemes spend and what they save."""
+    """Draw the matrix above, and below it the costs and the benefits of the schemes."""
     draw_matrix(table, figure, LOOKS)
 
 
-def claims(table: pd.DataFrame) -> Sequence[Verdict]:
-    """For every cell that was run: it was really broken, and its stable output is the twin's. Then
-    what the schemes promise. A stock engine that stalled has lost nothing yet and is told of by a
-    sentence of its own."""
-    stalled = ~table["scheme"].isin(OURS) & table["recovery_why_not"].eq(Unrecovered.STALLED.value)
-    return [
-        *_cells(table[~stalled]),
-        *_promises(table),
-        *_stock(table, stalled),
-        *_query_level(table),
-    ]
+def _stalled(table: pd.DataFrame) -> pd.Series[bool]:
+    """Return True for stock cells that stalled: they have lost nothing yet (`stock-goes-on`)."""
+    return ~table["scheme"].isin(OURS) & table["recovery_why_not"].eq(Unrecovered.STALLED.value)
 
 
-def _cells(table: pd.DataFrame) -> list[Verdict]:
-    found = []
-    for (workload, scheme, failures), rows in table.groupby(
-        ["workload", "scheme", "failures"], sort=False
-    ):
-        equal = (
-            rows["output_equals_truth"].eq(True)
-            & rows["output_equals_twin"].eq(True)
-            & rows["contradictions"].eq(0)
-        )
-        killed = pd.to_numeric(rows["kills_done"]) >= 1
-        found.append(
-            Verdict(
-                text=f"{WORKLOADS[str(workload)].label}, {scheme}, {failures}: processes were "
-                "really killed, and the stable output equals the twin's and the ground truth",
-                kind=ClaimKind.INVARIANT,
-                held=bool((equal & killed).all()),
-                measured={
-                    "results": rows["results"].tolist(),
-                    "kills": rows["kills_done"].tolist(),
-                    "difference_from_truth": rows["difference_from_truth"].tolist(),
-                    "difference_from_twin": rows["difference_from_twin"].tolist(),
-                },
-            )
-        )
-    return found
+def _cell(workload: str, scheme: str, failures: str) -> Claim:
+    """Claim that the output of one cell is right."""
+    key = "/".join(part.replace(" ", "-").replace("+", "-").lower() for part in (workload, scheme))
+
+    @invariant(
+        f"{key}/{failures}",
+        f"{WORKLOADS[workload].label}, {scheme}, {failures}: processes were really killed, and the "
+        "stable output equals the twin's and the ground truth",
+    )
+    def right(table: pd.DataFrame) -> Finding:
+        mine = (table["workload"] == workload) & (table["scheme"] == scheme)
+        rows = table[mine & (table["failures"] == failures) & ~_stalled(table)]
+        if not len(rows):
+            return not_asked()
+        good = rows["output_equals_truth"].eq(True) & rows["output_equals_twin"].eq(True)
+        good &= rows["contradictions"].eq(0) & (pd.to_numeric(rows["kills_done"]) >= 1)
+        columns = ["results", "kills_done", "difference_from_truth", "difference_from_twin"]
+        return every(good, **numbers(rows[columns].to_dict("list")))
+
+    return right
 
 
-def _stock(table: pd.DataFrame, stalled: pd.Series[bool]) -> list[Verdict]:
+def _less(claim: str, text: str, measure: str, one: str, other: str, *shown: str) -> Claim:
+    """Claim that a scheme's mean is below another's; ``shown``: further means."""
+
+    @hypothesis(claim, text)
+    def less(table: pd.DataFrame) -> Finding:
+        ours = one in OURS
+        mine = table[table["scheme"].isin(OURS) == ours]
+        if not ours and not len(mine):
+            return not_asked()
+        values = mine[[measure, *shown]].apply(pd.to_numeric).groupby(mine["scheme"]).mean()
+        means = numbers({name: values[name].dropna().to_dict() for name in values}, "mean_{}")
+        by = means[f"mean_{measure}"]
+        return found(by[one] < by[other] if {one, other} <= set(by) else None, **means)
+
+    return less
+
+
+@hypothesis("stock-goes-on", "The stock engine goes on after the failures in every cell")
+def stock_goes_on(table: pd.DataFrame) -> Finding:
+    stalled = _stalled(table)
     theirs = table[~table["scheme"].isin(OURS)]
     if not len(theirs):
-        return []
-    cells = [
-        f"{row['workload']}, {row['scheme']}, {row['failures']}"
-        for row in table[stalled].to_dict("records")
-    ]
-    return [
-        Verdict(
-            text="The stock engine goes on after the failures in every cell",
-            kind=ClaimKind.HYPOTHESIS,
-            held=not cells,
-            measured={"cells": len(theirs), "stalled_for_good": cells},
-        )
-    ]
+        return not_asked()
+    rows = table[stalled].to_dict("records")
+    cells = [f"{row['workload']}, {row['scheme']}, {row['failures']}" for row in rows]
+    return every(~stalled[theirs.index], cells=len(theirs), stalled_for_good=cells)
 
 
-def _query_level(table: pd.DataFrame) -> list[Verdict]:
-    """PPA as a Spark user can have it: judged where the first query was hit."""
+@hypothesis(
+    "stock-tentative-replaced",
+    "Every tentative result of the second query was replaced by a stable one",
+)
+def stock_tentative_replaced(table: pd.DataFrame) -> Finding:
+    """Judge PPA as a Spark user can have it, where the first query was hit."""
     mine = table[table["scheme"] == "stock PPA"]
     if not len(mine):
-        return []
-    stock = [name for name in CONTENDERS if name not in OURS]
-    gaps_s = _means(table, "output_gap_s", stock)
-    left = pd.to_numeric(mine["uncorrected"])
-    return [
-        Verdict(
-            text="Every tentative result of the second query was replaced by a stable one",
-            kind=ClaimKind.HYPOTHESIS,
-            held=bool((left == 0).all()),
-            measured={
-                "tentative_share": pd.to_numeric(mine["tentative_share"]).round(4).tolist(),
-                "left": left.tolist(),
-            },
-        ),
-        Verdict(
-            text="With a second, smaller query on the other rack the stock engine's output stops "
-            "for less long than with one query over both",
-            kind=ClaimKind.HYPOTHESIS,
-            held=_less(gaps_s, "stock PPA", "stock checkpoint"),
-            measured={"mean_output_gap_s": gaps_s},
-        ),
-    ]
+        return not_asked()
+    left, share = (pd.to_numeric(mine[name]) for name in ("uncorrected", "tentative_share"))
+    return every(left.eq(0), tentative_share=share.round(4).tolist(), left=left.tolist())
 
 
-def _promises(table: pd.DataFrame) -> list[Verdict]:
-    table = table[table["scheme"].isin(OURS)]
-    back = _means(table, "paper_recovery_s")
-    spent = _means(table, "twin_cpu_s")
-    lost = _means(table, "paper_accuracy_first")
-    return [
-        Verdict(
-            text="With full replication all tasks are back sooner than with checkpoints alone",
-            kind=ClaimKind.HYPOTHESIS,
-            held=_less(back, "full replication", "checkpoint"),
-            measured={
-                "mean_s_from_the_detection": back,
-                "mean_s_as_a_user_sees_it": _means(table, "recovery_s"),
-            },
-        ),
-        Verdict(
-            text="PPA spends less processor time than full replication",
-            kind=ClaimKind.HYPOTHESIS,
-            held=_less(spent, "PPA", "full replication"),
-            measured={"mean_processor_s_of_the_twin": spent},
-        ),
-        Verdict(
-            text="Where output goes on without what is lost, its first versions are less accurate",
-            kind=ClaimKind.HYPOTHESIS,
-            held=_less(lost, "PPA", "checkpoint"),
-            measured={"mean_accuracy_of_first_versions": lost},
-        ),
-    ]
-
-
-def _means(
-    table: pd.DataFrame, measure: str, names: Sequence[str] = OURS
-) -> dict[str, float | None]:
-    """By scheme; None where nothing was measured."""
-    found = {}
-    for name in names:
-        values = pd.to_numeric(table[table["scheme"] == name][measure]).dropna()
-        found[name] = float(values.mean()) if len(values) else None
-    return found
-
-
-def _less(means: Mapping[str, float | None], one: str, other: str) -> bool | None:
-    first, second = means[one], means[other]
-    return None if first is None or second is None else first < second
+CLAIMS = [
+    *(
+        _cell(workload, scheme, failures)
+        for scheme in CONTENDERS
+        for workload in WORKLOADS
+        for failures in FAILURES
+    ),
+    _less(
+        "replication-back-sooner",
+        "With full replication all tasks are back sooner than with checkpoints alone",
+        "paper_recovery_s",
+        "full replication",
+        "checkpoint",
+        "recovery_s",
+    ),
+    _less(
+        "ppa-cheaper",
+        "PPA spends less processor time than full replication",
+        "twin_cpu_s",
+        "PPA",
+        "full replication",
+    ),
+    _less(
+        "first-versions-less-accurate",
+        "Where output goes on without what is lost, its first versions are less accurate",
+        "paper_accuracy_first",
+        "PPA",
+        "checkpoint",
+    ),
+    stock_goes_on,
+    stock_tentative_replaced,
+    _less(
+        "stock-second-query-shorter-gap",
+        "With a second, smaller query on the other rack the stock engine's output stops for less "
+        "long than with one query over both",
+        "output_gap_s",
+        "stock PPA",
+        "stock checkpoint",
+    ),
+]
 
 
 EXPERIMENT = Experiment(
@@ -426,16 +398,16 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         *(scaled.note for scaled in WORKLOADS.values()),
         f"6 nodes on 2 racks, batches of {BATCH_S} s, checkpoints every {CHECKPOINT_S:g} s. PPA "
         "and RPPG replicate half of the tasks: PPA the plan of SA, RPPG the riskiest by its "
         "equation 1 with equal probabilities. On two racks without distances there is nothing "
-        "near for RAS to prefer: replicas stand on the other rack under every scheme.",
-        "There is room on the other rack for all that is lost, so that an outage is shorter than a "
-        "batch and hardly anything comes out tentative: what a plan is worth while a rack stays "
-        "away is measured by live/query-accuracy.",
+        "near for RAS to prefer: replicas are on the other rack under every scheme.",
+        "There is room on the other rack for all lost tasks, so that an outage is shorter than a "
+        "batch and hardly any output is tentative: live/query-accuracy measures plans while a rack "
+        "stays away.",
         "Recovery is drawn as the papers define it, from the detection until all tasks are back: "
         "where it is shorter than the time between two results, a user sees none of it, and "
         "recovery_s in the table is 0.",

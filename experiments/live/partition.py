@@ -1,33 +1,32 @@
-"""A rack is cut off the network and healed, frozen and resumed, or killed and started again: what
-the papers' schemes make of each, live on the task engine.
+"""A rack cut off the network, frozen, or killed, and back again, under the papers' schemes, live.
 
-A rack that was cut off goes on alone: it holds its tasks' newest states, and hears and tells
-nothing. A frozen one does nothing. Both are given up for their silence, replaced by the other
-rack, and come back with copies that do not know it yet; what those still publish must count
-nowhere. A killed rack tells of its end by its closed connections. One run is a twin without a
-failure, and the same input once more for each scheme and each failure.
+A rack that was cut off goes on alone: it holds its tasks' newest states, and neither receives nor
+sends anything. A frozen one does nothing. Both are given up for their silence, replaced by the
+other rack, and come back with copies that are out of date; what those still publish must count
+nowhere. A killed rack is found by its closed connections. One run is a twin without a failure, and
+the same input once more for each scheme and each failure.
 
-Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``).
-"""
+Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from experiments.live._judged import Tables, all_if, numbers
 from experiments.live._plans import WORKLOADS, plan_for
 from experiments.live._six_nodes import SPEC, kept
 from experiments.stock.partition import FAILURES, schedule
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, Finding, every, found, hypothesis, invariant
 from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
-from harness.figures.style import GREY, ORANGE, SCHEMES, Look, stamp
+from harness.figures.style import GREY, ORANGE, SCHEMES, Look, not_measured, stamp
 from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -43,27 +42,23 @@ CONTENDERS: Mapping[str, str] = {
     "full replication": "active",
     "PPA": "ppa",
 }
-"""What a figure says, and the engine's scheme."""
-
+"""Name in the figure, and the engine's scheme."""
 LOOKS: Mapping[str, Look] = {
     name: replace(SCHEMES[scheme], label=name) for name, scheme in CONTENDERS.items()
 }
-
 WORKLOAD, RATE_PER_S = "word-count", 500.0
-
 BATCH_S, CHECKPOINT_S = 0.5, 2.0
-
 SUSPECT_S, HEARTBEAT_S = 1.0, 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How long a profile's passes are, and which of them it makes."""
+    """The length of a profile's passes, and those that it makes."""
 
     fail_at_s: float
     down_s: float
-    """Less than the 20 s after which Spark gives up a silent executor, so the same processes are
-    back after a cut and after a frost."""
+    """Less than the 20 s after which Spark gives up a silent executor, so that the same processes
+    are back after a cut and after a freeze."""
     load_s: float
     settle_s: float
     first_warmup_s: float
@@ -82,7 +77,7 @@ SCALES: Mapping[Profile, Scale] = {
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """The twin, and every scheme under every failure."""
+    """Run the twin, and every scheme under every failure."""
     scale = SCALES[context.profile]
     cluster = context.cluster(SPEC)
     # A window is due when it ends: this engine waits for no watermark.
@@ -115,7 +110,7 @@ def run(point: Point, context: Context) -> Outcome:
     names = {"-".join(cell).replace(" ", "-"): cell for cell in variants}
     by_name = {name: variants[cell] for name, cell in names.items()}
     found = measure_each(wanted, by_name, cluster, context)
-    return together({name: _told_of(found[name], names[name], scale.down_s) for name in found})
+    return together({name: _named(found[name], names[name], scale.down_s) for name in found})
 
 
 def _setup(scheme: str, workload: Workload, *, brief: bool) -> Setup:
@@ -128,15 +123,16 @@ def _setup(scheme: str, workload: Workload, *, brief: bool) -> Setup:
     return Setup(scheme=scheme, brief=brief, parameters=parameters)
 
 
-def _told_of(outcome: Outcome, cell: tuple[str, str], down_s: float) -> Outcome:
-    """With what it is about."""
-    about = dict(zip(("scheme", "failure"), cell, strict=True))
-    return replace(outcome, values={**about, **outcome.values, **_beyond(outcome, down_s)})
+def _named(outcome: Outcome, cell: tuple[str, str], down_s: float) -> Outcome:
+    """Add its scheme and failure."""
+    names = dict(zip(("scheme", "failure"), cell, strict=True))
+    return replace(outcome, values={**names, **outcome.values, **_beyond(outcome, down_s)})
 
 
 def _beyond(outcome: Outcome, down_s: float) -> dict[str, Any]:
-    """What the judge does not count: what was dropped at the fence, and which share of the twin's
-    results came while the rack was away."""
+    """Return messages dropped at the fence, and the share of the twin's results while it is away.
+
+    The judge counts neither."""
     incidents, timeline = outcome.series["incidents"], outcome.series["timeline"]
     failed_at_s = outcome.values["failed_at_s"]
     delivered: dict[str, float] = {}
@@ -168,8 +164,9 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 LATE_NOTICE_S = 1.0
-"""By how much a loaded machine may be late to notice a silence. Fixed on 2026-11-22."""
-
+"""Delay of a loaded machine in noticing a silence. Fixed on 2026-11-22."""
+DETECTED_S = (SUSPECT_S - HEARTBEAT_S, SUSPECT_S + HEARTBEAT_S + LATE_NOTICE_S)
+"""The last heartbeat may have come just before the failure, or a whole interval before it."""
 MEASURES = (
     "failures_planned", "failures_done", "failure_lateness_s", "failed_at_s", "down_s",
     "output_equals_truth", "output_equals_twin", "difference_from_truth", "difference_from_twin",
@@ -180,55 +177,13 @@ MEASURES = (
 
 
 def table(results: Results) -> Mapping[str, pd.DataFrame]:
-    """``runs``: a row per run, scheme and failure. ``timeline``: a row per run, scheme, failure,
-    pass and half second."""
+    """Return ``runs`` and ``timeline``.
+
+    ``runs``: a row per run, scheme and failure; ``timeline``: a row per run, scheme, failure, pass
+    and half second."""
     frame = results.series("variants", ["repeat"])
     columns = ["run", "variant", "scheme", "failure", "repeat", *MEASURES]
     return {"runs": frame.reindex(columns=columns), "timeline": results.series("timeline")}
-
-
-def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Verdict]:
-    """Nothing is lost, doubled or contradicted; then what silence costs."""
-    runs = tables["runs"]
-    return [
-        _invariant(
-            "Every rack was really cut off, frozen or killed while it lived",
-            runs["failures_planned"].gt(0) & runs["failures_done"].eq(runs["failures_planned"]),
-            runs,
-            "failures_done",
-        ),
-        _invariant(
-            "After every failure the stable output equals the twin's and the ground truth",
-            runs["output_equals_truth"].eq(True) & runs["output_equals_twin"].eq(True),
-            runs,
-            "difference_from_truth",
-        ),
-        _invariant(
-            "The rack that is back is fenced: no result is delivered with two stable values, and "
-            "what its replaced copies still publish counts nowhere",
-            runs["contradictions"].eq(0),
-            runs,
-            "fenced",
-        ),
-        _invariant(
-            "Every tentative result is corrected or confirmed",
-            runs["uncorrected"].eq(0),
-            runs,
-            "uncorrected",
-        ),
-        _silence(runs),
-        _told(runs),
-        _goes_on(runs),
-    ]
-
-
-def _invariant(text: str, kept: pd.Series[bool], runs: pd.DataFrame, column: str) -> Verdict:
-    return Verdict(
-        text=text,
-        kind=ClaimKind.INVARIANT,
-        held=bool(kept.all()) if len(runs) else None,
-        measured=_by_run(runs, column),
-    )
 
 
 def _by_run(runs: pd.DataFrame, column: str) -> dict[str, Any]:
@@ -238,57 +193,95 @@ def _by_run(runs: pd.DataFrame, column: str) -> dict[str, Any]:
     }
 
 
-def _silence(runs: pd.DataFrame) -> Verdict:
+def _always(
+    claim: str, text: str, column: str, kept: Callable[[pd.DataFrame], pd.Series[bool]]
+) -> Claim:
+    """Claim an invariant of every run; ``column`` is shown."""
+
+    def decide(tables: Tables) -> Finding:
+        return every(kept(tables["runs"]), **_by_run(tables["runs"], column))
+
+    return invariant(claim, text)(decide)
+
+
+@hypothesis(
+    "silence-noticed",
+    f"A rack that is cut off or frozen is given up {DETECTED_S[0]:g} to {DETECTED_S[1]:g} s later",
+)
+def silence_noticed(tables: Tables) -> Finding:
+    runs = tables["runs"]
     silent = runs[runs["failure"].isin(["cut off", "frozen"])]
     took = pd.to_numeric(silent["detection_s"])
-    # The last heartbeat may have come just before the failure, or a whole interval before it.
-    bounds = (SUSPECT_S - HEARTBEAT_S, SUSPECT_S + HEARTBEAT_S + LATE_NOTICE_S)
-    return Verdict(
-        text=f"A rack that is cut off or frozen is given up {bounds[0]:g} to {bounds[1]:g} s later",
-        kind=ClaimKind.HYPOTHESIS,
-        held=bool(took.between(*bounds).all()) if len(took) and took.notna().all() else None,
-        measured=_by_run(silent, "detection_s"),
+    held = all_if(len(took) and took.notna().all(), took.between(*DETECTED_S))
+    return found(held, **_by_run(silent, "detection_s"))
+
+
+@hypothesis(
+    "kill-noticed-sooner",
+    "A killed rack is noticed sooner than one that falls silent: its connections close",
+)
+def kill_noticed_sooner(tables: Tables) -> Finding:
+    runs = tables["runs"]
+    took = {each: pd.to_numeric(runs["detection_s"][runs["failure"] == each]) for each in FAILURES}
+    silent = pd.concat([took["cut off"], took["frozen"]])
+    known = all(len(each) and each.notna().all() for each in took.values())
+    held = all_if(known, took["killed"].max() < silent.min())
+    return found(held, **numbers({each: seconds.tolist() for each, seconds in took.items()}))
+
+
+@hypothesis(
+    "shorter-gap-with-replicas",
+    "The output stops for a shorter time under full replication than with checkpoints",
+)
+def shorter_gap(tables: Tables) -> Finding:
+    """Judge gaps. Late results still come while the rack is away, so their number shows nothing."""
+    runs = tables["runs"]
+    gaps_s = pd.to_numeric(runs["output_gap_s"])
+    means = gaps_s.groupby(runs["scheme"]).mean().to_dict()
+    known = {"checkpoint", "full replication"} <= set(means) and gaps_s.notna().all()
+    return found(
+        means["full replication"] < means["checkpoint"] if known else None,
+        mean_output_gap_s=means,
+        share_of_results_delivered_meanwhile=_by_run(runs, "delivered_meanwhile"),
     )
 
 
-def _told(runs: pd.DataFrame) -> Verdict:
-    took = {
-        failure: [_number(value) for value in runs.loc[runs["failure"] == failure, "detection_s"]]
-        for failure in FAILURES
-    }
-    silent, killed = [*took["cut off"], *took["frozen"]], took["killed"]
-    whole = all(took.values()) and None not in (*silent, *killed)
-    return Verdict(
-        text="A killed rack is noticed sooner than one that falls silent: its connections close",
-        kind=ClaimKind.HYPOTHESIS,
-        held=max(filter(None, killed)) < min(filter(None, silent)) if whole else None,
-        measured=took,
-    )
+CLAIMS = [
+    _always(
+        "really-broken",
+        "Every rack was really cut off, frozen or killed while it lived",
+        "failures_done",
+        lambda runs: (
+            runs["failures_planned"].gt(0) & runs["failures_done"].eq(runs["failures_planned"])
+        ),
+    ),
+    _always(
+        "equal-output",
+        "After every failure the stable output equals the twin's and the ground truth",
+        "difference_from_truth",
+        lambda runs: runs["output_equals_truth"].eq(True) & runs["output_equals_twin"].eq(True),
+    ),
+    _always(
+        "fenced",
+        "The rack that is back is fenced: no result is delivered with two stable values, and "
+        "what its replaced copies still publish counts nowhere",
+        "fenced",
+        lambda runs: runs["contradictions"].eq(0),
+    ),
+    _always(
+        "tentative-corrected",
+        "Every tentative result is corrected or confirmed",
+        "uncorrected",
+        lambda runs: runs["uncorrected"].eq(0),
+    ),
+    silence_noticed,
+    kill_noticed_sooner,
+    shorter_gap,
+]
 
 
-def _number(value: Any) -> float | None:
-    return None if pd.isna(value) else float(value)
-
-
-def _goes_on(runs: pd.DataFrame) -> Verdict:
-    """Late results still come while the rack is away, so their number alone tells nothing."""
-    gaps = runs.assign(gap_s=pd.to_numeric(runs["output_gap_s"]))
-    means = gaps.groupby("scheme")["gap_s"].mean().to_dict()
-    both = {"checkpoint", "full replication"} <= set(means)
-    whole = both and gaps["gap_s"].notna().all()
-    return Verdict(
-        text="The output stops for a shorter time under full replication than with checkpoints",
-        kind=ClaimKind.HYPOTHESIS,
-        held=bool(means["full replication"] < means["checkpoint"]) if whole else None,
-        measured={
-            "mean_output_gap_s": {str(name): gap for name, gap in means.items()},
-            "share_of_results_delivered_meanwhile": _by_run(runs, "delivered_meanwhile"),
-        },
-    )
-
-
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """A panel per failure and scheme: results over time, the twin's in grey behind."""
+def draw(tables: Tables, figure: Figure) -> None:
+    """Draw a panel per failure and scheme: results over time, the twin's in grey behind."""
     runs, timeline = tables["runs"], tables["timeline"]
     failures = [failure for failure in FAILURES if failure in set(runs["failure"])]
     schemes = [scheme for scheme in CONTENDERS if scheme in set(runs["scheme"])]
@@ -298,9 +291,11 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     for row, scheme in enumerate(schemes):
         panels[row, 0].set_ylabel(f"{scheme}\nresults/s")
         for column, failure in enumerate(failures):
-            found = runs[(runs["scheme"] == scheme) & (runs["failure"] == failure)]
-            if len(found):
-                _panel(panels[row, column], timeline, found.iloc[0])
+            mine = runs[(runs["scheme"] == scheme) & (runs["failure"] == failure)]
+            if len(mine):
+                _panel(panels[row, column], timeline, mine.iloc[0])
+            else:
+                not_measured(panels[row, column])
             if row == 0:
                 panels[row, column].set_title(f"a rack {failure}")
     figure.supxlabel("seconds since the load began; grey: the twin without a failure", fontsize=9)
@@ -335,7 +330,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         f"Word count over real text, windows of 4 s every 1 s, {RATE_PER_S:g} lines/s, batches of "
         f"{BATCH_S} s; 6 nodes on 2 racks; heartbeats every {HEARTBEAT_S} s, a node is given up "
@@ -343,10 +338,10 @@ EXPERIMENT = Experiment(
         "half of the tasks, SA's choice.",
         "All passes of a run share one twin. The rack is away for 10 s (smoke: 3), less than the "
         "20 s after which Spark gives up a silent executor. The same rack, drawn from the seed, is "
-        "taken at the same instant each time. The coordinator, Kafka and Redis stand outside of "
+        "taken at the same instant each time. The coordinator, Kafka and Redis are outside of "
         "both racks.",
         "Where no network can be cut (a local cluster on loopback addresses) all of it is skipped, "
-        "because each of the three says something only beside the others.",
+        "because each of the three has a meaning only with the others.",
     ),
     figure_size_in=(9.5, 6.5),
     smoke_covered_by="stock/worker-kill",

@@ -1,11 +1,10 @@
-"""What the simulator, given this machine's costs, says of recoveries, and what they took.
+"""Recoveries as the simulator predicts them from this machine's costs, and as they were measured.
 
 Live: word count on six nodes, killed one after the other, under active replication and under
 checkpoints, at two rates. Simulated: the same topology, placement, scheme and kills in virtual
 time, with the costs of `experiments.live._measured_costs`, none of which was taken from a
 recovery and none of which is fitted. Both latencies are the papers': from the detection until all
-tasks of the node are where they were.
-"""
+tasks of the node are where they were."""
 
 from __future__ import annotations
 
@@ -16,16 +15,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.live._cpu import CpuWatch, loops_s
+from experiments.live._judged import right_output
 from experiments.live._kills import KILL_GAP_S, measure_kills
-from experiments.live._measured_costs import (
-    MeasuredCosts,
-    counters,
-    measure_costs,
-    program_at,
-)
+from experiments.live._measured_costs import MeasuredCosts, counters, measure_costs, program_at
 from experiments.live._rates import WATERMARK_S
 from experiments.live._six_nodes import kept, warm
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, at_most, hypothesis
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, not_measured, plain_ticks
@@ -42,36 +37,27 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
-
 DEPTH = 4
-
 SETTLE_S = 2.0
-"""Of the pass without failures, until copies are placed."""
-
+"""Time of the pass without failures until copies are placed."""
 QUIET_S = {Profile.SMOKE: 8.0, Profile.QUICK: 8.0, Profile.PAPER: 30.0}
-
 TURN_S = 1.2
-"""In the pass without failures: how often replicas move from one counter to the other, seldom
-enough for a node to have a reader ready again, as it has when something fails."""
-
+"""Interval at which replicas move from one counter to the other in the pass without failures:
+seldom enough for a node to have a reader ready again, as it has when something fails."""
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 6, Profile.PAPER: 60}
-
 SETTLED_S = 6
 """Virtual seconds before the first simulated kill: whole checkpoint intervals."""
-
 BACK_S = 0.7
-"""A killed node is away for so long, as live on an idle machine; nothing waits for it."""
-
+"""Absence of a killed node, as live on an idle machine; nothing waits for it."""
 FOLLOWED_S = 2.0
-"""Virtual seconds from a kill on: less than until the next one."""
-
+"""Virtual seconds that are followed from a kill on: less than until the next one."""
 STEPS = {"there_ms": "until a primary is there", "ready_ms": "until it has its state",
          "takeover_ms": "until it is where the other was"}  # fmt: skip
-"""Columns, in milliseconds from detection, and what they stand for."""
+"""Columns, in milliseconds from detection, with their meaning."""
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """One scheme at one rate: costs, live kills, simulated kills."""
+    """Measure one scheme at one rate: costs, live kills, simulated kills."""
     rate_per_s = float(str(point["rate_per_s"]))
     costs = _costs(context, rate_per_s)
     parameters = TaskParameters(checkpoint_s=CHECKPOINT_S)
@@ -103,11 +89,10 @@ def _words() -> Workload:
 
 
 def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
-    """From a pass without failures, and from what needs no engine."""
+    """Measure the costs by a pass without failures and by parts that need no engine."""
+    from experiments.live._runs import steady_pass
     from harness.engines.base import EventKind
-    from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from harness.judging.passes import Pass
 
     workload = _words()
     replicated = counters(workload, INTERVAL_S)
@@ -116,13 +101,7 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
     )
     engine, cluster = warm("tasks", "rppg", parameters, context)
     directory = cluster.scratch(f"costs-{context.directory.name}")
-    plan = PassPlan(
-        name="costs",
-        workload=workload,
-        rate=RateProfile.constant(rate_per_s, QUIET_S[context.profile]),
-        interval_s=INTERVAL_S,
-        schedule=NO_FAILURES,
-    )
+    plan = steady_pass("costs", workload, rate_per_s, QUIET_S[context.profile], INTERVAL_S)
     copies = program_at(workload, INTERVAL_S).topology.task_count + len(replicated) // 2
     with Pass(plan, cluster, engine, directory, context) as one:
         with CpuWatch(cluster, engine, lambda c, _: {"loops": loops_s(c)}) as watch:
@@ -141,8 +120,9 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
 def predict(
     scheme: str, nodes: Sequence[tuple[str, str]], costs: MeasuredCosts, kills: int
 ) -> pd.DataFrame:
-    """A row per kill in virtual time: the ``tasks`` that were lost, and `STEPS` of the one that was
-    back last; null if the node had no task."""
+    """Return a row per kill in virtual time: the lost ``tasks``, and `STEPS` of the last one back.
+
+    Null if the node had no task."""
     from harness.hosting.restoration import Restorations
     from harness.simulator.synthetic import counts
     from harness.simulator.world import World
@@ -177,7 +157,7 @@ def _steps_ms(ways: Sequence[Restoration], notes: Sequence[Noted]) -> dict[str, 
 def simulated_kills(
     scheme: str, nodes: Sequence[tuple[str, str]], costs: MeasuredCosts, kills: int
 ) -> Options:
-    """The topology, placement and scheme of the live run, and its kills."""
+    """Return the topology, placement and scheme of the live run, and its kills."""
     from harness.protocol.coordinator.registry import NodeInfo
     from harness.protocol.planned import wiring_of
     from harness.protocol.schemes import make_scheme
@@ -198,7 +178,7 @@ def simulated_kills(
         heartbeat_us=250_000,
         suspect_after_us=1_000_000,
     )
-    # As many on each as lets the loss of a rack be borne, as the engine does it, too.
+    # Each has enough for the loss of a rack, as with the engine.
     slots = -(-(len(wiring.names) + len(found.replicated)) * 2 // len(nodes))
     kills_s = [SETTLED_S + number * KILL_GAP_S + number * 0.037 % 0.5 for number in range(kills)]
     return Options(
@@ -232,13 +212,6 @@ def simulated_kills(
     )
 
 
-def steps(table: pd.DataFrame) -> pd.DataFrame:
-    """By scheme, rate and how: the median of what each of `STEPS` took after the one before."""
-    known = table.reindex(columns=["scheme", "rate_per_s", "how", *STEPS]).dropna()
-    took = known[list(STEPS)].diff(axis=1).fillna(known[["there_ms"]])
-    return took.groupby([known["scheme"], known["rate_per_s"], known["how"]]).median()
-
-
 _ALL: list[Point] = [
     {"scheme": scheme, "rate_per_s": rate}
     for scheme in ("active", "checkpoint")
@@ -259,11 +232,11 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 NEAR = 0.25
-"""The error that is allowed in the median. Fixed before measuring."""
+"""Accepted error of the median. Fixed before measuring."""
 
 
 def tabulate(results: Results) -> pd.DataFrame:
-    """A row per kill: ``how`` is live or simulated."""
+    """Return a row per kill: ``how`` is live or simulated."""
     columns = ["scheme", "rate_per_s", "failures"]
     parts = [
         results.series(series, columns).assign(how=how)
@@ -273,7 +246,7 @@ def tabulate(results: Results) -> pd.DataFrame:
 
 
 def pairs(table: pd.DataFrame) -> pd.DataFrame:
-    """Median latencies in ms by scheme and rate: columns live, simulated, error."""
+    """Return median latencies in ms by scheme and rate: columns live, simulated, error."""
     known = table.dropna(subset=["takeover_ms"])
     found = known.pivot_table(
         index=["scheme", "rate_per_s"], columns="how", values="takeover_ms", aggfunc="median"
@@ -281,9 +254,15 @@ def pairs(table: pd.DataFrame) -> pd.DataFrame:
     return found.assign(error=(found["simulated"] - found["live"]).abs() / found["live"])
 
 
+def steps(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the median time of each of `STEPS` after the one before, by scheme, rate and how."""
+    known = table.reindex(columns=["scheme", "rate_per_s", "how", *STEPS]).dropna()
+    took = known[list(STEPS)].diff(axis=1).fillna(known[["there_ms"]])
+    return took.groupby([known["scheme"], known["rate_per_s"], known["how"]]).median()
+
+
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Left: a pair of columns per scheme and rate, every kill and the medians. Right: the medians
-    of the steps."""
+    """Draw left a pair of columns per scheme and rate with every kill, right the steps."""
     axes, parts = figure.subplots(1, 2, width_ratios=[3, 4])
     medians = pairs(table)
     for place, (scheme, rate) in enumerate(medians.index):
@@ -324,47 +303,32 @@ def _draw_steps(axes: Axes, took: pd.DataFrame) -> None:
         not_measured(axes)
 
 
-def claims(table: pd.DataFrame) -> Sequence[Verdict]:
-    """Right output, and how far both are apart."""
-    live = table[table["how"] == "live"]
-    wrong = int(live["failures"].max()) if len(live) else None
-    errors = pairs(table)["error"].dropna() if len(table) else pd.Series(dtype=float)
+@hypothesis(
+    "within-a-quarter",
+    "Given the costs of this machine, the simulator says live recovery latencies within 25 % "
+    "(median over schemes and rates).",
+)
+def within_a_quarter(table: pd.DataFrame) -> Finding:
+    by, took = pairs(table).reset_index(), steps(table).reset_index()
+    errors = by["error"].dropna()
     error = float(errors.median()) if len(errors) else None
-    return [
-        Verdict(
-            text="Stable output under kills equals every batch computed once and in order.",
-            kind=ClaimKind.INVARIANT,
-            held=None if wrong is None else wrong == 0,
-            measured={"wrong": wrong, "kills": len(live)},
-        ),
-        Verdict(
-            text="Given the costs of this machine, the simulator says live recovery latencies "
-            "within 25 % (median over schemes and rates).",
-            kind=ClaimKind.HYPOTHESIS,
-            held=None if error is None else error <= NEAR,
-            measured={
-                "median_error": error,
-                **{
-                    f"{row['scheme']}_{row['rate_per_s']:g}_per_s": f"live {row['live']:.1f} ms, "
-                    f"simulated {row['simulated']:.1f} ms"
-                    for row in pairs(table).reset_index().to_dict("records")
-                },
-                **{
-                    f"steps_{row['how']}_{row['scheme']}_{row['rate_per_s']:g}_per_s": " + ".join(
-                        f"{row[step]:.1f}" for step in STEPS
-                    )
-                    for row in steps(table).reset_index().to_dict("records")
-                },
-            },
-            why=_apart_most(table),
-        ),
-    ]
+    latencies = {
+        f"{row['scheme']}_{row['rate_per_s']:g}_per_s": f"live {row['live']:.1f} ms, "
+        f"simulated {row['simulated']:.1f} ms"
+        for row in by.to_dict("records")
+    }
+    sums = {
+        f"steps_{row['how']}_{row['scheme']}_{row['rate_per_s']:g}_per_s": " + ".join(
+            f"{row[step]:.1f}" for step in STEPS
+        )
+        for row in took.to_dict("records")
+    }
+    return at_most(error, NEAR, _apart_most(table), median_error=error, **latencies, **sums)
 
 
 def _apart_most(table: pd.DataFrame) -> str | None:
-    """The steps that differ most, and what else the machine did meanwhile."""
-    if not len(table) or not len(took := steps(table)):
-        return None
+    """Return the steps that differ most, and the other load of the machine meanwhile."""
+    took = steps(table)
     found = []
     for scheme, rate in took.index.droplevel("how").unique():
         mine = took.loc[(scheme, rate)]
@@ -380,9 +344,12 @@ def _apart_most(table: pd.DataFrame) -> str | None:
         return None
     return (
         f"Apart most: {'; '.join(found)}. In the simulator a recovery has the machine to itself. "
-        "Here the two cores are also busy with the end of the killed process (its memory is given "
-        "back, 10 to 30 ms of a core), with Spark's news of it and with the start of its next boot."
+        "Here the cores are presumably also busy with the end of the killed process, whose memory "
+        "is given back, with Spark's handling of it and with the start of its next boot."
     )
+
+
+CLAIMS = [right_output(lambda table: table[table["how"] == "live"]), within_a_quarter]
 
 
 EXPERIMENT = Experiment(
@@ -392,20 +359,20 @@ EXPERIMENT = Experiment(
     title="Recovery latency, predicted by the simulator from this machine's costs, and measured",
     statement=(
         "The simulator runs the engine's own protocol code: given what messages, readers, "
-        "orders, checkpoints and operators cost here, it says how long a recovery takes."
+        "orders, checkpoints and operators cost here, it predicts how long a recovery takes."
     ),
     table=tabulate,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     smoke_covered_by="live/engines",
     notes=[
         "Half of the marks are simulated, in virtual time; the others are real kills.",
-        "What the simulator is told: an order, a new reader and a checkpoint take what they take "
-        "when a plan changes without a failure, in the same processes; a hop what lies between two "
-        "tasks' notes of a batch in that pass; a batch what it takes of the nodes' main threads "
+        "Costs of the simulator: an order, a new reader and a checkpoint take the time that they "
+        "take when a plan changes without a failure, in the same processes; a hop the time between "
+        "two tasks' notes of a batch in that pass; a batch its share of the nodes' main threads "
         "there. All of it is in the runs' values.",
-        "What the simulator has no cost for is missing in its latencies: what else the machine is "
-        "busy with after a kill, above all the start of the node's next life.",
+        "The simulator has no cost for the machine's other load after a kill, above all the start "
+        "of the node's next life, so its latencies lack it.",
         "Simulated kills fall where the live ones do, one after the other in one run.",
     ],
     figure_size_in=(9.5, 4.2),

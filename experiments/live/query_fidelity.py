@@ -1,22 +1,20 @@
 """ppa ICDE Fig. 13 = TKDE Fig. 15, live: plans of DP, SA and greedy by the accuracy of live output.
 
 The runs of `live/query-accuracy`: all primaries on one rack, the replicas of a plan on the other,
-and the first rack is away for some seconds. Planners that choose the same tasks share a pass.
-"""
+and the first rack is away for some seconds. Planners that choose the same tasks share a pass."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from experiments.live import query_accuracy
-from experiments.live._judged import equal_output, passes_of
-from experiments.live.query_accuracy import QUERIES, means_by
+from experiments.live._judged import MACHINE, Tables, all_if, equal_output, numbers
+from experiments.live.query_accuracy import QUERIES, tables_by
 from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, at_most, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.results.tables import Results
@@ -29,20 +27,16 @@ if TYPE_CHECKING:
 CLOSE = 0.1
 """SA is "quite close" to DP if it is nowhere further below it than this; a live run's accuracy is
 that of a few windows."""
-
 MEASURES = {"value": "output fidelity", "measured": "query accuracy, live"}
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """``plans``: per query, planner and ratio the plan's OF, measured and computed accuracy;
-    ``passes``: what the judge says of each pass."""
-    found = results.series("plans", ("query",))
-    passes = passes_of(results, ["query"], "tentative", "uncorrected")
-    return {"plans": means_by(found, "planner"), "passes": passes}
+    """Return ``plans`` with their OF and both accuracies, and ``passes`` (`passes_of`)."""
+    return tables_by(results, "planner")
 
 
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """A column per query: OF above, live accuracy below; the axes of `ppa/query-fidelity`."""
+def draw(tables: Tables, figure: Figure) -> None:
+    """Draw a column per query, OF above, live accuracy below; the axes of `ppa/query-fidelity`."""
     plans = tables["plans"]
     panels = figure.subplots(2, len(QUERIES), sharex=True, sharey=True)
     for row, (measure, label) in zip(panels, MEASURES.items(), strict=True):
@@ -62,37 +56,34 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     for axes in panels[1]:
         axes.set_xlabel("resource consumption (share)")
     panels[0][-1].legend(loc="upper left")
-    stamp(figure, "6 nodes of 2 racks on one machine; a rack killed for seconds")
+    stamp(figure, f"{MACHINE}; a rack killed for seconds")
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> list[Verdict]:
-    """Nothing lost; SA near DP, greedy last, by measured accuracy."""
+def _accuracies(tables: Tables) -> tuple[pd.DataFrame, bool, dict[str, Any]]:
+    """Return accuracies by planner, True if none is missing, and the same as numbers."""
     plans = tables["plans"]
     wide = plans.pivot_table(index=["query", "ratio"], columns="planner", values="measured")
     wide = wide.reindex(columns=list(CONTESTANTS))
     whole = len(plans) > 0 and bool(plans["measured"].notna().all())
-    behind = wide["dp"] - wide["sa"]
-    last = wide["greedy"] <= wide[["dp", "sa"]].min(axis=1) + 1e-9
-    strictly = wide["greedy"] < wide["sa"]
-    numbers = {
-        f"{row['query']} at {row['ratio']:g}": {name: row[name] for name in CONTESTANTS}
-        for row in wide.round(3).reset_index().to_dict("records")
-    }
-    return [
-        equal_output(tables["passes"]),
-        Verdict(
-            text="SA is quite close to DP in the accuracy of live output",
-            kind=ClaimKind.PAPER,
-            held=bool(behind.max() <= CLOSE) if whole else None,
-            measured={**numbers, "tolerance": CLOSE},
-        ),
-        Verdict(
-            text="Greedy has the worst accuracy of live output for both queries",
-            kind=ClaimKind.PAPER,
-            held=bool(last.all() and strictly.groupby("query").any().all()) if whole else None,
-            measured=numbers,
-        ),
-    ]
+    return wide, whole, numbers(wide.round(3).to_dict("index"), "{0[0]} at {0[1]:g}")
+
+
+@paper("sa-close-to-dp", "SA is quite close to DP in the accuracy of live output")
+def sa_close(tables: Tables) -> Finding:
+    wide, whole, shown = _accuracies(tables)
+    behind = float((wide["dp"] - wide["sa"]).max()) if whole else None
+    return at_most(behind, CLOSE, **shown)
+
+
+@paper("greedy-worst", "Greedy has the worst accuracy of live output for both queries")
+def greedy_worst(tables: Tables) -> Finding:
+    wide, whole, shown = _accuracies(tables)
+    last = (wide["greedy"] <= wide[["dp", "sa"]].min(axis=1) + 1e-9).all()
+    strictly = (wide["greedy"] < wide["sa"]).groupby("query").any().all()
+    return found(all_if(whole, [last, strictly]), **shown)
+
+
+CLAIMS = [equal_output, sa_close, greedy_worst]
 
 
 EXPERIMENT = Experiment(
@@ -104,7 +95,7 @@ EXPERIMENT = Experiment(
     statement="SA is quite close to DP, which is optimal; greedy has the worst performance.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         *query_accuracy.EXPERIMENT.notes,
         "Quick: one budget, 30 % of the tasks, where the planners differ; planners that choose the "

@@ -2,14 +2,13 @@
 
 All nodes are killed at once and come back in turn, each with room for its share of the tasks, so
 that the tasks are restored in the planner's order: INC's, which completes one MC-tree after the
-other, or TO's, which goes down the topology. Nothing is replicated; what is there computes
-tentative output. Its accuracy between two arrivals is the share of the twin's answers that it has,
-and beside it stands the OF of the tasks that are back.
-"""
+other, or TO's, which goes down the topology. Nothing is replicated; the tasks that are back compute
+tentative output. Its accuracy between two arrivals is the share of the twin's answers that it has.
+The figure compares it with the OF of those tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,12 +16,14 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import query_accuracy
-from experiments.live._judged import equal_output, passes_of
+from experiments.live._judged import MACHINE, Tables, all_if, equal_output, passes_of
+from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
 from experiments.live.query_accuracy import (
     BATCH_S,
     KILL_AT_S,
     QUERIES,
+    TOP_100,
     LiveQuery,
     accuracy_within,
     all_at_once,
@@ -31,13 +32,12 @@ from experiments.live.query_accuracy import (
 )
 from experiments.ppa import _random
 from experiments.ppa.recovery_accuracy import CLOSE, ORDERS
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, Finding, at_most, found, paper
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
-from harness.failures.schedule import NO_FAILURES
-from harness.figures.style import PLANNERS, stamp
-from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.figures.style import PLANNERS, not_measured, stamp
+from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.incremental import fidelity_curve
 from harness.planning.planners import recovery_order
@@ -50,47 +50,44 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NODES = len(SPEC.node_names)
-
 FIRST_S = 2.5
-"""From the kill until the first nodes are back: longer than a process needs to start."""
-
+"""Time from the kill until the first nodes are back: longer than a process needs to start."""
 SETTLE_S = 1.5
-"""After an arrival, in which tasks are restored: no window counts that begins in it."""
-
+"""Time after an arrival in which tasks are restored: a window that begins in it does not count."""
 WINDOWS_S = {"Q1": 2.0, "Q2": 4.0}
 """Shorter than in `live/query-accuracy`, so that whole windows fit between two arrivals."""
-
 CHECKPOINT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """How nodes come back."""
+    """The return of the nodes, in groups."""
 
     steps: int
-    """In so many groups of equal size."""
+    """Number of groups, which are of equal size."""
     window_s: float
     slide_s: float
 
     @property
     def each_s(self) -> float:
-        """Between two of them: what is restored has settled, and a window fits behind it."""
+        """Time between two of them: restored tasks have settled, and a window fits behind that."""
         return float(np.ceil(SETTLE_S + self.window_s + self.slide_s))
 
     @property
     def away_s(self) -> tuple[float, ...]:
-        """Node to how long it stays away."""
+        """Time that each node stays away."""
         per = NODES // self.steps
         return tuple(FIRST_S + (node // per) * self.each_s for node in range(NODES))
 
     @property
     def over_s(self) -> float:
-        """From the kill until the last step has been seen."""
+        """Time from the kill until the end of the last step."""
         return FIRST_S + self.steps * self.each_s
 
     def inside(self, step: int) -> tuple[float, float]:
-        """From when on windows may begin, and until when they have to end, while ``step`` groups
-        are back, in seconds of the pass."""
+        """Return from when windows may begin, and until when they must end, in one ``step``.
+
+        That many groups are back then; seconds of the pass."""
         back_s = KILL_AT_S + FIRST_S + (step - 1) * self.each_s if step else KILL_AT_S
         end_s = KILL_AT_S + FIRST_S + step * self.each_s
         return back_s + (SETTLE_S if step else 0.0), end_s
@@ -100,12 +97,12 @@ STEPS = {Profile.SMOKE: 2, Profile.QUICK: 3, Profile.PAPER: 6}
 
 
 def shortened(name: str, seed: int) -> LiveQuery:
-    """The queries of `live/query-accuracy` with `WINDOWS_S`."""
+    """Return a query of `live/query-accuracy` with `WINDOWS_S`."""
     return query_accuracy.query(name, seed, windows_s=WINDOWS_S)
 
 
 def setup(tasks: int, order: Sequence[int], away_s: Sequence[float]) -> Setup:
-    """Tasks dealt to all nodes, with no more room on each than its own tasks take."""
+    """Deal the tasks to all nodes, with no more room on each than its own tasks take."""
     placement = [task % NODES for task in range(tasks)]
     slots = [placement.count(node) for node in range(NODES)]
     return Setup(
@@ -121,7 +118,7 @@ def setup(tasks: int, order: Sequence[int], away_s: Sequence[float]) -> Setup:
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Both orders of one query: a twin, and the same input once for each."""
+    """Measure both orders of one query: a twin, and the same input once for each."""
     name = str(point["query"])
     chosen = shortened(name, context.seed("input", name))
     arrivals = Arrivals(
@@ -135,18 +132,12 @@ def run(point: Point, context: Context) -> Outcome:
     setups = {
         who: setup(topology.task_count, order, arrivals.away_s) for who, order in orders.items()
     }
-    wanted = LiveRun(
+    wanted = task_run(
         workload=chosen.workload,
-        engine="tasks",
         setup=setups[ORDERS[0]],
         interval_s=BATCH_S,
         rate_per_s=chosen.rate_per_s,
         load_s=KILL_AT_S + arrivals.over_s + 1,
-        warmup_s=0,
-        first_warmup_s=3,
-        settle_s=1,
-        schedule=NO_FAILURES,
-        timed=False,
     )
     variants = {who: Variant(setup=each, schedule=kill) for who, each in setups.items()}
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
@@ -156,17 +147,12 @@ def run(point: Point, context: Context) -> Outcome:
         for step in range(arrivals.steps + 1):
             fidelity = restored_fidelity(topology, order, step, arrivals.steps)
             rows.append((who, step / arrivals.steps, fidelity, accuracy(windows, arrivals, step)))
-    merged = together(outcomes)
     frame = pd.DataFrame(rows, columns=["planner", "arrived", "value", "measured"])
-    return Outcome(
-        values={**merged.values, "tasks": topology.task_count},
-        series={"curves": frame, **merged.series},
-        invalid=merged.invalid,
-    )
+    return outcome_of(outcomes, {"tasks": topology.task_count}, curves=frame)
 
 
 def restored_fidelity(topology: Topology, order: Sequence[int], step: int, steps: int) -> float:
-    """OF of the first tasks in ``order`` for which the nodes that are back have room."""
+    """Return the OF of the first tasks in ``order`` for which the nodes that are back have room."""
     per = NODES // steps
     placement = [task % NODES for task in range(topology.task_count)]
     room = sum(node < step * per for node in placement)
@@ -175,8 +161,9 @@ def restored_fidelity(topology: Topology, order: Sequence[int], step: int, steps
 
 
 def accuracy(windows: pd.DataFrame, arrivals: Arrivals, step: int) -> float | None:
-    """Of the first versions of the windows that lie between two arrivals of nodes; None if none
-    does. What came after the next arrival was not there when it was asked for."""
+    """Return the accuracy of the windows between two arrivals of nodes; None without one.
+
+    Of their first versions. A result that came after the next arrival is missing."""
     return accuracy_within(windows, arrivals.inside(step), window_s=arrivals.window_s)
 
 
@@ -197,31 +184,31 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """``curves``: per query, order and share of nodes that are back, OF and measured accuracy;
-    ``passes``: what the judge says of each pass."""
-    found = results.series("curves", ("query",))
+    """Return ``curves``, OF and accuracy by share of nodes back, and ``passes`` (`passes_of`)."""
     by, measures = ["query", "planner", "arrived"], ["value", "measured"]
-    passes = passes_of(results, ["query"], "tentative", "uncorrected")
-    if not len(found):
-        return {"curves": pd.DataFrame(columns=[*by, *measures]), "passes": passes}
-    means = found.groupby(by, sort=False)[measures].mean().reset_index()
-    return {"curves": means, "passes": passes}
+    rows = results.series("curves", ("query",)).reindex(columns=[*by, *measures])
+    return {
+        "curves": rows.groupby(by, sort=False)[measures].mean().reset_index(),
+        "passes": passes_of(results, ["query"], "tentative", "uncorrected"),
+    }
 
 
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """A panel per query: OF dashed, live accuracy solid; the axes of `ppa/recovery-accuracy`."""
+def draw(tables: Tables, figure: Figure) -> None:
+    """Draw a panel per query: OF dashed, live accuracy solid; as in `ppa/recovery-accuracy`."""
     panels = figure.subplots(1, len(QUERIES), sharey=True)
     for axes, query in zip(panels, QUERIES, strict=True):
         mine = tables["curves"][tables["curves"]["query"] == query]
         for name in ORDERS:
             _draw_order(axes, mine[mine["planner"] == name].sort_values("arrived"), name)
+        if not len(mine):
+            not_measured(axes)
         axes.set_title(query, loc="left")
         axes.set_xlabel("resources that have arrived (share)")
         axes.set_xlim(-0.03, 1.03)
         axes.set_ylim(-0.03, 1.03)
     panels[0].set_ylabel("OF and query accuracy (share)")
     panels[-1].legend(loc="upper left")
-    stamp(figure, "6 nodes of 2 racks on one machine, all killed at once, back one after the other")
+    stamp(figure, f"{MACHINE}, all killed at once, back one after the other")
 
 
 def _draw_order(axes: Axes, part: pd.DataFrame, name: str) -> None:
@@ -233,39 +220,33 @@ def _draw_order(axes: Axes, part: pd.DataFrame, name: str) -> None:
         )  # fmt: skip
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> list[Verdict]:
-    """Nothing lost; INC ahead; how far accuracy is from OF."""
+@paper("inc-ahead", "INC outperforms TO in accuracy on both queries")
+def inc_ahead(tables: Tables) -> Finding:
     curves = tables["curves"]
     wide = curves.pivot_table(index=["query", "arrived"], columns="planner", values="measured")
     wide = wide.reindex(columns=list(ORDERS)).dropna()
     margin = (wide["inc"] - wide["to"]).groupby("query").mean()
-    known = curves.dropna(subset=["measured"])
-    apart = (known["measured"] - known["value"]).abs()
-    distance = apart.groupby([known["query"], known["planner"]]).mean()
-    both = set(margin.index) == set(QUERIES)
-    return [
-        equal_output(tables["passes"]),
-        Verdict(
-            text="INC outperforms TO in accuracy on both queries",
-            kind=ClaimKind.PAPER,
-            held=bool((margin > 0).all()) if both else None,
-            measured={"mean_margin": margin.round(3).to_dict(), "arrivals": len(wide)},
-        ),
-        *(
-            Verdict(
-                text=f"The accuracy of {query} is close to its OF for both orders",
-                kind=ClaimKind.PAPER,
-                held=bool(distance[query].max() <= CLOSE) if query in set(known["query"]) else None,
-                measured={
-                    "mean_distance": distance[query].round(3).to_dict()
-                    if query in set(known["query"])
-                    else {},
-                    "tolerance": CLOSE,
-                },
-            )
-            for query in QUERIES
-        ),
-    ]
+    held = all_if(set(margin.index) == set(QUERIES), margin > 0)
+    return found(held, mean_margin=margin.round(3).to_dict(), arrivals=len(wide))
+
+
+def _close(query: str, because: str | None) -> Claim:
+    text = f"The accuracy of {query} is close to its OF for both orders"
+
+    @paper(f"{query.lower()}-close-to-of", text, because=because)
+    def close(tables: Tables) -> Finding:
+        curves = tables["curves"]
+        known = (
+            curves[curves["query"] == query].dropna(subset=["measured"]).astype({"measured": float})
+        )
+        apart = (known["measured"] - known["value"]).abs().groupby(known["planner"]).mean()
+        largest = float(apart.max()) if len(apart) else None
+        return at_most(largest, CLOSE, mean_distance=apart.round(3).to_dict())
+
+    return close
+
+
+CLAIMS = [equal_output, inc_ahead, _close("Q1", TOP_100), _close("Q2", None)]
 
 
 EXPERIMENT = Experiment(
@@ -276,14 +257,14 @@ EXPERIMENT = Experiment(
     statement="INC is better than TO in accuracy; the accuracy follows OF for both.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         "Q1 has 20-4-1 tasks and windows of 2 s, Q2 8-8-8-1 and windows of 4 s every 2 s on a "
         f"clock {query_accuracy.QUICKER:g} times the papers'. Six nodes; quick: two come back at a "
         "time.",
         f"Measured on the first versions of windows that begin {SETTLE_S} s after an arrival or "
         "later and end before the next one. Restored tasks go back to their last checkpoint and "
-        "catch up; what is given after the next arrival counts as missing.",
+        "catch up; a result after the next arrival counts as missing.",
     ),
     figure_size_in=(10.0, 4.2),
     smoke_covered_by="stock/worker-kill",

@@ -1,9 +1,8 @@
-"""The same kill under both engines: how late results are, second by second.
+"""The same kill under both engines: lateness of results, second by second.
 
 Word count on two workers; the second one dies by SIGKILL with everything that runs on it, and is
 started again. Under the stock engine that is an executor, under the task engine an executor with
-three nodes. A result is late by its arrival in the out topic minus the end of its window.
-"""
+three nodes. A result is late by its arrival in the out topic minus the end of its window."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.live._six_nodes import KEPT, warm
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, Finding, every, found, hypothesis, invariant
 from harness.engines.structured.parameters import StockParameters
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
-from harness.figures.style import BLUE, GREEN, GREY, VERMILION, plain_ticks, stamp
+from harness.figures.style import BLUE, GREEN, GREY, VERMILION, not_measured, plain_ticks, stamp
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
@@ -30,23 +29,15 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 TASKS, STRUCTURED = "tasks", "structured"
-
 RATE_PER_S = 2_000.0
-
 INTERVAL_S = 0.1
-"""Batch interval, and the stock engine's trigger: as fast as it can."""
-
+"""Batch interval, and trigger of the stock engine, which is as fast as it can."""
 SETTINGS = "memory"
-"""Of the stock engine, see `experiments.live._rates.STOCK`."""
-
+"""Settings of the stock engine, see `experiments.live._rates.STOCK`."""
 CHECKPOINT_S = 2.0
-
 SLIDE_S, WINDOW_S = 0.5, 2.0
-
 VICTIM = "r2"
-
 RESTART_AFTER_S = 2.0
-
 TIMES = {
     Profile.SMOKE: (2.0, 12.0, 5.0),
     Profile.QUICK: (12.0, 28.0, 10.0),
@@ -54,7 +45,6 @@ TIMES = {
 }
 """Seconds of warm-up, of load, and until the kill. The task engine's processes, which compile
 nothing, are warmed up once."""
-
 ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (STRUCTURED, [("checkpoint", "stock Spark, checkpoint every batch", GREY)]),
     (
@@ -68,14 +58,14 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """One engine under one scheme."""
+    """Measure one engine under one scheme."""
     from experiments.live._kills import compare
     from experiments.live._rates import STOCK, WATERMARK_S
+    from experiments.live._runs import steady_pass
     from harness.engines.deliveries import relative_windows
     from harness.failures.generators import one_target
     from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from harness.judging.passes import Pass
     from workloads.wordcount import word_count
 
     stock = point["engine"] == STRUCTURED
@@ -95,13 +85,7 @@ def run(point: Point, context: Context) -> Outcome:
     if stock or not engine.used:
         passes.insert(0, ("warm-up", warmup_s, NO_FAILURES))
     for name, seconds, planned in passes:
-        plan = PassPlan(
-            name=name,
-            workload=workload,
-            rate=RateProfile.constant(RATE_PER_S, seconds),
-            interval_s=INTERVAL_S,
-            schedule=planned,
-        )
+        plan = steady_pass(name, workload, RATE_PER_S, seconds, INTERVAL_S, planned)
         with Pass(plan, cluster, engine, directory, context) as one:
             record = one.run()
             if planned is schedule:
@@ -117,8 +101,10 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 def lateness(record: PassRecord, workload: Workload) -> pd.DataFrame:
-    """A row per window that ended while the load flowed: ``ended_s`` from the kill, and how late
-    its first, its median and its last result came. A window without results has no row."""
+    """Return a row per window that ended while the load flowed and has results.
+
+    ``ended_s`` counts from the kill; the rest is the lateness of its first, median and last result.
+    """
     kill_s = record.injected[0].victims[0].earliest_unix_s - record.start_unix_s
     found = record.deliveries
     ended_s = found["window_start_s"] + workload.window_s
@@ -158,24 +144,22 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 AROUND_S = (-5.0, 16.0)
-"""What is drawn, from the kill."""
-
+"""Drawn time, from the kill."""
 LATE_S = 0.5
-"""A result is late if it comes so much later than the median before the kill."""
-
+"""A result is late if it comes this much later than the median before the kill."""
 TENTH = 0.1
-"""Of the stock engine's time in which results are late: what the task engine may take. Fixed
-before measuring."""
+"""Most that the task engine may take of the stock engine's time with late results. Fixed before
+measuring."""
 
 
 def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
-    """``runs``, a row each, and ``windows``: a row per window of each."""
+    """Return ``runs``, a row each, and ``windows``: a row per window of each."""
     windows = results.series("lateness", ["engine", "scheme", "repeat"])
     return {"runs": results.frame, "windows": windows}
 
 
 def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """The stock engine above, the task engine below, on the same axes."""
+    """Draw the stock engine above, the task engine below, on the same axes."""
     panels = figure.subplots(len(ROWS), 1, sharex=True, sharey=True)
     windows = tables["windows"]
     for axes, (engine, schemes) in zip(panels, ROWS, strict=True):
@@ -186,6 +170,8 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         if len(windows):
             axes.set_yscale("log")
             plain_ticks(axes.yaxis)
+        if engine not in set(windows["engine"]):
+            not_measured(axes)
         axes.set_ylabel("results late by (s)")
         axes.legend(loc="best")
     panels[0].annotate(
@@ -213,46 +199,39 @@ def _draw_line(axes: Axes, windows: pd.DataFrame, label: str, color: str) -> Non
 
 
 def late_for_s(windows: pd.DataFrame) -> float:
-    """For how many seconds of windows some result came later than usual by `LATE_S`. A window that
-    had ended when the kill came, but was not out yet, is hit too."""
+    """Return the seconds of windows with a result that came later than usual by `LATE_S`.
+
+    A window that had ended when the kill came, but was not out yet, is hit too."""
     out = windows["ended_s"] + windows["last_s"] < 0
     before = windows[out]["late_s"].median()
     return float((windows[~out]["last_s"] > before + LATE_S).sum() * SLIDE_S)
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Verdict]:
-    """Equal output, and for how long results were late."""
-    runs, windows = tables["runs"], tables["windows"]
-    wrong = runs[["lost", "contradictions"]].to_numpy().sum() if len(runs) else None
-    late = {
-        f"{engine}, {scheme}": max(late_for_s(one) for _, one in mine.groupby("repeat"))
-        for (engine, scheme), mine in windows.groupby(["engine", "scheme"])
-    }
-    stock = late.get(f"{STRUCTURED}, checkpoint")
-    return [
-        Verdict(
-            text="No result is lost or wrong, under either engine.",
-            kind=ClaimKind.INVARIANT,
-            held=None if wrong is None else bool(wrong == 0),
-            measured={"wrong": None if wrong is None else int(wrong), "runs": len(runs)},
-        ),
-        *(
-            _shorter(scheme, late.get(f"{TASKS}, {scheme}"), stock)
-            for scheme in ("active", "checkpoint")
-        ),
-    ]
+@invariant("right-output", "No result is lost or wrong, under either engine.")
+def right_output(tables: Mapping[str, pd.DataFrame]) -> Finding:
+    wrong = tables["runs"][["lost", "contradictions"]].sum(axis=1)
+    return every(wrong == 0, wrong=int(wrong.sum()) if len(wrong) else None, runs=len(wrong))
 
 
-def _shorter(scheme: str, ours: float | None, theirs: float | None) -> Verdict:
-    known = ours is not None and theirs is not None
-    way = "replicas" if scheme == "active" else "checkpoints"
-    return Verdict(
-        text=f"With {way} the task engine's results are late, after the same kill, for at most a "
+def _shorter(scheme: str, way: str) -> Claim:
+    @hypothesis(
+        f"late-a-tenth-as-long-with-{way}",
+        f"With {way} the task engine's results are late, after the same kill, for at most a "
         "tenth as long as the stock engine's.",
-        kind=ClaimKind.HYPOTHESIS,
-        held=(ours or 0.0) <= TENTH * (theirs or 0.0) if known else None,
-        measured={"tasks_s": ours, "stock_s": theirs},
     )
+    def shorter(tables: Mapping[str, pd.DataFrame]) -> Finding:
+        windows = tables["windows"].groupby(["engine", "scheme"])
+        late = {
+            key: max(late_for_s(one) for _, one in mine.groupby("repeat")) for key, mine in windows
+        }
+        ours, stock = late.get((TASKS, scheme)), late.get((STRUCTURED, "checkpoint"))
+        held = None if ours is None or stock is None else ours <= TENTH * stock
+        return found(held, tasks_s=ours, stock_s=stock)
+
+    return shorter
+
+
+CLAIMS = [right_output, _shorter("active", "replicas"), _shorter("checkpoint", "checkpoints")]
 
 
 EXPERIMENT = Experiment(
@@ -266,7 +245,7 @@ EXPERIMENT = Experiment(
     ),
     table=tabulate,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     smoke_covered_by="live/engines",
     notes=[
         f"Stock engine: state {SETTINGS}, trigger as fast as it can, the best of live/engines. "

@@ -1,23 +1,20 @@
-"""34 nodes of the task engine on one machine: how long they take to start, and what they cost.
+"""34 nodes of the task engine on one machine: their start, and their cost.
 
 Two racks with one worker each, 17 nodes to a worker, as many as the papers' recovery topology has
 with its replicas. *Start*: Kafka, Redis and Spark; then driver, executors and nodes. *Idle*: the
 papers' recovery topology under active replication, in batches of 1 s, with a record a second from
 each source: every node hosts copies, beats, and has next to nothing to do. *Loaded*: the same with
-500 tuples a second from each source.
-"""
+500 tuples a second from each source."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.claims import ClaimKind, Verdict
-from harness.claims.legacy import at_most
+from harness.claims import Finding, at_most, every, hypothesis, invariant
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
@@ -32,32 +29,23 @@ if TYPE_CHECKING:
     from harness.results.tables import Results
 
 RACKS, NODES_PER_WORKER = 2, 17
-
 NODES = RACKS * NODES_PER_WORKER
-
 LEVELS = 4
-"""Of the topology: 16 sources, then 8, 4, 2 and 1 tasks; each with a replica."""
-
+"""Levels of the topology: 16 sources, then 8, 4, 2 and 1 tasks; each with a replica."""
 SOURCES = 2**LEVELS
-
 INTERVAL_S = 1.0
-
 IDLE_PER_S, LOADED_PER_S = 1.0, 500.0
 """Tuples per second of one source."""
-
 LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 14.0, Profile.PAPER: 60.0}
-
 SETTLE_S = 4.0
-"""Of a pass, until copies are placed and replicas have caught up."""
-
+"""Time of a pass until copies are placed and replicas have caught up."""
 WAITING_S = 5.0
-
 LOOPS = "loops"
-"""What the nodes' event loops use of the nodes' part; the rest is their Kafka clients' threads."""
+"""Event loops within the nodes' part; the rest is the threads of their Kafka clients."""
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Start everything, then one pass at each rate."""
+    """Start everything, then make one pass at each rate."""
     from harness.cluster.base import ClusterSpec
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
@@ -92,7 +80,7 @@ def _named(load: str, parts: Mapping[str, float]) -> dict[str, float]:
 
 
 def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
-    """Cores by part, and their sum, while nothing runs."""
+    """Return cores by part, and their sum, while nothing runs."""
     from experiments.live._cpu import CpuWatch
 
     begin = time.time()
@@ -103,22 +91,15 @@ def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
 
 
 def _pass(engine: Engine, cluster: Cluster, context: Context, rate: float) -> dict[str, float]:
-    """Cores by part while the load flows, their sum, `LOOPS`, and how many results are missing."""
+    """Return cores by part under load, their sum, `LOOPS`, and the number of missing results."""
     from experiments.live._cpu import CpuWatch, cpu_s, loops_s
-    from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from experiments.live._runs import steady_pass
+    from harness.judging.passes import Pass
     from workloads.synthetic import synthetic
 
     seconds = LOAD_S[context.profile]
     workload = synthetic(seed=context.seed("input"), levels=LEVELS, keys=100, window_s=10)
-    plan = PassPlan(
-        name=f"at-{rate:g}",
-        workload=workload,
-        rate=RateProfile.constant(rate, seconds),
-        interval_s=INTERVAL_S,
-        schedule=NO_FAILURES,
-    )
+    plan = steady_pass(f"at-{rate:g}", workload, rate, seconds, INTERVAL_S)
     directory = cluster.scratch(f"scale-{context.directory.name}")
     with Pass(plan, cluster, engine, directory, context) as one:
         with CpuWatch(cluster, engine, lambda c, e: {**cpu_s(c, e), LOOPS: loops_s(c)}) as watch:
@@ -151,28 +132,24 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 BEATS_PER_S = 4
-
 LIMITS = {"idle_cores": 0.2, "start_s": 60.0, "start_share": 0.2}
 """Fixed before measuring."""
-
 TYPICAL_EXPERIMENT_S = 300.0
-"""What a live experiment of this project takes in the quick profile, without its start."""
-
+"""Duration of a live experiment of this project in the quick profile, without its start."""
 PARTS = {"python": ("nodes", GREEN), "java": ("JVMs on workers", BLUE),
          "driver": ("driver", ORANGE), "coordinator": ("coordinator", VERMILION)}  # fmt: skip
-"""What uses processor time, with its colour as in live/engines."""
-
+"""Users of processor time, with their colours as in live/engines."""
 LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * SOURCES:g} tuples/s",
          "loaded": f"loaded\n{LOADED_PER_S * SOURCES:,.0f} tuples/s"}  # fmt: skip
 
 
 def tabulate(results: Results) -> pd.DataFrame:
-    """A row per run."""
+    """Return a row per run."""
     return results.frame
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Left: seconds until everything runs. Right: cores by part."""
+    """Draw left the seconds until everything runs, right cores by part."""
     start, cost = figure.subplots(1, 2, width_ratios=[2, 3])
     mean = table.mean(numeric_only=True)
     left = 0.0
@@ -198,37 +175,28 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     cost.legend(fontsize=7, loc="upper left")
 
 
-def claims(table: pd.DataFrame) -> Sequence[Verdict]:
-    """What nodes may cost."""
-    start = table["servers_s"] + table["nodes_s"]
-    start_s = float(start.max()) if len(table) else None
-    share = None if start_s is None else start_s / (start_s + TYPICAL_EXPERIMENT_S)
-    idle = float(table["idle_cores"].max()) if len(table) else None
-    by_part = ", ".join(f"{label} {float(table[f'idle_{part}'].mean()):.3f}"
-                        for part, (label, _) in PARTS.items()
-                        if f"idle_{part}" in table)  # fmt: skip
-    missing = table[["idle_missing", "loaded_missing"]].to_numpy().max() if len(table) else None
-    return [
-        Verdict(
-            text="Every result that is due was delivered.",
-            kind=ClaimKind.INVARIANT,
-            held=None if missing is None else bool(missing <= 0),
-            measured={"missing": None if missing is None else int(missing)},
-        ),
-        replace(
-            at_most(f"{NODES} idle nodes with their replicas use at most 0.2 cores.", idle,
-                    LIMITS["idle_cores"], {"cores": idle, "cores_by_part": by_part}),
-            why=_where_it_goes(table),
-        ),
-        at_most(f"From nothing to {NODES} connected nodes it takes at most a minute.", start_s,
-                LIMITS["start_s"], {"seconds": start_s}),
-        at_most("The start is at most a fifth of a live experiment.", share,
-                LIMITS["start_share"], {"share": share}),
-    ]  # fmt: skip
+def _start_s(table: pd.DataFrame) -> float:
+    return float((table["servers_s"] + table["nodes_s"]).max())
+
+
+@invariant("complete", "Every result that is due was delivered.")
+def complete(table: pd.DataFrame) -> Finding:
+    missing = table[["idle_missing", "loaded_missing"]].max(axis=1)
+    return every(missing <= 0, missing=int(missing.max()))
+
+
+@hypothesis("idle-cores", f"{NODES} idle nodes with their replicas use at most 0.2 cores.")
+def idle_cores(table: pd.DataFrame) -> Finding:
+    idle = float(table["idle_cores"].max())
+    means = {label: table[f"idle_{part}"].mean() for part, (label, _) in PARTS.items()
+             if f"idle_{part}" in table}  # fmt: skip
+    by_part = ", ".join(f"{label} {mean:.3f}" for label, mean in means.items())
+    why = _where_it_goes(table)
+    return at_most(idle, LIMITS["idle_cores"], why, cores=idle, cores_by_part=by_part)
 
 
 def _where_it_goes(table: pd.DataFrame) -> str | None:
-    """The part of idling that heartbeats and batches make up, from the last run that counted it."""
+    """Return the share of heartbeats and batches in idling, from the last run that counted it."""
     known = table.reindex(columns=["idle_python", f"idle_{LOOPS}"]).dropna()
     if not len(known):
         return None
@@ -239,6 +207,19 @@ def _where_it_goes(table: pd.DataFrame) -> str | None:
         f"{beats:.0f} heartbeats and {batches:.0f} batches of copies a second; the rest by the "
         "threads of their Kafka clients and readers, which wake for each message and once a second."
     )
+
+
+CLAIMS = [
+    complete,
+    idle_cores,
+    hypothesis(
+        "start-a-minute", f"From nothing to {NODES} connected nodes it takes at most a minute."
+    ).at_most(_start_s, LIMITS["start_s"]),
+    hypothesis("start-a-fifth", "The start is at most a fifth of a live experiment.").at_most(
+        lambda table: (start_s := _start_s(table)) / (start_s + TYPICAL_EXPERIMENT_S),
+        LIMITS["start_share"],
+    ),
+]
 
 
 EXPERIMENT = Experiment(
@@ -252,7 +233,7 @@ EXPERIMENT = Experiment(
     ),
     table=tabulate,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     smoke_covered_by="live/engines",
     notes=[
         f"{LEVELS + 1} levels, {2 * SOURCES - 1} tasks and as many replicas, batches of "

@@ -1,11 +1,11 @@
 """Any part of a grid gives tables, a picture and verdicts, and no claim holds on it.
 
-The parts of an experiment are each point of its smoke grid, and each value of each parameter.
-"""
+The parts of an experiment are each point of its smoke grid, and each value of each parameter. Live
+experiments are tried on the runs of the quick profile that ship."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 import pytest
@@ -13,22 +13,25 @@ import pytest
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.report.verdicts import verdicts
-from harness.results.record import Profile
+from harness.results.provenance import ROOT
+from harness.results.record import Point, Profile
+from harness.results.store import RecordStore
 from harness.results.tables import Results
 from harness.running.discovery import all_experiments
 from tests.experiments.smoke import smoke_results
 from tests.levels import by_cost
 
-NOT_CONVERTED = ("intervals", "edge", "dpc", "stock")
+NOT_CONVERTED = ("dpc", "stock")
 """Groups whose tables, drawings and claims do not take every part of a grid yet."""
 LAID_OUT = 2
 """Parts whose picture is laid out, too, which takes longer than all the rest."""
 COMPUTED = [each for each in all_experiments() if not each.measurement.measured]
+LIVE = [each for each in all_experiments() if each.group == "live"]
+SHIPPED = ROOT / "results" / "baselines"
 
 
-def parts(experiment: Experiment, whole: Results) -> Iterator[tuple[str, Results]]:
+def parts(points: Sequence[Point], whole: Results) -> Iterator[tuple[str, Results]]:
     """Yield each part once, with a name; a value that every point has makes no part."""
-    points = experiment.grid[Profile.SMOKE]
     chosen: dict[tuple[int, ...], str] = {}
     for number, point in enumerate(points):
         chosen[(number,)] = f"the point {point}"
@@ -46,11 +49,25 @@ def parts(experiment: Experiment, whole: Results) -> Iterator[tuple[str, Results
 def test_any_part_of_a_grid_is_tabulated_drawn_and_judged(experiment: Experiment) -> None:
     if experiment.group in NOT_CONVERTED:
         pytest.skip(f"{experiment.group} does not take every part of a grid yet")
-    whole = smoke_results(experiment.measurement)
+    try_parts(experiment, experiment.grid[Profile.SMOKE], smoke_results(experiment.measurement))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", LIVE, ids=lambda each: each.id)
+def test_any_part_of_a_live_grid_is_tabulated_drawn_and_judged(experiment: Experiment) -> None:
+    name, grid = experiment.measurement.id, experiment.grid[Profile.QUICK]
+    (machine,) = (SHIPPED / "records" / name).iterdir()
+    campaign = RecordStore(SHIPPED).newest_campaign(name, machine.name, Profile.QUICK, grid)
+    if campaign is None or not campaign.valid:
+        pytest.skip("no machine could make the runs")
+    try_parts(experiment, [record.point for record in campaign.valid], campaign.results())
+
+
+def try_parts(experiment: Experiment, points: Sequence[Point], whole: Results) -> None:
     judged = verdicts(experiment, experiment.table(whole))
     assert [each.problem for each in judged if each.problem] == []
     held = {each.id: each.held for each in judged}
-    for number, (name, part) in enumerate(parts(experiment, whole)):
+    for number, (name, part) in enumerate(parts(points, whole)):
         tables = experiment.table(part)
         for table in [tables] if isinstance(tables, pd.DataFrame) else tables.values():
             assert len(table.columns), name

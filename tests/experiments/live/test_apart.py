@@ -1,4 +1,4 @@
-"""What the live figures that run apart make of tables made by hand."""
+"""Live figures that run apart, on tables made by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from matplotlib.figure import Figure
 
 from experiments.live import _ballast, _cpu, _measured_costs, predicted, same_kill, scale, state
 from experiments.live._cpu import CpuWatch
@@ -22,6 +21,7 @@ from harness.engines.tasks.job import wiring_for
 from harness.errors import EnvironmentFailure
 from harness.hosting.codec import decode, encode
 from harness.protocol.inputs import NodeInfo
+from tests.experiments.live.judging import all_hold, held, judged, panels
 from tests.protocol.clusters import Cluster
 from workloads.toolkit.operators import Timeline
 from workloads.wordcount import COUNTS
@@ -47,22 +47,21 @@ def kills(ms_by_size: dict[int, float], *, active_ms: float = 20, failures: int 
 
 def test_recovery_by_size_can_hold_and_can_fail() -> None:
     good = kills({size: 50 + 10 * size / state.MB for size in state.SIZES})
-    assert all(claim.held for claim in state.claims(good))
+    assert all_hold(state.EXPERIMENT, good)
     bad = kills({size: 300 + 30 * size / state.MB for size in state.SIZES}, active_ms=150,
                 failures=1)  # fmt: skip
-    assert not any(claim.held for claim in state.claims(bad))
+    assert set(held(state.EXPERIMENT, bad).values()) == {False}
     slope = state.ms_per_mb(state.medians(bad, "checkpoint", "state_bytes"))
     assert slope == pytest.approx(30)
     few = good[good["state_bytes"] == state.SIZES[0]]
-    assert [claim.held for claim in state.claims(few)][2] is None
-    state.draw(good, Figure())
-    state.draw(good.iloc[:0], Figure())
-    assert [claim.held for claim in state.claims(good.iloc[:0])] == [None] * 5
+    assert held(state.EXPERIMENT, few)["per-mb"] is None
+    assert len(panels(state.EXPERIMENT, good)) == len(panels(state.EXPERIMENT, good[:0])) == 2
+    assert set(held(state.EXPERIMENT, good[:0]).values()) == {None}
 
 
 @pytest.mark.parametrize("scheme", [state.CHECKPOINTS, state.REPLICAS])
 def test_every_kill_hits_a_counter(scheme: str) -> None:
-    """By the coordinator itself: the killed node is back, empty, before the next one dies."""
+    """The coordinator decides: the killed node is back, empty, before the next one dies."""
     given = state.parameters(state.point(scheme, state.MB, 2_000.0))
     assert isinstance(given.slots, tuple)
     nodes = [
@@ -107,31 +106,26 @@ def test_a_block_of_state_has_its_size_and_changes_with_every_batch() -> None:
 
 def started(**changes: float) -> pd.DataFrame:
     row = {
-        "servers_s": 12.0,
-        "nodes_s": 20.0,
-        "idle_cores": 0.1,
-        "loaded_cores": 0.3,
-        "idle_missing": 0,
-        "loaded_missing": 0,
-        "idle_python": 0.1,
-        "loaded_python": 0.3,
-    }
+        "servers_s": 12.0, "nodes_s": 20.0, "idle_cores": 0.1, "loaded_cores": 0.3,
+        "idle_missing": 0, "loaded_missing": 0, "idle_python": 0.1, "loaded_python": 0.3,
+    }  # fmt: skip
     return pd.DataFrame([{**row, **changes}])
 
 
 def test_the_cost_of_nodes_can_hold_and_can_fail() -> None:
-    assert all(claim.held for claim in scale.claims(started()))
+    assert all_hold(scale.EXPERIMENT, started())
     bad = started(nodes_s=90, idle_cores=0.5, loaded_missing=3)
-    assert not any(claim.held for claim in scale.claims(bad))
-    scale.draw(started(), Figure())
-    idle = scale.claims(started(idle_cores=0.25, idle_python=0.2, idle_loops=0.12))[1]
+    assert set(held(scale.EXPERIMENT, bad).values()) == {False}
+    assert len(panels(scale.EXPERIMENT, started())) == 2
+    over = started(idle_cores=0.25, idle_python=0.2, idle_loops=0.12)
+    idle = judged(scale.EXPERIMENT, over)["idle-cores"]
     assert idle.why is not None
     assert "Of the 0.200 cores of the nodes 0.120 are used by their event loops" in idle.why
     assert "136 heartbeats and 62 batches" in idle.why
 
 
 def lines(*, stock_s: float, tasks_s: float, lost: int = 0) -> dict[str, pd.DataFrame]:
-    """Results come 0.1 s late, and after the kill as late for so long as said."""
+    """Return results that come 0.1 s late, and later for the time given after the kill."""
     rows, runs = [], []
     for engine, schemes in same_kill.ROWS:
         for scheme, _, _ in schemes:
@@ -148,11 +142,12 @@ def lines(*, stock_s: float, tasks_s: float, lost: int = 0) -> dict[str, pd.Data
 
 def test_the_same_kill_can_hold_and_can_fail() -> None:
     good = lines(stock_s=8, tasks_s=0.5)
-    assert all(claim.held for claim in same_kill.claims(good))
-    assert not any(claim.held for claim in same_kill.claims(lines(stock_s=3, tasks_s=1, lost=2)))
+    assert all_hold(same_kill.EXPERIMENT, good)
+    bad = lines(stock_s=3, tasks_s=1, lost=2)
+    assert set(held(same_kill.EXPERIMENT, bad).values()) == {False}
     alone = {name: frame[frame["engine"] == "tasks"] for name, frame in good.items()}
-    assert [claim.held for claim in same_kill.claims(alone)] == [True, None, None]
-    same_kill.draw(good, Figure())
+    assert list(held(same_kill.EXPERIMENT, alone).values()) == [True, None, None]
+    assert len(panels(same_kill.EXPERIMENT, good)) == 2
 
 
 def test_cpu_between_two_instants() -> None:
@@ -186,7 +181,7 @@ def test_the_simulator_charges_a_recovery_for_what_it_needs() -> None:
 
 
 def test_costs_of_a_change_of_plan() -> None:
-    """A step that did not come to its end says nothing; too few say nothing at all."""
+    """A step that did not end does not count, and too few steps give no cost."""
     rows = [(0.005, 0.020, 0.024), (0.007, 0.027, 0.030), (0.006, 0.021, 0.026), (0.1, None, None)]
     changes = pd.DataFrame(
         rows, columns=["retired_after_s", "hosted_after_s", "ready_after_s"], dtype=float
@@ -207,12 +202,11 @@ thread = threading.Thread(target=burn)
 thread.start()
 thread.join()
 print("burnt", flush=True)
-input()
-"""
+input()"""
 
 
-def test_what_the_main_threads_of_nodes_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the Python processes on workers: neither other threads, nor what no worker has."""
+def test_the_use_of_the_main_threads_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither other threads nor processes outside of workers count."""
     with Popen([sys.executable, "-I", "-c", BURNS], stdin=PIPE, stdout=PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"burnt\n"
@@ -241,25 +235,26 @@ def both(live_ms: float, simulated_ms: float, failures: int = 0) -> pd.DataFrame
 
 def test_a_prediction_can_hold_and_can_fail() -> None:
     good = both(50, 40)
-    assert all(claim.held for claim in predicted.claims(good))
-    assert not any(claim.held for claim in predicted.claims(both(50, 30, failures=1)))
+    assert all_hold(predicted.EXPERIMENT, good)
+    bad = both(50, 30, failures=1)
+    assert set(held(predicted.EXPERIMENT, bad).values()) == {False}
     alone = good[good["how"] == "live"]
-    assert [claim.held for claim in predicted.claims(alone)] == [True, None]
+    assert list(held(predicted.EXPERIMENT, alone).values()) == [True, None]
     first = predicted.steps(good).reset_index().iloc[0]
     assert first[["scheme", "how"]].to_list() == ["active", "live"]
     assert first[[*predicted.STEPS]].to_list() == pytest.approx([25, 12.5, 12.5])
-    predicted.draw(good, Figure())
-    predicted.draw(good.iloc[:0], Figure())
+    assert len(panels(predicted.EXPERIMENT, good)) == 2
+    assert len(panels(predicted.EXPERIMENT, good[:0])) == 2
 
 
 def test_a_prediction_says_where_it_is_wrong() -> None:
-    table = both(50, 40)
-    table.loc[table["how"] == "simulated", "ready_ms"] = 39.0
-    _, claim = predicted.claims(table)
-    assert claim.why is not None
-    assert (
-        "12.5 ms live and 1.0 ms simulated until it is where the other was (active, 2,000/s)"
-        in claim.why
-    )
-    assert predicted.claims(table[table["how"] == "live"])[1].why is None
-    assert predicted.claims(table.iloc[:0])[1].why is None
+    table = both(50, 30)
+    table.loc[table["how"] == "simulated", "ready_ms"] = 29.0
+    gap = "12.5 ms live and 1.0 ms simulated until it is where the other was (active, 2,000/s)"
+
+    def why(rows: pd.DataFrame) -> str | None:
+        return judged(predicted.EXPERIMENT, rows)["within-a-quarter"].why
+
+    assert gap in str(why(table))
+    assert why(table[table["how"] == "live"]) is None
+    assert why(table[:0]) is None

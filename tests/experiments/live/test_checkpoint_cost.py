@@ -1,4 +1,4 @@
-"""Cost of checkpoints live: what is counted, and claims that can hold and can fail."""
+"""Cost of checkpoints live: the counted time, and claims that can hold and can fail."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from experiments.live import checkpoint_cost
 from experiments.live._topology import SPEC, Contender, Shape
+from experiments.live.checkpoint_cost import EXPERIMENT
 from harness.engines.tasks.parameters import TaskParameters
-from harness.figures.style import new_figure, styled
 from harness.protocol.schemes import make_scheme
 from harness.results.record import Profile
+from tests.experiments.live.judging import all_hold, held, passes
 
 
 def made_up() -> dict[str, pd.DataFrame]:
@@ -21,27 +22,21 @@ def made_up() -> dict[str, pd.DataFrame]:
         for rate in (1_000, 2_000)
         for interval_s in (1, 2, 5, 15)
     ]
-    passes = pd.DataFrame(
-        [
-            {"rate": 1_000, "variant": "none", "output_equals_truth": True},
-            {"rate": 1_000, "variant": "every-1s", "output_equals_truth": True},
-        ]
-    )
-    return {"costs": pd.DataFrame(rows), "passes": passes}
+    two = passes({"rate": 1_000, "variant": "none"}, {"rate": 1_000, "variant": "every-1s"})
+    return {"costs": pd.DataFrame(rows), "passes": two}
 
 
-def test_every_sentence_can_hold_and_can_fail() -> None:
-    assert [claim.held for claim in checkpoint_cost.claims(made_up())] == [True] * 3
+def test_every_claim_can_hold_and_can_fail() -> None:
+    assert all_hold(EXPERIMENT, made_up())
     table = made_up()
     table["costs"]["ratio"] = 0.2
     table["passes"].loc[0, "output_equals_truth"] = False
-    assert [claim.held for claim in checkpoint_cost.claims(table)] == [False] * 3
+    assert set(held(EXPERIMENT, table).values()) == {False}
 
 
 def test_nothing_measured_nothing_judged() -> None:
-    table = made_up()
-    empty = {name: frame[:0] for name, frame in table.items()}
-    assert [claim.held for claim in checkpoint_cost.claims(empty)] == [None] * 3
+    empty = {name: frame[:0] for name, frame in made_up().items()}
+    assert set(held(EXPERIMENT, empty).values()) == {None}
 
 
 def test_only_the_nodes_of_synthetic_tasks_count_and_only_while_windows_are_full() -> None:
@@ -72,10 +67,3 @@ def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profil
 def test_checkpoints_within_the_counted_time() -> None:
     assert len(checkpoint_cost.checkpoints_of(1)) == 60
     assert len(checkpoint_cost.checkpoints_of(15)) == 4
-
-
-def test_it_is_drawn() -> None:
-    with styled():
-        figure = new_figure()
-        checkpoint_cost.draw(made_up(), figure)
-    assert len(figure.axes) == 1

@@ -1,4 +1,4 @@
-"""The edge figure live: what the engine is told of a deployment, what is counted at the sink."""
+"""The edge figure live: the engine's setup of a deployment, and counted tuples at the sink."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from experiments.edge import throughput
 from experiments.edge._deployment import MECHANISMS, deploy
 from experiments.live import edge_throughput
 from experiments.live._topology import SPEC
-from experiments.live.edge_throughput import TASKS, Scale
+from experiments.live.edge_throughput import EXPERIMENT, TASKS, Scale
 from harness.engines.tasks.parameters import TaskParameters
-from harness.figures.style import new_figure, styled
+from tests.experiments.live.judging import failing, held, passes
 from workloads.accident import accidents
 from workloads.toolkit.operators import program_of, timeline_of
 
@@ -79,31 +79,15 @@ def made_up() -> dict[str, pd.DataFrame]:
                     {"mechanism": name, "failure": failure, "second": second,
                      "tuples_per_s": share * throughput.OFFERED}
                 )  # fmt: skip
-    passes = pd.DataFrame(
-        [
-            {"mechanism": name, "variant": "failure", "output_equals_truth": True,
-             "output_equals_twin": True, "contradictions": 0, "kills_done": 1,
-             "difference_from_truth": ""}
-            for name in MECHANISMS
-        ]
-    )  # fmt: skip
-    return {"throughput": pd.DataFrame(rows), "passes": passes}
+    each = [{"mechanism": name, "variant": "failure"} for name in MECHANISMS]
+    return {"throughput": pd.DataFrame(rows), "passes": passes(*each)}
 
 
 def test_the_papers_sentences_are_judged_on_the_live_rows() -> None:
-    held = [claim.held for claim in edge_throughput.claims(made_up())]
-    assert len(held) >= 6
-    assert all(held)
+    assert list(held(EXPERIMENT, made_up()).values()) == [True] * 7
     table = made_up()
     table["throughput"].loc[table["throughput"]["mechanism"] == "RPPG+RAS", "tuples_per_s"] = 1.0
-    assert [claim.held for claim in edge_throughput.claims(table)][-1] is False
+    assert "ten-seconds" in failing(EXPERIMENT, table)
     part = made_up()
     part["throughput"] = part["throughput"][part["throughput"]["mechanism"] == "RPPG+RAS"]
-    assert len(edge_throughput.claims(part)) == 1
-
-
-def test_it_is_drawn() -> None:
-    with styled():
-        figure = new_figure()
-        edge_throughput.draw(made_up(), figure)
-    assert len(figure.axes) == 2
+    assert list(held(EXPERIMENT, part)) == ["equal-output"], "as in smoke"

@@ -1,18 +1,17 @@
-"""What the figure of both engines makes of passes: on passes made by hand."""
+"""The figure of both engines, on passes made by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from experiments.live._kills import compare, recoveries
-from experiments.live.engines import LIMITS, claims, draw
-from harness.claims import ClaimKind, Verdict
+from experiments.live.engines import EXPERIMENT
+from harness.claims import Verdict
+from tests.experiments.live.judging import failing, held, judged, panels
 from tests.judging.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
 
 KILL = injected(SCHEDULE)[:1]
@@ -20,7 +19,7 @@ KILLED_S = KILL[0].at_unix_s - START
 
 
 def noticed(*rows: tuple[float, str, str]) -> pd.DataFrame:
-    """Incidents so many milliseconds after the kill: (ms, event, target)."""
+    """Return incidents by milliseconds after the kill: (ms, event, target)."""
     return pd.DataFrame(
         [
             {
@@ -117,52 +116,48 @@ def table(*, ours: float, theirs: float, restored_ms: float, failures: int = 0) 
 
 
 def test_every_sentence_can_hold_and_can_fail() -> None:
-    good = claims(table(ours=200_000, theirs=10_000, restored_ms=20))
-    assert len(good) == 10
-    assert all(claim.held for claim in good)
-    bad = claims(table(ours=12_000, theirs=10_000, restored_ms=900, failures=2))
-    failed = {claim.text for claim in bad if claim.held is False}
-    assert len(failed) == 5
-    broken = [claim for claim in bad if claim.held is False and claim.kind is ClaimKind.INVARIANT]
-    assert len(broken) == 1
-
-
-def named(found: Sequence[Verdict], word: str) -> Verdict:
-    [claim] = [claim for claim in found if word in claim.text]
-    return claim
+    good = held(EXPERIMENT, table(ours=200_000, theirs=10_000, restored_ms=20))
+    assert list(good.values()) == [True] * 10
+    bad = table(ours=12_000, theirs=10_000, restored_ms=900, failures=2)
+    assert failing(EXPERIMENT, bad) == {
+        "word-count/efficiency", "word-count/saturated", "right-output", "replica-restored",
+        "checkpoint-restored",
+    }  # fmt: skip
 
 
 def test_engines_are_compared_where_both_keep_up() -> None:
     rates = table(ours=200_000, theirs=10_000, restored_ms=20).query("part == 'rate'")
     stock = rates["engine"] == "structured"
+
+    def efficiency(rows: pd.DataFrame) -> Verdict:
+        return judged(EXPERIMENT, rows)["word-count/efficiency"]
+
     behind = rates.assign(latency_late_s=rates["latency_late_s"].where(~stock, 4.0))
-    assert named(claims(behind), "keep up").held is None, "a backlog is no latency"
-    assert named(claims(behind), "ten times").held is None, "nor an efficiency"
-    late = rates.assign(latency_p50_s=rates["latency_p50_s"].where(~stock, 1.2))
-    assert named(claims(late), "ten times").held, "it may be as late as it likes"
-    assert named(claims(late), "ten times").measured["stock_within_1_s"] is None
+    latency = judged(EXPERIMENT, behind)["word-count/latency"]
+    assert latency.held is None, "a backlog has no latency"
+    assert "keeps up" in str(latency.why)
+    assert efficiency(behind).held is None, "nor an efficiency"
+    late = efficiency(rates.assign(latency_p50_s=rates["latency_p50_s"].where(~stock, 1.2)))
+    assert late.held, "any latency is accepted"
+    assert late.measured["stock_within_1_s"] is None
     slow = rates.assign(latency_p50_s=rates["latency_p50_s"].where(stock, 1.2))
-    assert named(claims(slow), "ten times").held is None, "ours may not"
+    assert efficiency(slow).held is None, "but not of the task engine"
     faster = rates[~stock].assign(rate_per_s=50_000.0, records_per_core_s=400_000.0)
-    [efficiency] = [claim for claim in claims(pd.concat([rates, faster])) if "ten times" in
-                    claim.text]  # fmt: skip
-    assert efficiency.measured["times"] == pytest.approx(40)
-    assert efficiency.measured["times_at_the_same_rate"] == pytest.approx(20)
+    found = efficiency(pd.concat([rates, faster])).measured
+    assert found["times"] == pytest.approx(40)
+    assert found["times_at_the_same_rate"] == pytest.approx(20)
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
     part = table(ours=1, theirs=1, restored_ms=1)
-    kills = part[part["part"] == "recovery"]
-    assert len(claims(kills)) == 6
+    assert len(held(EXPERIMENT, part[part["part"] == "recovery"])) == 6, "as in smoke"
     rates = part[(part["part"] == "rate") & (part["engine"] == "tasks")]
-    ours = [claim for claim in claims(rates) if claim.kind is ClaimKind.HYPOTHESIS]
-    assert [claim.held for claim in ours] == [None, None, None]
-    assert set(LIMITS) >= {"seen_p50_ms", "restored_checkpoint_p50_ms"}
+    verdicts = held(EXPERIMENT, rates.assign(seen_ms=None, takeover_ms=None, restored_ms=None))
+    assert verdicts.pop("complete") is True
+    assert set(verdicts.values()) == {None}
 
 
 def test_the_figure_can_be_drawn() -> None:
     full = table(ours=200_000, theirs=10_000, restored_ms=20).assign(cpu_us_python=3.0)
-    figure = Figure()
-    draw(full, figure)
-    assert len(figure.axes) == 4
-    draw(full[["part", "scheme", "restored_ms"]].query("part == 'recovery'"), Figure())
+    assert len(panels(EXPERIMENT, full)) == 4
+    assert panels(EXPERIMENT, full[["part", "scheme", "restored_ms"]].query("part == 'recovery'"))

@@ -13,16 +13,16 @@ from experiments.live._six_nodes import SPEC
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import ClaimKind
 from harness.cluster.base import Action
-from harness.figures.style import new_figure, styled
 from harness.measure.recovery import Unrecovered
 from harness.measurement import Context
 from harness.results.record import Profile
 from harness.topology.fidelity import Evaluator
+from tests.experiments.live.judging import all_hold, failing, held, panels
 from tests.experiments.smoke import SmokeContext
 
 
 def made_up() -> pd.DataFrame:
-    """A row per cell, as a table of a whole campaign has."""
+    """Return a row per cell, as in the table of a whole campaign."""
     rows = []
     cells = [
         {**point, "failures": failures}
@@ -44,14 +44,15 @@ def made_up() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_there_are_thirty_two_cells_beside_the_stock_ones_and_an_invariant_for_each() -> None:
+def test_there_are_thirty_two_cells_besides_the_stock_ones_and_an_invariant_for_each() -> None:
     table = made_up()
     assert len(table[table["scheme"].isin(matrix.OURS)]) == 32
     assert len(table) == 56
-    claims = matrix.claims(table)
-    invariants = [claim for claim in claims if claim.kind is ClaimKind.INVARIANT]
-    assert len(invariants) == 56
-    assert all(claim.held is True for claim in claims)
+    invariants = [claim for claim in matrix.CLAIMS if claim.kind is ClaimKind.INVARIANT]
+    assert len({claim.id for claim in invariants}) == 56
+    assert all_hold(matrix.EXPERIMENT, table)
+    ours = held(matrix.EXPERIMENT, table[table["scheme"].isin(matrix.OURS)])
+    assert len(ours) == 32 + 3, "stock claims are not asked of a grid without its cells"
 
 
 @pytest.mark.parametrize(
@@ -67,21 +68,17 @@ def test_one_bad_cell_breaks_its_own_invariant_alone(column: str, value: object)
     table[column] = pd.Series(
         [value if place == 5 else each for place, each in enumerate(table[column])], dtype=object
     )
-    broken = [claim.text for claim in matrix.claims(table) if claim.held is False]
-    assert len(broken) == 1
-    row = table.loc[5]
-    assert str(row["scheme"]) in broken[0]
-    assert str(row["failures"]) in broken[0]
+    [broken] = failing(matrix.EXPERIMENT, table)
+    assert broken == f"{table.loc[5, 'workload']}/checkpoint/{table.loc[5, 'failures']}"
 
 
-def test_a_second_query_that_gains_nothing_is_told_of() -> None:
+def test_a_second_query_that_gains_nothing_is_refuted() -> None:
     table = made_up()
     mine = table["scheme"] == "stock PPA"
     table.loc[mine, "output_gap_s"] = 5.0
     table.loc[mine, "uncorrected"] = 3
-    broken = [claim.text for claim in matrix.claims(table) if claim.held is False]
-    assert len(broken) == 2
-    assert not matrix._query_level(table[~mine])
+    second = {"stock-tentative-replaced", "stock-second-query-shorter-gap"}
+    assert failing(matrix.EXPERIMENT, table) == second
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -94,17 +91,15 @@ def test_the_second_query_reads_a_part_of_every_source(workload: str) -> None:
     assert all(0 < len(some) < _plans.PARTITIONS for some in found.values())
 
 
-def test_a_stock_engine_that_stalls_is_told_of_and_breaks_no_invariant() -> None:
+def test_a_stock_engine_that_stalls_breaks_no_invariant() -> None:
     table = made_up()
     stock = table.index[table["scheme"] == "stock checkpoint"][0]
     ours = table.index[table["scheme"] == "checkpoint"][0]
     for row in (stock, ours):
         table.loc[row, "output_equals_truth"] = False
         table.loc[row, "recovery_why_not"] = Unrecovered.STALLED.value
-    broken = [claim for claim in matrix.claims(table) if claim.held is False]
-    assert [claim.kind for claim in broken] == [ClaimKind.INVARIANT, ClaimKind.HYPOTHESIS]
-    assert ", checkpoint," in broken[0].text, "the task engine may not stall"
-    assert "goes on after the failures" in broken[1].text
+    cell = f"{table.loc[ours, 'workload']}/checkpoint/{table.loc[ours, 'failures']}"
+    assert failing(matrix.EXPERIMENT, table) == {cell, "stock-goes-on"}, "the task engine may not"
 
 
 @pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
@@ -130,8 +125,7 @@ def test_every_stock_worker_that_is_killed_is_restarted_and_one_lives(
 def test_what_was_not_measured_is_null() -> None:
     table = made_up()
     table["paper_recovery_s"] = None
-    (claim,) = (c for c in matrix.claims(table) if c.text.startswith("With full replication"))
-    assert claim.held is None
+    assert held(matrix.EXPERIMENT, table)["replication-back-sooner"] is None
 
 
 def test_the_frontier_holds_what_no_other_scheme_beats() -> None:
@@ -155,20 +149,13 @@ def test_a_trade_is_over_the_cells_that_were_measured() -> None:
 
 
 def test_it_is_drawn() -> None:
-    with styled():
-        figure = new_figure(matrix.EXPERIMENT.figure_size_in)
-        matrix.draw(made_up(), figure)
-        figure.canvas.draw()
-    assert all(axes.has_data() for axes in figure.axes)
+    assert all(axes.has_data() for axes in panels(matrix.EXPERIMENT, made_up()))
 
 
 def test_no_point_of_the_trade_lies_outside_its_panel() -> None:
     table = made_up()
     table["paper_recovery_s"] = [float(number) for number in range(len(table))]
-    with styled():
-        figure = new_figure(matrix.EXPERIMENT.figure_size_in)
-        matrix.draw(table, figure)
-    for axes in figure.axes[-8:]:
+    for axes in panels(matrix.EXPERIMENT, table)[-8:]:
         low, high = axes.get_ylim()
         for line in axes.get_lines():
             assert all(low <= float(y) <= high for y in np.asarray(line.get_ydata(), float))

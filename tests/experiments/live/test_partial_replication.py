@@ -1,4 +1,4 @@
-"""PPA live: when the kill falls, the first tentative output, and claims that can fail."""
+"""PPA live: instants of kills, the first tentative output, and claims that can fail."""
 
 from __future__ import annotations
 
@@ -7,81 +7,65 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from experiments.live import _topology, partial_replication
+from experiments.live import partial_replication
 from experiments.live._topology import PACED, SIMULATED, Ways
-from harness.claims import Verdict
-from harness.figures.style import new_figure, styled
+from experiments.live.partial_replication import EXPERIMENT, FIRST
 from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile
+from tests.experiments.live.judging import all_hold, failing, held, passes
 from tests.experiments.smoke import SmokeContext
 
-FIRST = f"PPA-0.5, {partial_replication.TENTATIVE}"
 LATENCY_S = {"PPA-1.0": 0.012, "PPA-0.5-active": 0.011, "PPA-0.5": 0.4, "PPA-0": 0.6, FIRST: 0.03}
 
 
 def made_up() -> dict[str, pd.DataFrame]:
     rows: list[dict[str, Any]] = [
-        {
-            "engine": engine,
-            "rate": rate,
-            "interval_s": interval_s,
-            "series": name,
-            "mean": mean,
-            "faster": 10.0,
-        }
+        {"engine": engine, "rate": rate, "interval_s": interval_s, "series": name, "mean": mean,
+         "faster": 10.0}
         for engine in (PACED, SIMULATED)
         for rate in (1_000, 2_000)
         for interval_s in (5, 30)
         for name, mean in LATENCY_S.items()
         if engine == PACED or name != FIRST
-    ]
-    passes = pd.DataFrame(
-        [
-            {"engine": PACED, "rate": 1_000, "variant": name, "output_equals_truth": True,
-             "output_equals_twin": True, "contradictions": 0, "kills_done": 15,
-             "difference_from_truth": "all equal", "tentative": 40, "uncorrected": 0}
-            for name in ("PPA-0.5-every-5s", "PPA-0-every-5s")
-        ]
-    )  # fmt: skip
-    return {"latencies": pd.DataFrame(rows), "passes": passes}
-
-
-def claim(table: dict[str, pd.DataFrame], text: str) -> Verdict:
-    (found,) = (c for c in partial_replication.claims(table) if c.text.startswith(text))
-    return found
+    ]  # fmt: skip
+    mine = [{"variant": f"{plan}-every-5s"} for plan in ("PPA-0.5", "PPA-0")]
+    return {
+        "latencies": pd.DataFrame(rows),
+        "passes": passes(*mine, engine=PACED, rate=1_000, tentative=40, uncorrected=0),
+    }
 
 
 def test_all_claims_hold_where_all_is_well() -> None:
-    assert [each.held for each in partial_replication.claims(made_up())] == [True] * 6
+    assert all_hold(EXPERIMENT, made_up())
 
 
 @pytest.mark.parametrize(
-    ("series", "factor", "text"),
+    ("series", "factor", "claim"),
     [
-        ("PPA-0.5", 2, "PPA-0.5 takes longer"),
-        ("PPA-0.5-active", 30, "The active half"),
-        (FIRST, 10, "Tentative output begins"),
-        ("PPA-0", 9, "Simulated and measured"),
+        ("PPA-0.5", 2, "in-order-of-plans"),
+        ("PPA-0.5-active", 30, "active-half-much-earlier"),
+        (FIRST, 10, "tentative-much-earlier"),
+        ("PPA-0", 9, "simulated-near-measured"),
     ],
 )
-def test_every_sentence_can_fail(series: str, factor: float, text: str) -> None:
+def test_every_claim_can_fail(series: str, factor: float, claim: str) -> None:
     table = made_up()
     rows = table["latencies"]
     rows.loc[(rows["series"] == series) & (rows["engine"] == PACED), "mean"] *= factor
-    assert claim(table, text).held is False
+    assert claim in failing(EXPERIMENT, table)
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
     table = made_up()
     rows = table["latencies"]
     rows.loc[rows["series"] == FIRST, "mean"] = None
-    assert claim(table, "Tentative output begins").held is None
+    assert held(EXPERIMENT, table)["tentative-much-earlier"] is None
 
 
 def test_a_tentative_result_that_stays_breaks_an_invariant() -> None:
     table = made_up()
     table["passes"].loc[0, "uncorrected"] = 1
-    assert claim(table, "Every tentative result").held is False
+    assert failing(EXPERIMENT, table) == {"tentative-corrected"}
 
 
 @pytest.mark.parametrize("interval_s", [5, 15, 30])
@@ -119,16 +103,10 @@ def test_the_first_tentative_result_counts_from_the_detection() -> None:
     assert partial_replication.first_tentative_s(stable, back) is None
 
 
-def test_the_simulated_half_runs_and_is_drawn() -> None:
-    context = cast(Context, SmokeContext(partial_replication.EXPERIMENT))
-    (point, *_) = partial_replication.EXPERIMENT.grid[Profile.SMOKE]
+def test_the_simulated_half_runs() -> None:
+    context = cast(Context, SmokeContext(EXPERIMENT))
+    (point, *_) = EXPERIMENT.grid[Profile.SMOKE]
     assert point["engine"] == SIMULATED
-    found = partial_replication.run(point, context).series["latencies"].set_index("series")
-    by = found["latency_s"]
-    assert by["PPA-1.0"] < by["PPA-0.5"]
-    assert by["PPA-0.5-active"] < by["PPA-0.5"]
-    with styled():
-        figure = new_figure()
-        partial_replication.draw(made_up(), figure)
-    assert len(figure.axes) == 2
-    assert _topology.SPEC.node_names[0] == "r1n1"
+    by = partial_replication.run(point, context).series["latencies"].set_index("series")
+    assert by["latency_s"]["PPA-1.0"] < by["latency_s"]["PPA-0.5"]
+    assert by["latency_s"]["PPA-0.5-active"] < by["latency_s"]["PPA-0.5"]

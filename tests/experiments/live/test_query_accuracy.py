@@ -1,4 +1,4 @@
-"""Accuracy of live tentative output: places, what is counted, and claims that can fail."""
+"""Accuracy of live tentative output: places, windows that count, claims that can fail."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 
 from experiments.live import query_accuracy
 from experiments.live._six_nodes import SPEC
-from experiments.live.query_accuracy import HERE, THERE
-from harness.claims import Verdict
+from experiments.live.query_accuracy import EXPERIMENT, HERE, THERE
 from harness.engines.tasks.parameters import TaskParameters
-from harness.figures.style import new_figure, styled
 from harness.results.record import Outcome
+from tests.experiments.live.judging import all_hold, failing, held, passes
 
 
 def made_up() -> dict[str, pd.DataFrame]:
@@ -25,50 +24,40 @@ def made_up() -> dict[str, pd.DataFrame]:
         for objective in ("of", "ic")
         for ratio in (0.3, 0.6, 0.9)
     ]  # fmt: skip
-    passes = pd.DataFrame(
-        [
-            {"query": "Q1", "variant": "of-0.3", "output_equals_truth": True,
-             "output_equals_twin": True, "contradictions": 0, "kills_done": 3,
-             "difference_from_truth": "", "tentative": 9, "uncorrected": 0}
-        ]
-    )  # fmt: skip
-    return {"plans": pd.DataFrame(rows), "passes": passes}
-
-
-def claim(table: dict[str, pd.DataFrame], text: str) -> Verdict:
-    (found,) = (each for each in query_accuracy.claims(table) if each.text.startswith(text))
-    return found
+    one = passes(query="Q1", variant="of-0.3", tentative=9, uncorrected=0)
+    return {"plans": pd.DataFrame(rows), "passes": one}
 
 
 def test_all_claims_hold_where_all_is_well() -> None:
-    assert [each.held for each in query_accuracy.claims(made_up())] == [True] * 6
+    assert all_hold(EXPERIMENT, made_up())
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("Q1", "On Q1 both"), ("Q2", "On Q2 the accuracy is"), ("Q2", "The accuracy of live")],
+    ("name", "claim"),
+    [("Q1", "q1-predicted"), ("Q2", "q2-close-to-of"), ("Q2", "live-as-computed")],
 )
-def test_every_sentence_can_fail(name: str, text: str) -> None:
+def test_every_claim_can_fail(name: str, claim: str) -> None:
     table = made_up()
     rows = table["plans"]
     rows.loc[rows["query"] == name, "measured"] -= 0.4
-    assert claim(table, text).held is False
+    assert claim in failing(EXPERIMENT, table)
 
 
 def test_a_direction_can_be_the_other_one() -> None:
     table = made_up()
     rows = table["plans"]
     rows["measured"] = 1 - rows["ratio"]
-    assert claim(table, "On Q1, read favourably").held is False
+    assert "q1-rises" in failing(EXPERIMENT, table)
     rows["measured"] = rows["ratio"]
-    assert claim(table, "On Q2 the accuracy of plans for IC").held is False
+    assert "q2-not-with-ic" in failing(EXPERIMENT, table)
 
 
 def test_nothing_measured_nothing_judged() -> None:
     table = made_up()
     table["plans"]["measured"] = None
-    held = [each.held for each in query_accuracy.claims(table)]
-    assert held == [True, None, None, None, None, None]
+    verdicts = held(EXPERIMENT, table)
+    assert verdicts.pop("equal-output") is True
+    assert set(verdicts.values()) == {None}
 
 
 @pytest.mark.parametrize("name", query_accuracy.QUERIES)
@@ -105,10 +94,3 @@ def test_what_came_when_the_rack_was_back_is_missing() -> None:
     chosen = query_accuracy.query("Q1", 1)
     late = outcome([3.0, 4.0, 9.0, 10.0], [7.1, 8.1, 14.0, 14.1])
     assert query_accuracy.measured_accuracy(late, chosen) == pytest.approx(0.2)
-
-
-def test_it_is_drawn() -> None:
-    with styled():
-        figure = new_figure()
-        query_accuracy.draw(made_up(), figure)
-    assert len(figure.axes) == 2

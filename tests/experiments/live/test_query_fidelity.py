@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.live import query_accuracy, query_fidelity
-from harness.figures.style import new_figure, styled
+from experiments.live import query_accuracy
+from experiments.live.query_fidelity import EXPERIMENT
+from tests.experiments.live.judging import all_hold, held, panels, passes
 
 SHARES = {"dp": 0.6, "sa": 0.55, "greedy": 0.2}
 
@@ -20,29 +21,22 @@ def made_up() -> dict[str, pd.DataFrame]:
         for name in query_accuracy.QUERIES
         for who, share in SHARES.items()
     ]  # fmt: skip
-    passes = pd.DataFrame(
-        [
-            {"query": "Q1", "variant": "dp-0.3", "output_equals_truth": True,
-             "output_equals_twin": True, "contradictions": 0, "kills_done": 3,
-             "difference_from_truth": ""}
-        ]
-    )  # fmt: skip
-    return {"plans": pd.DataFrame(rows), "passes": passes}
+    return {"plans": pd.DataFrame(rows), "passes": passes(query="Q1", variant="dp-0.3")}
 
 
-def test_every_sentence_can_hold_and_can_fail() -> None:
-    assert [claim.held for claim in query_fidelity.claims(made_up())] == [True] * 3
+def test_every_claim_can_hold_and_can_fail() -> None:
+    assert all_hold(EXPERIMENT, made_up())
     table = made_up()
     table["plans"]["measured"] = 0.9 - table["plans"]["measured"]
     table["plans"].loc[table["plans"]["planner"] == "dp", "measured"] = 0.8
     table["passes"]["kills_done"] = 0
-    assert [claim.held for claim in query_fidelity.claims(table)] == [False] * 3
+    assert set(held(EXPERIMENT, table).values()) == {False}
 
 
 def test_nothing_measured_nothing_judged() -> None:
     table = made_up()
     table["plans"]["measured"] = None
-    assert [claim.held for claim in query_fidelity.claims(table)] == [True, None, None]
+    assert list(held(EXPERIMENT, table).values()) == [True, None, None]
 
 
 @pytest.mark.parametrize("name", query_accuracy.QUERIES)
@@ -75,13 +69,5 @@ def test_runs_without_plans_of_planners_leave_an_empty_figure() -> None:
           "measured": 0.5, "computed": 0.5}]
     )  # fmt: skip
     table = {**made_up(), "plans": query_accuracy.means_by(runs, "planner")}
-    assert [claim.held for claim in query_fidelity.claims(table)] == [True, None, None]
-    with styled():
-        query_fidelity.draw(table, new_figure())
-
-
-def test_it_is_drawn() -> None:
-    with styled():
-        figure = new_figure()
-        query_fidelity.draw(made_up(), figure)
-    assert len(figure.axes) == 4
+    assert list(held(EXPERIMENT, table).values()) == [True, None, None]
+    assert len(panels(EXPERIMENT, table)) == 4

@@ -1,4 +1,4 @@
-"""Live and simulated recovery: when kills fall, claims that can fail, the simulated half."""
+"""Live and simulated recovery: instants of kills, claims that can fail, the simulated half."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from experiments.live import _topology, recovery
 from experiments.live._recovery_figure import CORRELATED, FAILURES, SINGLE
-from experiments.live.recovery import SCALES
-from harness.claims import ClaimKind, Verdict
-from harness.figures.style import new_figure, styled
+from experiments.live.recovery import EXPERIMENT, SCALES
+from harness.claims import ClaimKind
 from harness.measurement import Context
 from harness.results.record import Point, Profile
 from harness.results.tables import Results
+from tests.experiments.live.judging import all_hold, failing, held, judged, passes
 from tests.experiments.smoke import SmokeContext
 
 LATENCY_S = {"Active-5s": 0.01, "CKP-5s": 0.2, "CKP-30s": 0.9, "Storm": 0.5}
@@ -24,7 +24,7 @@ LATENCY_S = {"Active-5s": 0.01, "CKP-5s": 0.2, "CKP-30s": 0.9, "Storm": 0.5}
 def made_up() -> dict[str, pd.DataFrame]:
     """As a campaign of the quick profile has it: all grows with the rate, Storm with the window."""
     rows: list[dict[str, Any]] = []
-    for point in recovery.EXPERIMENT.grid[Profile.QUICK]:
+    for point in EXPERIMENT.grid[Profile.QUICK]:
         for contender, seconds in LATENCY_S.items():
             rate = int(str(point["rate"])) / 1_000 if contender != "Active-5s" else 1
             window = int(str(point["window_s"])) / 10 if contender == "Storm" else 1
@@ -34,58 +34,45 @@ def made_up() -> dict[str, pd.DataFrame]:
                  "max": mean, "count": 1, "size": 1, "faster": 10.0}
                 for failure in FAILURES
             ]  # fmt: skip
-    passes = pd.DataFrame(
-        [
-            {"engine": _topology.PACED, "window_s": 10, "rate": 1_000, "variant": variant,
-             "output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
-             "kills_done": 4, "difference_from_truth": "all equal", "difference_from_twin": ""}
-            for variant in ("CKP-5s-single-node", "Storm-all-15-nodes")
-        ]
-    )  # fmt: skip
-    return {"latencies": pd.DataFrame(rows), "passes": passes}
-
-
-def claim(table: dict[str, pd.DataFrame], text: str) -> Verdict:
-    (found,) = (each for each in recovery.claims(table) if each.text.startswith(text))
-    return found
+    mine = [{"variant": name} for name in ("CKP-5s-single-node", "Storm-all-15-nodes")]
+    both = passes(*mine, engine=_topology.PACED, window_s=10, rate=1_000, difference_from_twin="")
+    return {"latencies": pd.DataFrame(rows), "passes": both}
 
 
 def test_all_claims_hold_where_all_is_well() -> None:
-    assert [each.held for each in recovery.claims(made_up())] == [True] * 8
+    assert all_hold(EXPERIMENT, made_up())
 
 
 def test_a_pass_that_lost_something_breaks_the_invariant() -> None:
     table = made_up()
     table["passes"].loc[1, "output_equals_twin"] = False
-    found = claim(table, "In every pass")
-    assert found.kind is ClaimKind.INVARIANT
-    assert found.held is False
+    assert failing(EXPERIMENT, table) == {"equal-output"}
+    assert judged(EXPERIMENT, table)["equal-output"].kind is ClaimKind.INVARIANT
 
 
 @pytest.mark.parametrize(
-    ("contender", "factor", "text"),
+    ("contender", "factor", "claim"),
     [
-        ("Active-5s", 50, "Active replication recovers much faster"),
-        ("CKP-5s", 20, "Checkpoint takes longer"),
-        ("Storm", 20, "With 10 s windows Storm is faster"),
-        ("Storm", 20, "Simulated and measured"),
+        ("Active-5s", 50, "active-much-faster"),
+        ("CKP-5s", 20, "longer-with-interval"),
+        ("Storm", 20, "storm-faster-with-short-windows"),
+        ("Storm", 20, "simulated-near-measured"),
     ],
 )
-def test_every_sentence_can_fail(contender: str, factor: float, text: str) -> None:
+def test_every_claim_can_fail(contender: str, factor: float, claim: str) -> None:
     table = made_up()
     rows = table["latencies"]
     changed = (rows["contender"] == contender) & (rows["engine"] == _topology.PACED)
     rows.loc[changed, "mean"] *= factor
-    wanted = [each for each in recovery.claims(table) if each.text.startswith(text)]
-    assert wanted[0].held is False
+    assert claim in failing(EXPERIMENT, table)
 
 
-def test_without_live_runs_nothing_is_said_of_them() -> None:
+def test_without_live_runs_nothing_is_judged() -> None:
     table = made_up()
     latencies = table["latencies"]
     only: pd.DataFrame = latencies[latencies["engine"] == _topology.SIMULATED]
-    held = [each.held for each in recovery.claims({"latencies": only, "passes": pd.DataFrame()})]
-    assert held == [None] * 8
+    verdicts = held(EXPERIMENT, {"latencies": only, "passes": table["passes"][:0]})
+    assert set(verdicts.values()) == {None}
 
 
 @pytest.mark.parametrize("window_s", [10.0, 30.0])
@@ -191,15 +178,8 @@ def test_what_a_profile_leaves_out_is_left_out_of_live_runs_alone() -> None:
 
 
 def test_the_simulated_half_recovers() -> None:
-    context = SmokeContext(recovery.EXPERIMENT)
+    context = SmokeContext(EXPERIMENT)
     point: Point = {"engine": _topology.SIMULATED, "window_s": 10, "rate": 1_000}
     found = recovery.run(point, cast(Context, context)).series["latencies"]
     by = found.set_index(["contender", "failure"])["latency_s"]
     assert (by["Active-5s"] < by["CKP-30s"]).all()
-
-
-def test_the_picture_is_drawn() -> None:
-    with styled():
-        figure = new_figure()
-        recovery.draw(made_up(), figure)
-    assert len(figure.axes) == 2

@@ -1,4 +1,4 @@
-"""Accuracy while nodes come back: room, steps, what counts, and claims that can fail."""
+"""Accuracy while nodes come back: room, steps, counted windows, and claims that can fail."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from experiments.live import query_accuracy, recovery_accuracy
 from experiments.live.query_accuracy import KILL_AT_S
-from experiments.live.recovery_accuracy import NODES, Arrivals
+from experiments.live.recovery_accuracy import EXPERIMENT, NODES, Arrivals
 from experiments.ppa.recovery_accuracy import ORDERS
 from harness.engines.tasks.parameters import TaskParameters
-from harness.figures.style import new_figure, styled
 from harness.planning.planners import recovery_order
+from tests.experiments.live.judging import all_hold, held, passes
 
 ARRIVALS = Arrivals(steps=3, window_s=2.0, slide_s=1.0)
 
@@ -26,28 +26,22 @@ def made_up() -> dict[str, pd.DataFrame]:
         for step in range(4)
         for share in [(step / 3) ** bend]
     ]
-    passes = pd.DataFrame(
-        [
-            {"query": "Q1", "variant": "inc", "output_equals_truth": True,
-             "output_equals_twin": True, "contradictions": 0, "kills_done": 6,
-             "difference_from_truth": ""}
-        ]
-    )  # fmt: skip
-    return {"curves": pd.DataFrame(rows), "passes": passes}
+    one = passes(query="Q1", variant="inc", kills_done=6)
+    return {"curves": pd.DataFrame(rows), "passes": one}
 
 
-def test_every_sentence_can_hold_and_can_fail() -> None:
-    assert [claim.held for claim in recovery_accuracy.claims(made_up())] == [True] * 4
+def test_every_claim_can_hold_and_can_fail() -> None:
+    assert all_hold(EXPERIMENT, made_up())
     table = made_up()
     table["curves"]["measured"] = 1 - table["curves"]["measured"]
     table["passes"]["output_equals_twin"] = False
-    assert [claim.held for claim in recovery_accuracy.claims(table)] == [False] * 4
+    assert set(held(EXPERIMENT, table).values()) == {False}
 
 
 def test_nothing_measured_nothing_judged() -> None:
     table = made_up()
     table["curves"]["measured"] = None
-    assert [claim.held for claim in recovery_accuracy.claims(table)] == [True, None, None, None]
+    assert list(held(EXPERIMENT, table).values()) == [True, None, None, None]
 
 
 def test_nodes_come_back_in_groups() -> None:
@@ -98,10 +92,3 @@ def test_what_comes_after_the_next_arrival_is_missing() -> None:
     seen = query_accuracy.on_time(windows, results)
     assert recovery_accuracy.accuracy(seen, ARRIVALS, 1) == pytest.approx(8 / 20)
     assert recovery_accuracy.accuracy(seen, ARRIVALS, 3) is None
-
-
-def test_it_is_drawn() -> None:
-    with styled():
-        figure = new_figure()
-        recovery_accuracy.draw(made_up(), figure)
-    assert len(figure.axes) == 2

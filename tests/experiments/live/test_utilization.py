@@ -1,4 +1,4 @@
-"""Utilization live: kills, how far output came, the model for given kills, claims that can fail."""
+"""Utilization live: kills, progress, the model for given kills, claims that can fail."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from experiments.live import utilization
 from experiments.live._six_nodes import SPEC
-from experiments.live.utilization import LONG, OPTIMAL, replayed
+from experiments.live.utilization import EXPERIMENT, LONG, OPTIMAL, replayed
 from harness.engines.tasks.parameters import TaskParameters
-from harness.figures.style import new_figure, styled
 from harness.intervals.utilization import CheckpointedSystem
 from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
 from harness.results.record import Outcome, Profile
 from harness.seeds import generator
+from tests.experiments.live.judging import all_hold, held, passes
 from workloads.toolkit.operators import program_of, timeline_of
 from workloads.wordcount import word_count
 
@@ -130,28 +130,19 @@ def made_up() -> dict[str, pd.DataFrame]:
         for depth in utilization.DEPTHS
         for label, share in ((OPTIMAL, 0.8), (LONG, 0.4))
     ]  # fmt: skip
-    passes = pd.DataFrame(
-        [
-            {"depth": depth, "variant": name, "output_equals_truth": True,
-             "output_equals_twin": True, "contradictions": 0, "kills_done": kills,
-             "failures_planned": kills, "difference_from_truth": ""}
+    mine = passes(
+        *(
+            {"depth": depth, "variant": name, "kills_done": kills, "failures_planned": kills}
             for depth in utilization.DEPTHS
             for name, kills in (("cost", 0), ("optimal", 5), ("long", 5))
-        ]
-    )  # fmt: skip
-    return {"utilization": pd.DataFrame(rows), "passes": passes}
+        )
+    )
+    return {"utilization": pd.DataFrame(rows), "passes": mine}
 
 
-def test_every_sentence_can_hold_and_can_fail() -> None:
-    assert [claim.held for claim in utilization.claims(made_up())] == [True] * 4
+def test_every_claim_can_hold_and_can_fail() -> None:
+    assert all_hold(EXPERIMENT, made_up())
     table = made_up()
     table["utilization"]["measured"] = 0.1
     table["passes"]["output_equals_truth"] = False
-    assert [claim.held for claim in utilization.claims(table)] == [False] * 4
-
-
-def test_it_is_drawn() -> None:
-    with styled():
-        figure = new_figure()
-        utilization.draw(made_up(), figure)
-    assert len(figure.axes) == 2
+    assert set(held(EXPERIMENT, table).values()) == {False}

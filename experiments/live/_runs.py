@@ -1,0 +1,50 @@
+"""Common forms of live passes and runs, and the outcome of several passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from harness.engines.base import Setup
+from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.judging.passes import PassPlan
+from harness.judging.run import LiveRun, together
+from harness.load.profile import RateProfile
+from harness.results.record import Outcome, Scalar
+from workloads.base import Workload
+
+
+def task_run(
+    *, workload: Workload, setup: Setup, interval_s: float, rate_per_s: float, load_s: float,
+    first_warmup_s: float = 3,
+) -> LiveRun:  # fmt: skip
+    """Return a run of the task engine that stays valid if its load falls behind."""
+    return LiveRun(
+        workload=workload, engine="tasks", setup=setup, interval_s=interval_s,
+        rate_per_s=rate_per_s, load_s=load_s, warmup_s=0, first_warmup_s=first_warmup_s,
+        settle_s=1, schedule=NO_FAILURES, timed=False,
+    )  # fmt: skip
+
+
+def steady_pass(
+    name: str, workload: Workload, rate_per_s: float, seconds: float, interval_s: float,
+    schedule: Schedule = NO_FAILURES,
+) -> PassPlan:  # fmt: skip
+    """Return a pass of a constant rate."""
+    rate = RateProfile.constant(rate_per_s, seconds)
+    return PassPlan(
+        name=name, workload=workload, rate=rate, interval_s=interval_s, schedule=schedule
+    )
+
+
+def outcome_of(
+    passes: Mapping[str, Outcome], values: Mapping[str, Scalar], **series: pd.DataFrame
+) -> Outcome:
+    """Return one outcome of all passes, with further values and series."""
+    merged = together(passes)
+    return Outcome(
+        values={**merged.values, **values},
+        series={**series, **merged.series},
+        invalid=merged.invalid,
+    )
