@@ -61,13 +61,17 @@ Requested = Mapping[tuple[str, Profile], Campaign]
 
 
 def campaigns(
-    store: RecordStore, experiments: Sequence[Experiment], asked: Requested = MappingProxyType({})
+    store: RecordStore,
+    experiments: Sequence[Experiment],
+    asked: Requested = MappingProxyType({}),
+    *,
+    machine: str | None = None,
 ) -> Iterator[tuple[Experiment, Profile, Campaign]]:
     """Yield every measured experiment and profile with its campaign.
 
     That is the one in ``asked``, else the newest. Those asked for come first, then the profile
-    measured last."""
-    machine = machine_name()
+    measured last. ``machine``: the machine's name, by default this machine's."""
+    machine = machine or machine_name()
     for experiment in experiments:
         profiles = store.profiles(experiment.measurement.id, machine)
         for profile in sorted(profiles, key=lambda p: (experiment.id, p) not in asked):
@@ -317,6 +321,9 @@ def drawn(judged: Assessment) -> Figure:
         words.append(f"{judged.profile.value} profile")
     if not judged.campaign.complete:
         words.append("incomplete")
+    runs = Counter(point_key(record.point, 0) for record in judged.campaign.valid).values()
+    if max(runs, default=1) > 1:
+        words.append(f"{'–'.join(str(n) for n in sorted({min(runs), max(runs)}))} runs a point")
     stamp(figure, " · ".join(words))
     return figure
 
