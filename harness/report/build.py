@@ -25,6 +25,7 @@ from harness.claims import Verdict, Word
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, stamp, styled
 from harness.judging.foreign import ForeignLoad
+from harness.measure.metrics import label
 from harness.measurement import Origin
 from harness.report.pages import pages, published
 from harness.report.verdicts import Assessment, assess
@@ -390,7 +391,7 @@ def _claim_row(claim: Verdict) -> dict[str, Any]:
         "kind": claim.kind.value,
         "verdict": verdict,
         "css": verdict.replace(" ", "-"),
-        "measured": [(key, _number(value)) for key, value in claim.measured.items()],
+        "measured": [(label(key), _number(value)) for key, value in claim.measured.items()],
         "why": claim.why,
         "post_hoc": claim.post_hoc,
         "rule": claim.rule,
@@ -401,7 +402,9 @@ def _number(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {_number(item)}" for key, item in value.items()) or "–"
+        return (
+            "; ".join(f"{label(str(key))}: {_number(item)}" for key, item in value.items()) or "–"
+        )
     if isinstance(value, list | tuple):
         return ", ".join(_number(item) for item in value) or "none"
     if hasattr(value, "item"):
