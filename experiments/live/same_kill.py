@@ -197,11 +197,11 @@ def _draw_line(axes: Axes, windows: pd.DataFrame, label: str, color: str) -> Non
     width, share = 1.6 / max(len(runs), 1) ** 0.5, 0.25 / max(len(runs), 1)
     named = f"{label} ({len(runs)} run{'s' if len(runs) > 1 else ''})"
     for number, one in enumerate(runs):
-        at_s, kwargs = one["ended_s"], {"color": color, "label": "_" if number else named}
+        at_s, words = one["ended_s"], "_" if number else named
         axes.fill_between(
             at_s, one["first_s"], one["last_s"], color=color, alpha=share, linewidth=0
         )
-        axes.plot(at_s, one["late_s"], marker=".", linewidth=width, **kwargs)
+        axes.plot(at_s, one["late_s"], color=color, marker=".", linewidth=width, label=words)
 
 
 def late_for_s(windows: pd.DataFrame) -> float:
