@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
-from harness.claims import Claim, Verdict
+from harness.claims import Claim
 from harness.measurement import Measurement, Origin
 from harness.results.record import Point, Profile
 
@@ -56,7 +56,7 @@ class Experiment:
     """Turns valid runs, also those of a part of the grid, into one table or several by name."""
     draw: Callable[[Any, Figure], None]
     """Draws the result of ``table``, also that of a part of the grid."""
-    claims: Sequence[Claim] | Callable[[Any], Sequence[Verdict]]
+    claims: Sequence[Claim]
     notes: Sequence[str] = ()
     """Facts that a reader must know: chosen values where the paper's are lost, reduced sizes."""
     figure_size_in: tuple[float, float] = (8.0, 4.5)

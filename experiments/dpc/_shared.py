@@ -1,22 +1,24 @@
-"""Borealis' experiments in virtual time: one node, or a chain of them, with one input cut off.
+"""Borealis' experiments in virtual time: one node, or a chain of nodes, with one input cut off.
 
-Three input streams feed a join; one of them is disconnected for a while without stopping its
-source, then everything that is missing is sent while new tuples keep coming (dpc, section 5).
-A batch is what Borealis calls a bucket, and a message is its boundary. The costs per tuple are
-chosen: 22 µs to process one is what makes reconciliation after a 3 s failure at 4,500 tuples/s
-last the 300 ms that the paper reports.
+Three input streams feed a join. One of them is disconnected for a while without stopping its
+source. Then everything that is missing is sent while new tuples keep coming (dpc, section 5).
+A batch is a bucket of Borealis, and a message is its boundary. The costs per tuple are chosen:
+with 22 µs to process one, reconciliation after a 3 s failure at 4,500 tuples/s takes the 300 ms
+that the paper reports.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
-from harness.protocol import inputs as told
+from harness.figures.style import stamp
+from harness.measurement import Context
+from harness.protocol import inputs
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.effects import Kind
 from harness.protocol.operators import TaskOperator
@@ -32,7 +34,7 @@ from harness.protocol.scheme import (
 from harness.protocol.task.computation import Mode
 from harness.protocol.task.machine import TaskMachine
 from harness.protocol.wiring import Wiring
-from harness.results.record import Point, Profile
+from harness.results.record import Outcome, Point, Profile
 from harness.simulator.checkers import Bystander
 from harness.simulator.observing import Observer
 from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
@@ -40,25 +42,33 @@ from harness.simulator.synthetic import SeriesOperator, digests
 from harness.simulator.topologies import layered
 from harness.simulator.world import World
 
-PAPER = "Balazinska et al., SIGMOD 2005"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 PROCESS_US = 22
 CHAIN_PROCESS_US = PROCESS_US * 30 // 18 * 2
-"""On the machines of the chains: 1.8 GHz instead of 3, each with both replicas of its node."""
+"""The same on the machines of the chains: 1.8 GHz, not 3, each with both replicas of its node."""
 COPY_US = 2
 COMPARE_US = 1
 BUCKET_US = 100_000
 STREAMS = 3
 WARM_US = 5_000_000
-"""The failure begins so long after the start, or when the state is full if that is later."""
-SETTLE_US = {Profile.SMOKE: 8_000_000, Profile.QUICK: 30_000_000, Profile.PAPER: 30_000_000}
-"""Input goes on for so long after the failure has healed."""
-CHOSEN = (
-    "Simulated in virtual time. Chosen: 22 µs to process a tuple (so that a 3 s failure at 4,500 "
-    "tuples/s takes 300 ms to reconcile, as the paper says), 2 µs to copy one, 1 µs to read and "
-    "compare one, buckets of 100 ms; while a node reconciles, its second version runs on a lane "
-    "of its own, as on the partner replica in the paper."
-)
-STAMP = "simulated, virtual time; costs per tuple chosen"
+"""Time from the start to the failure; the failure waits for a full state if that comes later."""
+
+
+Value = TypeVar("Value")
+
+
+def profiles(smoke: Value, full: Value) -> Mapping[Profile, Value]:
+    """Return a value for the smoke profile, and one for the two others."""
+    return {Profile.SMOKE: smoke, Profile.QUICK: full, Profile.PAPER: full}
+
+
+SETTLE_US = profiles(8_000_000, 30_000_000)
+"""Time for which input goes on after the failure has healed."""
+THRICE = profiles(1, 3)
+"""The paper: "each result is an average of at least three experiments"."""
+ONCE = profiles(1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +77,7 @@ class Setting:
 
     failure_s: float
     settle_us: int
-    """How long input goes on after the failure."""
+    """Time for which input goes on after the failure."""
     bound_s: float = 2.7
     """αX."""
     rate_per_s: int = 3000
@@ -82,55 +92,55 @@ class Setting:
     boxes: int = 1
     """Joins in series within the node; the state is split evenly over them."""
     logs_tentative: bool = True
-    """Undo/redo: whether the history holds what was processed tentatively."""
-    tells_interval: bool = True
-    """Whether nodes know how far apart buckets are."""
+    """Undo/redo: True if the history has the tuples that were processed tentatively."""
+    interval_known: bool = True
+    """True if nodes are configured with the time between buckets."""
     repeat: int = 0
-    """Which run of the same point: each fails at another phase of checkpoints and markers."""
+    """Number of the run of a point: each fails at another phase of checkpoints and markers."""
     bucket_us: int = BUCKET_US
     process_us: int = PROCESS_US
-    """To process one tuple."""
+    """Cost of processing one tuple."""
     corrections: Corrections = Corrections.DONE
     batches: int | None = None
     seed: int = 0
 
     @property
     def tuples(self) -> int:
-        """Per stream and bucket."""
+        """Number of tuples per stream and bucket."""
         return self.rate_per_s * self.bucket_us // (STREAMS * 1_000_000)
 
     @property
     def begin_us(self) -> int:
-        """When the stream is cut."""
+        """Time of the cut."""
         warm = max(WARM_US, (self.memory + 10) * self.bucket_us)
         return warm + self.repeat * self.bucket_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a client sees of one run; a batch's delay counts from when its input was complete."""
+    """One run as a client sees it; a batch's delay begins when its input is complete."""
 
     delay_new_s: float
-    """The longest delay of a first version, stable or tentative."""
+    """Longest delay of a first version, stable or tentative."""
     delay_after_heal_s: float
     """The same among batches that came after the failure had healed."""
     tentative: int
     """Tentative tuples received."""
     tentative_batches: int
     mean_delay_s: float
-    """Of stable first versions, from the middle of the bucket."""
+    """Mean delay of stable first versions, from the middle of the bucket."""
     copy_share: float
-    """Time spent on copying state, per time spent on processing."""
+    """Time spent on copying state over time spent on processing."""
     kept_tuples: int
-    """What the join held when it went back: state and input."""
-    stabilizing_s: tuple[float, ...]
-    """How long each node of the chain was stabilizing."""
-    first_versions: tuple[tuple[float, float], ...]
-    """(intended time, delay) of every batch, seconds."""
+    """Most tuples in the join when it goes back: state and input."""
+    stabilizing_s: float
+    """Sum of the times that the nodes of the chain spend on stabilizing."""
+    last_stabilizing_s: float
+    """The time of the last node."""
 
 
 def chain_wiring(length: int, memory: int) -> Wiring:
-    """Three sources into a join, then a row of nodes; task 3 is the join."""
+    """Return three sources into a join, then a row of nodes; task 3 is the join."""
     sizes = [STREAMS, *([1] * length)]
     pairs = [(0, 1, "full"), *((i, i + 1, "one") for i in range(1, length))]
     return layered(
@@ -139,14 +149,14 @@ def chain_wiring(length: int, memory: int) -> Wiring:
 
 
 def options_of(setting: Setting) -> Options:
-    """The run as the simulator wants it: each task on a node of its own."""
+    """Return the simulator's options for a run, with each task on a node of its own."""
     wiring = chain_wiring(setting.chain, setting.memory)
     end_us = setting.begin_us + int(setting.failure_s * 1e6) + setting.settle_us
     scheme = Scheme(
         name="dpc",
         recovery=Recovery.LOCAL,
-        checkpoint_every=10_000_000,  # no node fails here, only streams
-        window=20_000_000,  # so nothing is trimmed, and nothing has to be bounded
+        checkpoint_every=10_000_000,  # only streams fail here, no node
+        window=20_000_000,  # nothing is trimmed, so nothing has to be bounded
         tentative=Tentative(
             closing=Closing.TASK,
             bound_us=int(setting.bound_s * 1e6),
@@ -155,7 +165,7 @@ def options_of(setting: Setting) -> Options:
             method=setting.method,
             snapshot_every=setting.snapshot_every,
             corrections=setting.corrections,
-            interval_us=setting.bucket_us if setting.tells_interval else 0,
+            interval_us=setting.bucket_us if setting.interval_known else 0,
             logs_tentative=setting.logs_tentative,
         ),
         heartbeat_us=50_000,
@@ -189,14 +199,14 @@ def options_of(setting: Setting) -> Options:
 
 
 def series_of(options: Options, task: int, boxes: int) -> TaskOperator:
-    """The operator of ``task`` as ``boxes`` in series, with as much state as one."""
+    """Return ``boxes`` operators in series for ``task``, with the state of one between them."""
     memory = max(1, options.wiring.memory[task] // boxes)
     fan_out = len(options.wiring.downstream[task])
     return SeriesOperator(task=task, memory=memory, boxes=boxes, fan_out=fan_out)
 
 
 def measure(setting: Setting) -> Measured:
-    """Run ``setting`` with every checker on, and read the output partition."""
+    """Run ``setting`` with every checker on, and read its output partition."""
     options = options_of(setting)
     program = digests(options)
     if setting.boxes > 1:
@@ -213,7 +223,7 @@ def measure(setting: Setting) -> Measured:
 
 
 class Nodes(Observer):
-    """What the nodes of the chain hold, and how long they stabilize."""
+    """Observer of the tuples that the join keeps, and of the time that nodes stabilize."""
 
     def __init__(self) -> None:
         self.kept = 0
@@ -224,14 +234,14 @@ class Nodes(Observer):
         self,
         number: int,
         copy: TaskMachine,
-        item: told.NodeInput,
+        item: inputs.NodeInput,
         effects: Sequence[Any],
         clock: int,
     ) -> None:
         task = copy.task
         if task < STREAMS:
             return
-        if task == STREAMS and type(item) is told.StateRebuilt:
+        if task == STREAMS and type(item) is inputs.StateRebuilt:
             self.kept = max(self.kept, self._held(copy))
         redoes = copy.mode is Mode.STABILIZATION
         if redoes and task not in self._since:
@@ -241,8 +251,7 @@ class Nodes(Observer):
 
     @staticmethod
     def _held(copy: TaskMachine) -> int:
-        """Tuples of the state to go back to, or of the input that it is rebuilt from, and of the
-        input that cannot be processed yet."""
+        """Return the tuples of the state (or of the input to rebuild it) and of waiting input."""
         basis = copy.computation.basis
         assert basis is not None
         waiting = 0
@@ -252,7 +261,7 @@ class Nodes(Observer):
 
 
 def tuples_in(value: Any) -> int:
-    """Of a state or of a batch's parts, however they are nested: (tuples, digest) counts."""
+    """Return the tuples in a state or batch: the sum over its nested (tuples, digest) pairs."""
     if value and isinstance(value[0], int):
         return int(value[0])
     return sum(tuples_in(part) for part in value)
@@ -274,10 +283,11 @@ def _read(world: World, nodes: Nodes, setting: Setting) -> Measured:
             middle = (record.batch + 0.5) * setting.bucket_us
             stable.append((published.at_us - middle) / 1e6)
         first.setdefault(record.batch, published.at_us)
-    versions = tuple(
+    versions = [
         ((batch + 1) * setting.bucket_us / 1e6, (at - (batch + 1) * setting.bucket_us) / 1e6)
-        for batch, at in sorted(first.items())
-    )
+        for batch, at in first.items()
+    ]  # intended time and delay of every batch
+    stabilizing_s = [nodes.stabilizing_us[STREAMS + n] / 1e6 for n in range(setting.chain)]
     healed_s = setting.begin_us / 1e6 + setting.failure_s
     after = [delay for intended, delay in versions if intended >= healed_s]
     join = world.wiring.names.index("node 1.0")
@@ -289,43 +299,80 @@ def _read(world: World, nodes: Nodes, setting: Setting) -> Measured:
         mean_delay_s=sum(stable) / len(stable),
         copy_share=world.copy_us[join] / max(1, world.compute_us[join] - world.copy_us[join]),
         kept_tuples=nodes.kept,
-        stabilizing_s=tuple(
-            nodes.stabilizing_us[STREAMS + place] / 1e6 for place in range(setting.chain)
-        ),
-        first_versions=versions,
+        stabilizing_s=sum(stabilizing_s),
+        last_stabilizing_s=stabilizing_s[-1],
     )
 
 
-def setting_of(point: Point, **fixed: Any) -> Setting:
-    """A `Setting` from a point's values and what the experiment fixes."""
-    values: dict[str, Any] = {**fixed}
+def setting_of(point: Point, context: Context, **fixed: Any) -> Setting:
+    """Return the setting of a point in one run; ``fixed`` are the values of the experiment."""
+    values: dict[str, Any] = {
+        "settle_us": SETTLE_US[context.profile],
+        "seed": context.seed(),
+        "repeat": context.repeat,
+        **fixed,
+    }
     for key, value in point.items():
         if key == "combination":
-            failure, stabilization = str(value).split(" & ")
-            values["during_failure"] = Policy(failure)
-            values["during_stabilization"] = Policy(stabilization)
-        elif key == "method":
-            values["method"] = Method(str(value))
+            during, after = str(value).split(" & ")
+            values |= {"during_failure": Policy(during), "during_stabilization": Policy(after)}
         else:
-            values[key] = value
+            kind: Any = {"during_failure": Policy, "method": Method}.get(key, lambda same: same)
+            values[key] = kind(value)
     return Setting(**values)
 
 
-THRICE: Mapping[Profile, int] = {Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 3}
-"""The paper: "each result is an average of at least three experiments"."""
+def outcome(setting: Setting, names: Sequence[str]) -> Outcome:
+    """Measure ``setting``, and return the fields of `Measured` with these names."""
+    measured = measure(setting)
+    return Outcome(values={name: getattr(measured, name) for name in names})
+
+
+# Shown: no record depends on what follows.
+
+PAPER = "Balazinska et al., SIGMOD 2005"
+CHOSEN = (
+    "Simulated in virtual time. Chosen: 22 µs to process a tuple (so that a 3 s failure at 4,500 "
+    "tuples/s takes 300 ms to reconcile, as the paper says), 2 µs to copy one, 1 µs to read and "
+    "compare one, buckets of 100 ms; while a node reconciles, its second version runs on a lane "
+    "of its own, as on the partner replica in the paper."
+)
+STAMP = "simulated, virtual time; costs per tuple chosen"
 
 
 def averaged(frame: pd.DataFrame, by: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
-    """A row per point: the means of its runs, and how many there are."""
+    """Return a row per point: the means of its runs, and their number."""
     grouped = frame.groupby(list(by), as_index=False)
     means = grouped[list(values)].mean()
     return means.merge(grouped.size().rename(columns={"size": "runs"}), on=list(by))
 
 
+def per_combination(table: pd.DataFrame, index: str, values: str) -> pd.DataFrame:
+    """Return ``values`` by ``index``, with a column per combination of policies."""
+    return table.pivot_table(index=index, columns="combination", values=values)
+
+
+def rows_of(
+    table: pd.DataFrame, column: str, looks: Mapping[str, Any]
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the rows of each name in ``looks`` that the table has in ``column``, in that order."""
+    for name in looks:
+        rows = table[table[column] == name]
+        if len(rows):
+            yield name, rows
+
+
+def nodes(values: pd.Series[float]) -> dict[str, Any]:
+    """Return values by length of the chain with that in words."""
+    return {f"{count} nodes": value for count, value in values.items()}
+
+
+def stamped(figure: Figure, table: pd.DataFrame) -> None:
+    """Write the origin of the numbers and the number of runs into a corner of the figure."""
+    stamp(figure, f"{STAMP}; {runs_of(table)}")
+
+
 def runs_of(table: pd.DataFrame) -> str:
-    """For the corner of a figure."""
+    """Return the number of runs per point in words."""
     count = int(table["runs"].max())
     return "one run per point" if count == 1 else f"mean of {count} runs per point"
-
-
-ONCE: Mapping[Profile, int] = dict.fromkeys(Profile, 1)

@@ -1,8 +1,8 @@
-"""Figure 12 (right): what it costs to be able to go back, while nothing fails.
+"""Figure 12 (right): the cost of being able to go back, while nothing fails.
 
-The paper: CPU overhead of a checkpoint every l is S p_copy / l per second, so it grows with the
-state and with the frequency, and that of a stream marker S p_comp / l, as a marker is found by
-reading the state; a node that does either only when it enters UP_FAILURE pays nothing until then
+The paper: the CPU overhead of a checkpoint every l is S p_copy / l per second, so it grows with
+the state and with the frequency. That of a stream marker is S p_comp / l, as a marker is found by
+reading the state. A node that does either only when it enters UP_FAILURE pays nothing until then
 (l = 0 in Table 2).
 """
 
@@ -13,27 +13,20 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, every, paper
 from harness.experiment import Experiment
-from harness.figures.style import CYCLE, label_line_ends, stamp
+from harness.figures.style import CYCLE, label_line_ends, not_measured, stamp
 from harness.measurement import Context, Measurement, Origin
-from harness.protocol.scheme import Method
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATE_PER_S = 990
-
-MEMORIES = (5, 20, 80)
-
-EVERY = (1, 2, 5, 10, 20, 0)
-
 BATCHES = 800
-
 EACH_US = {"checkpoint": _shared.COPY_US, "undo": _shared.COMPARE_US}
-"""A tuple of state, copied into a checkpoint or read for a stream marker."""
+"""Cost per tuple of state: copied into a checkpoint, or read for a stream marker."""
 
 
 def grid(memories: tuple[int, ...], every: tuple[int, ...]) -> list[Point]:
@@ -46,31 +39,19 @@ def grid(memories: tuple[int, ...], every: tuple[int, ...]) -> list[Point]:
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Eighty seconds without a failure."""
-    setting = _shared.Setting(
-        failure_s=0.0,
-        settle_us=0,
-        rate_per_s=RATE_PER_S,
-        method=Method(str(point["method"])),
-        memory=int(str(point["memory"])),
-        snapshot_every=int(str(point["snapshot_every"])),
-        batches=BATCHES,
-        seed=context.seed(),
+    """Measure eighty seconds without a failure."""
+    setting = _shared.setting_of(
+        point, context, failure_s=0.0, settle_us=0, rate_per_s=RATE_PER_S, batches=BATCHES
     )
-    measured = _shared.measure(setting)
-    return Outcome(values={"copy_share": measured.copy_share, "tentative": measured.tentative})
+    return _shared.outcome(setting, ("copy_share", "tentative"))
 
 
 MEASUREMENT = Measurement(
     id="dpc/checkpoint-overhead",
     origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((20,), (20, 0)),
-        Profile.QUICK: grid(MEMORIES, EVERY),
-        Profile.PAPER: grid(MEMORIES, EVERY),
-    },
+    grid=_shared.profiles(grid((20,), (20, 0)), grid((5, 20, 80), (1, 2, 5, 10, 20, 0))),
     repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 0.4, Profile.PAPER: 0.4},
+    seconds_per_run=_shared.profiles(0.4, 0.4),
     run=run,
 )
 
@@ -80,7 +61,7 @@ TOLERANCE = 0.1
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per state size and interval; interval 0 stands for "on entering UP_FAILURE"."""
+    """Return a row per state size and interval; interval 0 means "on entering UP_FAILURE"."""
     order = ["method", "memory", "snapshot_every"]
     frame = results.frame.sort_values(order).reset_index(drop=True)
     bucket = RATE_PER_S * _shared.BUCKET_US / 1e6
@@ -93,9 +74,11 @@ def table(results: Results) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """The ratio over the interval, a line per state size, on logarithmic axes."""
+    """Draw the ratio over the interval, a line per state size, on logarithmic axes."""
     axes = figure.subplots()
     periodic = table[table["interval_s"] > 0]
+    if periodic.empty:
+        not_measured(axes)
     for colour, (state, both) in zip(CYCLE, periodic.groupby("state_tuples"), strict=False):
         for method, rows in both.groupby("method"):
             copies = method == "checkpoint"
@@ -112,40 +95,38 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{_shared.STAMP}; one run per point")
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Table 2's overhead, and how to avoid it."""
+@paper(
+    "table-2",
+    "The CPU overhead of checkpoints is S p_copy / l, that of stream markers S p_comp / l (Table "
+    "2), within 10 %",
+)
+def table_2(table: pd.DataFrame) -> Finding:
     periodic = table[table["interval_s"] > 0]
-    error = ((periodic["copy_share"] - periodic["analytic"]).abs() / periodic["analytic"]).max()
-    on_entry = table[table["interval_s"] == 0]["copy_share"]
-    shares = periodic.pivot_table(
+    off = (periodic["copy_share"] / periodic["analytic"] - 1.0).abs()
+    return every(off <= TOLERANCE, largest_relative_error=float(off.max()), tolerance=TOLERANCE)
+
+
+@paper("on-entry", "Checkpoints or markers only when a failure begins cost nothing without one")
+def on_entry(table: pd.DataFrame) -> Finding:
+    shares = table[table["interval_s"] == 0]["copy_share"]
+    return every(shares == 0, copy_share=shares.tolist())
+
+
+@paper("copies-cost-more", "Checkpoints cost more than stream markers")
+def copies_cost_more(table: pd.DataFrame) -> Finding:
+    shares = table[table["interval_s"] > 0].pivot_table(
         index=["state_tuples", "interval_s"], columns="method", values="copy_share"
     )
-    ratio = shares["checkpoint"] / shares["undo"]
-    return [
-        Verdict(
-            text="The CPU overhead of checkpoints is S p_copy / l, that of stream markers "
-            "S p_comp / l (Table 2), within 10 %",
-            kind=ClaimKind.PAPER,
-            held=bool(error <= TOLERANCE),
-            measured={"largest_relative_error": float(error), "tolerance": TOLERANCE},
-        ),
-        Verdict(
-            text="Checkpoints or markers only when a failure begins cost nothing without one",
-            kind=ClaimKind.PAPER,
-            held=bool((on_entry == 0).all()),
-            measured={"copy_share": on_entry.tolist()},
-        ),
-        Verdict(
-            text="Checkpoints cost more than stream markers",
-            kind=ClaimKind.PAPER,
-            held=bool((ratio > 1.0).all()),
-            measured={
-                "ratio_least": float(ratio.min()),
-                "ratio_most": float(ratio.max()),
-                "chosen_ratio": _shared.COPY_US / _shared.COMPARE_US,
-            },
-        ),
-    ]
+    ratio = (shares["checkpoint"] / shares["undo"]).dropna()
+    return every(
+        ratio > 1.0,
+        ratio_least=float(ratio.min()),
+        ratio_most=float(ratio.max()),
+        chosen_ratio=_shared.COPY_US / _shared.COMPARE_US,
+    )
+
+
+CLAIMS = [table_2, on_entry, copies_cost_more]
 
 
 EXPERIMENT = Experiment(
@@ -156,7 +137,7 @@ EXPERIMENT = Experiment(
     statement="Overhead grows with the state and the frequency, and is avoidable altogether.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         _shared.CHOSEN,
         "That reading a tuple of state costs less than copying it is the paper's; by how much is "

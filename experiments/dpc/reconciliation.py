@@ -1,46 +1,42 @@
 """Figure 12 (left, middle) and Table 2: checkpoint/redo against undo/redo.
 
 The paper: the time to reconcile grows linearly with the state's size S and with the tuples Dλ
-to process again; undo/redo is slower because it rebuilds the state from input (S p_proc) instead
+to process again. Undo/redo is slower because it rebuilds the state from input (S p_proc) instead
 of copying it (S p_copy). Table 2's analytic delays, restored by aligning its fragment with the
 prose, are P + S p_copy + (D + l/2) λ p_proc and P + S (p_comp + p_proc) + (D + l/2) λ (p_comp +
 p_proc), with l the interval between checkpoints or stream markers. A node that checkpoints is
 blocked for αX before it goes on, so its last checkpoint is of the state before the failure and l
-is 0 in the first; undo/redo always pays its half of l, as markers are set while tuples are
-processed. A history without tentative tuples changes nothing; two boxes in series double λ, and
+is 0 in the first. Undo/redo always pays its half of l, as markers are set while tuples are
+processed. A history without tentative tuples changes nothing. Two boxes in series double λ, and
 the slopes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
+from scipy.stats import linregress
 
 from experiments.dpc import _shared
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, every, found, paper
 from harness.experiment import Experiment
-from harness.figures.style import BLUE, ORANGE, PURPLE, SKY, VERMILION, stamp
+from harness.figures.style import BLUE, ORANGE, PURPLE, SKY, VERMILION, not_measured
 from harness.measurement import Context, Measurement, Origin
-from harness.protocol.scheme import Method, Policy
-from harness.results.record import Outcome, Point, Profile
+from harness.protocol.scheme import Policy
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAILURE_S = 5.0
-
 BOUND_S = 1.0
-
 SNAPSHOT_EVERY = 2
 """Buckets: a checkpoint every 200 ms, as in the paper."""
 
-MEMORIES = (2, 20, 40, 80, 120, 160)
-
 RATES_PER_S = (990, 1980, 3000, 3990, 4980)
-
 LOOKS = {
     "checkpoint": ("checkpoint/redo", BLUE, "s", "-"),
     "undo": ("undo/redo", VERMILION, "o", "-"),
@@ -65,21 +61,17 @@ def grid(memories: tuple[int, ...], rates: tuple[int, ...]) -> list[Point]:
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """One failure; new tuples wait while the node reconciles, so their delay shows how long."""
+    """Measure one failure; new tuples wait while the node reconciles, so their delay shows it."""
     method, _, variant = str(point["method"]).partition(", ")
-    setting = _shared.Setting(
+    setting = _shared.setting_of(
+        {"memory": point["memory"], "rate_per_s": point["rate_per_s"], "method": method},
+        context,
         failure_s=FAILURE_S,
-        settle_us=_shared.SETTLE_US[context.profile],
         bound_s=BOUND_S,
-        rate_per_s=int(str(point["rate_per_s"])),
-        memory=int(str(point["memory"])),
-        method=Method(method),
         snapshot_every=SNAPSHOT_EVERY,
         boxes=2 if variant == "2 boxes" else 1,
         logs_tentative=variant != "limited history",
         during_stabilization=Policy.SUSPEND,
-        seed=context.seed(),
-        repeat=context.repeat,
     )
     measured = _shared.measure(setting)
     return Outcome(
@@ -90,27 +82,29 @@ def run(point: Point, context: Context) -> Outcome:
 MEASUREMENT = Measurement(
     id="dpc/reconciliation",
     origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((1, 160), (990, 4980)),
-        Profile.QUICK: grid(MEMORIES, RATES_PER_S),
-        Profile.PAPER: grid(MEMORIES, RATES_PER_S),
-    },
+    grid=_shared.profiles(
+        grid((1, 160), (990, 4980)), grid((2, 20, 40, 80, 120, 160), RATES_PER_S)
+    ),
     repeats=_shared.THRICE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
+    seconds_per_run=_shared.profiles(0.1, 0.2),
     run=run,
 )
 
 # Shown: no record depends on what follows.
 
 ONE_BOX = ("checkpoint", "undo")
-
 TOLERANCE = 0.2
+PANELS = {"state": "state_tuples", "tuples": "redo_tuples"}
+"""The column over which each panel shows the delay."""
 
 
 def analytic(method: str, state: float, tuples: float, rate_per_s: float) -> float:
-    """Table 2, seconds, without P. The checkpoint is of the state before the failure (l = 0). A
-    marker is set before every second bucket, so half a bucket is processed again on average.
-    Two boxes: every tuple is processed twice, and each box has half of the state."""
+    """Return Table 2's delay in seconds, without P.
+
+    The checkpoint is of the state before the failure (l = 0). A marker is set before every second
+    bucket, so half a bucket is processed again on average. With two boxes every tuple is processed
+    twice, and each box has half of the state.
+    """
     process, copy, compare = (
         us / 1e6 for us in (_shared.PROCESS_US, _shared.COPY_US, _shared.COMPARE_US)
     )
@@ -126,37 +120,38 @@ def analytic(method: str, state: float, tuples: float, rate_per_s: float) -> flo
 
 
 def memory(method: str, state: float, rate_per_s: float) -> float:
-    """Table 2's last column for one box, tuples: the state, and the input since the failure began
-    or, for undo/redo, since the marker before that."""
+    """Return Table 2's last column for one box, in tuples: the state and the input.
+
+    The input is that since the failure began or, for undo/redo, since the marker before that.
+    """
     marked = 0.5 * rate_per_s * (SNAPSHOT_EVERY - 1) * _shared.BUCKET_US / 1e6
     return state + rate_per_s * FAILURE_S + (marked if method == "undo" else 0.0)
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per method and point, with S, Dλ and Table 2's delay."""
+    """Return a row per method and point, with S, Dλ and Table 2's delay."""
     by = ["panel", "method", "memory", "rate_per_s"]
     frame = _shared.averaged(results.frame, by, ["delay_s", "kept_tuples"])
     bucket = frame["rate_per_s"] * _shared.BUCKET_US / 1e6
     frame["state_tuples"] = frame["memory"] * bucket
     frame["redo_tuples"] = frame["rate_per_s"] * FAILURE_S
+    rows = [row for _, row in frame.iterrows()]
     frame["analytic_s"] = [
         analytic(str(row["method"]), row["state_tuples"], row["redo_tuples"], row["rate_per_s"])
-        for _, row in frame.iterrows()
+        for row in rows
     ]
     frame["analytic_tuples"] = [
-        memory(str(row["method"]), row["state_tuples"], row["rate_per_s"])
-        for _, row in frame.iterrows()
+        memory(str(row["method"]), row["state_tuples"], row["rate_per_s"]) for row in rows
     ]
     return frame.drop(columns=["memory", "rate_per_s"])
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Delay over S to the left, over Dλ to the right; dotted: Table 2."""
+    """Draw the delay over S to the left, over Dλ to the right; dotted: Table 2."""
     left, right = figure.subplots(1, 2)
-    for axes, panel, column in (
-        (left, "state", "state_tuples"),
-        (right, "tuples", "redo_tuples"),
-    ):
+    for axes, (panel, column) in zip((left, right), PANELS.items(), strict=True):
+        if panel not in set(table["panel"]):
+            not_measured(axes)
         for method, rows in table[table["panel"] == panel].groupby("method"):
             label, colour, marker, line = LOOKS[str(method)]
             x = rows[column] / 1000
@@ -164,98 +159,100 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
             axes.plot(x, rows["analytic_s"], color=colour, linestyle=":", linewidth=1.0)
         axes.set_ylabel("delay of new tuples while reconciling (s)")
         axes.set_ylim(bottom=0)
+    legends = [axes.get_legend_handles_labels() for axes in (left, right)]
     left.set_xlabel("state size S (thousand tuples), 990 tuples/s")
     right.set_xlabel("tuples to process again Dλ (thousands)")
-    right.legend(loc="upper left", fontsize=7)
+    right.legend(*max(legends, key=lambda each: len(each[1])), loc="upper left", fontsize=7)
     left.set_title("dotted: Table 2's formulas", fontsize=8, fontweight="normal", loc="right")
-    stamp(figure, f"{_shared.STAMP}; {_shared.runs_of(table)}")
+    _shared.stamped(figure, table)
 
 
-def linear(rows: pd.DataFrame, column: str) -> float:
-    """R² of a straight line through ``delay_s``."""
-    line = np.polyfit(rows[column], rows["delay_s"], 1)
-    residual = rows["delay_s"] - np.polyval(line, rows[column])
-    spread = float(((rows["delay_s"] - rows["delay_s"].mean()) ** 2).sum())
-    return 1.0 - float((residual**2).sum()) / spread if spread else 1.0
-
-
-def slope(rows: pd.DataFrame, column: str) -> float:
-    return float(np.polyfit(rows[column], rows["delay_s"], 1)[0]) * 1e6
-
-
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Linearity, the order of the slopes, and Table 2."""
-    panels: dict[str, str] = {"state": "state_tuples", "tuples": "redo_tuples"}
-    parts = {
-        (panel, method): table[(table["panel"] == panel) & (table["method"] == method)]
-        for panel in panels
-        for method in LOOKS
-        if not (panel == "state" and method == "undo, limited history")
+def _lines(table: pd.DataFrame) -> dict[tuple[str, str], Any]:
+    """Return a straight line of the delay by panel and method."""
+    return {
+        (str(panel), str(method)): linregress(rows[PANELS[str(panel)]], rows["delay_s"])
+        for (panel, method), rows in table.groupby(["panel", "method"])
     }
-    fits = {f"{p} {m}": linear(rows, panels[p]) for (p, m), rows in parts.items()}
-    slopes = {f"{p} {m}": slope(rows, panels[p]) for (p, m), rows in parts.items()}
-    off = (table["delay_s"] - table["analytic_s"]).abs() / table["analytic_s"]
-    by_method = off.groupby(table["method"]).max()
-    single = table[table["method"].isin(ONE_BOX)]
-    error = by_method[list(ONE_BOX)].max()
-    kept_off = (single["kept_tuples"] / single["analytic_tuples"] - 1.0).abs().max()
-    kept = single.groupby("method")["kept_tuples"].mean()
-    doubled = {m: slopes[f"tuples {m}, 2 boxes"] / slopes[f"tuples {m}"] for m in ONE_BOX}
-    limited = {k: slopes[f"tuples {k}"] for k in ("checkpoint", "undo", "undo, limited history")}
-    return [
-        Verdict(
-            text="The delay of reconciliation is linear in S and in Dλ, for both methods",
-            kind=ClaimKind.PAPER,
-            held=all(fit >= 0.99 for fit in fits.values()),
-            measured={"r_squared": fits, "at_least": 0.99},
-        ),
-        Verdict(
-            text="Undo/redo is steeper in the state's size: it rebuilds where the other copies",
-            kind=ClaimKind.PAPER,
-            held=slopes["state undo"] > slopes["state checkpoint"],
-            measured={"us_per_tuple": {k: v for k, v in slopes.items() if "state" in k}},
-        ),
-        Verdict(
-            text="Checkpoint/redo beats undo/redo over Dλ, too",
-            kind=ClaimKind.PAPER,
-            held=slopes["tuples undo"] > slopes["tuples checkpoint"],
-            measured={"us_per_tuple": {k: v for k, v in slopes.items() if "tuples" in k}},
-        ),
-        Verdict(
-            text="... and a history without tentative tuples leaves a difference",
-            kind=ClaimKind.PAPER,
-            held=limited["undo, limited history"] > limited["checkpoint"],
-            measured={"us_per_tuple": limited},
-        ),
-        Verdict(
-            text="Two boxes in series double λ, and the slope over Dλ, for both methods",
-            kind=ClaimKind.PAPER,
-            held=all(abs(ratio - 2.0) <= 2.0 * TOLERANCE for ratio in doubled.values()),
-            measured={"ratio_of_slopes": doubled, "tolerance": 2.0 * TOLERANCE},
-        ),
-        Verdict(
-            text="Table 2's memory holds within 20 %: the state and the input of the failure",
-            kind=ClaimKind.PAPER,
-            held=bool(kept_off <= TOLERANCE),
-            measured={"largest_relative_error": float(kept_off), "tolerance": TOLERANCE},
-        ),
-        Verdict(
-            text="Undo/redo needs more memory than checkpoint/redo",
-            kind=ClaimKind.PAPER,
-            held=bool(kept["undo"] > kept["checkpoint"]),
-            measured={"mean_kept_tuples": kept.to_dict()},
-        ),
-        Verdict(
-            text="Table 2's analytic delays hold within 20 % (one box, as in the table)",
-            kind=ClaimKind.PAPER,
-            held=bool(error <= TOLERANCE),
-            measured={
-                "largest_relative_error": float(error),
-                "tolerance": TOLERANCE,
-                "by_method": by_method.to_dict(),
-            },
-        ),
-    ]
+
+
+def _slopes(table: pd.DataFrame, panel: str) -> dict[str, float]:
+    """Return the slope of each method, in microseconds per tuple."""
+    return {
+        method: float(line.slope) * 1e6
+        for (own, method), line in _lines(table).items()
+        if own == panel
+    }
+
+
+@paper("linear", "The delay of reconciliation is linear in S and in Dλ, for both methods")
+def linear(table: pd.DataFrame) -> Finding:
+    fits = {" ".join(key): float(line.rvalue**2) for key, line in _lines(table).items()}
+    return found(all(fit >= 0.99 for fit in fits.values()), r_squared=fits, at_least=0.99)
+
+
+def _steeper(steep: str, flat: str, panel: str) -> Callable[[pd.DataFrame], Finding]:
+    """Return the rule that one method's delay has a larger slope than another's."""
+
+    def decide(table: pd.DataFrame) -> Finding:
+        slopes = _slopes(table, panel)
+        return found(slopes[steep] > slopes[flat], us_per_tuple=slopes)
+
+    return decide
+
+
+@paper("two-boxes", "Two boxes in series double λ, and the slope over Dλ, for both methods")
+def two_boxes(table: pd.DataFrame) -> Finding:
+    slopes = _slopes(table, "tuples")
+    ratios = {method: slopes[f"{method}, 2 boxes"] / slopes[method] for method in ONE_BOX}
+    held = all(abs(ratio - 2.0) <= 2.0 * TOLERANCE for ratio in ratios.values())
+    return found(held, ratio_of_slopes=ratios, tolerance=2.0 * TOLERANCE)
+
+
+def _one_box(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["method"].isin(ONE_BOX)]
+
+
+@paper("memory", "Table 2's memory holds within 20 %: the state and the input of the failure")
+def memory_as_printed(table: pd.DataFrame) -> Finding:
+    off = (_one_box(table)["kept_tuples"] / _one_box(table)["analytic_tuples"] - 1.0).abs()
+    return every(off <= TOLERANCE, largest_relative_error=float(off.max()), tolerance=TOLERANCE)
+
+
+@paper("undo-more-memory", "Undo/redo needs more memory than checkpoint/redo")
+def undo_more_memory(table: pd.DataFrame) -> Finding:
+    kept = _one_box(table).groupby("method")["kept_tuples"].mean()
+    return found(kept["undo"] > kept["checkpoint"], mean_kept_tuples=kept.to_dict())
+
+
+@paper("delays", "Table 2's analytic delays hold within 20 % (one box, as in the table)")
+def delays(table: pd.DataFrame) -> Finding:
+    off = (table["delay_s"] / table["analytic_s"] - 1.0).abs()
+    judged = off[_one_box(table).index]
+    return every(
+        judged <= TOLERANCE,
+        largest_relative_error=float(judged.max()),
+        tolerance=TOLERANCE,
+        by_method=off.groupby(table["method"]).max().to_dict(),
+    )
+
+
+CLAIMS = [
+    linear,
+    paper(
+        "undo-steeper",
+        "Undo/redo is steeper in the state's size: it rebuilds where the other copies",
+    )(_steeper("undo", "checkpoint", "state")),
+    paper("checkpoint-beats-undo", "Checkpoint/redo beats undo/redo over Dλ, too")(
+        _steeper("undo", "checkpoint", "tuples")
+    ),
+    paper("limited-history", "... and a history without tentative tuples leaves a difference")(
+        _steeper("undo, limited history", "checkpoint", "tuples")
+    ),
+    two_boxes,
+    memory_as_printed,
+    undo_more_memory,
+    delays,
+]
 
 
 EXPERIMENT = Experiment(
@@ -269,7 +266,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         _shared.CHOSEN,
         "The state is a window of whole buckets, so in the right panel S is two buckets (198 to "

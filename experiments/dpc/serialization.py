@@ -1,6 +1,6 @@
-"""Table 3: what serializing costs: the average delay over the bucket size.
+"""Table 3: the cost of serializing, the average delay over the bucket size.
 
-The paper: nine experiments of 20 s; the delay grows linearly with the boundary interval, which
+The paper: nine experiments of 20 s. The delay grows linearly with the boundary interval, which
 equals the bucket size, because a bucket waits until it is stable. The values are lost.
 """
 
@@ -8,29 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
+from scipy.stats import linregress
 
 from experiments.dpc import _shared
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, stamp
 from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BUCKETS_MS = (10, 50, 100, 150, 200, 300, 500)
-
 LENGTH_S = 20.0
-
-REPEATS = 9
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Twenty seconds without a failure."""
+    """Measure twenty seconds without a failure."""
     bucket_us = int(str(point["bucket_ms"])) * 1000
     setting = _shared.Setting(
         failure_s=0.0,
@@ -39,7 +35,7 @@ def run(point: Point, context: Context) -> Outcome:
         batches=int(LENGTH_S * 1e6) // bucket_us,
         seed=context.seed("network"),
     )
-    return Outcome(values={"mean_delay_s": _shared.measure(setting).mean_delay_s})
+    return _shared.outcome(setting, ("mean_delay_s",))
 
 
 def points(buckets: tuple[int, ...]) -> list[Point]:
@@ -49,13 +45,9 @@ def points(buckets: tuple[int, ...]) -> list[Point]:
 MEASUREMENT = Measurement(
     id="dpc/serialization",
     origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: points((50, 200, 500)),
-        Profile.QUICK: points(BUCKETS_MS),
-        Profile.PAPER: points(BUCKETS_MS),
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: REPEATS, Profile.PAPER: REPEATS},
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.1, Profile.PAPER: 0.1},
+    grid=_shared.profiles(points((50, 200, 500)), points((10, 50, 100, 150, 200, 300, 500))),
+    repeats=_shared.profiles(1, 9),
+    seconds_per_run=_shared.profiles(0.1, 0.1),
     run=run,
 )
 
@@ -63,17 +55,16 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """Mean and extremes of the average delay per bucket size."""
+    """Return mean and extremes of the average delay per bucket size."""
     grouped = results.frame.groupby("bucket_ms")["mean_delay_s"]
-    frame = grouped.agg(["mean", "min", "max", "count"]).reset_index()
-    return frame.sort_values("bucket_ms").reset_index(drop=True)
+    return grouped.agg(["mean", "min", "max", "count"]).reset_index()
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """The average over the bucket size, with the range of the repeats."""
+    """Draw the average over the bucket size, with the range of the repeats."""
     axes = figure.subplots()
     mean = table["mean"] * 1000
-    spread = [mean - table["min"] * 1000, table["max"] * 1000 - mean]
+    spread = [(mean - table["min"] * 1000).to_numpy(), (table["max"] * 1000 - mean).to_numpy()]
     axes.errorbar(table["bucket_ms"], mean, yerr=spread, fmt="o-", color=BLUE, capsize=3)
     axes.set_xlabel(
         f"bucket size = boundary interval (ms); all of {int(table['count'].max())} runs of "
@@ -85,22 +76,21 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _shared.STAMP)
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """A straight line."""
-    slope, offset = np.polyfit(table["bucket_ms"], table["mean"] * 1000, 1)
-    fitted = slope * table["bucket_ms"] + offset
-    worst = float((fitted - table["mean"] * 1000).abs().max())
-    return [
-        Verdict(
-            text="The delay grows linearly with the boundary interval",
-            kind=ClaimKind.PAPER,
-            held=worst <= 5.0 and slope > 0,
-            measured={
-                "ms_per_ms": float(slope), "at_zero_ms": float(offset),
-                "largest_deviation_ms": worst, "tolerance_ms": 5.0,
-            },
-        )
-    ]  # fmt: skip
+@paper("linear", "The delay grows linearly with the boundary interval")
+def linear(table: pd.DataFrame) -> Finding:
+    delay_ms = 1000 * table["mean"]
+    line = linregress(table["bucket_ms"], delay_ms)
+    worst = float((line.slope * table["bucket_ms"] + line.intercept - delay_ms).abs().max())
+    return found(
+        worst <= 5.0 and line.slope > 0,
+        ms_per_ms=float(line.slope),
+        at_zero_ms=float(line.intercept),
+        largest_deviation_ms=worst,
+        tolerance_ms=5.0,
+    )
+
+
+CLAIMS = [linear]
 
 
 EXPERIMENT = Experiment(
@@ -111,7 +101,7 @@ EXPERIMENT = Experiment(
     statement="The average end-to-end delay grows linearly with the boundary interval.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(_shared.CHOSEN, "Buckets chosen; the paper's, and its values, are lost."),
     figure_size_in=(7.0, 4.0),
 )

@@ -1,15 +1,17 @@
-"""The figure of the two experiments that kill: output over time around the kill, and what it
-cost."""
+"""The two experiments that kill, with their figure: output over time around the kill."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.stock._kills import PUBLISHED_RECOVERY_S
+from experiments.stock import calibration
+from experiments.stock._kills import NOTES, PUBLISHED_RECOVERY_S, claims_of, tabulate
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, GREY, ORANGE, SCHEMES
 
 if TYPE_CHECKING:
@@ -18,11 +20,26 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 MOST_PANELS = 4
-"""Columns of time lines; more points than that are summarized only."""
+"""Largest number of columns with time lines; other points are only summarized."""
+
+
+def kill_experiment(victim: str, *, scope: str, **fields: Any) -> Experiment:
+    """Return the experiment about the first failure of ``scope``, the kill of a ``victim``."""
+    return Experiment(
+        paper="Faultline",
+        figure=f"{victim} kill",
+        table=partial(tabulate, scope=scope),
+        draw=partial(draw_kills, victim=victim),
+        claims=claims_of(victim),
+        notes=NOTES,
+        figure_size_in=(9.0, 7.0),
+        scaled_by=calibration.EXPERIMENT,
+        **fields,
+    )
 
 
 def draw_kills(tables: Mapping[str, pd.DataFrame], figure: Figure, *, victim: str) -> None:
-    """Above: per point, throughput and latency over time. Below: recovery and gap of every run."""
+    """Draw throughput and latency over time per point, and recovery and gap of every run below."""
     runs, timeline = tables["runs"], tables["timeline"]
     shown = runs.drop_duplicates(["scheme", "interval_s"])
     if len(shown) > MOST_PANELS:
@@ -57,17 +74,23 @@ def draw_kills(tables: Mapping[str, pd.DataFrame], figure: Figure, *, victim: st
 
 
 def _throughput(axes: Axes, mine: pd.DataFrame, run: Any) -> None:
-    """Results per trigger interval: finer bins would show the trigger, not the failure."""
-    look = SCHEMES[run["scheme"]]
-    width = max(run["interval_s"], 0.5)
-    for name, color in (("twin", GREY), ("failed", look.color)):
-        timeline = mine[mine["pass"] == name]
-        bins = np.floor(timeline["at_s"] / width + 1e-9) * width
-        rate = timeline.groupby(bins)["throughput_per_s"].mean()
-        axes.step(rate.index, rate.to_numpy(), where="post", color=color,
-                  linewidth=1 if name == "twin" else 1.6)  # fmt: skip
+    draw_steps(axes, mine, run, "throughput_per_s")
     _mark(axes, run)
-    axes.set_title(f"{look.label}, {run['interval_s']:g} s")
+    axes.set_title(f"{SCHEMES[run['scheme']].label}, {run['interval_s']:g} s")
+
+
+def draw_steps(axes: Axes, timeline: pd.DataFrame, run: Any, column: str) -> None:
+    """Draw ``column`` of a run and its twin over time, one step per trigger interval.
+
+    Finer bins would show the trigger, not the failure.
+    """
+    width = max(run["interval_s"], 0.5)
+    for name, color in (("twin", GREY), ("failed", SCHEMES[run["scheme"]].color)):
+        mine = timeline[timeline["pass"] == name]
+        bins = np.floor(mine["at_s"] / width + 1e-9) * width
+        values = mine.groupby(bins)[column].mean()
+        axes.step(values.index, values.to_numpy(), where="post", color=color,
+                  linewidth=1 if name == "twin" else 1.6)  # fmt: skip
 
 
 def _latency(axes: Axes, mine: pd.DataFrame, run: Any, *, victim: str) -> None:
@@ -98,7 +121,7 @@ def _legend() -> list[Line2D]:
 
 
 def _mark(axes: Axes, run: Any, *, victim: str | None = None) -> None:
-    """The failure as a band from the kill to the restart, and where the output had caught up."""
+    """Mark the failure as a band from kill to restart, and the time when output had caught up."""
     if pd.isna(run["killed_at_s"]):
         return
     until = run["load_s"] if pd.isna(run["restarted_at_s"]) else run["restarted_at_s"]
@@ -120,7 +143,7 @@ def _mark(axes: Axes, run: Any, *, victim: str | None = None) -> None:
 def _summary(
     axes: Axes, runs: pd.DataFrame, column: str, label: str, *, least_top: float = 1.0
 ) -> None:
-    """Every run as a point; a run without the number stands at the top, hollow."""
+    """Draw every run as a point; a run without the number is hollow and at the top."""
     places = _places(runs)
     top = float(np.nanmax([*runs[column].astype(float) * 1.2, least_top]))
     for row in rows(runs):
@@ -153,5 +176,5 @@ def _places(runs: pd.DataFrame) -> Sequence[tuple[str, float]]:
 
 
 def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """A frame's rows by column name."""
+    """Return the rows of a frame as mappings."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]

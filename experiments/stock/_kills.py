@@ -1,9 +1,7 @@
-"""The parts shared by `experiments.stock.worker_kill` and `experiments.stock.rack_kill`.
+"""The parts that `experiments.stock.worker_kill` and `experiments.stock.rack_kill` share.
 
-Both kill something under a stock query, a worker or a rack; their runs, table, figure and claims
-are the same and stand here.
-
-Tolerances stand at the top, each with the date on which it was fixed.
+Both kill a part of the cluster under a stock query, a worker or a rack. Their runs, table, figure
+and claims are the same. Each tolerance has the date on which it was fixed.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from experiments.stock._scale import (
     own_workload,
     spark_conf,
 )
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, Finding, all_of, every, found, hypothesis, invariant, not_asked
 from harness.cluster.base import Node
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import StockParameters
@@ -40,64 +38,6 @@ from harness.results.tables import Results
 from harness.seeds import generator
 from workloads.base import Workload
 
-PUNCTUAL_S = 1.0
-"""A failure may begin this much after its planned instant. Fixed on 2026-11-21 before the first
-kill was measured."""
-
-JITTER_TRIGGERS = 1.0
-"""Output goes on if its gap is at most so many trigger intervals, and stops if it is more: a result
-that just misses a batch comes one interval later. The limit of "goes on" was fixed on 2026-11-21
-before the first kill was measured; "stops" was any gap above 0 until 2026-11-22."""
-
-ENOUGH_LOAD_S = 15.0
-"""Where output had not caught up when the load ended, that says something only if the load went
-on for this long after the kill. Fixed on 2026-11-21 17:07 UTC, after smoke runs whose load ended
-right after the kill."""
-
-PUBLISHED_RECOVERY_S = 20.0
-"""Structured Streaming, at least once, one of five workers killed: van Dongen and Van den Poel,
-IEEE Access 2021; read off by hand there, on another machine and another job."""
-
-LOCALITY_NOTE = (
-    "What is not Spark's default stands in harness/engines/structured/settings.py and in the "
-    "cluster's; of the waiting times it is the limit on a silent executor alone, 20 s instead of "
-    "120. One default weighs much here: spark.locality.wait. A task whose state lay on the killed "
-    "executor waits 3 s and more for a place near it before it goes elsewhere, anew in every "
-    "stateful stage, so the more aggregations a query has the longer it takes to come back."
-)
-
-NOTES = (
-    "The workload is the utilization paper's: sliding-window word counts over real text, with "
-    "windows of 4 s every 1 s (chosen; the paper prints none), 500 lines/s.",
-    "Each run warms its applications up on other topics first, until batches no longer become "
-    "shorter (smoke: not at all), then runs the no-failure twin and the same input with the kill, "
-    "in every other repetition the other way round; only these two are measured, and their first "
-    "5 s (smoke: 1 s) count for no latency. A run that was invalid or whose twin fell behind is "
-    "made again, up to twice. Applications are kept between the "
-    "runs of one command, so drivers and surviving executors are warm when the kill comes; the "
-    "executor that replaces a killed one is cold.",
-    "Each pass with failures has two, a worker's kill and, some 22 s after that (smoke: one kill "
-    "alone), a whole rack's: the first is shown in stock/worker-kill, the second in "
-    "stock/rack-kill, each with a recovery of its own. When the rack is killed the replaced "
-    "worker's executor has run for some ten seconds only. Where the output was not calm for 5 s "
-    "before the second kill, neither recovery is given.",
-    LOCALITY_NOTE,
-    "Where the twin could not follow its load even without a failure (median window later than 3 "
-    "trigger intervals and 1 s, or its slowest later than 1.5 times that), recovery and gap are "
-    "not measured and nothing is said of them.",
-    "A recovery's resolution is how much later than the twin's median a window must be to count as "
-    "late. An output that had not caught up by the end of the load counts with the time for which "
-    "it was watched, as a lower bound.",
-    "The trigger interval is the checkpoint interval. Triggers are multiples of what "
-    "stock/calibration found this machine to hold, the grid's own where it holds the shortest of "
-    "them; a machine that holds nothing is told so instead of being measured. The kill's phase "
-    "within the trigger is drawn from the seed. Whether recovery grows with it is left to the "
-    "paper profile: with one kill an interval, which of Spark's waits the kill meets weighs more.",
-    f"Beside it: {PUBLISHED_RECOVERY_S:.0f} s recovery of Structured Streaming after one worker "
-    "kill, published by van Dongen and Van den Poel (2021) for 5 workers of 4 CPUs at 18,000 "
-    "records/s. Another machine and another job: it stands beside ours, nothing more.",
-)
-
 
 def point(scheme: str, interval_s: float) -> Point:
     return {"scheme": scheme, "interval_s": interval_s}
@@ -111,10 +51,12 @@ def run_kill(
     workload: Workload | None = None,
     rate_per_s: float = RATE_PER_S,
 ) -> Outcome:
-    """One point: kill a worker, chosen by the seed, and with ``racks`` a whole rack some time
-    after it was restarted. Without a ``workload`` it is the user's own, or word count. Trigger and
-    rate are those that the point says, stretched to what this machine holds."""
-    # First of all: a bad file is refused before anything starts.
+    """Measure one point: kill a worker, and with ``racks`` a whole rack after its restart.
+
+    The seed chooses them. Without a ``workload`` it is the user's own, or word count. Trigger and
+    rate are those of the point, stretched to what this machine holds.
+    """
+    # This comes first: a bad file is refused before anything starts.
     workload = workload or own_workload(context)
     stretch = GridScale.read(context.calibration)
     if stretch is None:
@@ -153,8 +95,10 @@ def run_kill(
 def _schedule(
     context: Context, scale: RunScale, interval_s: float, nodes: Sequence[Node], *, racks: bool
 ) -> Schedule:
-    """A worker's kill and, where there is time for two, a rack's later on; each in a phase of the
-    trigger interval of its own."""
+    """Return a worker's kill and, if there is time for two, a rack's later on.
+
+    Each is in a phase of the trigger interval of its own.
+    """
     given = context.options.get("failures")
     if given is not None:
         return read_schedule(Path(given))
@@ -174,6 +118,70 @@ def _schedule(
         return worker
     after_s = scale.rack_after_s + stretched_s
     return in_turn(worker, kill("rack", (node.rack for node in nodes), after_s))
+
+
+# Shown: no record depends on what follows.
+
+PUNCTUAL_S = 1.0
+"""Largest delay of a failure after its planned instant. Fixed on 2026-11-21 before the first kill
+was measured."""
+
+JITTER_TRIGGERS = 1.0
+"""Largest gap, in trigger intervals, of an output that goes on; with more it stops.
+
+A result that just misses a batch comes one interval later. The limit of "goes on" was fixed on
+2026-11-21 before the first kill was measured; "stops" was any gap above 0 until 2026-11-22."""
+
+ENOUGH_LOAD_S = 15.0
+"""Least load after a kill for which an output that has not caught up by the end of the load counts
+as one that does not. Fixed on 2026-11-21 17:07 UTC, after smoke runs whose load ended right after
+the kill."""
+
+PUBLISHED_RECOVERY_S = 20.0
+"""Structured Streaming, at least once, one of five workers killed: van Dongen and Van den Poel,
+IEEE Access 2021; read off a figure by hand; another machine and another job."""
+
+LOCALITY_NOTE = (
+    "Settings that differ from Spark's defaults are in harness/engines/structured/settings.py and "
+    "in the cluster's. Of the waiting times only the limit on a silent executor differs, 20 s "
+    "instead of 120. One default matters much here: spark.locality.wait. A task whose state was on "
+    "the killed executor waits 3 s and more for a place near it before it goes elsewhere, again in "
+    "every stateful stage. The more aggregations a query has, the longer it takes to come back."
+)
+
+NOTES = (
+    "The workload is the utilization paper's: sliding-window word counts over real text, with "
+    "windows of 4 s every 1 s (chosen; the paper prints none), 500 lines/s.",
+    "Each run warms its applications up on other topics first, until batches no longer become "
+    "shorter (smoke: not at all), then runs the no-failure twin and the same input with the kill, "
+    "in every other repetition the other way round; only these two are measured, and their first "
+    "5 s (smoke: 1 s) count for no latency. A run that was invalid or whose twin fell behind is "
+    "made again, up to twice. Applications are kept between the "
+    "runs of one command, so drivers and surviving executors are warm when the kill comes; the "
+    "executor that replaces a killed one is cold.",
+    "Each pass with failures has two, a worker's kill and, some 22 s after that (smoke: one kill "
+    "alone), a whole rack's: the first is shown in stock/worker-kill, the second in "
+    "stock/rack-kill, each with a recovery of its own. When the rack is killed the replaced "
+    "worker's executor has run for some ten seconds only. Where the output was not calm for 5 s "
+    "before the second kill, neither recovery is given.",
+    LOCALITY_NOTE,
+    "Where the twin could not follow its load even without a failure (median window later than 3 "
+    "trigger intervals and 1 s, or its slowest later than 1.5 times that), recovery and gap are "
+    "not measured.",
+    "A recovery's resolution is how much later than the twin's median a window must be to count as "
+    "late. An output that had not caught up by the end of the load counts with the time for which "
+    "it was watched, as a lower bound.",
+    "The trigger interval is the checkpoint interval. Triggers are multiples of what "
+    "stock/calibration found this machine to hold, the grid's own where it holds the shortest of "
+    "them; on a machine that holds nothing the runs are skipped with that reason. The phase of the "
+    "kill within the trigger is drawn from the seed. Only the paper profile compares intervals: "
+    "with one kill an interval it matters more which of Spark's waits the kill meets.",
+    f"For orientation only: {PUBLISHED_RECOVERY_S:.0f} s recovery of Structured Streaming after "
+    "one worker kill, published by van Dongen and Van den Poel (2021) for 5 workers of 4 CPUs at "
+    "18,000 records/s, on another machine with another job.",
+)
+
+Tables = Mapping[str, pd.DataFrame]
 
 
 def tabulate(results: Results, *, scope: str | None = None) -> Mapping[str, pd.DataFrame]:
@@ -196,7 +204,7 @@ def tabulate(results: Results, *, scope: str | None = None) -> Mapping[str, pd.D
 
 
 def as_run(runs: pd.DataFrame) -> pd.DataFrame:
-    """With the triggers that runs really had, where those of the grid were stretched."""
+    """Return the runs with the triggers that they really had, where the grid's were stretched."""
     if "trigger_s" not in runs:  # records from before there were calibrations
         return runs
     return runs.assign(interval_s=runs["trigger_s"].fillna(runs["interval_s"]).astype(float))
@@ -208,8 +216,8 @@ def _with_failure(
     """Return the runs with the numbers of the failure that the figure shows. A recovery that
     another failure interrupted is unknown."""
     rows = {}
-    for run, every in failed.items():
-        shown = next((one for one in every if one.scope == scope), every[0]).alone
+    for run, those in failed.items():
+        shown = next((one for one in those if one.scope == scope), those[0]).alone
         times = {"killed_at_s": shown.at_s, "restarted_at_s": shown.ended_at_s}
         rows[run] = {**shown.outcome, **times}
     columns = [*failures.OF_ONE_FAILURE, "killed_at_s", "restarted_at_s"]
@@ -221,103 +229,76 @@ def _with_failure(
     )
 
 
-def check(tables: Mapping[str, pd.DataFrame], *, victim: str) -> list[Verdict]:
-    """The invariants of every run with failures, and what the two schemes are said to do."""
+@invariant("really-failed", "Every planned failure reached a living process")
+def really_failed(tables: Tables) -> Finding:
+    """Judge the number of failures; a schedule of the user's may pause or cut and kill nothing."""
     runs = tables["runs"]
-    return [
-        really_failed(runs),
-        punctual(runs),
-        _equal(runs, "output_equals_truth", "difference_from_truth", "the batch ground truth"),
-        _equal(runs, "output_equals_twin", "difference_from_twin", "the no-failure twin's"),
-        _uncontradicted(runs),
-        nothing_dropped(runs, f"the kill of a {victim}"),
-        _comes_back(runs, victim),
-        _goes_on(runs, victim),
-        _shorter_gap(runs, victim),
-        *_grows(runs),
-    ]
-
-
-def invariant(text: str, held: bool | None, **measured: Any) -> Verdict:
-    return Verdict(text=text, kind=ClaimKind.INVARIANT, held=held, measured=measured)
-
-
-def hypothesis(text: str, held: bool | None, why: str | None = None, **measured: Any) -> Verdict:
-    return Verdict(text=text, kind=ClaimKind.HYPOTHESIS, held=held, measured=measured, why=why)
-
-
-def named(runs: pd.DataFrame, column: str) -> dict[str, Any]:
-    """A value per run, by workload (where there are several), scheme, interval, repetition."""
-    return {
-        f"{getattr(row, 'workload', '')} {row.scheme} {row.interval_s:g} s, "
-        f"repetition {row.repeat}".strip(): getattr(row, column)
-        for row in runs.itertuples()
-    }
-
-
-def really_failed(runs: pd.DataFrame) -> Verdict:
-    """A schedule of the user's may pause or cut and kill nothing."""
-    planned = (runs["failures_planned"] > 0) & (runs["failures_done"] == runs["failures_planned"])
-    return invariant(
-        "Every planned failure reached a living process",
-        bool(planned.all()),
+    return every(
+        (runs["failures_planned"] > 0) & (runs["failures_done"] == runs["failures_planned"]),
         failures_done=named(runs, "failures_done"),
         processes_killed=named(runs, "processes_killed"),
     )
 
 
-def punctual(runs: pd.DataFrame) -> Verdict:
-    """Times count from when a failure really came, so one that came late falsifies none."""
-    late_s = runs["failure_lateness_s"].astype(float)
-    return hypothesis(
-        f"Every planned failure came within {PUNCTUAL_S:g} s of its instant",
-        bool((late_s <= PUNCTUAL_S).all()) if late_s.notna().all() else None,
-        failure_lateness_s=named(runs, "failure_lateness_s"),
+@hypothesis("punctual", f"Every planned failure came within {PUNCTUAL_S:g} s of its instant")
+def punctual(tables: Tables) -> Finding:
+    """Judge the lateness; times count from the real failure, so a late one falsifies none."""
+    late_s = tables["runs"]["failure_lateness_s"].astype(float)
+    return every(
+        (late_s <= PUNCTUAL_S).astype(object).mask(late_s.isna()),
+        failure_lateness_s=named(tables["runs"], "failure_lateness_s"),
     )
 
 
-def nothing_dropped(runs: pd.DataFrame, failure: str) -> Verdict:
-    """A twin that drops rows makes its run invalid; drops after a failure are the engine's."""
-    return hypothesis(
-        f"After {failure} the watermark drops no row",
-        bool((runs["dropped_rows"] == 0).all()),
-        **named(runs, "dropped_rows"),
+def nothing_dropped(failure: str) -> Claim:
+    """Claim it of the runs with a failure: a twin that drops rows makes its run invalid."""
+    return hypothesis("nothing-dropped", f"After {failure} the watermark drops no row")(
+        lambda tables: every(
+            tables["runs"]["dropped_rows"] == 0, **named(tables["runs"], "dropped_rows")
+        )
     )
 
 
-def _equal(runs: pd.DataFrame, column: str, difference: str, what: str) -> Verdict:
-    """Rows that the watermark dropped are missing in the output: `nothing_dropped` says so."""
-    judged = runs[runs["dropped_rows"] == 0]
-    return invariant(
-        f"In every run in which no row was dropped the output equals {what}, result by result",
-        together(decided(judged[column])),
-        differences=named(judged, difference),
+def equal(name: str, reference: str) -> Claim:
+    """Claim that the output equals the "truth" or the "twin".
+
+    Rows that the watermark dropped are missing in the output: `nothing_dropped` is about them.
+    """
+
+    @invariant(
+        f"equals-{name}",
+        f"In every run in which no row was dropped the output equals {reference}, result by result",
+    )
+    def decide(tables: Tables) -> Finding:
+        runs = tables["runs"]
+        judged = runs[runs["dropped_rows"] == 0]
+        differences = named(judged, f"difference_from_{name}")
+        return every(judged[f"output_equals_{name}"], differences=differences)
+
+    return decide
+
+
+def uncontradicted(text: str) -> Claim:
+    """Claim, in the words of ``text``, that no result has two values."""
+    return invariant("uncontradicted", text)(
+        lambda tables: every(
+            tables["runs"]["contradictions"] == 0, **named(tables["runs"], "contradictions")
+        )
     )
 
 
-def _uncontradicted(runs: pd.DataFrame) -> Verdict:
-    return invariant(
-        "No result was delivered with two different values in any run",
-        bool((runs["contradictions"] == 0).all()),
-        **named(runs, "contradictions"),
-    )
+def named(runs: pd.DataFrame, column: str) -> dict[str, Any]:
+    """Return a value per run by what tells runs apart: workload, failure, scheme, interval."""
+    names = [name for name in ("workload", "failure", "scheme") if name in runs]
+    return {
+        f"{' '.join(str(getattr(row, name)) for name in names)} {row.interval_s:g} s, "
+        f"repetition {row.repeat}": getattr(row, column)
+        for row in runs.itertuples()
+    }
 
 
-def together(verdicts: Iterable[bool | None]) -> bool | None:
-    """False if one is, else None if one is or there is none: nothing is left out."""
-    every = list(verdicts)
-    if any(verdict is False for verdict in every):
-        return False
-    return None if not every or None in every else True
-
-
-def decided(verdicts: Iterable[Any]) -> Iterable[bool | None]:
-    """A record's column of verdicts: null where the run could not tell."""
-    return (None if pd.isna(verdict) else bool(verdict) for verdict in verdicts)
-
-
-def unmeasured(runs: pd.DataFrame) -> str | None:
-    """Which of these runs have no recovery or no gap, each with the reason that stands in it."""
+def why_unmeasured(runs: pd.DataFrame) -> str | None:
+    """Return the runs that have no recovery or no gap, each with the reason in its record."""
     if not len(runs):
         return "none of these runs was made"
     empty = runs[["recovery_s", "output_gap_s"]].isna().any(axis="columns")
@@ -326,7 +307,7 @@ def unmeasured(runs: pd.DataFrame) -> str | None:
 
 
 def stops(run: Any) -> bool | None:
-    """Whether the output stopped for longer than jitter; None where it was not measured."""
+    """Return True if the output stopped for longer than jitter; None if it was not measured."""
     if pd.isna(run.output_gap_s):
         return None
     return bool(run.output_gap_s > JITTER_TRIGGERS * run.interval_s)
@@ -338,7 +319,7 @@ def recovered(run: Any) -> OutputRecovery:
 
 
 def catches_up(run: Any) -> bool | None:
-    """Whether the output caught up; None where the load ended too soon after the failure."""
+    """Return True if the output caught up; None if the load ended too soon after the failure."""
     recovery = recovered(run)
     if recovery.seconds is not None:
         return True
@@ -349,23 +330,21 @@ def catches_up(run: Any) -> bool | None:
 
 
 def mean_recovery(runs: pd.DataFrame) -> tuple[float, float]:
-    """Between what the mean lies (`harness.measure.recovery.bounds_of_mean`)."""
+    """Return bounds of the mean (`harness.measure.recovery.bounds_of_mean`)."""
     return bounds_of_mean(recovered(run) for run in runs.itertuples())
 
 
 def mean_gap(runs: pd.DataFrame) -> float | None:
-    """None where one of the gaps was not measured: a mean leaves nothing out."""
+    """Return the mean; None if one of the gaps was not measured: a mean leaves nothing out."""
     gaps = runs["output_gap_s"].astype(float)
     return None if not len(gaps) or gaps.isna().any() else float(gaps.mean())
 
 
-def _comes_back(runs: pd.DataFrame, victim: str) -> Verdict:
-    mine = runs[runs["scheme"] == "checkpoint"]
-    return hypothesis(
-        f"Under checkpoint the output stops when a {victim} is killed, for more than "
-        f"{JITTER_TRIGGERS:g} trigger interval, and catches up again",
-        together(of(run) for run in mine.itertuples() for of in (stops, catches_up)),
-        unmeasured(mine),
+def _comes_back(tables: Tables) -> Finding:
+    mine = _under(tables, "checkpoint")
+    return every(
+        [of(run) for run in mine.itertuples() for of in (stops, catches_up)],
+        why_unmeasured(mine),
         recovery_s=named(mine, "recovery_s"),
         resolution_s=named(mine, "recovery_resolution_s"),
         not_within_s=named(mine, "recovery_at_least_s"),
@@ -375,14 +354,12 @@ def _comes_back(runs: pd.DataFrame, victim: str) -> Verdict:
     )
 
 
-def _goes_on(runs: pd.DataFrame, victim: str) -> Verdict:
-    mine = runs[runs["scheme"] == "active"]
+def _goes_on(tables: Tables) -> Finding:
+    mine = _under(tables, "active")
     stopped = [stops(run) for run in mine.itertuples()]
-    return hypothesis(
-        f"Under active replication the output goes on when a {victim} is killed: the gap is at "
-        f"most {JITTER_TRIGGERS:g} trigger interval",
-        together(None if value is None else not value for value in stopped),
-        unmeasured(mine),
+    return every(
+        [None if each is None else not each for each in stopped],
+        why_unmeasured(mine),
         output_gap_s=named(mine, "output_gap_s"),
         recovery_s=named(mine, "recovery_s"),
         resolution_s=named(mine, "recovery_resolution_s"),
@@ -390,33 +367,36 @@ def _goes_on(runs: pd.DataFrame, victim: str) -> Verdict:
     )
 
 
-def _shorter_gap(runs: pd.DataFrame, victim: str) -> Verdict:
+def _under(tables: Tables, scheme: str) -> pd.DataFrame:
+    return tables["runs"][tables["runs"]["scheme"] == scheme]
+
+
+def _shorter_gap(tables: Tables) -> Finding:
+    runs = tables["runs"]
     gaps = {
-        (float(interval_s), scheme): mean_gap(
+        (interval_s, scheme): mean_gap(
             runs[(runs["interval_s"] == interval_s) & (runs["scheme"] == scheme)]
         )
-        for interval_s, scheme in zip(runs["interval_s"], runs["scheme"], strict=True)
+        for interval_s, scheme in zip(runs["interval_s"].tolist(), runs["scheme"], strict=True)
     }
     shared = sorted({i for i, scheme in gaps if scheme == "active" and (i, "checkpoint") in gaps})
-    return hypothesis(
-        f"At every interval that both schemes were run at, the mean output gap after a {victim} "
-        "kill is shorter under active replication than under checkpoint",
-        together(shorter(gaps[i, "active"], gaps[i, "checkpoint"]) for i in shared),
-        unmeasured(runs) if shared else "no interval was measured under both schemes",
+    return found(
+        all_of(shorter(gaps[i, "active"], gaps[i, "checkpoint"]) for i in shared),
+        why_unmeasured(runs) if shared else "no interval was measured under both schemes",
         mean_output_gap_s={f"{scheme} {i:g} s": gap for (i, scheme), gap in gaps.items()},
     )
 
 
 def shorter(one: float | None, other: float | None) -> bool | None:
-    """None where one of them is unknown."""
+    """Return True if ``one`` is shorter than ``other``; None if one of them is unknown."""
     return None if one is None or other is None else one < other
 
 
-def _grows(runs: pd.DataFrame) -> list[Verdict]:
-    """Asked where a grid has several intervals: the paper profile."""
-    if runs["interval_s"].nunique() < 2:
-        return []
-    mine = runs[runs["scheme"] == "checkpoint"]
+def _grows(tables: Tables) -> Finding:
+    """Compare the ends of the intervals, where a grid has several: the paper profile."""
+    if tables["runs"]["interval_s"].nunique() < 2:
+        return not_asked()
+    mine = _under(tables, "checkpoint")
     means = {
         float(interval_s): mean_recovery(mine[mine["interval_s"] == interval_s])
         for interval_s in mine["interval_s"].unique()
@@ -426,13 +406,38 @@ def _grows(runs: pd.DataFrame) -> list[Verdict]:
     if len(means) > 1:
         (least, most), (longest, at_most) = means[min(means)], means[max(means)]
         held = True if longest > most else False if at_most <= least else None
-        why = unmeasured(mine)
+        why = why_unmeasured(mine)
+    shown = {f"{i:g} s": bounds for i, bounds in means.items()}
+    return found(held, why, mean_recovery_s_between=shown)
+
+
+def claims_of(victim: str) -> list[Claim]:
+    """Return the invariants of every run with failures, and the hypotheses about both schemes."""
     return [
+        really_failed,
+        punctual,
+        equal("truth", "the batch ground truth"),
+        equal("twin", "the no-failure twin's"),
+        uncontradicted("No result was delivered with two different values in any run"),
+        nothing_dropped(f"the kill of a {victim}"),
         hypothesis(
+            "checkpoint-comes-back",
+            f"Under checkpoint the output stops when a {victim} is killed, for more than "
+            f"{JITTER_TRIGGERS:g} trigger interval, and catches up again",
+        )(_comes_back),
+        hypothesis(
+            "active-goes-on",
+            f"Under active replication the output goes on when a {victim} is killed: the gap is "
+            f"at most {JITTER_TRIGGERS:g} trigger interval",
+        )(_goes_on),
+        hypothesis(
+            "shorter-gap",
+            f"At every interval that both schemes were run at, the mean output gap after a "
+            f"{victim} kill is shorter under active replication than under checkpoint",
+        )(_shorter_gap),
+        hypothesis(
+            "grows-with-interval",
             "Under checkpoint the mean recovery takes longer at the longest interval than at the "
             "shortest",
-            held,
-            why,
-            mean_recovery_s_between={f"{i:g} s": bounds for i, bounds in means.items()},
-        )
+        )(_grows),
     ]

@@ -1,4 +1,4 @@
-"""How large runs of the stock engine are, on which cluster, and with which of the user's options.
+"""The size of runs of the stock engine, their cluster, and the user's options.
 
 `experiments.stock.calibration` and everything that kills start from here.
 """
@@ -24,26 +24,27 @@ RATE_PER_S = 500.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScale:
-    """How large a profile's runs are."""
+    """The size of a profile's runs."""
 
     workers_per_rack: int
     load_s: float
     kill_at_s: float
-    """Before the phase within the trigger interval is added."""
+    """Time of the kill, without the phase within the trigger interval."""
     restart_after_s: float
     warmup_s: float
     """Load before every run's twin."""
     first_warmup_s: float
-    """Instead of it, for applications that have run nothing before."""
+    """The same for applications that have run nothing before."""
     rack_after_s: float | None
-    """From the kill of the worker to that of the rack, long enough for the output to catch up and
-    to be calm; None for one kill alone."""
+    """Time from the kill of the worker to that of the rack, in which the output catches up and is
+    calm; None for one kill alone."""
     settle_s: float = 5
-    """The first seconds of a pass, which count for no latency."""
+    """First seconds of a pass, in which no latency counts."""
     settled_per_trigger: float = 2.0
-    """More load, kill and repair time per second of trigger interval beyond the first."""
+    """Additional load, kill and repair time per second of trigger interval beyond the first."""
 
     def stretched_s(self, trigger_s: float) -> float:
+        """Return the additional time for a trigger interval."""
         return self.settled_per_trigger * max(0.0, trigger_s - 1)
 
 
@@ -106,12 +107,12 @@ def longest_load_s(profile: Profile) -> float:
 
 
 def cluster_spec(profile: Profile) -> ClusterSpec:
-    """The cluster of every stock experiment: one shape, so that it stays warm between them."""
+    """Return the cluster of every stock experiment: one shape, so that it stays warm."""
     return ClusterSpec(racks=2, workers_per_rack=SCALES[profile].workers_per_rack)
 
 
 def spark_conf(options: Mapping[str, Any]) -> dict[str, str]:
-    """The user's own settings of Spark. Raises `UsageError` for what is none."""
+    """Return the user's own settings of Spark; raise `UsageError` for anything else."""
     pairs = [text.partition("=") for text in options.get("conf", ())]
     for key, sign, value in pairs:
         if not sign or not key.startswith("spark."):
@@ -123,7 +124,7 @@ def spark_conf(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def keeps(point: Point) -> str:
-    """The applications of a scheme stay between its runs."""
+    """Return the name under which the applications of a scheme stay between its runs."""
     return str(point.get("scheme", "checkpoint"))
 
 
@@ -145,7 +146,7 @@ def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
 
 
 def own_workload(context: Context) -> Workload:
-    """The user's own workload, or word count over the user's own text or ours."""
+    """Return the user's own workload, or word count over the user's own text or ours."""
     own = context.options.get("workload")
     if own is not None:
         return load_workload_file(Path(own))

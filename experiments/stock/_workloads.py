@@ -1,8 +1,7 @@
-"""The papers' workloads at the scale of a machine with two cores: what the experiments over all
-of them share.
+"""The papers' workloads at the scale of a machine with two cores, for the experiments over them.
 
-Windows are shortened where a paper's would outlast a run; rates are what two slow cores carry
-beside Kafka, the driver and the load generator. Both are in the notes of the figures.
+Windows are shortened where a paper's would outlast a run. Two slow cores carry the rates together
+with Kafka, the driver and the load generator. Both are in the notes of the figures.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ TRAFFIC = Population(users=USERS, segments=SEGMENTS)
 """A twentieth of the papers' users on a fifth of their segments."""
 
 TRAFFIC_BEFORE_S = 100
-"""Of the roads, before a run begins: a mean of three accidents on each."""
+"""Time simulated on the roads before a run begins: a mean of three accidents on each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
-    """A workload and the rate at which it is run."""
+    """A workload with the rate of its runs."""
 
     label: str
     make: Callable[[int], Workload]
-    """From a seed."""
+    """Makes the workload from a seed."""
     rate_per_s: float
     """Records per second of all sources when something is killed."""
     note: str
@@ -72,5 +71,5 @@ WORKLOADS: Mapping[str, Scaled] = {
 
 
 def workload_of(name: str, context: Context) -> Workload:
-    """The workload of that name, with the input of this repetition."""
+    """Return the workload of that name, with the input of this repetition."""
     return WORKLOADS[name].make(context.seed("input", name))

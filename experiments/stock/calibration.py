@@ -1,13 +1,13 @@
-"""What this machine holds: the shortest trigger at which the stock engine keeps up, with a margin.
+"""The shortest trigger at which the stock engine keeps up on this machine, with a margin.
 
 Word count under active replication, the heavier of the two schemes, is tried at longer and longer
-triggers until one is held, then at lower rates. The grids of the kills are multiples of what was
-held, so that a slow machine measures recoveries from its regular state and not from a backlog.
+triggers until one is held, then at lower rates. The grids of the kills are multiples of the held
+trigger and rate, so that a slow machine measures recoveries from its regular state and not from a
+backlog.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,10 +23,11 @@ from experiments.stock._scale import (
     own_workload,
     spark_conf,
 )
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, found, hypothesis
 from harness.engines.structured.parameters import StockParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION
+from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
     from harness.results.tables import Results
 
 LOAD_S = 8.0
-"""Of a rung, beside some of its triggers."""
+"""Load of a rung, in addition to some of its triggers."""
 
 SETTLE_S = 3.0
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Climb until a rung is held; in the smoke profile one rung, whatever comes of it."""
+    """Climb until a rung is held; in the smoke profile try one rung only."""
     from harness.engines.base import Setup
     from harness.failures.schedule import NO_FAILURES
     from harness.judging.calibration import calibrate, ladder
@@ -87,46 +88,46 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per pass of the ramp, in the order in which they were made."""
+    """Return a row per pass of the ramp, in the order in which they were made."""
     return results.series("ramp", ["scheme", "held_interval_s", "held_rate_per_s"])
 
 
-def claims(table: pd.DataFrame) -> Sequence[Verdict]:
-    """What was held, and whether the grids had to be stretched for it."""
-    from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
-
-    held, first = table[table["held"].astype(bool)], table.iloc[0]
-    measured = {
-        "held_interval_s": None if held.empty else float(held["interval_s"].iloc[0]),
-        "held_rate_per_s": None if held.empty else float(held["rate_per_s"].iloc[0]),
+def _held(table: pd.DataFrame) -> dict[str, Any]:
+    """Return trigger and rate of the rung that was held; None each if there is none."""
+    held = table[table["held"].astype(bool)]
+    return {
+        f"held_{name}": None if held.empty else float(held[name].iloc[0])
+        for name in ("interval_s", "rate_per_s")
     }
-    return [
-        Verdict(
-            text="This machine holds the shortest trigger of the grids at their rate, with a "
-            f"margin: the median window takes at most {MEDIAN_INTERVALS:g} triggers and the "
-            f"slowest at most {TAIL_INTERVALS:g}",
-            kind=ClaimKind.HYPOTHESIS,
-            held=bool(
-                len(held)
-                and measured["held_interval_s"] == first["interval_s"]
-                and measured["held_rate_per_s"] == first["rate_per_s"]
-            ),
-            measured=measured,
-            why=_lateness(first),
-        ),
-        Verdict(
-            text="It holds some trigger and some rate, so that kills can be measured on it",
-            kind=ClaimKind.HYPOTHESIS,
-            held=bool(len(held)),
-            measured=measured,
-        ),
-    ]
+
+
+@hypothesis(
+    "shortest-trigger",
+    "This machine holds the shortest trigger of the grids at their rate, with a margin: the median "
+    f"window takes at most {MEDIAN_INTERVALS:g} triggers and the slowest at most "
+    f"{TAIL_INTERVALS:g}",
+)
+def shortest_trigger(table: pd.DataFrame) -> Finding:
+    held, first = _held(table), table.iloc[0]
+    same = [*held.values()] == [first["interval_s"], first["rate_per_s"]]
+    return found(same, _lateness(first), **held)
+
+
+@hypothesis(
+    "some-trigger", "It holds some trigger and some rate, so that kills can be measured on it"
+)
+def some_trigger(table: pd.DataFrame) -> Finding:
+    held = _held(table)
+    return found(None not in held.values(), **held)
+
+
+CLAIMS = [shortest_trigger, some_trigger]
 
 
 def _lateness(step: pd.Series[Any]) -> str:
-    """How late the windows of one pass were, or why that is not known."""
+    """Return the lateness of the windows of one pass, or the reason why it is unknown."""
     if not pd.isna(step["why_not"]):
-        return f"the pass at {step['interval_s']:g} s told nothing: {step['why_not']}"
+        return f"the pass at {step['interval_s']:g} s gave no result: {step['why_not']}"
     median, slowest = (
         float(step[name]) / float(step["interval_s"])
         for name in ("latency_median_s", "latency_slowest_s")
@@ -138,9 +139,7 @@ def _lateness(step: pd.Series[Any]) -> str:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Median and slowest window of every pass, in triggers, beside what is allowed."""
-    from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
-
+    """Draw the median and slowest window of every pass, in triggers, with the limits."""
     axes = figure.subplots()
     place = np.arange(len(table))
     for column, limit, color, label in (
@@ -170,7 +169,7 @@ EXPERIMENT = Experiment(
     statement="A machine that keeps up with a margin can tell a failure's delay from its own.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         "Made once for a machine and a code, before the experiments whose grids rest on it; "
         "./faultline run stock/calibration --again makes it anew.",

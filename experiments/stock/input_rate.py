@@ -1,23 +1,23 @@
 """Throughput and latency against input rate, up to saturation, for every workload.
 
 One application under checkpoint, no failures: each rate is sent for some seconds, the next one
-is two to eight times as high, until the query no longer keeps up. What a workload can take and
-how late it is at each rate say what a kill at that rate will cost, and make two engines
-comparable at the same latency.
+is two to eight times as high, until the query no longer keeps up. The highest rate and the latency
+at each rate give the cost of a kill at that rate, and make two engines comparable at the same
+latency.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from experiments.stock._scale import check_options, cluster_spec, keeps, spark_conf
 from experiments.stock._workloads import WORKLOADS, workload_of
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, every, hypothesis
 from harness.cluster.base import Cluster
 from harness.engines.structured.parameters import StockParameters
 from harness.experiment import Experiment
@@ -39,38 +39,36 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 TRIGGER_S = 2.0
-
 IN_QUICK = ("world-cup",)
 """The heaviest query: traffic jams kept up with all 128,000 records/s that were tried. The paper
-profile has them all."""
+profile has all workloads."""
 
 GROWS = 0.1
-"""A rate is sustained if the backlog grows by at most this share of it, and half of the results
-are no later than `GRACE_S`. Fixed on 2026-11-22: until then what was processed in 7 s after the
-load counted too, so that two thirds of a rate were enough."""
+"""Largest growth of the backlog, as a share of the rate, at which a rate is sustained; half of the
+results must also be no later than `GRACE_S`. Fixed on 2026-11-22: before, rows processed in the 7 s
+after the load counted, too, and two thirds of a rate were enough."""
 
 GRACE_S = KEPT_UP_TRIGGERS * TRIGGER_S + KEPT_UP_S
-"""What a no-failure twin may be late and still count as keeping up: the bound on latency under
-which the highest rate is searched. It was two trigger intervals at first, which a record that just
-missed a batch exceeds at any rate."""
+"""Largest latency at which a no-failure twin keeps up: the bound on latency under which the highest
+rate is searched. It was two trigger intervals at first, which a record that just missed a batch
+exceeds at any rate."""
 
 SETTLE_S = 5.0
-
 RATES_PER_S: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: [1_000],
     Profile.QUICK: [2_000, 16_000, 128_000],
     Profile.PAPER: [1_000 * 2**step for step in range(10)],
 }
-
 LOAD_S = {Profile.SMOKE: 12.0, Profile.QUICK: 14.0, Profile.PAPER: 40.0}
-
 WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0
-"""Load that is measured by nobody, and for applications that have run nothing before."""
+"""Time of load that is not measured, and the same for applications that have run nothing before."""
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """One workload: rates from the lowest up, on one warm engine, until it is saturated or
-    the load generator cannot send faster."""
+    """Measure one workload: rates from the lowest up, on one warm engine.
+
+    The end is saturation, or a rate at which the load generator cannot send.
+    """
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
     from harness.judging.run import warm_engine
@@ -98,11 +96,10 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 def _climb(rates: Sequence[float], send: Callable[[float], dict[str, Any]]) -> Outcome:
-    """Send one rate after the other until one is not sustained, then one in the middle of the
-    last two (on a logarithmic scale), and say what ended it.
+    """Send one rate after the other until one is not sustained, then one between the last two.
 
-    A rate that the generator could not hold is no measurement of the engine: it leaves a reason
-    and no row.
+    That one is in the middle on a logarithmic scale. A rate that the generator could not hold is
+    not a measurement of the engine: it leaves a reason and no row.
     """
     rows: list[dict[str, Any]] = []
     ended_by = "the highest rate that was tried"
@@ -152,7 +149,7 @@ def _pass(
 
 
 def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict[str, Any]:
-    """What one rate gave: by how much the backlog grew while it lasted, latency of its results."""
+    """Return the numbers of one rate: the growth of the backlog, and the latency of its results."""
     levels = backlog(
         record.batches[record.batches["at_s"] > 0],
         lambda at_s: sum(_due(stream, at_s) for stream in record.plan.streams),
@@ -176,14 +173,18 @@ def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict
 
 
 def _due(stream: Stream, at_s: float) -> int:
-    """Records of a stream that were meant to have been sent; a batch counts markers among its
-    rows, of which each partition gets every one."""
+    """Return the number of a stream's rows that were due.
+
+    A batch counts markers among its rows, and each partition gets every marker.
+    """
     return stream.rate.due(at_s) + stream.partitions * stream.markers_until(at_s)
 
 
 def latencies_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
-    """Arrival minus due time of each result's first version, for windows that a record of the
-    load closed after the settling time."""
+    """Return arrival minus due time of the first version of each result.
+
+    Only windows count that a record of the load closed after the settling time.
+    """
     from harness.judging.outcome import settled_latency_s, with_latency
     from harness.measure.versions import versions
 
@@ -212,51 +213,56 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per workload, repetition and rate."""
+    """Return a row per workload, repetition and rate."""
     rates = results.series("rates", ["workload", "repeat", "ended_by"])
     return rates.sort_values(["workload", "repeat", "offered_per_s"], ignore_index=True)
 
 
-def claims(table: pd.DataFrame) -> Sequence[Verdict]:
-    """Nothing was dropped; every workload was driven to saturation; latency rises there."""
+def _at_end(table: pd.DataFrame, end: Literal["first", "last"]) -> pd.DataFrame:
+    """Return the first or last rate of every workload and repetition."""
     by = ["workload", "repeat"]
-    last = table.drop_duplicates(by, keep="last").set_index(by)
-    first = table.drop_duplicates(by, keep="first").set_index(by)
-    saturated = ~last["sustained"].astype(bool)
-    latest_s = last["latency_p99_s"].astype(float).fillna(np.inf)  # no result is later than any
-    judged = (latest_s / first["latency_p99_s"].astype(float))[saturated]
-    other_ends = _by_workload(last["ended_by"][~saturated])
-    why = "; ".join(f"{name} was ended by {end}" for name, end in other_ends.items()) or None
-    return [
-        Verdict(
-            text="Without a failure the watermark drops no row at any rate",
-            kind=ClaimKind.HYPOTHESIS,
-            held=bool((table["dropped_rows"] == 0).all()),
-            measured={"dropped_rows": int(table["dropped_rows"].sum())},
-        ),
-        Verdict(
-            text="Every workload was driven to saturation",
-            kind=ClaimKind.HYPOTHESIS,
-            held=bool(saturated.all()),
-            measured={
-                "sustained_per_s": _by_workload(_highest(table)),
-                "ended_by": _by_workload(last["ended_by"]),
-            },
-            why=why,
-        ),
-        Verdict(
-            text="Where a workload is saturated its 99th percentile of latency is above that at "
-            "the lowest rate",
-            kind=ClaimKind.HYPOTHESIS,
-            held=bool((judged > 1).all()) if len(judged) else None,
-            measured=_by_workload(judged),
-            why=None if len(judged) else why,
-        ),
-    ]
+    rates = table.drop_duplicates(by, keep=end).set_index(by)
+    return rates.assign(saturated=~rates["sustained"].astype(bool))
+
+
+def _other_ends(last: pd.DataFrame) -> str | None:
+    """Return what ended the climbs that saturation did not end; None if there is none."""
+    other = _by_workload(last["ended_by"][~last["saturated"]])
+    return "; ".join(f"{name} was ended by {end}" for name, end in other.items()) or None
+
+
+nothing_dropped = hypothesis(
+    "nothing-dropped", "Without a failure the watermark drops no row at any rate"
+)(lambda table: every(table["dropped_rows"] == 0, dropped_rows=int(table["dropped_rows"].sum())))
+
+
+@hypothesis("saturated", "Every workload was driven to saturation")
+def saturated(table: pd.DataFrame) -> Finding:
+    last = _at_end(table, "last")
+    return every(
+        last["saturated"],
+        _other_ends(last),
+        sustained_per_s=_by_workload(_highest(table)),
+        ended_by=_by_workload(last["ended_by"]),
+    )
+
+
+@hypothesis(
+    "later-when-saturated",
+    "Where a workload is saturated its 99th percentile of latency is above that at the lowest rate",
+)
+def later_when_saturated(table: pd.DataFrame) -> Finding:
+    first, last = _at_end(table, "first"), _at_end(table, "last")
+    latest_s = last["latency_p99_s"].astype(float).fillna(np.inf)  # no result is the latest
+    judged = (latest_s / first["latency_p99_s"].astype(float))[last["saturated"]]
+    return every(judged > 1, None if len(judged) else _other_ends(last), **_by_workload(judged))
+
+
+CLAIMS = [nothing_dropped, saturated, later_when_saturated]
 
 
 def _highest(table: pd.DataFrame) -> pd.Series[float]:
-    """The highest sustained rate per workload and repetition; NaN if not even the lowest was."""
+    """Return the highest sustained rate per workload and repetition; NaN if there is none."""
     sustained = table["offered_per_s"].where(table["sustained"].astype(bool))
     return sustained.groupby([table["workload"], table["repeat"]]).max()
 
@@ -266,7 +272,7 @@ def _by_workload(values: pd.Series[float]) -> Mapping[str, Any]:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Per workload: above, records processed against records sent; below, latency."""
+    """Draw records processed against records sent per workload, and latency below."""
     shown = [name for name in WORKLOADS if (table["workload"] == name).any()]
     axes = figure.subplots(2, len(shown), squeeze=False, sharex="col", sharey="row")
     for column, name in enumerate(shown):
@@ -277,9 +283,9 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
         axes[1, column].set_xlabel("records sent per second")
     axes[0, 0].set_ylabel("records processed per second")
     axes[1, 0].set_ylabel("latency of results (s)")
-    axes[1, 0].set_ylim(bottom=0)  # shared, so only when every line is there
-    handles = [h for row in (0, 1) for h in axes[row, 0].get_legend_handles_labels()[0]]
-    labels = [text for row in (0, 1) for text in axes[row, 0].get_legend_handles_labels()[1]]
+    axes[1, 0].set_ylim(bottom=0)  # shared: every line must be there first
+    legends = [axes[row, 0].get_legend_handles_labels() for row in (0, 1)]
+    handles, labels = ([*above, *below] for above, below in zip(*legends, strict=True))
     figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize=8)
 
 
@@ -320,7 +326,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         "One application under checkpoint, trigger and checkpoint interval 2 s, no failures; each "
         "rate is two to eight times the one before, on the same warm application. The load "

@@ -134,7 +134,8 @@ class ReportWriter:
             for item in judged
             for document in item.documents()
         ]
-        _replace(folder / "claims.json", json.dumps(documents, indent=1, default=_plain))
+        lines = ",\n".join(json.dumps(each, default=_plain) for each in documents)
+        _replace(folder / "claims.json", f"[\n{lines}\n]\n")
         newest: dict[str, Assessment] = {}
         for item in judged:
             newest.setdefault(item.experiment.id, item)

@@ -9,11 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims import ClaimKind, Verdict, judge, legacy
+from harness.claims import ClaimKind, Verdict, judge
 from harness.experiment import Experiment, Tables
 from harness.results.record import Profile
 from harness.results.store import Campaign
-from harness.running.discovery import reasons
 
 SMOKE_DECIDES = "the smoke profile decides invariants only: its instances are too few and too short"
 
@@ -96,15 +95,11 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
 
 def verdicts(experiment: Experiment, table: Tables, missing: str | None = None) -> list[Verdict]:
     """Judge every claim by a table; ``missing`` describes the runs that are not there."""
-    if callable(experiment.claims):
-        return legacy.verdicts(experiment, table, missing, reasons())
     each = (judge(claim, table, missing=missing) for claim in experiment.claims)
     return [verdict for verdict in each if verdict is not None]
 
 
 def _unmeasured(experiment: Experiment, why: str | None) -> list[Verdict]:
-    if callable(experiment.claims):
-        return legacy.unmeasured(experiment, why)
     return [
         Verdict(
             id=claim.id,

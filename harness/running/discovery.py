@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import pkgutil
 from collections.abc import Mapping, Sequence
 
@@ -41,19 +40,6 @@ def all_experiments() -> Sequence[Experiment]:
         found.append(experiment)
     order = list(GROUPS)
     return sorted(found, key=lambda experiment: (order.index(experiment.group), experiment.id))
-
-
-@functools.cache
-def reasons() -> Mapping[str, Mapping[str, str]]:
-    """By experiment and sentence: why it does not hold, or was not measured, in the results that
-    ship. What an experiment can tell from its numbers is in `Claim.why`; this was found out by
-    looking at the records. No experiment imports the modules it stands in, the `_reasons` of each
-    group, so that a better reason discards no run."""
-    found: dict[str, Mapping[str, str]] = {}
-    for group in GROUPS:
-        if importlib.util.find_spec(f"experiments.{group}._reasons"):
-            found.update(importlib.import_module(f"experiments.{group}._reasons").REASONS)
-    return found
 
 
 def find(ids: Sequence[str]) -> Sequence[Experiment]:

@@ -21,8 +21,6 @@ from harness.running.discovery import all_experiments
 from tests.experiments.smoke import smoke_results
 from tests.levels import by_cost
 
-NOT_CONVERTED = ("dpc", "stock")
-"""Groups whose tables, drawings and claims do not take every part of a grid yet."""
 LAID_OUT = 2
 """Parts whose picture is laid out, too, which takes longer than all the rest."""
 COMPUTED = [each for each in all_experiments() if not each.measurement.measured]
@@ -47,8 +45,6 @@ def parts(points: Sequence[Point], whole: Results) -> Iterator[tuple[str, Result
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", by_cost(COMPUTED))
 def test_any_part_of_a_grid_is_tabulated_drawn_and_judged(experiment: Experiment) -> None:
-    if experiment.group in NOT_CONVERTED:
-        pytest.skip(f"{experiment.group} does not take every part of a grid yet")
     try_parts(experiment, experiment.grid[Profile.SMOKE], smoke_results(experiment.measurement))
 
 

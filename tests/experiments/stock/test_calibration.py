@@ -1,4 +1,4 @@
-"""What the ramp says, and what the kills make of it."""
+"""The claims about the ramp, and the grids of the kills that follow from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.judging.calibration import Tried, climb, ladder, told
 from harness.judging.run import LiveRun
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
-from harness.results.tables import Results
+from tests.experiments.stock import judging
 from tests.judging.test_calibration import tried
 
 HELD_TWICE = {"intervals_times": 2.0, "rate_share": 0.5}
@@ -25,9 +25,7 @@ NODES = [Node(name=f"r{r}n1", rack=f"r{r}", worker=f"r{r}w1", host=f"127.0.{r}.1
 
 
 def shown(outcome: Outcome, tmp_path: Path) -> pd.DataFrame:
-    outcome.series["ramp"].to_parquet(tmp_path / "ramp.parquet", index=False)
-    row = {**outcome.values, "scheme": "active", "repeat": 0, "run": "only"}
-    return calibration.table(Results(pd.DataFrame([row]), {"only": tmp_path}))
+    return calibration.table(judging.results_of([({"scheme": "active"}, outcome)], tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -43,14 +41,14 @@ def test_the_claims_say_what_was_held(
         return tried(rung, median := next(left), median)
 
     table = shown(told(rungs[0], climb(rungs, attempt)), tmp_path)
-    assert tuple(claim.held for claim in calibration.claims(table)) == held
+    assert tuple(judging.held(calibration.EXPERIMENT, table).values()) == held
     with styled():
         calibration.draw(table, figure := new_figure((6, 3)))
     assert len(figure.axes[0].get_xticks()) == len(medians)
 
 
 class Machine:
-    """A context of a machine whose calibration said that."""
+    """A context of a machine with that calibration."""
 
     profile, root_seed, repeat = Profile.QUICK, 1, 0
 
@@ -67,7 +65,7 @@ class Machine:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[LiveRun]:
-    """What would have been measured."""
+    """Return the runs that would have been measured."""
     found: list[LiveRun] = []
 
     def measure(run: LiveRun, *_: object) -> Outcome:

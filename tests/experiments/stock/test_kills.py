@@ -11,17 +11,18 @@ import pandas as pd
 import pytest
 
 from experiments.stock import rack_kill, worker_kill
-from experiments.stock._kills import catches_up, check, tabulate
+from experiments.stock._kills import catches_up, tabulate
 from experiments.stock._scale import check_options, spark_conf
-from harness.claims import ClaimKind, Verdict
+from harness.claims import ClaimKind
 from harness.errors import UsageError
+from harness.experiment import Experiment
 from harness.failures.generators import in_turn, one_target
 from harness.figures.style import new_figure, styled
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
 from harness.measure.recovery import Unrecovered
-from harness.results.record import Profile
-from harness.results.tables import Results
+from harness.results.record import Outcome, Point, Profile
+from tests.experiments.stock import judging
 from tests.judging.constructed import (
     LOAD_S,
     SCHEDULE,
@@ -50,9 +51,8 @@ def table_of(
     twin: PassRecord | None = None,
     scope: str | None = None,
 ) -> Mapping[str, pd.DataFrame]:
-    tmp_path.mkdir(exist_ok=True)
-    rows, directories = [], {}
-    for number, ((scheme, interval_s), failed) in enumerate(passes.items()):
+    outcomes: list[tuple[Point, Outcome]] = []
+    for (scheme, interval_s), failed in passes.items():
         outcome = judge(
             twin or record(name="twin"),
             failed,
@@ -62,18 +62,16 @@ def table_of(
             trigger_s=interval_s,
             settle_s=3,
         )
-        run = f"run-{number}"
-        directories[run] = tmp_path / run
-        directories[run].mkdir()
-        for name, series in outcome.series.items():
-            series.to_parquet(directories[run] / f"{name}.parquet", index=False)
-        point = {"scheme": scheme, "interval_s": interval_s, "repeat": 0, "run": run}
-        rows.append({**outcome.values, **point})
-    return tabulate(Results(pd.DataFrame(rows), directories), scope=scope)
+        outcomes.append(({"scheme": scheme, "interval_s": interval_s}, outcome))
+    return tabulate(judging.results_of(outcomes, tmp_path), scope=scope)
 
 
-def failing(claims: list[Verdict]) -> set[str]:
-    return {claim.text for claim in claims if claim.held is False}
+KILL = worker_kill.EXPERIMENT
+
+
+def failing(passes: Mapping[tuple[str, float], PassRecord], tmp_path: Path) -> set[str]:
+    """Return the claims that do not hold; every claim of the good passes holds."""
+    return judging.failing(KILL, table_of(passes, tmp_path))
 
 
 @pytest.fixture
@@ -82,18 +80,27 @@ def good(tmp_path: Path) -> Mapping[str, pd.DataFrame]:
 
 
 def test_every_claim_holds_where_it_should(good: Mapping[str, pd.DataFrame]) -> None:
-    claims = check(good, victim="worker")
-    assert all(claim.held for claim in claims), failing(claims)
+    claims = judging.judged(KILL, good).values()
+    assert {claim.held for claim in claims} == {True}
     assert sum(claim.kind is ClaimKind.INVARIANT for claim in claims) == 4
+    assert len({claim.text for claim in claims}) == len(KILL.claims)
 
 
 def test_one_interval_says_nothing_of_shorter_and_longer_ones(
     good: Mapping[str, pd.DataFrame], tmp_path: Path
 ) -> None:
     short = {key: one for key, one in GOOD.items() if key[1] == 1.0}
-    alone = {claim.text for claim in check(table_of(short, tmp_path / "short"), victim="worker")}
-    (growth,) = {claim.text for claim in check(good, victim="worker")} - alone
-    assert "longest interval" in growth
+    alone = judging.held(KILL, table_of(short, tmp_path / "short"))
+    assert {*judging.held(KILL, good)} - {*alone} == {"grows-with-interval"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", [worker_kill.EXPERIMENT, rack_kill.EXPERIMENT])
+def test_any_part_of_the_runs_is_drawn_and_judged(
+    experiment: Experiment, good: Mapping[str, pd.DataFrame]
+) -> None:
+    for runs in judging.parts(good["runs"], "scheme", "interval_s"):
+        judging.check_part(experiment, {**good, "runs": runs.reset_index(drop=True)})
 
 
 def test_the_table_carries_every_run(good: Mapping[str, pd.DataFrame]) -> None:
@@ -136,69 +143,65 @@ def test_two_failures_that_cannot_be_told_apart_give_no_recovery(tmp_path: Path)
 
 def test_claims_fail_when_the_injector_is_off(tmp_path: Path) -> None:
     off = {key: replace(one, injected=()) for key, one in GOOD.items()}
-    claims = check(table_of(off, tmp_path), victim="worker")
-    assert any("Every planned failure" in text for text in failing(claims))
-    comes_back = next(claim for claim in claims if "catches up again" in claim.text)
-    assert comes_back.held is None, "nothing failed, so nothing could come back"
-
-
-def test_claims_fail_when_a_kill_reached_nobody(tmp_path: Path) -> None:
-    missed = [replace(done, victims=[]) for done in injected()]
-    one = {**GOOD, ("active", 1.0): record(failures=missed)}
-    assert any(
-        "Every planned failure" in t for t in failing(check(table_of(one, tmp_path), victim="x"))
-    )
+    found = judging.held(KILL, table_of(off, tmp_path))
+    assert found["really-failed"] is False
+    assert found["checkpoint-comes-back"] is None, "nothing failed, so nothing could come back"
 
 
 def test_a_kill_that_came_late_breaks_no_invariant(tmp_path: Path) -> None:
     late = [replace(done, lateness_s=1.5) for done in injected()]
     one = {**GOOD, ("active", 1.0): record(failures=late)}
-    claims = check(table_of(one, tmp_path), victim="x")
-    (came,) = [claim for claim in claims if "of its instant" in claim.text]
-    assert came.held is False
-    assert came.kind is ClaimKind.HYPOTHESIS
-    assert not any(c.held is False and c.kind is ClaimKind.INVARIANT for c in claims)
+    assert failing(one, tmp_path) == {"punctual"}
+    assert judging.judged(KILL, table_of(one, tmp_path / "again"))["punctual"].kind is (
+        ClaimKind.HYPOTHESIS
+    )
 
 
 def test_results_without_time_to_come_leave_equality_open(tmp_path: Path) -> None:
     short = record(deliveries().iloc[:-3], failures=injected(), drained=False)
-    claims = check(table_of({**GOOD, ("active", 1.0): short}, tmp_path), victim="x")
-    equal = [claim.held for claim in claims if "the output equals" in claim.text]
-    assert equal == [None, None]
+    found = judging.held(KILL, table_of({**GOOD, ("active", 1.0): short}, tmp_path))
+    assert (found["equals-truth"], found["equals-twin"]) == (None, None)
 
 
-def test_claims_fail_when_a_result_is_tampered_with(tmp_path: Path) -> None:
+def tampered() -> pd.DataFrame:
     frame = deliveries()
-    tampered = frame.assign(count=frame["count"] + (frame.index == 40))
-    one = {**GOOD, ("active", 1.0): record(tampered, failures=injected())}
-    failed = failing(check(table_of(one, tmp_path), victim="worker"))
-    assert any("ground truth" in text for text in failed)
-    assert any("twin" in text for text in failed)
+    return frame.assign(count=frame["count"] + (frame.index == 40))
 
 
-def test_claims_fail_when_one_result_is_lost(tmp_path: Path) -> None:
-    one = {**GOOD, ("active", 1.0): record(deliveries().drop(index=9), failures=injected())}
-    assert any("ground truth" in t for t in failing(check(table_of(one, tmp_path), victim="x")))
+NEVER = dict.fromkeys(range(7, 30), 60.0)
+MISSED = [replace(done, victims=[]) for done in injected()]
 
 
-def test_going_on_fails_when_active_stops(tmp_path: Path) -> None:
-    one = {**GOOD, ("active", 1.0): record(deliveries(STOPPED_LONGER), failures=injected())}
-    failed = failing(check(table_of(one, tmp_path), victim="worker"))
-    assert any("goes on" in text for text in failed)
-    assert any("shorter under active" in text for text in failed)
-
-
-def test_output_that_never_came_back_fails_its_claim(tmp_path: Path) -> None:
-    never = dict.fromkeys(range(7, 30), 60.0)
-    one = {**GOOD, ("checkpoint", 1.0): record(deliveries(never), failures=injected())}
-    assert any("catches up again" in t for t in failing(check(table_of(one, tmp_path), victim="x")))
+@pytest.mark.parametrize(
+    ("scheme", "bad", "claims"),
+    [
+        ("active", record(failures=MISSED), {"really-failed"}),
+        ("active", record(tampered(), failures=injected()), {"equals-truth", "equals-twin"}),
+        ("active", record(deliveries().drop(index=9), failures=injected()), {"equals-truth"}),
+        (
+            "active",
+            record(deliveries(STOPPED_LONGER), failures=injected()),
+            {"active-goes-on", "shorter-gap"},
+        ),
+        (
+            "checkpoint",
+            record(deliveries(NEVER), failures=injected()),
+            {"checkpoint-comes-back"},
+        ),
+    ],
+    ids=["missed", "tampered", "lost", "active-stops", "never-back"],
+)
+def test_claims_fail_where_one_run_is_bad(
+    scheme: str, bad: PassRecord, claims: set[str], tmp_path: Path
+) -> None:
+    assert claims <= failing({**GOOD, (scheme, 1.0): bad}, tmp_path)
 
 
 @pytest.mark.parametrize("end", [{"died": "its driver ended"}, {"stalled": True}])
 def test_an_engine_that_ended_with_the_kill_fails_its_claims(
     tmp_path: Path, end: dict[str, Any]
 ) -> None:
-    """However little of the load was left: what will never come need not be waited for."""
+    """Little of the load may be left: results that never come need not be waited for."""
     kill_s = LOAD_S - 1.0
     late = [
         replace(done, at_unix_s=START + kill_s, event=replace(done.event, at_s=kill_s))
@@ -209,9 +212,7 @@ def test_an_engine_that_ended_with_the_kill_fails_its_claims(
     tables = table_of({("checkpoint", 1.0): gone}, tmp_path)
     (run,) = tables["runs"].itertuples()
     assert catches_up(run) is False
-    failed = failing(check(tables, victim="x"))
-    assert any("catches up again" in text for text in failed)
-    assert any("ground truth" in text for text in failed), "what is missing is lost"
+    assert {"checkpoint-comes-back", "equals-truth"} <= judging.failing(KILL, tables)
 
 
 def test_a_load_that_ended_soon_after_the_kill_says_nothing_of_recovery(
@@ -223,28 +224,24 @@ def test_a_load_that_ended_soon_after_the_kill_says_nothing_of_recovery(
         recovery_at_least_s=5.0,
         recovery_why_not=Unrecovered.NOT_BY_END.value,
     )
-    comes_back = next(
-        c for c in check({**good, "runs": cut}, victim="worker") if "catches up again" in c.text
-    )
+    comes_back = judging.judged(KILL, {**good, "runs": cut})["checkpoint-comes-back"]
     assert comes_back.held is None
     assert Unrecovered.NOT_BY_END.value in str(comes_back.why)
 
 
 def test_what_was_not_measured_is_null(tmp_path: Path) -> None:
     only = {("checkpoint", 1.0): GOOD["checkpoint", 1.0]}
-    claims = check(table_of(only, tmp_path), victim="worker")
-    unmeasured = [claim.text for claim in claims if claim.held is None]
-    assert len(unmeasured) == 2
-    assert all(claim.why for claim in claims if claim.held is None), "each says why"
-    assert not failing(claims)
+    claims = judging.judged(KILL, table_of(only, tmp_path)).values()
+    assert {c.id for c in claims if not c.held} == {"active-goes-on", "shorter-gap"}
+    assert all(claim.why for claim in claims if claim.held is None), "each has a reason"
 
 
 def test_nothing_is_said_of_time_when_a_twin_fell_behind(tmp_path: Path) -> None:
     behind = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
-    claims = check(table_of(GOOD, tmp_path, twin=behind), victim="worker")
+    claims = judging.judged(KILL, table_of(GOOD, tmp_path, twin=behind)).values()
     assert {claim.held for claim in claims if claim.kind is ClaimKind.HYPOTHESIS} == {None, True}
     assert all(claim.held for claim in claims if claim.kind is ClaimKind.INVARIANT)
-    assert all(claim.why for claim in claims if claim.held is None), "each says why"
+    assert all(claim.why for claim in claims if claim.held is None), "each has a reason"
 
 
 def test_settings_of_spark_are_taken_as_they_are_and_others_refused() -> None:
@@ -258,10 +255,7 @@ def test_settings_of_spark_are_taken_as_they_are_and_others_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", [worker_kill.EXPERIMENT, rack_kill.EXPERIMENT])
-def test_figure(experiment: object, good: Mapping[str, pd.DataFrame], tmp_path: Path) -> None:
-    from harness.experiment import Experiment
-
-    assert isinstance(experiment, Experiment)
+def test_figure(experiment: Experiment, good: Mapping[str, pd.DataFrame], tmp_path: Path) -> None:
     with styled():
         figure = new_figure(experiment.figure_size_in)
         experiment.draw(good, figure)

@@ -1,4 +1,4 @@
-"""What the partition experiment plans and says, without a cluster."""
+"""Plans and claims of the partition experiment, without a cluster."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.stock.partition import EXPERIMENT, FAILURES, claims, schedule
+from experiments.stock.partition import EXPERIMENT, FAILURES, schedule
 from harness.claims import ClaimKind
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Action
 from harness.figures.style import new_figure, styled
+from tests.experiments.stock import judging
 
 
 def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
@@ -51,8 +52,20 @@ def runs(**changes: Any) -> pd.DataFrame:
     return frame.assign(**changes)
 
 
+TIMELINE = pd.DataFrame(
+    [(run, name, at / 2, 5.0, 1.0) for run in "abc" for name in ("twin", "failed")
+     for at in range(60)],
+    columns=["run", "pass", "at_s", "throughput_per_s", "latency_p99_s"],
+)  # fmt: skip
+
+
+def test_any_part_of_the_runs_is_drawn_and_judged() -> None:
+    for part in judging.parts(runs(), "failure"):
+        judging.check_part(EXPERIMENT, {"runs": part, "timeline": TIMELINE})
+
+
 def held(frame: pd.DataFrame) -> list[bool | None]:
-    return [claim.held for claim in claims({"runs": frame})]
+    return [*judging.held(EXPERIMENT, {"runs": frame}).values()]
 
 
 def test_every_claim_can_fail() -> None:
@@ -71,28 +84,14 @@ def test_what_was_not_measured_is_not_decided() -> None:
 
 
 def test_only_equality_and_fencing_must_hold() -> None:
-    kinds = [claim.kind for claim in claims({"runs": runs()})]
+    kinds = [claim.kind for claim in judging.judged(EXPERIMENT, {"runs": runs()}).values()]
     assert kinds == [ClaimKind.INVARIANT] * 3 + [ClaimKind.HYPOTHESIS] * 2
 
 
 def test_the_figure_has_a_column_per_failure() -> None:
-    timeline = pd.DataFrame(
-        [
-            {
-                "run": run,
-                "pass": name,
-                "at_s": at / 2,
-                "throughput_per_s": 5.0,
-                "latency_p99_s": 1.0,
-            }
-            for run in "abc"
-            for name in ("twin", "failed")
-            for at in range(60)
-        ]
-    )
     with styled():
         figure = new_figure(EXPERIMENT.figure_size_in)
-        EXPERIMENT.draw({"runs": runs(), "timeline": timeline}, figure)
+        EXPERIMENT.draw({"runs": runs(), "timeline": TIMELINE}, figure)
     assert [axes.get_title() for axes in figure.axes[:3]] == [
         "a rack cut off", "a rack frozen", "a rack killed",
     ]  # fmt: skip

@@ -13,14 +13,13 @@ import pytest
 from experiments.stock import input_rate, workload_kill
 from experiments.stock._kills import run_kill, tabulate
 from experiments.stock._workloads import WORKLOADS
-from harness.claims import Verdict
 from harness.engines.base import NOT_SCORED, Scored
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord, load_plan
-from harness.results.record import Outcome, Profile
-from harness.results.tables import Results
+from harness.results.record import Outcome, Point, Profile
+from tests.experiments.stock import judging
 from tests.judging.constructed import (
     LOAD_S,
     RATE,
@@ -56,9 +55,9 @@ def kills(
     accuracy: Scored = ACCURATE,
     success: Mapping[str, float] = {"checkpoint": 0.8, "active": 1.0},
 ) -> Mapping[str, pd.DataFrame]:
-    """``success`` by scheme stands in for what the made-up passes, of another workload, lack."""
-    rows, directories = [], {}
-    for number, ((workload, scheme), failed) in enumerate(passes.items()):
+    """Return the tables. ``success`` is by scheme: the made-up passes of another query lack it."""
+    outcomes: list[tuple[Point, Outcome]] = []
+    for (workload, scheme), failed in passes.items():
         outcome = judge(
             record(name="twin"),
             failed,
@@ -69,24 +68,26 @@ def kills(
             trigger_s=1,
             accuracy=accuracy,
         )
-        run = f"run-{number}"
-        directories[run] = directory / run
-        directories[run].mkdir()
-        for name, series in outcome.series.items():
-            series.to_parquet(directories[run] / f"{name}.parquet", index=False)
-        point = {"workload": workload, "scheme": scheme, "interval_s": 1, "repeat": 0, "run": run}
         counted = success[scheme] if workload == "accidents" else None
-        rows.append({**outcome.values, "success_rate": counted, **point})
-    return tabulate(Results(pd.DataFrame(rows), directories))
+        values = {**outcome.values, "success_rate": counted}
+        point: Point = {"workload": workload, "scheme": scheme, "interval_s": 1}
+        outcomes.append((point, replace(outcome, values=values)))
+    return tabulate(judging.results_of(outcomes, directory))
 
 
-def verdicts(claims: list[Verdict]) -> list[bool | None]:
-    return [claim.held for claim in claims]
+KILL = workload_kill.EXPERIMENT
+
+
+@pytest.mark.slow
+def test_any_part_of_the_runs_is_drawn_and_judged(tmp_path: Path) -> None:
+    tables = kills(GOOD, tmp_path)
+    for part in judging.parts(tables["runs"], "workload", "scheme"):
+        judging.check_part(KILL, {**tables, "runs": part.reset_index(drop=True)})
 
 
 def test_every_claim_about_kills_holds_where_it_should(tmp_path: Path) -> None:
     table = kills(GOOD, tmp_path)
-    assert verdicts(list(workload_kill.claims(table))) == [True] * 14
+    assert [*judging.held(KILL, table).values()] == [True] * 14
     with styled():
         figure = new_figure(workload_kill.EXPERIMENT.figure_size_in)
         workload_kill.draw(table, figure)
@@ -105,23 +106,15 @@ def test_claims_about_kills_fail_when_they_should(tmp_path: Path) -> None:
         ("traffic-jams", "checkpoint"): record(wrong, failures=injected()),
         ("accidents", "active"): replace(WENT_ON, injected=missed),
     }
-    held = {c.text: c.held for c in workload_kill.claims(kills(bent, tmp_path))}
-    failed = [text.split(":")[0] for text, is_held in held.items() if is_held is False]
-    assert failed[0].startswith("Every planned failure")
-    assert failed[1] == WORKLOADS["traffic-jams"].label
-
-
-def failing(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    return [claim.text for claim in workload_kill.claims(tables) if claim.held is False]
+    assert {"really-failed", "traffic-jams/equal"} <= judging.failing(KILL, kills(bent, tmp_path))
 
 
 @pytest.mark.parametrize(
     "accuracy", [Scored(first=0.99, last=1.0), Scored(first=1.0, last=0.99), NOT_SCORED]
 )
 def test_accuracy_below_one_or_unscored_fails_its_claim(accuracy: Scored, tmp_path: Path) -> None:
-    found = failing(kills(GOOD, tmp_path, accuracy=accuracy))
-    assert len(found) == len(workload_kill.SHOWN)
-    assert all("the accuracy, as the papers count it" in text for text in found)
+    found = judging.failing(KILL, kills(GOOD, tmp_path, accuracy=accuracy))
+    assert found == {f"{workload}/accurate" for workload in workload_kill.SHOWN}
 
 
 @pytest.mark.parametrize(
@@ -131,23 +124,19 @@ def test_another_table_than_the_truth_fails_its_claim(
     table: pd.DataFrame | None, tmp_path: Path
 ) -> None:
     bent = {**GOOD, ("accidents", "active"): replace(WENT_ON, table=table)}
-    [text] = failing(kills(bent, tmp_path))
-    assert "database table" in text
+    assert judging.failing(KILL, kills(bent, tmp_path)) == {"accidents/table"}
 
 
 def test_fewer_successes_under_replication_fail_the_papers_claim(tmp_path: Path) -> None:
-    [text] = failing(kills(GOOD, tmp_path, success={"checkpoint": 0.9, "active": 0.9}))
-    assert "more tuples succeed" in text
+    fewer = kills(GOOD, tmp_path, success={"checkpoint": 0.9, "active": 0.9})
+    assert judging.failing(KILL, fewer) == {"accidents/more-succeed"}
 
 
 def test_what_was_not_run_is_not_judged(tmp_path: Path) -> None:
-    """A scheme that is missing leaves a comparison open; of a workload that no run had nothing is
-    said, as a profile may leave it out."""
+    """A missing scheme leaves a comparison open; a workload without a run has no claims, as a
+    profile may leave it out."""
     one = {key: value for key, value in GOOD.items() if key == ("world-cup", "checkpoint")}
-    assert verdicts(list(workload_kill.claims(kills(one, tmp_path)))) == [
-        *[True] * 5,
-        *[None] * 2,
-    ]
+    assert [*judging.held(KILL, kills(one, tmp_path)).values()] == [*[True] * 5, *[None] * 2]
 
 
 # Rates
@@ -242,14 +231,33 @@ def test_rates_climb_until_the_engine_or_the_generator_gives_up() -> None:
     assert until(1e9, invalid_from=1_000).invalid == "the load generator, at 1000/s: too late"
 
 
-def test_claims_about_rates(tmp_path: Path) -> None:
-    assert verdicts(list(input_rate.claims(rates()))) == [True, True, True]
-    assert verdicts(list(input_rate.claims(rates(dropped_rows=1)))) == [False, True, True]
-    assert verdicts(list(input_rate.claims(rates(sustained=True)))) == [True, False, None]
-    assert verdicts(list(input_rate.claims(rates(latency_p99_s=1.0)))) == [True, True, False]
-    silent = rates()
-    silent.loc[~silent["sustained"].astype(bool), "latency_p99_s"] = None
-    assert verdicts(list(input_rate.claims(silent))) == [True, True, True]
+def silent() -> pd.DataFrame:
+    """Return rates without a result where they are saturated."""
+    table = rates()
+    table.loc[~table["sustained"].astype(bool), "latency_p99_s"] = None
+    return table
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        (rates(), [True, True, True]),
+        (rates(dropped_rows=1), [False, True, True]),
+        (rates(sustained=True), [True, False, None]),
+        (rates(latency_p99_s=1.0), [True, True, False]),
+        (silent(), [True, True, True]),
+    ],
+)
+def test_claims_about_rates(table: pd.DataFrame, expected: list[bool | None]) -> None:
+    assert [*judging.held(input_rate.EXPERIMENT, table).values()] == expected
+
+
+def test_any_part_of_the_rates_is_drawn_and_judged() -> None:
+    for _, part in rates().groupby("workload"):
+        judging.check_part(input_rate.EXPERIMENT, part.reset_index(drop=True))
+
+
+def test_the_figure_of_rates_has_two_panels_per_workload() -> None:
     with styled():
         figure = new_figure(input_rate.EXPERIMENT.figure_size_in)
         input_rate.draw(rates(), figure)

@@ -1,39 +1,26 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from experiments.stock import worldcup_fit as fit
 from harness.figures.style import new_figure, styled
-from harness.measurement import Context
-from harness.results.tables import Results
-from harness.seeds import derive_seed
+from tests.experiments.smoke import smoke_table
+from tests.experiments.stock import judging
 
 
-class SeedsOnly:
-    """What this experiment needs of a `Context`."""
-
-    def seed(self, *names: str | int) -> int:
-        return derive_seed(1, *names)
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    outcome = fit.run({}, cast(Context, SeedsOnly()))
-    directory = tmp_path_factory.mktemp("run")
-    outcome.series["fit"].to_parquet(directory / "fit.parquet")
-    frame = pd.DataFrame([{"run": "a", "repeat": 0, **outcome.values}])
-    return fit.table(Results(frame, {"a": Path(directory)}))
+@pytest.fixture
+def table() -> pd.DataFrame:
+    return smoke_table(fit.EXPERIMENT).copy()
 
 
 def test_the_generator_fits(table: pd.DataFrame) -> None:
     assert table.groupby("panel").size().to_dict() == {
         "time": 144, "server": 30, "popularity": 7, "type": 13,
     }  # fmt: skip
-    assert [claim.held for claim in fit.claims(table)] == [True] * 4
+    assert [*judging.held(fit.EXPERIMENT, table).values()] == [True] * 4
 
 
 @pytest.mark.parametrize("panel", fit.PANELS)
@@ -41,8 +28,7 @@ def test_a_generator_that_does_not_fit_is_seen(table: pd.DataFrame, panel: str) 
     bent: Any = table.copy()
     first = bent.index[bent["panel"] == panel][0]
     bent.loc[first, "high"] = bent.loc[first, "published"] * 1.2 + 0.07
-    held = [claim.held for claim in fit.claims(bent)]
-    assert held == [name != panel for name in fit.PANELS]
+    assert judging.failing(fit.EXPERIMENT, bent) == {panel}
 
 
 def test_every_panel_is_drawn(table: pd.DataFrame) -> None:
