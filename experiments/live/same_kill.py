@@ -196,6 +196,8 @@ def _draw_line(axes: Axes, windows: pd.DataFrame, label: str, color: str) -> Non
     runs = [one.sort_values("ended_s") for _, one in shown.groupby("run")]
     width, share = 1.6 / max(len(runs), 1) ** 0.5, 0.25 / max(len(runs), 1)
     named = f"{label} ({len(runs)} run{'s' if len(runs) > 1 else ''})"
+    if not runs:
+        axes.plot([], [], color=color, label=named)
     for number, one in enumerate(runs):
         at_s, words = one["ended_s"], "_" if number else named
         axes.fill_between(
