@@ -155,7 +155,9 @@ measuring."""
 def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
     """Return ``runs``, a row each, and ``windows``: a row per window of each."""
     windows = results.series("lateness", ["engine", "scheme", "repeat"])
-    return {"runs": results.frame, "windows": windows}
+    late = {run: late_for_s(mine) for run, mine in windows.groupby("run")}
+    late_s = results.frame["run"].map(late).astype(float)
+    return {"runs": results.frame.assign(late_for_s=late_s), "windows": windows}
 
 
 def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
@@ -191,11 +193,17 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
 
 def _draw_line(axes: Axes, windows: pd.DataFrame, label: str, color: str) -> None:
     shown = windows[windows["ended_s"].between(*AROUND_S)]
-    first = shown[shown["repeat"] == shown["repeat"].min()].sort_values("ended_s")
-    axes.fill_between(
-        first["ended_s"], first["first_s"], first["last_s"], color=color, alpha=0.25, linewidth=0
-    )
-    axes.plot(first["ended_s"], first["late_s"], color=color, marker=".", label=label)
+    runs = [one.sort_values("ended_s") for _, one in shown.groupby("run")]
+    width, share = 1.6 / max(len(runs), 1) ** 0.5, 0.25 / max(len(runs), 1)
+    named = f"{label} ({len(runs)} run{'s' if len(runs) > 1 else ''})"
+    if not runs:
+        axes.plot([], [], color=color, label=named)
+    for number, one in enumerate(runs):
+        at_s, words = one["ended_s"], "_" if number else named
+        axes.fill_between(
+            at_s, one["first_s"], one["last_s"], color=color, alpha=share, linewidth=0
+        )
+        axes.plot(at_s, one["late_s"], color=color, marker=".", linewidth=width, label=words)
 
 
 def late_for_s(windows: pd.DataFrame) -> float:
@@ -250,7 +258,7 @@ EXPERIMENT = Experiment(
     notes=[
         f"Stock engine: state {SETTINGS}, trigger as fast as it can, the best of live/engines. "
         "Task engine: 7 tasks, batches of 0.1 s. Two workers with three slots each on one machine.",
-        "Lines: the median result of a window; shaded: its first to its last.",
+        "A line per run: the median result of a window; shaded: its first to its last.",
         f"Late: {LATE_S:g} s later than the median before the kill. The tenth was fixed before "
         "measuring.",
     ],

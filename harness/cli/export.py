@@ -1,4 +1,4 @@
-"""``faultline export``: a table of results as one file for other programs."""
+"""``faultline export``: results for other programs, as one table or as figures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _EPILOG = """\b
 Examples:
   ./faultline export results.parquet
   ./faultline export --table recoveries --from results --from /data/other recoveries.csv
+  ./faultline export --table latencies --experiment stock latencies.csv
+  ./faultline export --figures figures --format pdf,png --from results
   ./faultline export --dictionary > docs/results.md
 """
 
@@ -24,7 +26,7 @@ Examples:
     "--table",
     default="points",
     show_default=True,
-    help="runs, points, claims, timelines, failures, recoveries or usage.",
+    help="runs, points, claims, timelines, latencies, failures, recoveries or usage.",
 )
 @click.option(
     "--from",
@@ -33,16 +35,30 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="A results directory; repeatable.  [default: those that ship with the repository]",
 )
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write every figure into this directory, and its table as CSV beside it.",
+)
+@click.option(
+    "--format",
+    "formats",
+    default="pdf",
+    show_default=True,
+    help="Formats of the figures, with commas between them: pdf, png, svg.",
+)
 @click.option("--experiment", help="Only this experiment, or this group.")
 @click.option("--dictionary", is_flag=True, help="Print the meaning of every table and column.")
 def command(
     file: Path | None,
     table: str,
     roots: tuple[Path, ...],
+    figures: Path | None,
+    formats: str,
     experiment: str | None,
     dictionary: bool,
 ) -> None:
-    """Write a table of results to FILE, as Parquet or CSV by its ending.
+    """Write a table of results to FILE, as Parquet or CSV by its ending, or figures to files.
 
     Every table has a row per observation; docs/results.md explains the columns."""
     from harness.cli.measure import check_out
@@ -55,6 +71,14 @@ def command(
     if dictionary:
         click.echo(page(), nl=False)
         return
+    if figures is not None:
+        if file is not None:
+            raise UsageError(
+                f"{file} and --figures exclude each other", remedy="give one of them at a time"
+            )
+        check_out(figures)
+        _figures(figures, formats, roots, experiment)
+        return
     if file is None or file.suffix not in (".parquet", ".csv"):
         raise UsageError(
             f"{file or 'no file'}: the ending decides the format",
@@ -66,6 +90,48 @@ def command(
     frame = found.table(table)
     _write(frame, file)
     click.echo(f"{len(frame)} rows of {table}: {file}")
+
+
+def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: str | None) -> None:
+    """Write the figures of one results directory."""
+    from harness.environment.cache import to_stderr
+    from harness.errors import UsageError
+    from harness.report.files import FORMATS, write_figures
+    from harness.results.library import SHIPPED
+    from harness.results.store import RecordStore
+    from harness.text import did_you_mean
+
+    kinds = list(dict.fromkeys(kind.strip().lower() for kind in formats.split(",")))
+    if unknown := [kind for kind in kinds if kind not in FORMATS]:
+        raise UsageError(
+            f"--format: {unknown[0]!r} is not a format", remedy=f"use some of {', '.join(FORMATS)}"
+        )
+    if len(roots) > 1:
+        raise UsageError(
+            "--figures draws one results directory at a time",
+            remedy="give --from once, and a directory of figures for each",
+        )
+    root = roots[0] if roots else SHIPPED
+    if not (root / "records").is_dir():
+        raise UsageError(
+            f"there are no records in {root}", remedy="name the directory that holds records/"
+        )
+    count = 0
+    for written in write_figures(RecordStore(root, warn=to_stderr), folder, kinds, experiment):
+        count += 1
+        names = ", ".join(path.name for path in written.files)
+        click.echo(f"{written.experiment}: {names or 'nothing'}")
+        if written.error is not None:
+            to_stderr(f"{written.experiment} could not be drawn: {written.error}")
+    if not count:
+        from harness.running.discovery import all_experiments
+
+        known = sorted({name for each in all_experiments() for name in (each.id, each.group)})
+        raise UsageError(
+            f"--experiment: there is no valid run of {experiment!r} in {root}",
+            remedy=did_you_mean(experiment or "", known),
+        )
+    click.echo(f"{count} figures: {folder}")
 
 
 def _write(frame: pd.DataFrame, file: Path) -> None:

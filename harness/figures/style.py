@@ -41,6 +41,7 @@ _STYLE: Any = {
     "legend.frameon": False,
     "lines.linewidth": 1.6,
     "lines.markersize": 4.5,
+    "pdf.fonttype": 42,
     "savefig.bbox": "tight",
     "svg.fonttype": "path",
     "svg.hashsalt": "faultline",

@@ -49,14 +49,16 @@ def judge(
     settle_s: float,
     accuracy: Scored = NOT_SCORED,
     timed: bool = True,
+    stationary: bool = True,
     punctual_s: float | None = None,
 ) -> Outcome:
     """Judge a pass with failures by its twin and by the ground truth.
 
     ``truth`` has ``window_start_s`` and the workload's other columns. The first ``settle_s``
     seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
-    nothing is invalid for being late; ``punctual_s`` is the permitted lateness of a kill, by
-    default that of a checkpoint every ``trigger_s``."""
+    (the smoke profile) a pass that was not on time makes no run invalid (`harness.judging.trust`),
+    and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` is the
+    permitted lateness of a kill, by default that of a checkpoint every ``trigger_s``."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
     if punctual_s is None:
         punctual_s = trust.punctual_s(trigger_s)
@@ -114,7 +116,7 @@ def judge(
         values=values,
         series=series,
         invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
-        again=TWIN_BEHIND if timed and not kept_up else None,
+        again=TWIN_BEHIND if timed and stationary and not kept_up else None,
     )
 
 

@@ -26,7 +26,7 @@ from harness.judging.passes import Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
 from harness.measure.versions import versions
 from harness.measurement import Context
-from harness.results.record import Outcome
+from harness.results.record import Outcome, Profile
 from workloads.base import Workload
 
 WARM_UP = "warm-up"
@@ -56,8 +56,8 @@ class LiveRun:
     """The first part of each pass, which counts for no latency."""
     schedule: Schedule
     timed: bool = True
-    """True if its times must be trusted. Without it (the smoke profile) a load that fell behind or
-    a late kill does not make the run invalid, because nothing but equality is decided."""
+    """True if its times are compared with the twin's, so that a run whose twin fell behind is made
+    again. A late load or kill makes every run invalid, except in the smoke profile."""
     punctual_s: float | None = None
     """Permitted lateness of a kill; by default a share of the checkpoint interval."""
 
@@ -125,7 +125,8 @@ def measure_each(
             trigger_s=run.interval_s,
             settle_s=run.settle_s,
             accuracy=score(passes.engine, twin, failed, work, truth),
-            timed=run.timed,
+            timed=context.profile is not Profile.SMOKE,
+            stationary=run.timed,
             punctual_s=run.punctual_under(variants[name].setup),
         )
         for name, (failed, truth, work) in broken.items()

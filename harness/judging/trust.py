@@ -1,7 +1,14 @@
 """Reasons for which the numbers of a run are worth nothing, as sentences for its record.
 
-A run is invalid if its output cannot be compared, if the failure that was planned hit nothing, or
-if a kill came late; a run whose load or clock was not on time keeps no times."""
+A run is invalid if its output cannot be compared, or if the failure that was planned hit nothing.
+
+A run is also invalid, and made again, if one of its passes was not on time, whatever it measures:
+* more than 1 % of the records were sent more than 0.1 s late (`harness.load.lag`),
+* the wall clock moved by more than `CLOCK_JUMP_S` against the monotonic one, or
+* the first signal of a kill came later than `punctual_s` allows.
+
+All other lateness counts: latencies start at the intended time. The smoke profile alone, which
+decides nothing but equality, keeps a run with a late pass; its times are null."""
 
 from __future__ import annotations
 
@@ -72,7 +79,7 @@ def missed(failed: PassRecord) -> str | None:
 
 
 def mistimed(twin: PassRecord, failed: PassRecord) -> str | None:
-    """Return the reason why the times cannot be trusted."""
+    """Return the first pass whose load or clock was not on time, and why."""
     for record in (twin, failed):
         if record.load.invalid is not None:
             return f"{record.name}: {record.load.invalid}"

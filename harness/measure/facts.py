@@ -43,7 +43,8 @@ FACTS: Mapping[str, str] = {
     "nodes_killed": "The nodes of these processes.",
     "killed_at_s": "When the first kill was done, in seconds from the start of the load.",
     "kill_lateness_s": "The longest time between a kill's planned instant and its first signal.",
-    "punctual_s": "The permitted lateness of a kill; a timed run with a later one is invalid.",
+    "punctual_s": "The permitted lateness of a kill. A run with a later one is invalid, except in "
+    "the smoke profile.",
     "injection_errors": "Why failures could not be done.",
     # how a recovery was measured
     "recovery_why_not": "Reason why there is no `recovery_s`.",
@@ -73,7 +74,8 @@ FACTS: Mapping[str, str] = {
     "load_delivery_p99_s": "99th percentile of the time until the broker had a record.",
     "load_nice": "The nice value of the load generator.",
     "twin_first": "Whether the twin ran before the pass with failures.",
-    "mistimed": "Why no time of the run can be trusted: a late load, or a clock that jumped.",
+    "mistimed": "Which pass was not on time, and why: a late load, or a clock that jumped. Such a "
+    "run is invalid; the smoke profile, which decides equality alone, keeps it without times.",
     "foreign_share": "Share of the machine's cores that other programs used during the pass.",
     "steal_share": "Share of the machine's cores that the hypervisor gave to other machines.",
     "other_clusters": "Other clusters of this user that ran on the machine then.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -220,3 +221,48 @@ def describe(quantity: str) -> Metric | None:
         if plain.endswith(suffix):
             plain = plain.removesuffix(suffix) + "_s"
     return known.get(plain)
+
+
+_QUANTILES: Mapping[str, str] = {
+    "_p50": "median", "_p90": "90th percentile", "_p99": "99th percentile", "_max": "largest",
+}  # fmt: skip
+_UNITS: Mapping[str, str] = {
+    "per_s": " per s", "us": ", µs", "ms": ", ms", "s": ", s", "min": ", min", "h": ", h",
+    "bytes": ", bytes", "mb": ", MB", "mib": ", MiB", "percent": ", %",
+}  # fmt: skip
+_WORDS: Mapping[str, str] = {
+    "ic": "IC", "cpu": "CPU", "sa": "SA", "dp": "DP", "ppa": "PPA", "rppg": "RPPG", "mttf": "MTTF",
+    "daly": "Daly", "young": "Young", "zhuang": "Zhuang", "kb": "kB", "mb": "MB", "t star": "T*",
+    "p50": "median", "p99": "99th percentile",
+}  # fmt: skip
+
+
+def label(name: str) -> str:
+    """Return the words for the name of a measured number: ``resolution_s`` is "resolution, s".
+
+    A metric has its title. Text that is not a name in snake case stays as it is."""
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+        return name
+    if name == "of":
+        return "OF"
+    metric = describe(name)
+    unit = next(
+        (u for u in _UNITS if name.endswith(f"_{u}") and not name.endswith(f"_per_{u}")), ""
+    )
+    stem = name.removesuffix(f"_{unit}")
+    if metric is None:
+        words = stem.replace("_", " ")
+        for plain, written in _WORDS.items():
+            words = re.sub(rf"\b{plain}\b", written, words)
+    else:
+        quantile = next((q for q in _QUANTILES if stem.endswith(q)), None)
+        title = (
+            metric.title
+            if metric.title[1].isupper()
+            else metric.title[0].lower() + metric.title[1:]
+        )
+        words = f"twin’s {title}" if name.startswith("twin_") else title
+        words += f" ({_QUANTILES[quantile]})" if quantile else ""
+    if unit and words[-1].isdigit():  # window_10_s
+        return f"{words} {_UNITS[unit].lstrip(', ')}"
+    return words + _UNITS.get(unit, "")

@@ -25,6 +25,7 @@ from harness.claims import Verdict, Word
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, stamp, styled
 from harness.judging.foreign import ForeignLoad
+from harness.measure.metrics import label
 from harness.measurement import Origin
 from harness.report.pages import pages, published
 from harness.report.verdicts import Assessment, assess
@@ -61,13 +62,17 @@ Requested = Mapping[tuple[str, Profile], Campaign]
 
 
 def campaigns(
-    store: RecordStore, experiments: Sequence[Experiment], asked: Requested = MappingProxyType({})
+    store: RecordStore,
+    experiments: Sequence[Experiment],
+    asked: Requested = MappingProxyType({}),
+    *,
+    machine: str | None = None,
 ) -> Iterator[tuple[Experiment, Profile, Campaign]]:
     """Yield every measured experiment and profile with its campaign.
 
     That is the one in ``asked``, else the newest. Those asked for come first, then the profile
-    measured last."""
-    machine = machine_name()
+    measured last. ``machine``: the machine's name, by default this machine's."""
+    machine = machine or machine_name()
     for experiment in experiments:
         profiles = store.profiles(experiment.measurement.id, machine)
         for profile in sorted(profiles, key=lambda p: (experiment.id, p) not in asked):
@@ -318,6 +323,9 @@ def drawn(judged: Assessment) -> Figure:
         words.append(f"{judged.profile.value} profile")
     if not judged.campaign.complete:
         words.append("incomplete")
+    runs = Counter(point_key(record.point, 0) for record in judged.campaign.valid).values()
+    if max(runs, default=1) > 1:
+        words.append(f"{'–'.join(str(n) for n in sorted({min(runs), max(runs)}))} runs a point")
     stamp(figure, " · ".join(words))
     return figure
 
@@ -384,7 +392,7 @@ def _claim_row(claim: Verdict) -> dict[str, Any]:
         "kind": claim.kind.value,
         "verdict": verdict,
         "css": verdict.replace(" ", "-"),
-        "measured": [(key, _number(value)) for key, value in claim.measured.items()],
+        "measured": [(label(key), _number(value)) for key, value in claim.measured.items()],
         "why": claim.why,
         "post_hoc": claim.post_hoc,
         "rule": claim.rule,
@@ -395,7 +403,9 @@ def _number(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {_number(item)}" for key, item in value.items()) or "–"
+        return (
+            "; ".join(f"{label(str(key))}: {_number(item)}" for key, item in value.items()) or "–"
+        )
     if isinstance(value, list | tuple):
         return ", ".join(_number(item) for item in value) or "none"
     if hasattr(value, "item"):

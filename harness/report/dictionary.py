@@ -26,6 +26,16 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "latency_p99_s": "99th percentile.",
         "latency_max_s": "The slowest.",
     },
+    "latencies": {
+        "pass": "`failed` or `twin`.",
+        "window_start_s": "Begin of the window, in seconds from the start of the load.",
+        "expected": "How many results the ground truth has for it.",
+        "delivered": "How many of them were delivered.",
+        "first_s": "Arrival of its first result; infinite if none came.",
+        "complete_s": "Arrival of its last result; infinite if one never came.",
+        "due_s": "When the record that closes the window was due.",
+        "latency_s": "`complete_s` minus `due_s`.",
+    },
     "failures": {
         "planned_at_s": "Planned time, in seconds from the start of the load.",
         "at_s": "Actual time.",
@@ -77,6 +87,7 @@ EXAMPLES = {
     "points": 'results.points.query("quantity == \'recovery_s\'")[["experiment", "value"]]',
     "claims": 'results.claims.groupby(["kind", "held"], dropna=False).size()',
     "timelines": 'results.timelines.groupby("pass")["throughput_per_s"].median()',
+    "latencies": 'results.latencies.groupby("pass")["latency_s"].quantile([0.5, 0.99])',
     "failures": 'results.failures.assign(late_s=lambda f: f.at_s - f.planned_at_s)["late_s"].max()',
     "recoveries": 'results.recoveries.groupby("action")["recovery_s"].median()',
     "usage": 'results.usage.groupby(["run", "pass", "who"])["cpu_s"].max()',
@@ -113,7 +124,7 @@ results = load("results", "/data/other")  # directories of your own, of any mach
 results = load("results", experiment="ppa")  # one group, or one experiment
 
 results.wide("ppa/recovery-single")  # one experiment: a column per parameter and value
-results.series("windows")  # any series that runs have kept
+results.series("batches")  # any series that runs have kept
 ```
 
 `./faultline export FILE.parquet` (or `.csv`) writes a table to a file for other programs; `--table`

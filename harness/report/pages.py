@@ -15,6 +15,7 @@ from harness import __version__
 from harness.claims import ClaimKind, Verdict, Word
 from harness.measure.metrics import METRICS
 from harness.measurement import Origin
+from harness.report.outages import outages
 from harness.report.verdicts import Assessment
 from harness.results.provenance import ROOT, describe_machine, describe_versions
 from harness.results.record import Profile
@@ -58,6 +59,7 @@ def pages(
         machine=describe_machine(),
         versions=describe_versions(),
         profiles=", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
+        outages=outages(judged),
         score=_score(claims),
         broken=[c for c in claims if c.kind.value == "invariant" and c.held is False],
         groups=groups,

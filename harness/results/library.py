@@ -33,7 +33,7 @@ from harness.results.store import unreadable
 SHIPPED = ROOT / "results" / "baselines"
 """The real results that come with the repository."""
 
-TABLES = ("runs", "points", "claims", "timelines", "failures", "recoveries", "usage")
+TABLES = ("runs", "points", "claims", "timelines", "latencies", "failures", "recoveries", "usage")
 
 Warn = Callable[[str], None]
 
@@ -141,6 +141,11 @@ class Library:
 
         ``pass`` is ``failed`` for the run with failures and ``twin`` for the one without."""
         return self.series("timeline")
+
+    @cached_property
+    def latencies(self) -> pd.DataFrame:
+        """A row per window of a live run: its results, when they came, and its latency."""
+        return self.series("windows")
 
     @cached_property
     def failures(self) -> pd.DataFrame:

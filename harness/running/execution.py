@@ -62,6 +62,10 @@ LOGS = "logs"
 LEARNED_FROM = 5
 """Number of the last runs of a point behind an estimate."""
 
+APART_S = 5.0
+"""Longest pause between two runs of which the second one finds the servers of the first. In the
+shipped records runs of one measurement are at most 0.3 s apart."""
+
 ATTEMPTS = 3
 """Largest number of attempts at a run that stays invalid or in doubt."""
 
@@ -187,35 +191,52 @@ class Runner:
         seconds = self._durations(experiment.measurement, settings.profile)
         if (own := announced(experiment, settings)) is not None:
             seconds = _always(own[0])
+        cold = experiment.measurement.measured
         for repeat in range(_repeats(experiment, settings)):
             for point in settings.points(experiment):
+                is_done = point_key(point, repeat) in done
                 yield PlannedRun(
                     experiment=experiment,
                     point=point,
                     repeat=repeat,
-                    done=point_key(point, repeat) in done,
-                    seconds=0.0 if skipped else seconds(point),
+                    done=is_done,
+                    seconds=0.0 if skipped else seconds(point, cold and not is_done),
                     skipped=skipped,
                     patient=experiment.measurement.scheduling.beside
                     or settings.profile is Profile.SMOKE,
                 )
+                cold = cold and is_done
 
     def _why_skipped(self, experiment: Experiment) -> str | None:
         refused = self._backend.refusal(experiment.measurement.actions)
         return f"its failures need {refused[0]}: {refused[1]}" if refused else None
 
-    def _durations(self, measurement: Measurement, profile: Profile) -> Callable[[Point], float]:
-        """Return the estimated duration of a run, by its point.
+    def _durations(
+        self, measurement: Measurement, profile: Profile
+    ) -> Callable[[Point, bool], float]:
+        """Return the estimated duration of a run, by its point and whether it begins cold.
 
-        It is the median of the last runs of that point on this machine, whatever their code, else
-        the measurement's own estimate: points of one measurement can differ a hundredfold."""
-        took: dict[str, list[float]] = {}
+        It is the median of the last runs of that point on this machine, whatever their code, with
+        all of their attempts; else the measurement's own estimate. Points of one measurement can
+        differ a hundredfold. A live run begins cold when none of its measurement ended just before:
+        it starts the cluster and warms the engine up, and costs up to four times as much."""
+        took: dict[tuple[str, bool], list[float]] = {}
+        latest: dict[str, list[float]] = {}
+        ended_s = 0.0
         for record, _ in self.store.read(measurement.id, self._machine):
-            if record.profile == profile and record.status == OK:
-                took.setdefault(point_key(record.point, 0), []).append(record.seconds)
+            if record.profile != profile or record.status not in (OK, INVALID):
+                continue
+            run = point_key(record.point, record.repeat)
+            if record.attempt == 1 or run not in latest:
+                cold = measurement.measured and record.started_unix_s - ended_s > APART_S
+                latest[run] = took.setdefault((point_key(record.point, 0), cold), [])
+                latest[run].append(0.0)
+            latest[run][-1] += record.seconds
+            ended_s = record.started_unix_s + record.seconds
 
-        def seconds(point: Point) -> float:
-            last = took.get(point_key(point, 0))
+        def seconds(point: Point, cold: bool) -> float:
+            key = point_key(point, 0)
+            last = took.get((key, cold)) or took.get((key, not cold))
             return median(last[-LEARNED_FROM:]) if last else measurement.seconds_per_run[profile]
 
         return seconds
@@ -397,8 +418,8 @@ class Runner:
         self._pool.close()
 
 
-def _always(seconds: float) -> Callable[[Point], float]:
-    return lambda point: seconds
+def _always(seconds: float) -> Callable[[Point, bool], float]:
+    return lambda point, cold: seconds
 
 
 def announced(experiment: Experiment, settings: RunSettings) -> tuple[float, str] | None:

@@ -24,8 +24,10 @@ from harness.cli.measure import check_out
 from harness.cli.progress import Countdown, point_words
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
+from harness.figures import style
 from harness.measurement import Context
-from harness.report import build, sides
+from harness.report import build, files, sides
+from harness.report.verdicts import assess
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
@@ -386,3 +388,47 @@ def test_every_group_of_figures_can_be_reproduced_alone() -> None:
     option = next(each for each in reproduce.command.params if each.name == "paper")
     assert isinstance(option.type, click.Choice)
     assert set(option.type.choices) == set(GROUPS)
+
+
+def test_figures_are_exported_with_their_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, experiments: list[Experiment]
+) -> None:
+    def undrawable(*_: object) -> None:
+        raise ValueError("no such column")
+
+    broken = changed(experiments[1], draw=undrawable)
+    monkeypatch.setattr(files, "all_experiments", lambda: [experiments[0], broken])
+    store = RecordStore(tmp_path / "results")
+    for experiment in experiments:
+        make(store, experiment)
+    root, folder = str(store.root), tmp_path / "figures"
+    call = ["export", "--from", root, "--figures", str(folder)]
+    result = CliRunner().invoke(cli, [*call, "--format", "pdf, png,svg"])
+    assert result.exit_code == 0, result.output
+    name, other = (each.id.replace("/", "-") for each in experiments)
+    kinds = ("csv", "pdf", "png", "svg")
+    assert {path.name for path in folder.iterdir()} == {
+        *(f"{name}.{kind}" for kind in kinds), f"{other}.csv"
+    }  # fmt: skip
+    assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert "no such column" in result.stderr
+    for wrong, remedy in [
+        (["--format", "gif"], "pdf, png, svg"),
+        (["--experiment", "stock/worker-kil"], "stock/worker-kill"),
+        (["all.csv"], "one of them"),
+        (["--from", root], "--from once"),
+    ]:
+        refused = CliRunner().invoke(cli, [*call, *wrong])
+        assert isinstance(refused.exception, UsageError), wrong
+        assert remedy in refused.exception.remedy
+
+
+def test_a_figure_of_several_runs_a_point_names_their_number(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path)
+    make(store, toy())
+    ((experiment, profile, campaign),) = build.campaigns(store, [toy()])
+    with style.styled():
+        figure = build.drawn(assess(experiment, profile, campaign))
+    words = [figure.get_suptitle(), *(text.get_text() for text in figure.texts)]
+    assert "2 runs a point" in " ".join(words)

@@ -224,7 +224,9 @@ def test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted() -> None:
         nice=0,
         invalid="5% of the records are late",
     )
-    outcome = judged(record(failures=injected(), load=late), timed=False)
+    broken = record(failures=injected(), load=late)
+    assert "late" in str(judged(broken, stationary=False).invalid), "whatever is compared"
+    outcome = judged(broken, timed=False)
     assert outcome.invalid is None
     assert outcome.values["output_equals_truth"] is True
     assert "late" in outcome.values["mistimed"]
@@ -465,6 +467,7 @@ def test_a_run_whose_twin_fell_behind_is_to_be_made_again_where_times_count() ->
     assert behind.again == TWIN_BEHIND
     assert judged(record(failures=injected())).again is None
     assert judged(record(failures=injected()), twin, timed=False).again is None
+    assert judged(record(failures=injected()), twin, stationary=False).again is None
 
 
 def test_a_twin_of_itself() -> None:

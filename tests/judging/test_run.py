@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pytest
 
-from harness.failures.schedule import Schedule
+from harness.cluster.base import Cluster
+from harness.engines.base import Setup
+from harness.engines.tasks.parameters import TaskParameters
+from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.judging import run as runs
 from harness.judging.passes import PassRecord
-from harness.judging.run import Passes, together
-from harness.results.record import Outcome
-from tests.judging.constructed import record
+from harness.judging.run import LiveRun, Passes, Variant, measure_each, together
+from harness.measurement import Context
+from harness.results.record import Outcome, Profile
+from tests.judging.constructed import WORKLOAD, record
 
 
 class Warming(Passes):
@@ -71,3 +79,49 @@ def test_several_outcomes_become_one_table() -> None:
     assert found.invalid == "broken: the clock jumped"
     assert together({"quiet": quiet}).invalid is None
     assert not len(together({"quiet": quiet}).series["failures"])
+
+
+@pytest.mark.parametrize(("profile", "timed"), [(Profile.SMOKE, False), (Profile.QUICK, True)])
+def test_the_smoke_profile_alone_keeps_runs_with_a_late_pass(
+    profile: Profile, timed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {}
+
+    def judge(*_: object, **settings: Any) -> Outcome:
+        given.update(settings)
+        return Outcome(values={})
+
+    class Made(Passes):
+        def warm_up(self, piece_s: float, *, at_most_s: float) -> None:
+            """Send nothing."""
+
+        def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
+            return record(name=name)
+
+        def with_truth(self, name: str, load_s: float, variant: Variant) -> Any:
+            return record(name=name), pd.DataFrame(), None
+
+    for name, fake in {"judge": judge, "Passes": Made, "score": lambda *_: None}.items():
+        monkeypatch.setattr(runs, name, fake)
+    engine = SimpleNamespace(targets=list, used=False)
+    monkeypatch.setattr(runs, "warm_engine", lambda *_: engine)
+    cluster = SimpleNamespace(capabilities=set, scratch=lambda _: tmp_path)
+    context = SimpleNamespace(
+        directory=tmp_path, repeat=0, profile=profile, progress=lambda *_: None
+    )
+    setup = Setup(scheme="checkpoint", parameters=TaskParameters())
+    one = LiveRun(
+        workload=WORKLOAD,
+        setup=setup,
+        interval_s=1.0,
+        rate_per_s=10,
+        load_s=5,
+        warmup_s=0,
+        first_warmup_s=0,
+        settle_s=1,
+        schedule=NO_FAILURES,
+        timed=False,
+    )
+    variants = {"failures": Variant(setup=setup, schedule=NO_FAILURES)}
+    measure_each(one, variants, cast(Cluster, cluster), cast(Context, context))
+    assert (given["timed"], given["stationary"]) == (timed, False)

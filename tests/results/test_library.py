@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from harness.cli.export import command
 from harness.errors import UsageError
-from harness.measure.metrics import describe
+from harness.measure.metrics import describe, label
 from harness.measurement import Context
 from harness.report import build
 from harness.report.dictionary import EXAMPLES, columns, dictionary
@@ -177,6 +177,26 @@ def test_quantities_are_described_by_the_metric_they_stand_for() -> None:
     assert found is not None
     assert found.name == "latency_s"
     assert describe("of_only_one_experiment") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("resolution_s", "resolution, s"),
+        ("twin_latency_p99_s", "twin’s latency (99th percentile), s"),
+        ("cpu_s", "CPU time, s"),
+        ("mean_gain_percent", "mean gain, %"),
+        ("expected_tuples_per_s", "expected tuples per s"),
+        ("window_10_s", "window 10 s"),
+        ("ms_per_ms", "ms per ms"),
+        ("share_of_cases", "share of cases"),
+        ("of", "OF"),
+        ("checkpoint 2 s, repetition 0", "checkpoint 2 s, repetition 0"),
+        ("SA", "SA"),
+    ],
+)
+def test_a_measured_number_is_labelled_in_words(name: str, words: str) -> None:
+    assert label(name) == words
 
 
 def test_the_shipped_results_have_what_the_dictionary_says() -> None:

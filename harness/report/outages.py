@@ -1,0 +1,78 @@
+"""The report's first table: the outage under each engine and scheme, over all measured kills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from harness.claims.samples import median_of
+from harness.engines.kinds import find_engine
+from harness.measurement import Origin
+from harness.report.verdicts import Assessment
+
+MEASURES = {
+    "late_for_s": "results were late for",
+    "recovery_s": "caught up after",
+}
+"""Columns of an experiment's table that measure an outage, with their words."""
+
+
+def outages(judged: Sequence[Assessment]) -> list[dict[str, Any]]:
+    """Return the figures with an outage: title, link, and a row per engine and scheme.
+
+    The tables with a column of `MEASURES` and a column ``scheme`` are read. Figures that compare
+    engines come first, then those of one engine by their length."""
+    figures = [figure for item in judged if (figure := _of_figure(item)) is not None]
+    return sorted(
+        figures, key=lambda f: (-len({row["engine"] for row in f["rows"]}), len(f["rows"]))
+    )
+
+
+def _of_figure(item: Assessment) -> dict[str, Any] | None:
+    if item.experiment.origin is not Origin.MEASURED:
+        return None
+    for table in item.tables().values():
+        measure = next((name for name in MEASURES if name in table), None)
+        if measure is None or "scheme" not in table:
+            continue
+        engines = item.campaign.engines
+        if "engine" not in table and len(engines) != 1:
+            continue
+        frame = table if "engine" in table else table.assign(engine=engines[0])
+        rows = [
+            {"engine": _engine(str(engine)), "scheme": str(scheme), **row}
+            for (engine, scheme), mine in frame.groupby(["engine", "scheme"], sort=False)
+            if (row := _summary(mine, measure)) is not None
+        ]
+        if rows:
+            return {
+                "title": item.experiment.title,
+                "href": f"{item.experiment.group}.html#{item.experiment.id.replace('/', '-')}",
+                "measure": MEASURES[measure],
+                "rows": rows,
+            }
+    return None
+
+
+def _summary(runs: pd.DataFrame, measure: str) -> dict[str, Any] | None:
+    """Return the outage of one engine and scheme as text; None without a measured one."""
+    sample = median_of(runs[measure].astype(float))
+    beyond = runs["recovery_at_least_s"].astype(float) if "recovery_at_least_s" in runs else None
+    never = 0 if beyond is None else int(beyond.notna().sum())
+    if sample is None and not never:
+        return None
+    text = "–" if sample is None else f"{sample.value:.3g} s"
+    if sample is not None and sample.low is not None and sample.high is not None:
+        text += f" ({sample.low:.3g} to {sample.high:.3g} s)"
+    return {
+        "outage": text,
+        "kills": (0 if sample is None else sample.n) + never,
+        "never": never,
+    }
+
+
+def _engine(name: str) -> str:
+    """Return the words for an engine."""
+    return {"structured": "stock Spark", "tasks": "task engine"}.get(name, find_engine(name).name)

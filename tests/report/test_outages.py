@@ -1,0 +1,63 @@
+"""The report's first table: outages by figure, engine and scheme."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pandas as pd
+
+from harness.measurement import Origin
+from harness.report.outages import outages
+from harness.report.verdicts import Assessment
+
+
+def item(table: pd.DataFrame, *engines: str, origin: Origin = Origin.MEASURED) -> Assessment:
+    experiment = SimpleNamespace(origin=origin, title="Kills", id="stock/kills", group="stock")
+    judged = SimpleNamespace(
+        experiment=experiment,
+        campaign=SimpleNamespace(engines=engines),
+        tables=lambda: {"runs": table},
+    )
+    return cast(Assessment, judged)
+
+
+def rows(found: list[dict[str, Any]]) -> list[tuple[str, str, str, int, int]]:
+    keys = ("engine", "scheme", "outage", "kills", "never")
+    return [cast(Any, tuple(row[key] for key in keys)) for row in found[0]["rows"]]
+
+
+def test_an_outage_is_a_median_with_its_interval_from_five_kills_on() -> None:
+    few = pd.DataFrame({"scheme": ["active"] * 2, "recovery_s": [1.0, 2.0]})
+    assert rows(outages([item(few, "structured")])) == [("stock Spark", "active", "1.5 s", 2, 0)]
+    many = pd.DataFrame({"scheme": ["active"] * 5, "recovery_s": [2.0] * 5})
+    assert rows(outages([item(many, "structured")]))[0][2] == "2 s (2 to 2 s)"
+
+
+def test_a_kill_without_a_recovery_is_counted() -> None:
+    table = pd.DataFrame(
+        {"scheme": "checkpoint", "recovery_s": [3.0, None], "recovery_at_least_s": [None, 20.0]}
+    )
+    assert rows(outages([item(table, "structured")])) == [
+        ("stock Spark", "checkpoint", "3 s", 2, 1)
+    ]
+    nothing = table.assign(recovery_s=None, recovery_at_least_s=None)
+    assert outages([item(nothing, "structured")]) == []
+
+
+def test_figures_that_compare_engines_come_first() -> None:
+    one = pd.DataFrame({"scheme": ["active"], "recovery_s": [1.0]})
+    both = pd.DataFrame(
+        {"engine": ["structured", "tasks"], "scheme": "checkpoint", "late_for_s": [9.0, 0.0]}
+    )
+    found = outages([item(one, "tasks"), item(both, "structured", "tasks")])
+    assert [len(figure["rows"]) for figure in found] == [2, 1]
+    assert found[0]["measure"] == "results were late for"
+    assert found[0]["href"] == "stock.html#stock-kills"
+
+
+def test_what_was_not_measured_or_has_several_engines_in_one_row_is_left_out() -> None:
+    table = pd.DataFrame({"scheme": ["active"], "recovery_s": [1.0]})
+    assert outages([item(table, "tasks", origin=Origin.SIMULATED)]) == []
+    assert outages([item(table, "structured", "tasks")]) == []
+    assert outages([item(table.drop(columns="scheme"), "tasks")]) == []
