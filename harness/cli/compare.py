@@ -253,7 +253,6 @@ def _kinds(side: Library) -> list[str]:
 
 
 def _where(side: Library) -> str:
-    """Return the machines and commits of a side, in words."""
     machines = sorted({each.machine_name for each in side.found})
     commits = sorted({each.record.commit[:_SHORTEST] for each in side.found})
     kinds = _kinds(side)

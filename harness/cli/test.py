@@ -231,7 +231,6 @@ def _build_image() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return this process's environment, with the Java of Faultline if it is there."""
     from harness.environment.java import find_java
 
     try:

@@ -221,7 +221,7 @@ def _missing(missing: Sequence[Placed], said: str) -> EnvironmentFailure:
     )
 
 
-def relock(lock: Path, report: Notify = to_stderr) -> None:
+def relock(lock: Path) -> None:
     """Resolve the lock's roots with their dependencies, and write the files into the lock.
 
     Files that PySpark contains, in whatever version, are left out of the connector's set."""
@@ -237,7 +237,7 @@ def relock(lock: Path, report: Notify = to_stderr) -> None:
         arguments += ["-confs", *document["sets"], "-retrieve", str(out), "-types", "jar", "bundle"]
         files = scratch / "ivy"
         code, said = run_ivy(
-            find_java(report), scratch, arguments, watch=lambda: len([*files.glob("*.jar")])
+            find_java(), scratch, arguments, watch=lambda: len([*files.glob("*.jar")])
         )
         if code != 0:
             raise EnvironmentFailure(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -109,6 +109,17 @@ class Deed:
     """(effect, server) to the answer, if there is one; None where the host passes it on."""
 
 
+class _Copy(TypedDict):
+    cause: str
+    task: int
+    incarnation: int
+
+
+def _copy_of(effect: told.OfCopy) -> _Copy:
+    """Return the fields that an answer repeats."""
+    return _Copy(cause=effect.cause, task=effect.task, incarnation=effect.incarnation)
+
+
 # -- operators -----------------------------------------------------------------------------
 
 
@@ -122,9 +133,7 @@ def process(
     except Exception:  # whatever a user's code raises is the protocol's business
         return _failed(effect, effect.run, effect.batch)
     return told.BatchProcessed(
-        cause=effect.cause,
-        task=effect.task,
-        incarnation=effect.incarnation,
+        **_copy_of(effect),
         run=effect.run,
         ticket=effect.ticket,
         batch=effect.batch,
@@ -144,13 +153,7 @@ def rebuild(
             state, _ = operator.process(state, batch, inputs)
     except Exception:
         return _failed(effect, told.Run.STABLE, batch)
-    return told.StateRebuilt(
-        cause=effect.cause,
-        task=effect.task,
-        incarnation=effect.incarnation,
-        ticket=effect.ticket,
-        state=state,
-    )
+    return told.StateRebuilt(**_copy_of(effect), ticket=effect.ticket, state=state)
 
 
 def _failed(
@@ -158,9 +161,7 @@ def _failed(
 ) -> told.BatchFailed:
     """Return the failure that is being handled, with the end of its traceback."""
     return told.BatchFailed(
-        cause=effect.cause,
-        task=effect.task,
-        incarnation=effect.incarnation,
+        **_copy_of(effect),
         run=run,
         ticket=effect.ticket,
         batch=batch,
@@ -207,14 +208,9 @@ def load_checkpoint(
     """Load the latest checkpoint, or that at a position; refused if a later term has a fence."""
     assert effect.position is None or effect.position >= 0, f"position {effect.position}"
     if not store.fence(effect.task, effect.term):
-        return told.CheckpointRefused(
-            cause=effect.cause, task=effect.task, incarnation=effect.incarnation
-        )
+        return told.CheckpointRefused(**_copy_of(effect))
     return told.CheckpointLoaded(
-        cause=effect.cause,
-        task=effect.task,
-        incarnation=effect.incarnation,
-        checkpoint=store.get(effect.task, effect.position),
+        **_copy_of(effect), checkpoint=store.get(effect.task, effect.position)
     )
 
 
@@ -249,15 +245,9 @@ def fence_output(effect: do.FenceOutput, output: Output) -> told.OutputFenced | 
     """Fence a partition and return its end; refused if a later term has a fence."""
     assert effect.term > 0, f"term {effect.term}"
     if not output.fence(effect.term):
-        return told.OutputRefused(
-            cause=effect.cause, task=effect.task, incarnation=effect.incarnation
-        )
+        return told.OutputRefused(**_copy_of(effect))
     return told.OutputFenced(
-        cause=effect.cause,
-        task=effect.task,
-        incarnation=effect.incarnation,
-        next_stable=output.next_stable,
-        next_tentative=output.next_tentative,
+        **_copy_of(effect), next_stable=output.next_stable, next_tentative=output.next_tentative
     )
 
 
@@ -267,15 +257,8 @@ def publish_output(
     """Append once; refused if a later term has fenced the partition."""
     assert effect.records, "an empty publication"
     if not output.append(effect.term, effect.sequence, effect.records):
-        return told.OutputRefused(
-            cause=effect.cause, task=effect.task, incarnation=effect.incarnation
-        )
-    return told.OutputPublished(
-        cause=effect.cause,
-        task=effect.task,
-        incarnation=effect.incarnation,
-        sequence=effect.sequence,
-    )
+        return told.OutputRefused(**_copy_of(effect))
+    return told.OutputPublished(**_copy_of(effect), sequence=effect.sequence)
 
 
 EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(

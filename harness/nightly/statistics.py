@@ -116,7 +116,6 @@ class Pairs:
         return [before for before, _ in both], [after for _, after in both]
 
     def __add__(self, more: Pairs) -> Pairs:
-        """Return these pairs followed by ``more``."""
         return Pairs(
             baseline=[*self.baseline, *more.baseline], tonight=[*self.tonight, *more.tonight]
         )

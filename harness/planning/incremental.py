@@ -110,21 +110,17 @@ class Incremental(RecoveryOrder):
 
 
 def fidelity_curve(
-    topology: Topology,
-    order: Sequence[int],
-    *,
-    alive: Sequence[int] = (),
-    objective: Objective = Objective.OF,
+    topology: Topology, order: Sequence[int], *, alive: Sequence[int] = ()
 ) -> tuple[Floats, Floats]:
-    """Return the objective while resources arrive one by one.
+    """Return the output fidelity while resources arrive one by one.
 
     The first array is the share of the missing resources that has arrived, from 0 to 1, the second
-    the objective then; both have length ``len(order) + 1``."""
+    the output fidelity then; both have length ``len(order) + 1``."""
     plans = np.repeat(flags(topology, tuple(alive))[None], len(order) + 1, axis=0)
     for position, task in enumerate(order, start=1):
         plans[position:, task] = True
     spent = np.concatenate([[0.0], np.cumsum(topology.costs[list(order)])])
-    return spent / max(spent[-1], 1.0), Evaluator(topology, objective).values(plans)
+    return spent / max(spent[-1], 1.0), Evaluator(topology).values(plans)
 
 
 def area(arrived: Floats, values: Floats) -> float:

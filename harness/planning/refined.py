@@ -40,16 +40,11 @@ class Refined(Planner):
 
     name = "refined"
 
-    def __init__(self, *, rounds: int = ROUNDS) -> None:
-        self._rounds = rounds
-
     def _choose(self, evaluator: Evaluator, budget: int) -> tuple[Booleans, None]:
-        return _Refinement(evaluator, evaluator, budget, self._rounds).best(), None
+        return _Refinement(evaluator, evaluator, budget, ROUNDS).best(), None
 
 
-def refined_for(
-    topology: Topology, budget: int, failures: Failures, *, rounds: int = ROUNDS
-) -> ReplicationPlan:
+def refined_for(topology: Topology, budget: int, failures: Failures) -> ReplicationPlan:
     """Return the best plan found for ``failures`` within ``budget`` units.
 
     Its ``value`` is the expected output fidelity. Every round judges by all failures, so the
@@ -58,7 +53,7 @@ def refined_for(
     check_budget(topology, budget)
     evaluator = Evaluator(topology)
     valuation = Expected(evaluator, failures)
-    fewer = max(FEWEST_ROUNDS, rounds // (1 + len(failures.weights) // 4))
+    fewer = max(FEWEST_ROUNDS, ROUNDS // (1 + len(failures.weights) // 4))
     chosen = _Refinement(evaluator, valuation, budget, fewer).best()
     assert chosen @ topology.costs <= budget, "the plan fits the budget"
     return ReplicationPlan(
@@ -142,7 +137,6 @@ class _Refinement:
                 return plan
 
     def _next(self) -> Step | None:
-        """Return the densest step that fits."""
         self._left -= 1
         search = self._search
         steps = search.best_steps()

@@ -231,7 +231,7 @@ def _check_probability(what: str, value: float) -> None:
         )
 
 
-def paper_network(*, gateways: int = 14, micro_datacenters: int = 5) -> TieredNetwork:
+def paper_network() -> TieredNetwork:
     """Return the testbed of section V.
 
     It has 14 gateways (2 cores), 5 micro datacenters (8 cores) and one cloud (16 cores); 20 ms
@@ -240,17 +240,13 @@ def paper_network(*, gateways: int = 14, micro_datacenters: int = 5) -> TieredNe
     cloud = TieredNode(name="cloud", tier=Tier.CLOUD, capacity=16)
     centers = [
         TieredNode(name=f"mdc{number}", tier=Tier.MICRO_DATACENTER, capacity=8)
-        for number in range(micro_datacenters)
+        for number in range(5)
     ]
     edge = [
-        TieredNode(name=f"gateway{number}", tier=Tier.GATEWAY, capacity=2)
-        for number in range(gateways)
+        TieredNode(name=f"gateway{number}", tier=Tier.GATEWAY, capacity=2) for number in range(14)
     ]
     ends = [(center.name, "cloud", 0.05) for center in centers]
-    ends += [
-        (node.name, centers[number % micro_datacenters].name, 0.02)
-        for number, node in enumerate(edge)
-    ]
+    ends += [(node.name, centers[number % 5].name, 0.02) for number, node in enumerate(edge)]
     links = tuple(
         Link(ends=(one, other), latency_s=latency_s, bandwidth_bytes_per_s=12.5e6)
         for one, other, latency_s in ends

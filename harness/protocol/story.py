@@ -73,7 +73,6 @@ def _itself(value: Any) -> Any:
 
 
 def _type(value: Any) -> Any:
-    """Return the name of the type of data."""
     return None if value is None else f"<{type(value).__name__}>"
 
 

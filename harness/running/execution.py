@@ -334,7 +334,6 @@ class Runner:
     def _calibration(
         self, experiment: Experiment, settings: RunSettings
     ) -> Mapping[str, Any] | None:
-        """Return `Context.calibration`."""
         scale = _scale_of(experiment, settings.profile)
         if scale is None:
             return None

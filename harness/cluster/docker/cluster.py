@@ -138,7 +138,6 @@ class DockerCluster(ClusterOfWorkers):
         return self._shapes
 
     def _choose(self) -> None:
-        """Choose addresses, names and passwords."""
         place = self._containers.address
         self._broker = BrokerIdentity()
         self._kafka = self._broker.endpoint(f"{place(_KAFKA)}:{KAFKA_PORT}")

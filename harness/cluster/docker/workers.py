@@ -354,7 +354,6 @@ class DockerWorkers(Workers[DockerSlot]):
         ]
 
     def _to_container(self, action: Action, slot: DockerSlot) -> None:
-        """Send one request to the daemon."""
         match action:
             case Action.RESTART:
                 self._begin(slot)
@@ -370,7 +369,6 @@ class DockerWorkers(Workers[DockerSlot]):
                 self._containers.heal(slot.name, slot.address)
 
     def _settle(self, action: Action, slot: DockerSlot) -> None:
-        """Wait for the effect."""
         if action is Action.KILL:
             self._containers.of(slot.name).wait(timeout=60)
             for share in slot.shares:
@@ -415,7 +413,6 @@ class DockerWorkers(Workers[DockerSlot]):
         return inside.order(self._containers, slot.name, "look", hosts)
 
     def _seen(self, slot: DockerSlot) -> dict[str, Tree]:
-        """Return the processes of a container's nodes."""
         return self._order(slot, "look", slot.shares)
 
     def _order(self, slot: DockerSlot, do: str, shares: Sequence[Share]) -> dict[str, Tree]:

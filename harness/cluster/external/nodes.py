@@ -262,7 +262,6 @@ class ExternalNodes:
         return [victims[node.name] for node in nodes]
 
     def _kill_process(self, node: Node) -> Victim:
-        """Kill a node that was up just now."""
         assert self._settings.kill_process is not None
         host, worker = self._hosts[node.name], self._workers[node.worker]
         began_unix_s = time.time()
@@ -285,7 +284,6 @@ class ExternalNodes:
         )
 
     def _lives_here(self, node: Node) -> bool:
-        """Return True if it lives in a registered process."""
         host = self._hosts.get(node.name)
         return host is not None and self._process_is_up(node, host)
 

@@ -276,7 +276,6 @@ class TaskMachine:
             self.outlet.publish()  # also while it loads once more: what it has computed is right
 
     def _repeat(self) -> None:
-        """Repeat requests without an answer."""
         assert self.life.phase is READY, f"a copy that is {self.life.phase} repeats nothing"
         if self.durability.unstored or self.outlet.sink:
             self.durability.repeat()
