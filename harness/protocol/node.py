@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
+from harness.protocol import inputs as told
 from harness.protocol.effects import Effect, SendHeartbeat, SetTimer
-from harness.protocol.inputs import (
-    CopiesForgotten,
-    CopyOrdered,
-    CopyPromoted,
-    CopyRetired,
-    HeartbeatReceived,
-    NodeInfo,
-    NodeInput,
-    Order,
-    TaskInput,
-    TaskMessage,
-    TimerFired,
-)
 from harness.protocol.operators import State
 from harness.protocol.scheme import Scheme
 from harness.protocol.story import KEPT
@@ -28,7 +16,7 @@ from harness.protocol.wiring import Wiring
 
 BEAT = ("beat", 0)
 TO_ANY_COPY = frozenset(
-    kind for kind in get_args(TaskMessage) if "incarnation" not in kind.__struct_fields__
+    kind for kind in get_args(told.TaskMessage) if "incarnation" not in kind.__struct_fields__
 )
 """Messages that are meant for whichever copy of a task is there."""
 
@@ -45,7 +33,7 @@ class NodeMachine:
         scheme: Scheme,
         initial: Callable[[int], State],
         kept: int = KEPT,
-        info: NodeInfo | None = None,
+        info: told.NodeInfo | None = None,
         notes_progress: bool = False,
     ) -> None:
         """Begin without copies.
@@ -84,7 +72,7 @@ class NodeMachine:
         assert not self.copies, "a node starts empty"
         return self._beat(now)
 
-    def handle(self, item: NodeInput, *, now: int) -> Sequence[Effect]:
+    def handle(self, item: told.NodeInput, *, now: int) -> Sequence[Effect]:
         """React to ``item``; ``now`` is this node's clock, in microseconds."""
         kind = type(item)
         if kind in TO_ANY_COPY:
@@ -98,30 +86,30 @@ class NodeMachine:
             return handler(self, item, now)
         return self._pass_on(item, now)  # type: ignore[arg-type]  # what no method of its own handles
 
-    def _timer(self, item: TimerFired, now: int) -> Sequence[Effect]:
+    def _timer(self, item: told.TimerFired, now: int) -> Sequence[Effect]:
         assert item.key == BEAT or item.key[0] == "due", f"timer {item.key}"
         if item.key == BEAT:
             return self._beat(now)
         return _handled_by(self.copies_of(item.key[1]), item, now)
 
-    def _pass_on(self, item: TaskInput | CopyPromoted, now: int) -> Sequence[Effect]:
+    def _pass_on(self, item: told.TaskInput | told.CopyPromoted, now: int) -> Sequence[Effect]:
         """Give ``item`` to the copy that it names, if that is still here."""
         copy = self.copies.get((item.task, item.incarnation))  # type: ignore[union-attr]
         return copy.handle(item, now=now) if copy is not None else ()
 
-    def _order(self, order: Order, now: int) -> Sequence[Effect]:
+    def _order(self, order: told.Order, now: int) -> Sequence[Effect]:
         """Obey an order, unless a later coordinator has given one."""
         assert order.coordinator >= 0, f"a coordinator of term {order.coordinator}"
         if order.coordinator < self._coordinator:
             return ()
         self._coordinator = order.coordinator
-        if isinstance(order, CopyOrdered):
+        if isinstance(order, told.CopyOrdered):
             return self._host(order, now)
-        if isinstance(order, CopyRetired):
+        if isinstance(order, told.CopyRetired):
             return self._retire(order, now)
         return self._pass_on(order, now)
 
-    def _host(self, order: CopyOrdered, now: int) -> Sequence[Effect]:
+    def _host(self, order: told.CopyOrdered, now: int) -> Sequence[Effect]:
         assert order.incarnation > 0, f"incarnation {order.incarnation}"
         if order.boot != self.boot:
             return ()  # the coordinator does not know of this boot yet; a heartbeat will tell it
@@ -158,12 +146,12 @@ class NodeMachine:
         for copy in self.copies.values():
             self._of_task[copy.task] = (*self.copies_of(copy.task), copy)
 
-    def _retire(self, item: CopyRetired, now: int) -> Sequence[Effect]:
+    def _retire(self, item: told.CopyRetired, now: int) -> Sequence[Effect]:
         assert item.incarnation > 0, f"incarnation {item.incarnation}"
         copy = self.copies.get((item.task, item.incarnation))
         return self._drop(copy, item.cause, "as ordered", now) if copy is not None else ()
 
-    def _forget(self, item: CopiesForgotten, now: int) -> Sequence[Effect]:
+    def _forget(self, item: told.CopiesForgotten, now: int) -> Sequence[Effect]:
         """Drop every copy; their numbers stay used."""
         assert self.copies.keys() <= self._hosted, "a copy that was never ordered"
         self._gone.update(self.copies)
@@ -191,7 +179,7 @@ class NodeMachine:
                 fenced.append(copy)
         for copy in fenced:
             effects.extend(self._drop(copy, cause, "a newer primary exists", now))
-        heartbeat = HeartbeatReceived(
+        heartbeat = told.HeartbeatReceived(
             cause=cause,
             node=self.node,
             boot=self.boot,
@@ -221,15 +209,15 @@ class NodeMachine:
 
 
 def _handled_by(
-    copies: Sequence[TaskMachine], item: TaskInput | CopyPromoted, now: int
+    copies: Sequence[TaskMachine], item: told.TaskInput | told.CopyPromoted, now: int
 ) -> Sequence[Effect]:
     return [effect for copy in copies for effect in copy.handle(item, now=now)]
 
 
 _HANDLERS: dict[type, Callable[[NodeMachine, Any, int], Sequence[Effect]]] = {
-    TimerFired: NodeMachine._timer,
-    CopiesForgotten: NodeMachine._forget,
-    CopyOrdered: NodeMachine._order,
-    CopyPromoted: NodeMachine._order,
-    CopyRetired: NodeMachine._order,
+    told.TimerFired: NodeMachine._timer,
+    told.CopiesForgotten: NodeMachine._forget,
+    told.CopyOrdered: NodeMachine._order,
+    told.CopyPromoted: NodeMachine._order,
+    told.CopyRetired: NodeMachine._order,
 }

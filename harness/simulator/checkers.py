@@ -34,24 +34,10 @@ from typing import Any, cast
 
 from harness.hosting.program import Twin
 from harness.hosting.restoration import Noted
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
 from harness.protocol.coordinator.placement import Planned
 from harness.protocol.coordinator.registry import Registry
-from harness.protocol.effects import (
-    CopyEvent,
-    Effect,
-    Kind,
-    OutputRecord,
-    ProcessBatch,
-    Send,
-    StoreRegistry,
-)
-from harness.protocol.inputs import (
-    BatchArrived,
-    CoordinatorInput,
-    HeartbeatReceived,
-    RegistryLoaded,
-    Run,
-)
 from harness.protocol.scheme import Closing, Recovery
 from harness.protocol.task.lifecycle import Phase
 from harness.protocol.task.machine import TaskMachine
@@ -143,15 +129,15 @@ class Bystander(Observer):
         return _that_may_go_on(scene, stored) & _that_may_go_on(scene, decided)
 
     def decided(
-        self, item: CoordinatorInput, effects: Sequence[Effect], *, newest: bool, term: int
+        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool, term: int
     ) -> None:
         """Check the decisions that a coordinator made because of ``item``."""
-        if isinstance(item, HeartbeatReceived):
+        if isinstance(item, told.HeartbeatReceived):
             self._heard.add((item.node, item.boot))
-        elif isinstance(item, RegistryLoaded):
+        elif isinstance(item, told.RegistryLoaded):
             self._registries.setdefault(item.term, cast("Registry | None", item.registry))
         for effect in effects:
-            if isinstance(effect, StoreRegistry):
+            if isinstance(effect, do.StoreRegistry):
                 registry = cast("Registry", effect.registry)
                 before = self._registries[effect.term]
                 self._check_joined(before, registry)
@@ -207,9 +193,9 @@ class Bystander(Observer):
     def _place_in_order(self, task: int) -> tuple[int, int]:
         return self._rank.get(task, len(self._rank)), task
 
-    def sent(self, effect: Send) -> None:
+    def sent(self, effect: do.Send) -> None:
         message = effect.message
-        if type(message) is not BatchArrived or not message.stable:
+        if type(message) is not told.BatchArrived or not message.stable:
             return
         upstream = message.upstream
         right = self._twin.outputs[upstream][message.batch][self._places[upstream][message.task]]
@@ -220,8 +206,8 @@ class Bystander(Observer):
                 f"{self._name(message.task)} as stable batch {message.batch}; it is {right}",
             )
 
-    def processing(self, node: int, effect: ProcessBatch) -> None:
-        if effect.run is not Run.STABLE:
+    def processing(self, node: int, effect: do.ProcessBatch) -> None:
+        if effect.run is not told.Run.STABLE:
             return
         task, batch = effect.task, effect.batch
         if effect.inputs != self._twin.inputs[task][batch]:
@@ -237,16 +223,16 @@ class Bystander(Observer):
                 "than its twin",
             )
 
-    def published(self, sink: int, at_us: int, records: Sequence[OutputRecord]) -> None:
+    def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
         for record in records:
-            if record.kind is Kind.STABLE:
+            if record.kind is do.Kind.STABLE:
                 self._check_stable(sink, record)
-            elif record.kind is Kind.UNDO:
+            elif record.kind is do.Kind.UNDO:
                 self._check_undo(sink, record)
             else:
                 self._check_tentative(sink, record)
 
-    def _check_stable(self, sink: int, record: OutputRecord) -> None:
+    def _check_stable(self, sink: int, record: do.OutputRecord) -> None:
         if record.batch != self._stable[sink]:
             raise InvariantBroken(
                 "stable-once",
@@ -267,7 +253,7 @@ class Bystander(Observer):
             )
         self._stable[sink] += 1
 
-    def _check_undo(self, sink: int, record: OutputRecord) -> None:
+    def _check_undo(self, sink: int, record: do.OutputRecord) -> None:
         self.undos += 1
         if record.batch < self._stable[sink]:
             raise InvariantBroken(
@@ -277,7 +263,7 @@ class Bystander(Observer):
         for batch in [batch for batch in standing if batch >= record.batch]:
             del standing[batch]
 
-    def _check_tentative(self, sink: int, record: OutputRecord) -> None:
+    def _check_tentative(self, sink: int, record: do.OutputRecord) -> None:
         self.tentative_outputs += 1
         if self._covered:
             raise InvariantBroken(
@@ -311,7 +297,7 @@ class Bystander(Observer):
 
     def noted(self, noted: Noted) -> None:
         note = noted.note
-        if note.event is not CopyEvent.HOSTED:
+        if note.event is not do.CopyEvent.HOSTED:
             return
         if (note.task, note.incarnation) in self._hosted:
             raise InvariantBroken(

@@ -6,15 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.protocol import inputs as told
 from harness.protocol.effects import Kind
-from harness.protocol.inputs import (
-    BatchProcessed,
-    CheckpointStored,
-    CopyOrdered,
-    CopyPromoted,
-    Run,
-    StateRebuilt,
-)
 from harness.simulator.observing import Observer, Scene
 from harness.simulator.options import Fault, FaultKind, Options
 from harness.simulator.run import SimulatedRun, simulate
@@ -42,18 +35,18 @@ class Trace(Observer):
         key = item.task, item.incarnation
         copy = machine.copies.get(key) if machine is not None else None
         replica = copy is not None and not copy.primary
-        if isinstance(item, BatchProcessed):
-            kind = "tentative" if item.run is Run.TENTATIVE else "stable"
+        if isinstance(item, told.BatchProcessed):
+            kind = "tentative" if item.run is told.Run.TENTATIVE else "stable"
             self.spans.append((item.task, replica, kind, begin, end))
-        elif isinstance(item, StateRebuilt):
+        elif isinstance(item, told.StateRebuilt):
             self.spans.append((item.task, replica, "rebuild", begin, end))
 
     def handed(self, at: int, item: Any) -> None:
-        if isinstance(item, CheckpointStored):
+        if isinstance(item, told.CheckpointStored):
             self.marks.append((item.task, "checkpoint", at))
-        elif isinstance(item, CopyPromoted):
+        elif isinstance(item, told.CopyPromoted):
             self.marks.append((item.task, "takeover", at))
-        elif isinstance(item, CopyOrdered) and item.term is not None and item.incarnation > 1:
+        elif isinstance(item, told.CopyOrdered) and item.term is not None and item.incarnation > 1:
             self.marks.append((item.task, "restore", at))
 
     def striking(self, scene: Scene, fault: Fault) -> None:

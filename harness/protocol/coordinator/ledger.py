@@ -12,17 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.protocol import inputs as told
 from harness.protocol.coordinator.membership import Member
 from harness.protocol.coordinator.registry import Copy, Registry
 from harness.protocol.effects import LoadRegistry, StoreRegistry
-from harness.protocol.inputs import (
-    CopyOrdered,
-    CopyPromoted,
-    CopyRetired,
-    Order,
-    RegistryLoaded,
-    RegistryStored,
-)
 
 
 class Ledger:
@@ -51,7 +44,7 @@ class Ledger:
         assert self.owner > 0, f"owner {self.owner}"
         return LoadRegistry(cause=cause, owner=self.owner)
 
-    def take(self, item: RegistryLoaded) -> None:
+    def take(self, item: told.RegistryLoaded) -> None:
         """Continue from the loaded registry."""
         assert not self.loaded, "a coordinator reads the registry once"
         assert item.term > 0, "the store gives every coordinator a term"
@@ -66,7 +59,7 @@ class Ledger:
         assert self.loaded, "who has not read the registry decides nothing"
         return StoreRegistry(cause=cause, term=self.term, version=self.version, registry=registry)
 
-    def note_stored(self, item: RegistryStored) -> bool:
+    def note_stored(self, item: told.RegistryStored) -> bool:
         """Note that a version is stored; return True if it is new and the latest."""
         assert item.version >= 0, f"version {item.version}"
         assert item.version <= self.version, "a version was stored that never was"
@@ -81,7 +74,7 @@ class Ledger:
         assert self.stored <= self.version, "a version was stored that never was"
 
 
-def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[Order]:
+def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[told.Order]:
     """Yield the orders that make ``member`` host the wanted copies and no others."""
     assert member.alive, "only live nodes get orders"
     assert coordinator > 0, "an order carries its coordinator's term"
@@ -94,7 +87,7 @@ def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[Orde
             yield order_of(copy, beside=beside, coordinator=coordinator, cause=cause)
         elif report.term != copy.term:
             assert copy.term is not None, "a primary does not become a replica again"
-            yield CopyPromoted(
+            yield told.CopyPromoted(
                 cause=cause,
                 task=task,
                 incarnation=incarnation,
@@ -104,7 +97,7 @@ def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[Orde
     for task, incarnation in member.reports:
         makes_way = incarnation < ordered.get(task, 0)
         if (task, incarnation) not in member.copies and not makes_way:
-            yield CopyRetired(
+            yield told.CopyRetired(
                 cause=cause, task=task, incarnation=incarnation, coordinator=coordinator
             )
 
@@ -118,10 +111,10 @@ def _other(member: Member, copy: Copy) -> int | None:
     return None
 
 
-def order_of(copy: Copy, *, beside: int | None, coordinator: int, cause: str) -> CopyOrdered:
+def order_of(copy: Copy, *, beside: int | None, coordinator: int, cause: str) -> told.CopyOrdered:
     """Return the order that starts ``copy``."""
     assert beside != copy.incarnation, "a copy does not stay alongside itself"
-    return CopyOrdered(
+    return told.CopyOrdered(
         cause=cause,
         boot=copy.boot,
         task=copy.task,

@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from harness.errors import ProtocolViolation
+from harness.protocol import inputs as told
 from harness.protocol.coordinator.epochs import Epochs
 from harness.protocol.coordinator.ledger import Ledger, orders_for
 from harness.protocol.coordinator.losses import CLOSE, Losses
@@ -38,17 +39,6 @@ from harness.protocol.coordinator.placement import Placement, Spread
 from harness.protocol.coordinator.placing import Placer
 from harness.protocol.coordinator.registry import Assignment, Copy, NodeInfo, Registry
 from harness.protocol.effects import Effect, EndRun, SendOrder, SetTimer, StepDown
-from harness.protocol.inputs import (
-    CoordinatorInput,
-    CopyReport,
-    HeartbeatReceived,
-    NodeDisconnected,
-    PlanAdapted,
-    RegistryLoaded,
-    RegistryRefused,
-    RegistryStored,
-    TimerFired,
-)
 from harness.protocol.scheme import Scheme
 from harness.protocol.story import KEPT, Story
 from harness.protocol.wiring import Wiring
@@ -116,7 +106,7 @@ class CoordinatorMachine:
         timer = SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=SWEEP)
         return [self.ledger.load(cause), timer]
 
-    def handle(self, item: CoordinatorInput, *, now: int) -> Sequence[Effect]:
+    def handle(self, item: told.CoordinatorInput, *, now: int) -> Sequence[Effect]:
         """React to ``item``; ``now`` is in microseconds and never decreases."""
         assert now >= self._now, "time goes forward"
         effects: list[Effect] = []
@@ -133,7 +123,7 @@ class CoordinatorMachine:
 
     # -- nodes -----------------------------------------------------------------------------
 
-    def _heartbeat(self, item: HeartbeatReceived) -> None:
+    def _heartbeat(self, item: told.HeartbeatReceived) -> None:
         assert item.boot > 0, "boots count from 1"
         if item.coordinator > self.ledger.term > 0:
             self._step_down(item.coordinator)
@@ -159,14 +149,14 @@ class CoordinatorMachine:
             self._close()
         self._sync(item.node)
 
-    def _disconnected(self, item: NodeDisconnected) -> None:
+    def _disconnected(self, item: told.NodeDisconnected) -> None:
         assert item.boot > 0, "boots count from 1"
         if self.members.closed(item):
             self._lose(item.node)
             if self.placed:
                 self._decide()
 
-    def _timer_fired(self, item: TimerFired) -> None:
+    def _timer_fired(self, item: told.TimerFired) -> None:
         assert item.key in (SWEEP, CLOSE), f"timer {item.key}"
         if item.key == CLOSE:
             self._close()
@@ -208,7 +198,7 @@ class CoordinatorMachine:
                 )
             )
 
-    def _give_up(self, failed: Sequence[CopyReport], node: int) -> bool:
+    def _give_up(self, failed: Sequence[told.CopyReport], node: int) -> bool:
         """Give up the copies whose operator has raised; return True if that would not help."""
         assert failed, "at least one copy has failed"
         for report in failed:
@@ -221,7 +211,7 @@ class CoordinatorMachine:
             self._give_up_copy(copy, report.position, why=self._cause)
         return False
 
-    def _give_up_gone(self, item: HeartbeatReceived) -> bool:
+    def _give_up_gone(self, item: told.HeartbeatReceived) -> bool:
         """Give up copies that a live node no longer has; return True if there are any."""
         assert item.gone, "the node has reported copies that are gone"
         member = self.members[item.node]
@@ -240,7 +230,7 @@ class CoordinatorMachine:
             self._effects.append(note)
         self.assigned.give_up(copy)
 
-    def _end(self, report: CopyReport) -> None:
+    def _end(self, report: told.CopyReport) -> None:
         assert report.failed, "a run ends with a traceback"
         failures = self.placer.failures
         nodes = sorted(failures.nodes(report.task))
@@ -254,7 +244,7 @@ class CoordinatorMachine:
 
     # -- decisions -------------------------------------------------------------------------
 
-    def _plan_adapted(self, item: PlanAdapted) -> None:
+    def _plan_adapted(self, item: told.PlanAdapted) -> None:
         assert list(item.replicated) == sorted(set(item.replicated)), "a plan ascends"
         self.replicated = item.replicated
         if self.placed:
@@ -318,7 +308,7 @@ class CoordinatorMachine:
         assert self.ledger.loaded, "only a coordinator with a term stores"
         self._effects.append(self.ledger.store(self.registry(), self._cause))
 
-    def _registry_loaded(self, item: RegistryLoaded) -> None:
+    def _registry_loaded(self, item: told.RegistryLoaded) -> None:
         if self.ledger.loaded:
             return
         self.ledger.take(item)
@@ -345,14 +335,14 @@ class CoordinatorMachine:
         """Return the nodes that ended before the registry was loaded."""
         return self.members.assume(self.assigned.copies(), self._now)
 
-    def _registry_stored(self, item: RegistryStored) -> None:
+    def _registry_stored(self, item: told.RegistryStored) -> None:
         assert self.ledger.loaded, "nothing was stored before the registry was read"
         if self.ledger.note_stored(item):
             for node, _ in self.members:
                 self._sync(node)
             self._effects.extend(self.epochs.orders(self._cause))
 
-    def _registry_refused(self, item: RegistryRefused) -> None:
+    def _registry_refused(self, item: told.RegistryRefused) -> None:
         assert item.term > self.ledger.term, "only a later coordinator makes a store refuse"
         self._step_down(item.term)
 
@@ -384,11 +374,11 @@ class CoordinatorMachine:
 
 
 _HANDLERS: dict[type, Callable[[CoordinatorMachine, Any], None]] = {
-    HeartbeatReceived: CoordinatorMachine._heartbeat,
-    NodeDisconnected: CoordinatorMachine._disconnected,
-    RegistryLoaded: CoordinatorMachine._registry_loaded,
-    RegistryStored: CoordinatorMachine._registry_stored,
-    RegistryRefused: CoordinatorMachine._registry_refused,
-    PlanAdapted: CoordinatorMachine._plan_adapted,
-    TimerFired: CoordinatorMachine._timer_fired,
+    told.HeartbeatReceived: CoordinatorMachine._heartbeat,
+    told.NodeDisconnected: CoordinatorMachine._disconnected,
+    told.RegistryLoaded: CoordinatorMachine._registry_loaded,
+    told.RegistryStored: CoordinatorMachine._registry_stored,
+    told.RegistryRefused: CoordinatorMachine._registry_refused,
+    told.PlanAdapted: CoordinatorMachine._plan_adapted,
+    told.TimerFired: CoordinatorMachine._timer_fired,
 }

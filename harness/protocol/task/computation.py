@@ -8,15 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from harness.protocol import inputs as told
 from harness.protocol.effects import ProcessBatch, RebuildState, SetTimer
-from harness.protocol.inputs import (
-    STABLE,
-    TENTATIVE,
-    BatchFailed,
-    BatchProcessed,
-    Run,
-    StateRebuilt,
-)
+from harness.protocol.inputs import STABLE, TENTATIVE
 from harness.protocol.operators import GONE, Payload, State
 from harness.protocol.scheme import Corrections, Policy, Tentative
 from harness.protocol.task.context import Context
@@ -176,7 +170,7 @@ class Computation:
 
     def _process(
         self,
-        run: Run,
+        run: told.Run,
         ticket: int,
         batch: int,
         state: State,
@@ -232,7 +226,7 @@ class Computation:
         logged = run is not None and run.rules.logs_tentative
         return run.position - self.position if run is not None and logged else 0
 
-    def rebuilt(self, item: StateRebuilt) -> None:
+    def rebuilt(self, item: told.StateRebuilt) -> None:
         """Take the rebuilt state, unless the request is void by now."""
         assert item.ticket <= self.ticket, f"an answer to request {item.ticket} of {self.ticket}"
         if item.ticket == self.ticket:
@@ -241,7 +235,7 @@ class Computation:
             self.busy = self.regaining = False
             self.state = item.state
 
-    def processed(self, item: BatchProcessed) -> bool:
+    def processed(self, item: told.BatchProcessed) -> bool:
         """Finish a batch; return True if the stable computation has moved on."""
         if item.run is TENTATIVE:
             self._processed_tentative(item)
@@ -264,7 +258,7 @@ class Computation:
             self._outlet.release()  # blocked again, or done: what is corrected can go
         return True
 
-    def is_meant(self, item: BatchFailed) -> bool:
+    def is_meant(self, item: told.BatchFailed) -> bool:
         """Return True if ``item`` answers the latest request, not a void one."""
         assert item.batch >= 0, f"batch {item.batch}"
         if item.run is TENTATIVE:
@@ -309,7 +303,7 @@ class Computation:
         run.busy = True
         self._process(TENTATIVE, batch, batch, run.state, inputs, copies)
 
-    def _processed_tentative(self, item: BatchProcessed) -> None:
+    def _processed_tentative(self, item: told.BatchProcessed) -> None:
         """Send the output of a tentative batch, unless the stable computation has overtaken it."""
         assert item.run is TENTATIVE, f"a batch of the {item.run} run"
         run = self.tentative

@@ -6,18 +6,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from harness.protocol import inputs as told
 from harness.protocol.effects import CopyEvent
-from harness.protocol.inputs import (
-    BatchFailed,
-    CheckpointLoaded,
-    CheckpointRefused,
-    CopyOrdered,
-    CopyPromoted,
-    OutputRefused,
-    ReplayRefused,
-    ReplayRequested,
-    Start,
-)
 from harness.protocol.operators import State
 from harness.protocol.task.computation import Computation
 from harness.protocol.task.context import Context
@@ -43,15 +33,15 @@ LOADING, READY, FENCED, FAILED = Phase
 
 
 TRANSITIONS: dict[tuple[Phase, type], Phase] = {
-    (Phase.LOADING, CopyOrdered): Phase.READY,  # one that starts empty loads nothing
-    (Phase.LOADING, CheckpointLoaded): Phase.READY,
-    (Phase.LOADING, CheckpointRefused): Phase.FENCED,
-    (Phase.LOADING, OutputRefused): Phase.FENCED,
-    (Phase.READY, ReplayRefused): Phase.LOADING,
-    (Phase.READY, BatchFailed): Phase.FAILED,
-    (Phase.LOADING, BatchFailed): Phase.FAILED,
-    (Phase.READY, CheckpointRefused): Phase.FENCED,
-    (Phase.READY, OutputRefused): Phase.FENCED,
+    (Phase.LOADING, told.CopyOrdered): Phase.READY,  # one that starts empty loads nothing
+    (Phase.LOADING, told.CheckpointLoaded): Phase.READY,
+    (Phase.LOADING, told.CheckpointRefused): Phase.FENCED,
+    (Phase.LOADING, told.OutputRefused): Phase.FENCED,
+    (Phase.READY, told.ReplayRefused): Phase.LOADING,
+    (Phase.READY, told.BatchFailed): Phase.FAILED,
+    (Phase.LOADING, told.BatchFailed): Phase.FAILED,
+    (Phase.READY, told.CheckpointRefused): Phase.FENCED,
+    (Phase.READY, told.OutputRefused): Phase.FENCED,
 }
 """The next phase, by phase and input; nothing leads out of FENCED and FAILED."""
 
@@ -66,7 +56,7 @@ class Lifecycle:
 
     def __init__(
         self,
-        order: CopyOrdered,
+        order: told.CopyOrdered,
         context: Context,
         inlet: Inlet,
         outlet: Outlet,
@@ -87,7 +77,7 @@ class Lifecycle:
         self._computation, self._durability = computation, durability
         self._initial = initial
         self._anywhere, self._local = anywhere, local
-        self._pending: dict[int, ReplayRequested] = {}
+        self._pending: dict[int, told.ReplayRequested] = {}
         """Requests that came while the copy was loading, by downstream task."""
         self._begun = False
         """True once it was ready: a later checkpoint must be further than itself."""
@@ -103,11 +93,11 @@ class Lifecycle:
 
     # -- beginning -------------------------------------------------------------------------
 
-    def ordered(self, item: CopyOrdered) -> None:
+    def ordered(self, item: told.CopyOrdered) -> None:
         """Begin: with the initial state, or by loading a checkpoint."""
         assert self.phase is Phase.LOADING, "a copy is ordered once"
         self._note(CopyEvent.HOSTED, item.start)
-        if item.start is Start.EMPTY:
+        if item.start is told.Start.EMPTY:
             self._become_ready(item, item.position, self._initial)
         else:
             self.load()
@@ -115,10 +105,10 @@ class Lifecycle:
     def load(self) -> None:
         """Request its state, for the first time or again."""
         assert self.phase is Phase.LOADING, f"a copy that is {self.phase} has its state"
-        exact = self._order.start is Start.EPOCH and not self._begun
+        exact = self._order.start is told.Start.EPOCH and not self._begun
         self._durability.load(self._order.position if exact else None)
 
-    def loaded(self, item: CheckpointLoaded) -> None:
+    def loaded(self, item: told.CheckpointLoaded) -> None:
         """Continue from the loaded checkpoint."""
         if self.phase is not Phase.LOADING:
             return
@@ -133,7 +123,7 @@ class Lifecycle:
             return
         assert checkpoint.task == self._context.task, "another task's checkpoint"
         self._outlet.restore(dict(checkpoint.outputs), checkpoint.acknowledged)
-        if self._order.start is Start.EPOCH and not self._outlet.sink:
+        if self._order.start is told.Start.EPOCH and not self._outlet.sink:
             self._outlet.outbox.trim_all(checkpoint.position)  # every task has stored this epoch
         self._durability.stored = checkpoint.position
         self._become_ready(item, checkpoint.position, checkpoint.state)
@@ -150,7 +140,7 @@ class Lifecycle:
 
     # -- taking over -----------------------------------------------------------------------
 
-    def promoted(self, item: CopyPromoted) -> None:
+    def promoted(self, item: told.CopyPromoted) -> None:
         """Become the primary, and notify others once the state is loaded."""
         term = self._context.term
         assert term is None or item.term >= term, "a term never falls"
@@ -169,7 +159,7 @@ class Lifecycle:
 
     # -- going back, and giving up ---------------------------------------------------------
 
-    def replay_refused(self, item: ReplayRefused) -> None:
+    def replay_refused(self, item: told.ReplayRefused) -> None:
         """Load the primary's checkpoint, which covers the batches that are gone upstream."""
         assert item.oldest >= 0, f"batch {item.oldest}"
         index = self._inlet.index(item.upstream)
@@ -178,7 +168,7 @@ class Lifecycle:
             self._enter(Phase.LOADING, item)
             self.load()
 
-    def failed(self, item: BatchFailed) -> None:
+    def failed(self, item: told.BatchFailed) -> None:
         """Stop after an error of the operator; the coordinator finds out if others fail, too."""
         if self._computation.is_meant(item):
             assert item.error, "a failure says what it was"
@@ -186,14 +176,14 @@ class Lifecycle:
             self.failure = item.error
             self._note(CopyEvent.FAILED, item.error)
 
-    def fenced(self, item: CheckpointRefused | OutputRefused) -> None:
+    def fenced(self, item: told.CheckpointRefused | told.OutputRefused) -> None:
         """Stop because the store or the partition has a newer primary."""
         assert self.phase is not Phase.FENCED, "a copy is fenced off once"
         self._enter(Phase.FENCED, item)
 
     # -- requests of others ----------------------------------------------------------------
 
-    def replay_requested(self, item: ReplayRequested) -> None:
+    def replay_requested(self, item: told.ReplayRequested) -> None:
         """Send batches that a downstream copy lacks.
 
         While this copy loads, it cannot tell which batches it has; then the request waits until it
@@ -216,7 +206,7 @@ class Lifecycle:
         for request in pending.values():
             self.replay_requested(request)
 
-    def _cannot_replay(self, item: ReplayRequested) -> None:
+    def _cannot_replay(self, item: told.ReplayRequested) -> None:
         """Refuse trimmed batches; a source without a state reads them again."""
         assert not self._outlet.has(item.from_batch), "it has these batches"
         if not self._anywhere or item.reloads:

@@ -38,33 +38,8 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.errors import ProtocolViolation
+from harness.protocol import inputs as told
 from harness.protocol.effects import CopyEvent, StopReading, TaskEffect
-from harness.protocol.inputs import (
-    BatchArrived,
-    BatchesAcknowledged,
-    BatchFailed,
-    BatchProcessed,
-    CheckpointFailed,
-    CheckpointLoaded,
-    CheckpointRefused,
-    CheckpointStored,
-    CopyOrdered,
-    CopyPromoted,
-    CopyReport,
-    EpochCompleted,
-    OutputFenced,
-    OutputPublished,
-    OutputRefused,
-    ProgressReported,
-    ReplayRefused,
-    ReplayRequested,
-    SourceRead,
-    StateRebuilt,
-    TaskInput,
-    TimerFired,
-    UpstreamClosed,
-    UpstreamResumed,
-)
 from harness.protocol.operators import State
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.story import KEPT, Story
@@ -99,7 +74,7 @@ class TaskMachine:
 
     def __init__(
         self,
-        order: CopyOrdered,
+        order: told.CopyOrdered,
         *,
         wiring: Wiring,
         scheme: Scheme,
@@ -148,7 +123,7 @@ class TaskMachine:
             local=scheme.recovery is Recovery.LOCAL,
         )
         self._ticked_position = -1
-        self._reported: CopyReport | None = None
+        self._reported: told.CopyReport | None = None
         title = f"task {wiring.names[task]}, incarnation {order.incarnation}"
         self.story = Story(title, kept=kept)
 
@@ -199,7 +174,7 @@ class TaskMachine:
         """Borealis' state of a node."""
         return self.computation.mode
 
-    def report(self) -> CopyReport:
+    def report(self) -> told.CopyReport:
         """Return this copy's line in the heartbeat; the same object while nothing changes."""
         last, ready = self._reported, self.life.phase is READY
         position, term = self.computation.position, self.context.term
@@ -214,7 +189,7 @@ class TaskMachine:
             and last.failed == self.life.failure
         ):
             return last
-        self._reported = CopyReport(
+        self._reported = told.CopyReport(
             task=self.context.task,
             incarnation=self.context.incarnation,
             term=term,
@@ -228,7 +203,9 @@ class TaskMachine:
 
     # -- inputs -----------------------------------------------------------------------------
 
-    def handle(self, item: TaskInput | CopyOrdered | CopyPromoted, *, now: int) -> list[TaskEffect]:
+    def handle(
+        self, item: told.TaskInput | told.CopyOrdered | told.CopyPromoted, *, now: int
+    ) -> list[TaskEffect]:
         """React to ``item``; ``now`` is in microseconds and never decreases."""
         effects = self.context.begin(item.cause, now)
         kind, phase = type(item), self.life.phase
@@ -285,7 +262,7 @@ class TaskMachine:
 
     # -- input -----------------------------------------------------------------------------
 
-    def _arrived(self, item: BatchArrived) -> None:
+    def _arrived(self, item: told.BatchArrived) -> None:
         index = self.inlet.index(item.upstream)
         self.computation.arrived(index, item.batch, item.term)
         self.inlet.take(
@@ -297,19 +274,19 @@ class TaskMachine:
             term=item.term,
         )
 
-    def _read(self, item: SourceRead) -> None:
+    def _read(self, item: told.SourceRead) -> None:
         assert self.inlet.source, "only a source reads the log"
         position = self.computation.position
         self.inlet.take(0, item.batch, item.payload, position=position, stable=True, term=0)
 
-    def _upstream_resumed(self, item: UpstreamResumed) -> None:
+    def _upstream_resumed(self, item: told.UpstreamResumed) -> None:
         assert item.term > 0, f"a primary of term {item.term}"
         index = self.inlet.index(item.upstream)
         self.inlet.resumed(index, item.term)
         if self.life.phase is READY:
             self.inlet.request(index, self.durability.needs())
 
-    def _upstream_closed(self, item: UpstreamClosed) -> None:
+    def _upstream_closed(self, item: told.UpstreamClosed) -> None:
         assert item.back_at >= 0, f"back at {item.back_at}"
         index, run = self.inlet.index(item.upstream), self.computation.tentative
         if (
@@ -321,7 +298,7 @@ class TaskMachine:
 
     # -- computing -------------------------------------------------------------------------
 
-    def _processed(self, item: BatchProcessed) -> None:
+    def _processed(self, item: told.BatchProcessed) -> None:
         computation, inlet = self.computation, self.inlet
         if not computation.processed(item):
             return
@@ -337,16 +314,16 @@ class TaskMachine:
 
     # -- output ----------------------------------------------------------------------------
 
-    def _output_fenced(self, item: OutputFenced) -> None:
+    def _output_fenced(self, item: told.OutputFenced) -> None:
         assert self.outlet.sink, "only a sink has a partition"
         self.outlet.fenced(item, self.computation.uncorrected)
 
-    def _output_published(self, item: OutputPublished) -> None:
+    def _output_published(self, item: told.OutputPublished) -> None:
         assert self.outlet.sink, "only a sink publishes"
         if self.outlet.published(item):
             self.life.report_progress()
 
-    def _timer_fired(self, item: TimerFired) -> None:
+    def _timer_fired(self, item: told.TimerFired) -> None:
         """Do nothing here: `_advance` compares the time."""
         assert item.key[0] == "due", f"timer {item.key}"
 
@@ -377,38 +354,40 @@ class TaskMachine:
 
 
 _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {
-    CopyOrdered: lambda copy, item: copy.life.ordered(item),
-    CopyPromoted: lambda copy, item: copy.life.promoted(item),
-    BatchArrived: TaskMachine._arrived,
-    SourceRead: TaskMachine._read,
-    ReplayRequested: lambda copy, item: copy.life.replay_requested(item),
-    ReplayRefused: lambda copy, item: copy.life.replay_refused(item),
-    BatchesAcknowledged: lambda copy, item: copy.outlet.acknowledged(item.downstream, item.below),
-    UpstreamResumed: TaskMachine._upstream_resumed,
-    UpstreamClosed: TaskMachine._upstream_closed,
-    ProgressReported: lambda copy, item: copy.outlet.progress_reported(item),
-    EpochCompleted: lambda copy, item: copy.outlet.epoch_completed(item),
-    BatchProcessed: TaskMachine._processed,
-    BatchFailed: lambda copy, item: copy.life.failed(item),
-    StateRebuilt: lambda copy, item: copy.computation.rebuilt(item),
-    CheckpointStored: lambda copy, item: copy.durability.confirmed(item),
-    CheckpointRefused: lambda copy, item: copy.life.fenced(item),
-    CheckpointFailed: lambda copy, item: copy.durability.refused(item),
-    CheckpointLoaded: lambda copy, item: copy.life.loaded(item),
-    OutputFenced: TaskMachine._output_fenced,
-    OutputPublished: TaskMachine._output_published,
-    OutputRefused: lambda copy, item: copy.life.fenced(item),
-    TimerFired: TaskMachine._timer_fired,
+    told.CopyOrdered: lambda copy, item: copy.life.ordered(item),
+    told.CopyPromoted: lambda copy, item: copy.life.promoted(item),
+    told.BatchArrived: TaskMachine._arrived,
+    told.SourceRead: TaskMachine._read,
+    told.ReplayRequested: lambda copy, item: copy.life.replay_requested(item),
+    told.ReplayRefused: lambda copy, item: copy.life.replay_refused(item),
+    told.BatchesAcknowledged: lambda copy, item: copy.outlet.acknowledged(
+        item.downstream, item.below
+    ),
+    told.UpstreamResumed: TaskMachine._upstream_resumed,
+    told.UpstreamClosed: TaskMachine._upstream_closed,
+    told.ProgressReported: lambda copy, item: copy.outlet.progress_reported(item),
+    told.EpochCompleted: lambda copy, item: copy.outlet.epoch_completed(item),
+    told.BatchProcessed: TaskMachine._processed,
+    told.BatchFailed: lambda copy, item: copy.life.failed(item),
+    told.StateRebuilt: lambda copy, item: copy.computation.rebuilt(item),
+    told.CheckpointStored: lambda copy, item: copy.durability.confirmed(item),
+    told.CheckpointRefused: lambda copy, item: copy.life.fenced(item),
+    told.CheckpointFailed: lambda copy, item: copy.durability.refused(item),
+    told.CheckpointLoaded: lambda copy, item: copy.life.loaded(item),
+    told.OutputFenced: TaskMachine._output_fenced,
+    told.OutputPublished: TaskMachine._output_published,
+    told.OutputRefused: lambda copy, item: copy.life.fenced(item),
+    told.TimerFired: TaskMachine._timer_fired,
 }
 
 _BACKWARD = frozenset(
     {
-        ReplayRequested,
-        BatchesAcknowledged,
-        ProgressReported,
-        EpochCompleted,
-        CheckpointStored,
-        CheckpointFailed,
+        told.ReplayRequested,
+        told.BatchesAcknowledged,
+        told.ProgressReported,
+        told.EpochCompleted,
+        told.CheckpointStored,
+        told.CheckpointFailed,
     }
 )
 """Inputs that only concern existing output: nothing can be processed because of them."""

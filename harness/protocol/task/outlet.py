@@ -10,17 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.protocol import inputs as told
 from harness.protocol.effects import FenceOutput, Kind, OutputRecord, PublishOutput
-from harness.protocol.inputs import (
-    BatchArrived,
-    EpochCompleted,
-    OutputFenced,
-    OutputPublished,
-    ProgressReported,
-    ReplayRefused,
-    ReplayRequested,
-    UpstreamResumed,
-)
 from harness.protocol.operators import Payload
 from harness.protocol.task.context import Context
 from harness.protocol.wiring import Wiring
@@ -260,7 +251,7 @@ class Outlet:
         context.send(
             to,
             incarnation,
-            BatchArrived(
+            told.BatchArrived(
                 cause=context.cause,
                 task=to,
                 upstream=context.task,
@@ -295,7 +286,7 @@ class Outlet:
         assert downstream in self.downstream, f"task {downstream} gets nothing from this one"
         self.outbox.trim(self.downstream.index(downstream), below)
 
-    def epoch_completed(self, item: EpochCompleted) -> None:
+    def epoch_completed(self, item: told.EpochCompleted) -> None:
         """Trim the outbox to a complete epoch; a sink trims by what it has published."""
         assert item.position >= 0, f"epoch {item.position}"
         if not self.sink:
@@ -306,7 +297,7 @@ class Outlet:
         assert batch >= 0, f"batch {batch}"
         return batch >= self.outbox.oldest and batch >= self.send_from
 
-    def replay(self, item: ReplayRequested, tentative: Outputs) -> None:
+    def replay(self, item: told.ReplayRequested, tentative: Outputs) -> None:
         """Send batches again, to the requesting copy alone."""
         assert self.has(item.from_batch), f"batch {item.from_batch} is trimmed"
         assert item.from_batch >= item.acknowledged, "asked for what was acknowledged"
@@ -319,14 +310,14 @@ class Outlet:
                 payload = tentative[batch][index]
                 self._send(item.downstream, item.asking, batch, payload, stable=False)
 
-    def refuse(self, item: ReplayRequested) -> None:
+    def refuse(self, item: told.ReplayRequested) -> None:
         """Refuse a request for batches that are trimmed."""
         assert not self.has(item.from_batch), "what is here is not refused"
         context = self._context
         context.send(
             item.downstream,
             item.asking,
-            ReplayRefused(
+            told.ReplayRefused(
                 cause=context.cause,
                 task=item.downstream,
                 upstream=context.task,
@@ -350,12 +341,12 @@ class Outlet:
         elif self.sink:
             self._deliver_since(self.publisher.next_stable)
         for task in self.downstream:
-            message = UpstreamResumed(
+            message = told.UpstreamResumed(
                 cause=context.cause, task=task, upstream=context.task, term=context.term
             )
             context.send(task, None, message)
 
-    def progress_reported(self, item: ProgressReported) -> None:
+    def progress_reported(self, item: told.ProgressReported) -> None:
         """Note in a replica the progress of the primary's output, and trim what it covers."""
         assert item.sent_below >= 0, f"batch {item.sent_below}"
         if self._context.term is not None:
@@ -374,7 +365,7 @@ class Outlet:
             return
         self.reported_at = context.now
         self.reported_below = self.publisher.confirmed if self.sink else position
-        message = ProgressReported(
+        message = told.ProgressReported(
             cause=context.cause, task=context.task, sent_below=self.reported_below
         )
         context.send(context.task, None, message)
@@ -393,7 +384,7 @@ class Outlet:
             )
         )
 
-    def fenced(self, item: OutputFenced, tentative: Outputs) -> None:
+    def fenced(self, item: told.OutputFenced, tentative: Outputs) -> None:
         """Publish what the partition lacks, now that it is fenced."""
         assert self.sink, "only a sink has a partition"
         if self.publisher.owned:
@@ -448,7 +439,7 @@ class Outlet:
             elif self.publisher.in_flight:
                 self._append()
 
-    def published(self, item: OutputPublished) -> bool:
+    def published(self, item: told.OutputPublished) -> bool:
         """Note that records are in the partition.
 
         Returns True if a replica should learn of it before its outbox is full."""
