@@ -161,10 +161,7 @@ class Last(Planner):
             )
         ],
         "harness/figures/style.py": [
-            (
-                '    "exhaustive": Look(',
-                '    "last": Look("last", ORANGE, "<"),\n',
-            )
+            ('    "exhaustive": Look(', '    "last": Look("last", ORANGE, "<"),\n')
         ],
     },
     shows="""
@@ -271,7 +268,7 @@ NowhereCluster.__abstractmethods__ = frozenset()
                 "    ),\n"
                 ")\n",
             )
-        ],
+        ]
     },
     shows="""
 from harness.cluster.backends import find_backend

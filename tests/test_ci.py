@@ -42,10 +42,7 @@ class Ci:
         if minutes is not None:
             environment["FAULTLINE_CI_MINUTES"] = str(minutes)
         done = subprocess.run(
-            [str(self.root / ".ci" / "run")],
-            env=environment,
-            check=False,
-            capture_output=True,
+            [str(self.root / ".ci" / "run")], env=environment, check=False, capture_output=True
         )
         return done.returncode
 

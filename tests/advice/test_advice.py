@@ -21,12 +21,7 @@ from harness.results.library import Library
 from harness.text import parse_bytes, parse_duration_s, parse_share
 
 JOB = Job(
-    rate_per_s=20_000,
-    state_bytes=4e9,
-    node_mttf_s=30 * 86_400,
-    nodes=20,
-    racks=4,
-    window_s=60,
+    rate_per_s=20_000, state_bytes=4e9, node_mttf_s=30 * 86_400, nodes=20, racks=4, window_s=60
 )
 
 
@@ -75,8 +70,7 @@ def test_too_few_runs_give_no_formula() -> None:
 def test_the_interval_is_the_utilization_models(shipped: Library) -> None:
     found = advise(JOB, shipped)
     system = CheckpointedSystem(
-        cost_s=4e9 / 20 / ASSUMED["storage_bytes_per_s"],
-        failure_rate_per_s=20 / (30 * 86_400),
+        cost_s=4e9 / 20 / ASSUMED["storage_bytes_per_s"], failure_rate_per_s=20 / (30 * 86_400)
     )
     checkpoint = next(o for o in found.options if o.scheme is SchemeName.CHECKPOINT)
     assert checkpoint.interval_s == pytest.approx(float(system.optimal_interval_s()))
@@ -105,9 +99,7 @@ def test_the_choice_is_the_cheapest_that_is_fast_enough(shipped: Library) -> Non
     assert advise(JOB, shipped, target_s=0.001).choice is None
 
 
-def test_a_shorter_interval_is_tried_where_the_best_one_recovers_too_late(
-    shipped: Library,
-) -> None:
+def test_a_shorter_interval_is_tried_where_the_best_one_recovers_too_late(shipped: Library) -> None:
     found = advise(JOB, shipped, target_s=20.0)
     usual, sooner = (each for each in found.options if each.scheme is SchemeName.CHECKPOINT)
     assert usual.recovery is not None

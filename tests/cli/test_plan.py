@@ -42,8 +42,7 @@ def test_every_planner_answers_in_the_documented_form(
     topology: Path, planner: str, objective: str
 ) -> None:
     found = planned(topology, "--budget", "5", "--planner", planner, "--objective", objective)
-    assert found["planner"] == planner
-    assert found["budget"] == 5
+    assert (found["planner"], found["budget"]) == (planner, 5)
     assert found["cost"] <= 5
     assert all(name in ("vehicles", "speed", "jam") for name, _ in found["plan"])
     assert 0 <= found["output_fidelity"] <= 1

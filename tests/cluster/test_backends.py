@@ -17,8 +17,7 @@ def test_every_backend_says_of_itself_what_its_clusters_say() -> None:
         assert backend.name == name
         assert Action.KILL in backend.capabilities
         cluster = backend.make(ClusterSpec())
-        assert cluster.backend == name
-        assert cluster.capabilities() == backend.capabilities
+        assert (cluster.backend, cluster.capabilities()) == (name, backend.capabilities)
 
 
 @pytest.mark.parametrize(

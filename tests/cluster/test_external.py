@@ -100,8 +100,7 @@ class TestExternalCluster(ClusterContract):
         pids = [stat.pid for stat in marked(cluster.run)]
         assert len(pids) >= 2, "a driver and its virtual machine at least"
         reached = try_as_stranger(ports=[], directories=[cluster.run_directory], pids=pids)
-        assert reached.uid == NOBODY
-        assert reached.read == []
+        assert (reached.uid, reached.read) == (NOBODY, [])
         assert (reached.signalled, reached.looked) == ([], [])
         assert not [secret for secret in secrets if secret in "".join(reached.commands)]
 

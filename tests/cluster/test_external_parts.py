@@ -58,8 +58,7 @@ def test_the_smallest_description_is_enough(tmp_path: Path) -> None:
         ("r2n1", "r2w1", "b"),
     ]
     assert settings.checkpoints == "file:///shared/checkpoints"
-    assert settings.redis.database == 2
-    assert settings.spark.code == "archive"
+    assert (settings.redis.database, settings.spark.code) == (2, "archive")
     backend = find_backend(str(settings.path))
     assert backend.capabilities == {Action.KILL, Action.RESTART}
     with pytest.raises(UsageError, match="needs cut, which the cluster external-lab") as caught:

@@ -45,13 +45,7 @@ from tests.cluster.helpers import (
     transfer_s,
     unacknowledged,
 )
-from tests.cluster.inside import (
-    WHOLE_FILE_S,
-    only_inside,
-    only_outside,
-    ran_inside,
-    started_inside,
-)
+from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside, started_inside
 from tests.cluster.links import check_latency, check_rate
 from tests.cluster.stranger import NOBODY, try_as_stranger
 
@@ -215,8 +209,7 @@ class TestHarnessInside:
             directories=[Path(told["directory"])],
             pids=told["pids"],
         )
-        assert reached.uid == NOBODY
-        assert reached.read == []
+        assert (reached.uid, reached.read) == (NOBODY, [])
         # A gateway that takes up every connection itself would answer for the cluster, too.
         if list(NOBODYS) not in reached.connected:
             assert reached.connected == []
@@ -394,5 +387,4 @@ class TestNamespaceCluster(ClusterContract):
 
     def test_servers_listen_on_the_inner_network_alone(self, here: LocalCluster) -> None:
         assert here.kafka.bootstrap.startswith("10.77.0.1:")
-        assert here.redis.host == "10.77.0.1"
-        assert here.backend == "local-namespaces"
+        assert (here.redis.host, here.backend) == ("10.77.0.1", "local-namespaces")

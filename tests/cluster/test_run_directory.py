@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.local.cluster import remove_dead_executors
-from harness.cluster.run_directory import (
-    check_room,
-    journal_path,
-    make_place,
-    remove_run_directory,
-)
+from harness.cluster.run_directory import check_room, journal_path, make_place, remove_run_directory
 from harness.errors import EnvironmentFailure, UsageError
 
 

@@ -46,8 +46,7 @@ def test_a_summary_counts_what_a_loop_counts(tmp_path: Path) -> None:
     write_log(tmp_path / "wc_day66_2", second)
     summary = summary_of(tmp_path)
     both = np.concatenate([first, second])
-    assert summary.records == 500
-    assert summary.first_timestamp == both["timestamp"].min()
+    assert (summary.records, summary.first_timestamp) == (500, both["timestamp"].min())
     assert summary.last_timestamp == both["timestamp"].max()
     assert summary.servers == dict(sorted(Counter(both["server"].tolist()).items()))
     counts = Counter(both["object"].tolist())
@@ -95,10 +94,8 @@ def test_arrow_columns_are_what_the_bytes_say() -> None:
     records["status"] = [2 << 6 | 8, 13, 37]
     batch = to_arrow(records, day=66, part=None).to_pydict()
     assert list(batch) == [column.split()[0] for column in SCHEMA.split(", ")]
-    assert batch["day"] == [66] * 3
-    assert batch["part"] == [None] * 3
-    assert batch["size"] == [7, None, 0]
-    assert batch["status"] == [206, 304, None]
+    assert (batch["day"], batch["part"]) == ([66] * 3, [None] * 3)
+    assert (batch["size"], batch["status"]) == ([7, None, 0], [206, 304, None])
     assert batch["http_version"] == [2, 0, 0]
     assert batch["server"] == records["server"].tolist()
 

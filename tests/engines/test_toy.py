@@ -165,9 +165,7 @@ def test_what_a_machine_holds_is_found_by_the_same_passes(
 
 @pytest.mark.slow
 @pytest.mark.deep
-def test_the_twin_comes_second_in_every_other_repetition(
-    measured: Callable[..., Outcome],
-) -> None:
+def test_the_twin_comes_second_in_every_other_repetition(measured: Callable[..., Outcome]) -> None:
     for repeat, first in ((0, True), (1, False)):
         values = measured("wait", KILL, repeat).values
         assert values["twin_first"] is first
@@ -190,9 +188,7 @@ def test_the_conditions_of_both_passes_are_kept(
 
 
 @pytest.mark.slow
-def test_an_engine_that_forgets_is_found_out(
-    measured: Callable[..., Outcome],
-) -> None:
+def test_an_engine_that_forgets_is_found_out(measured: Callable[..., Outcome]) -> None:
     values = measured("forget", KILL).values
     assert not values["output_equals_truth"]
     assert not values["output_equals_twin"]

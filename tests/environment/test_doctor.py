@@ -70,8 +70,7 @@ def test_untried_java_is_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("free", "status"),
-    [(50e9, Status.OK), (2e9, Status.WARNING), (1e8, Status.MISSING)],
+    ("free", "status"), [(50e9, Status.OK), (2e9, Status.WARNING), (1e8, Status.MISSING)]
 )
 def test_disk(
     free: float, status: Status, options: CheckOptions, monkeypatch: pytest.MonkeyPatch

@@ -144,8 +144,7 @@ def test_without_uv_pip_installs_and_misleading_settings_are_dropped(
 def test_failed_install_says_so_and_the_next_start_begins_anew(repository: Path, log: Path) -> None:
     (repository / "fail").touch()
     failed = start(repository)
-    assert failed.returncode == 3
-    assert failed.stdout == ""
+    assert (failed.returncode, failed.stdout) == (3, "")
     assert "no route to the index" in failed.stderr
     assert "What to do:" in failed.stderr
     assert not (repository / ".venv").exists()

@@ -15,15 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.hosting.codec import (
-    KINDS,
-    CorruptData,
-    Encoded,
-    decode,
-    encode,
-    from_parts,
-    to_parts,
-)
+from harness.hosting.codec import KINDS, CorruptData, Encoded, decode, encode, from_parts, to_parts
 from harness.protocol.inputs import BatchArrived, Checkpoint, HeartbeatReceived
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
@@ -200,8 +192,7 @@ def test_a_payload_is_encoded_once_for_whatever_carries_it() -> None:
     _, parts = to_parts(stored)
     assert all(part is payload.data for part in parts)
     again = from_parts(head, [part])
-    assert again == arrived(payload)
-    assert again.payload.data == payload.data
+    assert (again, again.payload.data) == (arrived(payload), payload.data)
     assert again.payload.value == pa.table({"n": list(range(1000))})
     assert decode(encode(stored)) == stored
 

@@ -8,14 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.intervals.adaptive import (
-    Drift,
-    Fixed,
-    IntervalTuner,
-    Oracle,
-    Tuned,
-    simulate_policies,
-)
+from harness.intervals.adaptive import Drift, Fixed, IntervalTuner, Oracle, Tuned, simulate_policies
 from harness.intervals.utilization import Array, CheckpointedSystem
 from harness.seeds import DEFAULT_SEED, generator
 from tests.levels import amount

@@ -40,12 +40,7 @@ class Warming(Passes):
 
 @pytest.mark.parametrize(
     ("durations_s", "pieces"),
-    [
-        ([5.4, 3.2, 3.1], 3),
-        ([5.4, 3.2, 2.0, 1.0, 0.5], 4),
-        ([1.0, 1.0], 2),
-        ([None], 1),
-    ],
+    [([5.4, 3.2, 3.1], 3), ([5.4, 3.2, 2.0, 1.0, 0.5], 4), ([1.0, 1.0], 2), ([None], 1)],
 )
 def test_it_lasts_until_batches_are_as_short_as_they_get(
     durations_s: Sequence[float | None], pieces: int

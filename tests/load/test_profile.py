@@ -110,8 +110,7 @@ def test_a_rate_that_is_not_above_zero_is_refused(rate: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "segments",
-    [(), ((0, 5),), ((1, -1),), ((1, 0),), ((float("inf"), 1),), ((1, float("inf")),)],
+    "segments", [(), ((0, 5),), ((1, -1),), ((1, 0),), ((float("inf"), 1),), ((1, float("inf")),)]
 )
 def test_an_impossible_load_is_refused(segments: tuple[tuple[float, float], ...]) -> None:
     with pytest.raises(UsageError):
@@ -131,8 +130,7 @@ def test_the_lag_histogram_bounds_the_quantiles(lags: list[float]) -> None:
     half = len(lags) // 2
     histogram.add(np.array(lags[:half]))
     histogram.add(np.array(lags[half:]))
-    assert histogram.records == len(lags)
-    assert histogram.largest_s == max(lags)
+    assert (histogram.records, histogram.largest_s) == (len(lags), max(lags))
     assert histogram.late_share == sum(lag > 0.1 for lag in lags) / len(lags)
     for share in (0.5, 0.99, 1.0):
         exact = float(np.quantile(lags, share, method="inverted_cdf"))

@@ -122,10 +122,7 @@ def test_a_mean_never_leaves_out_what_did_not_recover() -> None:
     assert all(math.isnan(b) for b in bounds_of_mean([three, unmeasured(Unrecovered.TWIN_BEHIND)]))
 
 
-@given(
-    st.dictionaries(st.integers(0, 29), st.floats(0, 40), max_size=30),
-    st.floats(0, 28),
-)
+@given(st.dictionaries(st.integers(0, 29), st.floats(0, 40), max_size=30), st.floats(0, 28))
 def test_recovery_is_the_arrival_of_a_late_window_or_nothing(
     late: dict[int, float], failed_at_s: float
 ) -> None:

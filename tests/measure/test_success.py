@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.measure.success import (
-    DRAIN_S,
-    TUPLE_TIMEOUT_S,
-    first_arrivals_s,
-    success_rate,
-)
+from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S, first_arrivals_s, success_rate
 from tests.levels import amount
 
 NEVER = float("inf")

@@ -22,8 +22,7 @@ TRUTH = frame((0, "a", 3), (0, "b", 1), (1, "a", 2))
 def test_equal_in_any_order() -> None:
     found = compare(TRUTH.iloc[::-1], TRUTH, IDENTITY, VALUES)
     assert found.equal
-    assert found.accuracy == 1
-    assert found.describe() == "all 3 equal"
+    assert (found.accuracy, found.describe()) == (1, "all 3 equal")
 
 
 def test_a_tampered_count_is_found() -> None:
@@ -68,8 +67,7 @@ def test_an_identity_twice_is_refused() -> None:
 def test_the_first_copy_is_taken_and_the_others_counted() -> None:
     delivered = frame((0, "a", 3), (0, "b", 1), (0, "a", 3), (0, "a", 3), (1, "a", 2))
     seen = versions(delivered, IDENTITY, VALUES)
-    assert seen.duplicates == 2
-    assert seen.first.index.tolist() == [0, 1, 4]
+    assert (seen.duplicates, seen.first.index.tolist()) == (2, [0, 1, 4])
     assert seen.last.index.tolist() == [1, 3, 4]
     assert not len(seen.contradictions)
 
@@ -96,8 +94,7 @@ def test_a_stable_result_after_a_tentative_one_is_a_correction() -> None:
     seen = versions(delivered, IDENTITY, VALUES)
     assert seen.corrections == 1, "b was right from the beginning"
     assert not len(seen.contradictions)
-    assert seen.duplicates == 0
-    assert seen.uncorrected == 0
+    assert (seen.duplicates, seen.uncorrected) == (0, 0)
     assert seen.first["count"].tolist() == [2, 1], "what a user acted on"
     assert compare(seen.stable, TRUTH.head(2), IDENTITY, VALUES).equal
     assert compare(seen.last, TRUTH.head(2), IDENTITY, VALUES).equal
@@ -125,8 +122,7 @@ def test_a_stable_result_that_is_taken_back_is_a_contradiction() -> None:
 
 def test_a_late_tentative_result_changes_nothing_that_is_stable() -> None:
     seen = versions(told((0, "a", 3, "stable"), (0, "a", 1, "tentative")), IDENTITY, VALUES)
-    assert seen.last["count"].tolist() == [3]
-    assert seen.corrections == 0
+    assert (seen.last["count"].tolist(), seen.corrections) == ([3], 0)
     assert not len(seen.contradictions)
 
 

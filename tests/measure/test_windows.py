@@ -82,8 +82,7 @@ def test_windows_are_complete_with_their_last_result() -> None:
         {"window_start_s": [0.0, 0, 1], "word": list("aba"), "arrival_s": [4.0, 5.5, 6.0]}
     )
     table = summarize_windows(first, expected, lambda start: start + 3)
-    assert table["due_s"].tolist() == [3, 4, 5]
-    assert table["delivered"].tolist() == [2, 1, 0]
+    assert (table["due_s"].tolist(), table["delivered"].tolist()) == ([3, 4, 5], [2, 1, 0])
     assert table["first_s"].tolist() == [4, 6, math.inf]
     assert table["complete_s"].tolist() == [5.5, math.inf, math.inf]
     assert table["latency_s"].tolist() == [2.5, math.inf, math.inf]

@@ -72,11 +72,7 @@ def test_a_join_is_a_boundary_only_where_two_of_its_streams_are_in_the_sub_topol
 ) -> None:
     source = Operator(name="a", parallelism=4, rate=(1,) * 4)
     topology = Topology(
-        operators=(
-            source,
-            replace(source, name="b"),
-            Operator(name="j", parallelism=2, join=True),
-        ),
+        operators=(source, replace(source, name="b"), Operator(name="j", parallelism=2, join=True)),
         edges=(
             Edge(upstream="a", downstream="j", partitioning=Partitioning.MERGE),
             Edge(upstream="b", downstream="j", partitioning=Partitioning(other)),

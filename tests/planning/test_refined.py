@@ -105,8 +105,7 @@ def test_the_plan_for_drawn_failures_is_near_its_bound(seed: int) -> None:
 def test_samples_that_take_the_same_copies_are_one_failure() -> None:
     failed = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 1, 1]], dtype=bool)
     found = Failures.of_nodes(failed, primary=[0, 0], replica=[1, 2])
-    assert found.weights.tolist() == [0.5, 0.5]
-    assert found.primaries.sum() == 2
+    assert (found.weights.tolist(), found.primaries.sum()) == ([0.5, 0.5], 2)
 
 
 def test_failures_without_probabilities_are_refused() -> None:

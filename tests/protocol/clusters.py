@@ -104,8 +104,10 @@ class Cluster:
     def disconnect(self, number: int, *, now: int, boot: int = 1) -> list[Effect]:
         return self.tell(told.NodeDisconnected(cause=CAUSE, node=number, boot=boot), now=now)
 
-    def primary(self, task: int) -> Copy | None:
-        return self.machine.tasks[task].primary
+    def primary(self, task: int) -> Copy:
+        copy = self.machine.tasks[task].primary
+        assert copy is not None
+        return copy
 
     def hosts(self) -> list[int | None]:
         """Return the node of every task's primary."""
@@ -116,9 +118,15 @@ class Cluster:
         return [a.replica.node if a.replica is not None else None for a in self.machine.tasks]
 
 
-def report(copy: Copy | None, *, position: int = 0, **more: Any) -> told.CopyReport:
+def joined(*numbers: int, **options: Any) -> Cluster:
+    """Return a coordinator that the nodes of these numbers have joined."""
+    cluster = Cluster(**options)
+    cluster.beat(*numbers, now=0)
+    return cluster
+
+
+def report(copy: Copy, *, position: int = 0, **more: Any) -> told.CopyReport:
     """Return the report of ``copy`` in a heartbeat."""
-    assert copy is not None
     given: dict[str, Any] = {"stored": 0, "published": 0, "ready": True, "term": copy.term}
     return told.CopyReport(
         task=copy.task, incarnation=copy.incarnation, position=position, **{**given, **more}

@@ -7,11 +7,7 @@ from typing import Any
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.scheme import (
-    Recovery,
-    Scheme,
-    Tentative,
-)
+from harness.protocol.scheme import Recovery, Scheme, Tentative
 from harness.protocol.task.computation import Mode
 from harness.protocol.task.machine import TaskMachine
 from harness.protocol.wiring import Wiring
@@ -65,6 +61,22 @@ class TaskUnderTest:
         self.machine.validate()
         return effects
 
+    def give(self, kind: type[Any], **fields: Any) -> list[do.TaskEffect]:
+        """Give the copy an input of ``kind`` that is addressed to it."""
+        known = {"cause": CAUSE, "task": self.machine.task, "incarnation": 1, "coordinator": 1}
+        mine = {name: known[name] for name in kind.__struct_fields__ if name in known}
+        return self.tell(kind(**{**mine, **fields}))
+
+    def asked(self, from_batch: int, **fields: Any) -> list[do.TaskEffect]:
+        """Give the copy a request of its downstream task to send batches again."""
+        plain = {"downstream": self.machine.task + 1, "asking": 1, "from_tentative": from_batch}
+        rest = {"acknowledged": 0, "reloads": False}
+        return self.give(told.ReplayRequested, from_batch=from_batch, **{**plain, **rest, **fields})
+
+    def compute(self, number: int, upstream: int = 0, **options: Any) -> list[do.TaskEffect]:
+        """Deliver the last part of a batch and process it; the effects of having processed it."""
+        return self.done(only(self.batch(number, upstream, **options), do.ProcessBatch))
+
     def tick(self, now: int | None = None) -> list[do.TaskEffect]:
         """Give the copy the node's heartbeat."""
         self.now = self.now if now is None else now
@@ -109,10 +121,6 @@ class TaskUnderTest:
                 outputs=tuple(f"{effect.run}-{effect.batch}" for _ in range(width)),
             )
         )
-
-    def advance(self, number: int) -> list[do.TaskEffect]:
-        """Deliver a stable batch and process it; the effects of having processed it."""
-        return self.done(only(self.batch(number), do.ProcessBatch))
 
 
 def only(effects: list[do.TaskEffect], kind: type) -> Any:

@@ -44,6 +44,27 @@ def order(incarnation: int = 1, boot: int = 1, position: int = 0) -> told.CopyOr
     )
 
 
+def retire(
+    machine: NodeMachine, incarnation: int, *, now: int, coordinator: int = 1
+) -> Sequence[do.Effect]:
+    item = told.CopyRetired(cause=CAUSE, task=1, incarnation=incarnation, coordinator=coordinator)
+    return machine.handle(item, now=now)
+
+
+def arrived(batch: int) -> told.BatchArrived:
+    return told.BatchArrived(
+        cause=CAUSE, task=1, upstream=0, batch=batch, stable=True, payload="in", term=1
+    )
+
+
+def processed(request: do.Effect, incarnation: int = 1) -> told.BatchProcessed:
+    assert isinstance(request, do.ProcessBatch)
+    return told.BatchProcessed(
+        cause=CAUSE, task=1, incarnation=incarnation, run=request.run, ticket=request.ticket,
+        batch=request.batch, state=(), outputs=("out",),
+    )  # fmt: skip
+
+
 def hosted(machine: NodeMachine) -> list[tuple[int, int]]:
     return list(machine.copies)
 
@@ -68,7 +89,7 @@ def test_an_order_that_comes_twice_starts_one_copy() -> None:
 def test_a_late_order_does_not_bring_a_retired_copy_back() -> None:
     machine = node()
     machine.handle(order(), now=0)
-    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1, coordinator=1), now=1)
+    retire(machine, 1, now=1)
     assert hosted(machine) == []
     assert machine.handle(order(), now=2) == ()
     assert hosted(machine) == []
@@ -85,9 +106,7 @@ def test_a_node_says_which_copies_it_has_so_that_a_host_need_not_look() -> None:
     assert notes(machine.handle(order(), now=3)) == [("hosted", 1, 0), ("ready", 1, 0)]
     later = machine.handle(order(2, position=6), now=4)
     assert notes(later) == [("retired", 1, 0), ("hosted", 2, 6), ("ready", 2, 6)]
-    retired = machine.handle(
-        told.CopyRetired(cause=CAUSE, task=1, incarnation=2, coordinator=1), now=5
-    )
+    retired = retire(machine, 2, now=5)
     assert notes(retired) == [("retired", 2, 6)]
     [note] = [effect for effect in retired if isinstance(effect, do.NoteCopy)]
     assert (note.cause, note.at, note.why) == (CAUSE, 5, "as ordered")
@@ -107,23 +126,15 @@ def test_progress_is_noted_where_recoveries_are_measured() -> None:
     for notes_progress, expected in ((False, []), (True, [("progressed", 1, 1)])):
         machine = node(notes_progress=notes_progress)
         machine.handle(order(), now=0)
-        arrived = told.BatchArrived(
-            cause=CAUSE, task=1, upstream=0, batch=0, stable=True, payload="in", term=1
-        )
-        [request] = machine.handle(arrived, now=1)
-        assert isinstance(request, do.ProcessBatch)
-        answer = told.BatchProcessed(
-            cause=CAUSE, task=1, incarnation=1, run=request.run, ticket=request.ticket, batch=0,
-            state=(), outputs=("out",),
-        )  # fmt: skip
-        assert notes(machine.handle(answer, now=2)) == expected
+        [request] = machine.handle(arrived(0), now=1)
+        assert notes(machine.handle(processed(request), now=2)) == expected
 
 
 def test_nor_an_earlier_copy_in_a_later_ones_place() -> None:
     machine = node()
     machine.handle(order(2), now=0)
     machine.handle(order(1), now=1)
-    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1, coordinator=1), now=2)
+    retire(machine, 1, now=2)
     assert hosted(machine) == [(1, 2)]
 
 
@@ -133,14 +144,9 @@ def test_two_copies_of_a_task_if_both_are_wanted_whichever_is_ordered_first() ->
         machine.handle(replace(order(first), beside=second), now=0)
         machine.handle(replace(order(second), beside=first, term=None), now=1)
         assert hosted(machine) == [(1, 1), (1, 2)]
-        arrived = told.BatchArrived(
-            cause=CAUSE, task=1, upstream=0, batch=0, stable=True, payload="in", term=1
-        )
-        begun = [e for e in machine.handle(arrived, now=2) if isinstance(e, do.ProcessBatch)]
+        begun = [e for e in machine.handle(arrived(0), now=2) if isinstance(e, do.ProcessBatch)]
         assert [effect.incarnation for effect in begun] == [1, 2], "each computes on its own"
-        machine.handle(
-            told.CopyRetired(cause=CAUSE, task=1, incarnation=first, coordinator=1), now=3
-        )
+        retire(machine, first, now=3)
         assert hosted(machine) == [(1, second)]
         machine.handle(order(3), now=4)
         assert hosted(machine) == [(1, 3)], "an order names all that it lets be"
@@ -152,7 +158,7 @@ def test_an_earlier_copy_is_started_once_a_later_one_is_gone() -> None:
     machine.handle(replace(order(5), beside=3), now=0)
     machine.handle(order(3), now=1)
     assert hosted(machine) == [(1, 5)], "it may have been retired since"
-    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=5, coordinator=1), now=2)
+    retire(machine, 5, now=2)
     machine.handle(order(3), now=3)
     assert hosted(machine) == [(1, 3)]
 
@@ -161,12 +167,12 @@ def test_a_coordinator_that_was_replaced_is_not_obeyed() -> None:
     """It would retire copies of the later one for good: a number is never used twice."""
     machine = node()
     machine.handle(replace(order(2), coordinator=5), now=0)
-    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=2, coordinator=4), now=1)
+    retire(machine, 2, now=1, coordinator=4)
     assert hosted(machine) == [(1, 2)]
     effects = machine.handle(told.TimerFired(cause=CAUSE, key=("beat", 0)), now=2)
     [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
     assert beat.heartbeat.coordinator == 5
-    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=2, coordinator=5), now=3)
+    retire(machine, 2, now=3, coordinator=5)
     assert hosted(machine) == []
 
 
@@ -174,23 +180,9 @@ def test_leave_to_trim_and_answers_reach_the_copy_they_name_alone() -> None:
     machine = node(recovery=Recovery.GLOBAL)
     machine.handle(order(2), now=0)
     for now, batch in enumerate((0, 1)):
-        arrived = told.BatchArrived(
-            cause=CAUSE, task=1, upstream=0, batch=batch, stable=True, payload="in", term=1
-        )
-        [request] = machine.handle(arrived, now=now)
-        assert isinstance(request, do.ProcessBatch)
+        [request] = machine.handle(arrived(batch), now=now)
         for incarnation in (1, 2):
-            answer = told.BatchProcessed(
-                cause=CAUSE,
-                task=1,
-                incarnation=incarnation,
-                run=request.run,
-                ticket=request.ticket,
-                batch=batch,
-                state=(),
-                outputs=("out",),
-            )
-            machine.handle(answer, now=now)
+            machine.handle(processed(request, incarnation), now=now)
             assert machine.copies_of(1)[0].position == batch + incarnation - 1
     for incarnation, kept in ((1, [0, 1]), (2, [1])):
         leave = told.EpochCompleted(cause=CAUSE, task=1, incarnation=incarnation, position=1)

@@ -18,8 +18,7 @@ def test_the_papers_recovery_topology_is_the_simulators() -> None:
     wiring = wiring_of(topology, memory)
     simulated = topologies.recovery(memory=3)
     assert wiring.upstream == simulated.upstream
-    assert wiring.downstream == simulated.downstream
-    assert wiring.memory == simulated.memory
+    assert (wiring.downstream, wiring.memory) == (simulated.downstream, simulated.memory)
 
 
 def test_a_join_of_two_streams_has_both_above_it() -> None:

@@ -83,8 +83,7 @@ def test_the_check_finds_what_is_wrong(tmp_path: Path) -> None:
     seen = look(BROWSER, page, tmp_path, dark=False, width_px=WIDE_PX)
     assert any("nothing" in error for error in seen.errors)
     assert seen.missing
-    assert seen.unnamed == 1
-    assert seen.weak == ["too pale: 1.92"]
+    assert (seen.unnamed, seen.weak) == (1, ["too pale: 1.92"])
     assert seen.overflow > 0
 
 

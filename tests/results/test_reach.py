@@ -204,8 +204,7 @@ BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    ["ppa.multi_query", *deep("ppa.query_fidelity", "intervals.adaptive", "dpc.properties")],
+    "name", ["ppa.multi_query", *deep("ppa.query_fidelity", "intervals.adaptive", "dpc.properties")]
 )
 def test_nothing_runs_that_is_not_reached(name: str) -> None:
     """A run's own process reports the loaded modules, which reveals dynamic imports."""

@@ -67,8 +67,7 @@ def test_a_record_names_the_engine_it_measured_and_so_does_its_campaign(tmp_path
         keep(store, Record.completed(begun, Outcome(values={"y": 1}), seconds=0))
     campaign = store.campaign(measured, "a", "here", 1, GRID)
     assert [record.engine for record in campaign.records] == ["tasks", "structured"]
-    assert campaign.engines == ["structured", "tasks"]
-    assert campaign.backends == ["docker"]
+    assert (campaign.engines, campaign.backends) == (["structured", "tasks"], ["docker"])
 
 
 def test_a_failed_run_has_no_numbers() -> None:

@@ -85,11 +85,7 @@ def test_a_second_command_runs_nothing_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        replace(SMOKE, again=True),
-        replace(SMOKE, root_seed=7),
-        RunSettings(profile=Profile.PAPER),
-    ],
+    [replace(SMOKE, again=True), replace(SMOKE, root_seed=7), RunSettings(profile=Profile.PAPER)],
 )
 def test_another_question_is_measured_anew(tmp_path: Path, settings: RunSettings) -> None:
     make(RecordStore(tmp_path), toy())

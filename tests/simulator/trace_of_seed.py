@@ -37,12 +37,7 @@ class Recorder(Observer):
         self.lines.append(repr(noted))
 
     def decided(
-        self,
-        item: told.CoordinatorInput,
-        effects: Sequence[do.Effect],
-        *,
-        newest: bool,
-        term: int,
+        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool, term: int
     ) -> None:
         self.lines.append(f"{item!r} {effects!r}")
 

@@ -8,12 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.topology import named
-from harness.topology.fidelity import (
-    Evaluator,
-    Objective,
-    internal_completeness,
-    output_fidelity,
-)
+from harness.topology.fidelity import Evaluator, Objective, internal_completeness, output_fidelity
 from harness.topology.model import Topology
 from tests.levels import amount
 from tests.topology import oracle

@@ -7,13 +7,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.seeds import generator
-from harness.topology.generate import (
-    FULL,
-    STRUCTURED,
-    Priorities,
-    Specification,
-    random_topology,
-)
+from harness.topology.generate import FULL, STRUCTURED, Priorities, Specification, random_topology
 from harness.topology.partitioning import Partitioning
 
 
@@ -39,11 +33,7 @@ def test_full_means_full_everywhere() -> None:
 def test_joins_and_workloads_leave_the_shape_alone() -> None:
     plain, skewed, joined = (
         random_topology(spec, generator(3, "same"))
-        for spec in (
-            Specification(),
-            Specification(zipf=0.1),
-            Specification(join_fraction=0.5),
-        )
+        for spec in (Specification(), Specification(zipf=0.1), Specification(join_fraction=0.5))
     )
     assert plain.edges == skewed.edges == joined.edges
     assert [o.parallelism for o in plain.operators] == [o.parallelism for o in joined.operators]
@@ -78,8 +68,7 @@ def test_many_queries(priorities: Priorities, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [{"operators": (0, 3)}, {"parallelism": (5, 4)}, {"join_fraction": 2.0}, {"zipf": -1.0}],
+    "bad", [{"operators": (0, 3)}, {"parallelism": (5, 4)}, {"join_fraction": 2.0}, {"zipf": -1.0}]
 )
 def test_a_specification_that_cannot_be_met_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(UsageError):

@@ -100,8 +100,7 @@ def test_tasks_are_numbered_operator_by_operator() -> None:
 
 def test_costs_are_per_task() -> None:
     topology = chain(2, 2, "one-to-one", cost=3)
-    assert topology.costs.tolist() == [1, 1, 3, 3]
-    assert topology.total_cost == 8
+    assert (topology.costs.tolist(), topology.total_cost) == ([1, 1, 3, 3], 8)
 
 
 EDGE = Edge(upstream="a", downstream="b", partitioning=Partitioning.FULL)

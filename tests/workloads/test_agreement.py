@@ -63,9 +63,7 @@ def report(partition: int) -> st.SearchStrategy[bytes]:
     return st.integers(0, 4).map(lambda i: f"{2 * i + partition:08},{partition:04},{7:06}".encode())
 
 
-def per_partition(
-    value: Callable[[int], st.SearchStrategy[bytes]],
-) -> st.SearchStrategy[pa.Table]:
+def per_partition(value: Callable[[int], st.SearchStrategy[bytes]]) -> st.SearchStrategy[pa.Table]:
     record = [st.lists(st.tuples(st.integers(0, 5_999), value(p)), max_size=30) for p in range(2)]
     return st.tuples(*record).map(
         lambda parts: source_table([sorted(part, key=lambda r: r[0]) for part in parts])
@@ -80,10 +78,7 @@ WORDS = wordcount.word_count(text=[__file__], window_s=3, slide_s=1)
 
 def generated_traffic() -> Sources:
     population = roads.Population(users=400, segments=20)
-    per_s = {
-        "locations": population.location_rate / 2,
-        "reports": population.report_rate / 2,
-    }
+    per_s = {"locations": population.location_rate / 2, "reports": population.report_rate / 2}
     return {
         source.name: steady(
             [
@@ -144,8 +139,7 @@ CASES = {
         st.fixed_dictionaries(
             {
                 "lines": stream(
-                    st.text(alphabet="abAB_1 .,\t'éİKß-", max_size=20).map(str.encode),
-                    partitions=2,
+                    st.text(alphabet="abAB_1 .,\t'éİKß-", max_size=20).map(str.encode), partitions=2
                 )
             }
         ),

@@ -30,10 +30,7 @@ def started(
 
 WORKLOADS = {
     "world-cup": (world_cup(partitions=4, window_s=4, slide_s=2), 400.0),
-    "traffic": (
-        traffic_jams(users=400, segments=40, partitions=4, window_s=4, slide_s=2),
-        200.0,
-    ),
+    "traffic": (traffic_jams(users=400, segments=40, partitions=4, window_s=4, slide_s=2), 200.0),
     "synthetic": (synthetic(levels=2, keys=10, window_s=2), 80.0),
     "accident": (accidents(partitions=4, start_s=100), 400.0),
 }

@@ -19,11 +19,7 @@ FAMILIES = ("checkpoint", "global", "replay", "active", "ppa")
 
 
 def passed(
-    engine: TaskEngine,
-    directory: Path,
-    scheme: str,
-    *disturbances: Disturbance,
-    seconds: float = 6,
+    engine: TaskEngine, directory: Path, scheme: str, *disturbances: Disturbance, seconds: float = 6
 ) -> Verdict:
     """Make one pass after the return of all nodes that were killed before."""
     engine.fleet.cluster.restore(lambda text: None)

@@ -86,13 +86,7 @@ def test_a_peer_that_does_not_read_costs_frames_and_nothing_else(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        b"",
-        b"\0\0\0\2{}",
-        b"\xff\xff\xff\xffhello",
-        b"\0\0\0\3[1]",
-        b"GET / HTTP/1.1\r\n\r\n",
-    ],
+    [b"", b"\0\0\0\2{}", b"\xff\xff\xff\xffhello", b"\0\0\0\3[1]", b"GET / HTTP/1.1\r\n\r\n"],
 )
 def test_a_stranger_is_refused(words: bytes) -> None:
     async def run() -> None:

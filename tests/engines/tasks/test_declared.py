@@ -40,13 +40,9 @@ def test_a_link_delays_whatever_crosses_it(engine: TaskEngine, tmp_path: Path) -
     links = Links.between(
         NODES, between_racks, coordinator="r1", store="store", bytes_per_s=1_000_000
     )
-    done = trial(
-        engine,
-        tmp_path,
-        "checkpoint",
-        links=links,
-        placement=PLACEMENT,
-    ).run([kill(4, "r1n1")])
+    done = trial(engine, tmp_path, "checkpoint", links=links, placement=PLACEMENT).run(
+        [kill(4, "r1n1")]
+    )
     assert done.kills == 1
     assert done.failures == 0, done
     at_us, checked = processed(engine), 0

@@ -131,11 +131,7 @@ def test_lost_tasks_come_back_as_nodes_do(engine: TaskEngine, tmp_path: Path) ->
     The dead rack's replicated tasks are taken over; of the other three two find a place at once
     (one of them a replica's), and the last when a node is back."""
     parameters = replace(
-        PARAMETERS,
-        slots=3,
-        restart_s=AWAY_S,
-        placement=(0, 1, 2, 1, 0, 1, 2),
-        plan=(0, 2, 4, 6),
+        PARAMETERS, slots=3, restart_s=AWAY_S, placement=(0, 1, 2, 1, 0, 1, 2), plan=(0, 2, 4, 6)
     )
     engine.setup = Setup(scheme="ppa", parameters=parameters)
     engine.check()

@@ -21,13 +21,7 @@ def test_copies_on_one_node_die_together_and_the_output_is_right(
     engine: TaskEngine, tmp_path: Path
 ) -> None:
     done = trial(
-        engine,
-        tmp_path,
-        "ppa",
-        plan=(4, 5, 6),
-        placement=PLACEMENT,
-        replicas_at=TOGETHER,
-        slots=5,
+        engine, tmp_path, "ppa", plan=(4, 5, 6), placement=PLACEMENT, replicas_at=TOGETHER, slots=5
     ).run([kill(3, "r1n1"), kill(4.5, "r2n1")])
     assert done.kills == 2
     assert done.failures == 0, done

@@ -17,7 +17,7 @@ from harness.simulator.draw import draw
 from harness.simulator.options import Options
 from harness.simulator.synthetic import DigestOperator, digests
 from harness.simulator.world import World
-from tests.protocol.clusters import Cluster, node, report, sent
+from tests.protocol.clusters import Cluster, joined, node, report, sent
 
 ERROR = "Traceback: ValueError: no such word"
 
@@ -25,14 +25,12 @@ ERROR = "Traceback: ValueError: no such word"
 def fail(cluster: Cluster, task: int, *, now: int, position: int = 4) -> list[Any]:
     """Report from the node of a task's primary that its operator has raised."""
     copy = cluster.primary(task)
-    assert copy is not None
     given = report(copy, position=position, ready=False, failed=ERROR)
     return cluster.beat(copy.node, now=now, copies=[given])
 
 
 def test_a_copy_that_gave_up_is_restored_elsewhere_though_its_node_lives() -> None:
-    cluster = Cluster(nodes=[node(n, slots=2) for n in range(3)], tentative=Tentative())
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2, nodes=[node(n, slots=2) for n in range(3)], tentative=Tentative())
     effects = fail(cluster, 1, now=1)
     assert cluster.hosts() == [0, 2]
     assert [item.upstream for item in sent(effects, told.UpstreamClosed)] == [], "it is the sink"
@@ -41,17 +39,14 @@ def test_a_copy_that_gave_up_is_restored_elsewhere_though_its_node_lives() -> No
 
 
 def test_its_replica_takes_over() -> None:
-    cluster = Cluster(replicated=(1,))
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2, replicated=(1,))
     fail(cluster, 1, now=1)
     primary = cluster.primary(1)
-    assert primary is not None
     assert (primary.node, primary.term) == (2, 3)
 
 
 def test_a_batch_that_fails_three_times_on_the_only_node_ends_the_run() -> None:
-    cluster = Cluster(nodes=[node(0, slots=2)], placement=(0, 0))
-    cluster.beat(0, now=0)
+    cluster = joined(0, nodes=[node(0, slots=2)], placement=(0, 0))
     ends: list[EndRun] = []
     for number in range(3):
         assert not ends, "a node may lack something for a moment"
@@ -63,20 +58,17 @@ def test_a_batch_that_fails_three_times_on_the_only_node_ends_the_run() -> None:
 
 
 def test_on_the_only_node_it_counts_from_the_first_failure_of_a_batch() -> None:
-    cluster = Cluster(nodes=[node(0, slots=2)], placement=(0, 0))
-    cluster.beat(0, now=0)
+    cluster = joined(0, nodes=[node(0, slots=2)], placement=(0, 0))
     for number in range(6):
         effects = fail(cluster, 1, now=number + 1, position=4 + number // 2)
         assert not [effect for effect in effects if isinstance(effect, EndRun)]
 
 
 def test_where_it_failed_it_goes_again_only_if_there_is_no_other_node() -> None:
-    cluster = Cluster(nodes=[node(0), node(1)])
-    cluster.beat(0, 1, now=0)
+    cluster = joined(0, 1, nodes=[node(0), node(1)])
     fail(cluster, 1, now=1)
     assert cluster.hosts() == [0, 1]
     primary = cluster.primary(1)
-    assert primary is not None
     assert primary.incarnation == 2
 
 
@@ -85,10 +77,14 @@ def test_a_batch_that_fails_on_two_nodes_ends_the_run_with_its_traceback(
     recovery: Recovery,
 ) -> None:
     every = 0 if recovery is Recovery.REPLAY else 3
-    cluster = Cluster(
-        nodes=[node(n, slots=2) for n in range(3)], recovery=recovery, checkpoint_every=every
+    cluster = joined(
+        0,
+        1,
+        2,
+        nodes=[node(n, slots=2) for n in range(3)],
+        recovery=recovery,
+        checkpoint_every=every,
     )
-    cluster.beat(0, 1, 2, now=0)
     fail(cluster, 1, now=1)
     [end] = [effect for effect in fail(cluster, 1, now=2) if isinstance(effect, EndRun)]
     assert "O1.0 fails at batch 4 on nodes [1, 2]" in end.reason

@@ -6,7 +6,7 @@ from harness.protocol import inputs as told
 from harness.protocol.effects import SendOrder, StepDown, StoreRegistry
 from harness.protocol.scheme import Recovery
 from harness.simulator.store import Store
-from tests.protocol.clusters import CAUSE, Cluster, node, report, sent
+from tests.protocol.clusters import CAUSE, Cluster, joined, node, report, sent
 
 
 def test_the_store_gives_every_owner_a_higher_term_and_the_same_one_again() -> None:
@@ -25,8 +25,7 @@ def test_the_store_takes_nothing_from_a_term_that_is_not_the_highest() -> None:
 
 
 def test_a_coordinator_whose_registry_is_refused_steps_down() -> None:
-    cluster = Cluster()
-    cluster.beat(0, 1, now=0)
+    cluster = joined(0, 1)
     effects = cluster.tell(told.RegistryRefused(cause=CAUSE, term=2), now=1)
     assert [type(effect) for effect in effects] == [StepDown]
     assert cluster.disconnect(0, now=2) == [], "and does nothing any more"
@@ -34,8 +33,7 @@ def test_a_coordinator_whose_registry_is_refused_steps_down() -> None:
 
 
 def test_a_heartbeat_that_names_a_later_coordinator_is_news_enough() -> None:
-    cluster = Cluster()
-    cluster.beat(0, 1, now=0)
+    cluster = joined(0, 1)
     later = told.HeartbeatReceived(cause=CAUSE, node=0, boot=1, copies=(), coordinator=5)
     [down] = cluster.tell(later, now=1)
     assert isinstance(down, StepDown)
@@ -69,8 +67,7 @@ def test_a_loss_that_nobody_can_make_good_is_stored_as_well() -> None:
 
     Else their node, back again, would be ordered to retire them, and would never host them under
     the same number again."""
-    cluster = Cluster(nodes=[node(0), node(1)], recovery=Recovery.REPLAY, checkpoint_every=0)
-    cluster.beat(0, 1, now=0)
+    cluster = joined(0, 1, nodes=[node(0), node(1)], recovery=Recovery.REPLAY, checkpoint_every=0)
     stored = len(cluster.stored)
     cluster.disconnect(0, now=1)
     assert cluster.hosts() == [None, 1]
@@ -80,8 +77,7 @@ def test_a_loss_that_nobody_can_make_good_is_stored_as_well() -> None:
 
 def test_an_epoch_is_told_when_it_is_stored() -> None:
     """A rollback goes to the stored epoch: buffers behind it must not be trimmed before."""
-    cluster = Cluster(recovery=Recovery.GLOBAL, loads=True)
-    cluster.beat(0, 1, now=0)
+    cluster = joined(0, 1, recovery=Recovery.GLOBAL, loads=True)
     for task in (0, 1):
         copy = cluster.primary(task)
         cluster.beat(task, now=1, copies=[report(copy, position=7, stored=6)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.protocol import inputs as told
 from harness.protocol.effects import SetTimer
 from harness.protocol.scheme import Tentative
-from tests.protocol.clusters import BEAT_US, Cluster, report, sent
+from tests.protocol.clusters import BEAT_US, Cluster, joined, report, sent
 
 LOST_AT_US = 1400
 
@@ -14,8 +14,7 @@ def lost(*, replicated: tuple[int, ...] = (0,)) -> Cluster:
     """Lose the node of a source with a replica, before any report of the replica.
 
     The source has one downstream task."""
-    cluster = Cluster(replicated=replicated, tentative=Tentative())
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2, replicated=replicated, tentative=Tentative())
     cluster.disconnect(0, now=LOST_AT_US)
     return cluster
 
@@ -29,7 +28,6 @@ def test_a_replica_that_was_not_reported_yet_may_be_there() -> None:
     """The sweep comes before its node's heartbeat: closing its task would be needless."""
     cluster = lost()
     primary = cluster.primary(0)
-    assert primary is not None
     assert primary.term != primary.incarnation, "the replica was promoted"
     assert closings(cluster, 2000) == []
     cluster.beat(primary.node, now=2001, copies=[report(primary, position=4, term=None)])
@@ -38,12 +36,10 @@ def test_a_replica_that_was_not_reported_yet_may_be_there() -> None:
 
 def test_a_replica_that_is_there_may_be_behind_its_primary() -> None:
     """It was not reported before the loss, and its first report is two batches behind."""
-    cluster = Cluster(replicated=(0,), tentative=Tentative())
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2, replicated=(0,), tentative=Tentative())
     cluster.beat(0, now=1000, copies=[report(cluster.primary(0), position=6)])
     cluster.disconnect(0, now=LOST_AT_US)
     primary = cluster.primary(0)
-    assert primary is not None
     heard = cluster.beat(primary.node, now=1500, copies=[report(primary, position=4, term=None)])
     assert sent(heard, told.UpstreamClosed) == [], "it goes on where its primary was"
     assert closings(cluster, 2000) == []
@@ -66,12 +62,10 @@ def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> No
 
     The primary's connection ends at once; the heartbeat that would show the replica comes more than
     an interval after the one before."""
-    first = Cluster(replicated=(0,), tentative=Tentative())
-    first.beat(0, 1, 2, now=0)
+    first = joined(0, 1, 2, replicated=(0,), tentative=Tentative())
     again = Cluster(replicated=(0,), tentative=Tentative(), owner=2, registry=first.stored[-1])
     again.disconnect(0, now=1)
     primary = again.primary(0)
-    assert primary is not None
     late = BEAT_US + BEAT_US // 2
     assert closings(again, late) == []
     heard = again.beat(primary.node, now=late, copies=[report(primary, position=4, term=None)])
@@ -81,8 +75,7 @@ def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> No
 
 def test_an_order_to_go_on_without_a_task_says_where_it_was() -> None:
     """So a late order can be ignored if the task is back; a replica may be anywhere."""
-    cluster = Cluster(tentative=Tentative())
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2, tentative=Tentative())
     cluster.beat(0, now=1000, copies=[report(cluster.primary(0), position=6)])
     [told_] = sent(cluster.disconnect(0, now=LOST_AT_US), told.UpstreamClosed)
     assert told_.back_at == 6
@@ -92,8 +85,7 @@ def test_an_order_to_go_on_without_a_task_says_where_it_was() -> None:
 
 def test_a_task_that_starts_anew_is_closed_at_once_with_a_bound_of_nothing() -> None:
     """It had no replica, so no copy has its state or its position in the input."""
-    cluster = Cluster(tentative=Tentative())
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2, tentative=Tentative())
     effects = cluster.disconnect(0, now=LOST_AT_US)
     assert cluster.hosts()[0] == 2
     assert [item.upstream for item in sent(effects, told.UpstreamClosed)] == [0]
@@ -102,8 +94,7 @@ def test_a_task_that_starts_anew_is_closed_at_once_with_a_bound_of_nothing() -> 
 
 def test_closing_is_due_at_the_loss_plus_the_bound_to_the_microsecond() -> None:
     bound_us = 777
-    cluster = Cluster(tentative=Tentative(bound_us=bound_us))
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2, tentative=Tentative(bound_us=bound_us))
     effects = cluster.disconnect(0, now=LOST_AT_US)
     assert sent(effects, told.UpstreamClosed) == []
     [timer] = [effect for effect in effects if isinstance(effect, SetTimer)]
@@ -120,8 +111,7 @@ def test_the_heartbeat_that_does_not_name_the_replica_closes_its_task() -> None:
 
 
 def test_an_order_is_repeated_until_a_heartbeat_says_that_it_was_obeyed() -> None:
-    cluster = Cluster()
-    cluster.beat(0, 1, now=0)
+    cluster = joined(0, 1)
     for now in (1000, 2000):
         assert [order.task for order in sent(cluster.beat(0, now=now), told.CopyOrdered)] == [0]
     obeyed = [report(cluster.primary(0))]
@@ -133,8 +123,7 @@ def test_an_order_is_repeated_until_a_heartbeat_says_that_it_was_obeyed() -> Non
 
 def test_a_heartbeat_that_says_nothing_new_is_judged_by_what_was_decided_since() -> None:
     """The replica is as wanted, twice; then its primary is lost, and the order gets lost."""
-    cluster = Cluster(replicated=(0,))
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2, replicated=(0,))
     replica = cluster.machine.tasks[0].replica
     assert replica is not None
     there = [report(replica, position=4)]

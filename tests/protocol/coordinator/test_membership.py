@@ -8,7 +8,16 @@ from harness.protocol import inputs as told
 from harness.protocol.effects import CopyEvent, Effect, NoteCopy
 from harness.protocol.scheme import Recovery, Tentative
 from harness.simulator.topologies import chain
-from tests.protocol.clusters import BEAT_US, JOIN_US, SUSPECT_US, Cluster, node, report, sent
+from tests.protocol.clusters import (
+    BEAT_US,
+    JOIN_US,
+    SUSPECT_US,
+    Cluster,
+    joined,
+    node,
+    report,
+    sent,
+)
 
 
 def test_a_node_that_takes_its_time_to_start_loses_nothing() -> None:
@@ -53,8 +62,7 @@ def test_after_the_deadline_others_take_the_place_of_whoever_did_not_join(
 
 
 def test_a_node_that_falls_silent_before_the_placement_has_to_join_again() -> None:
-    cluster = Cluster()
-    cluster.beat(0, now=0)
+    cluster = joined(0)
     cluster.sweep(SUSPECT_US + 1)
     cluster.beat(1, now=SUSPECT_US + 2)
     assert cluster.stored == []
@@ -88,8 +96,7 @@ def test_a_machine_that_nobody_knew_joins_by_saying_what_it_is() -> None:
 
 
 def test_a_heartbeat_before_the_registry_is_read_places_nothing() -> None:
-    first = Cluster()
-    first.beat(0, 1, 2, now=0)
+    first = joined(0, 1, 2)
     cluster = Cluster(loads=False)
     cluster.beat(0, 1, 2, now=1)
     assert cluster.stored == []
@@ -99,8 +106,7 @@ def test_a_heartbeat_before_the_registry_is_read_places_nothing() -> None:
 
 
 def test_a_connection_that_closes_before_the_registry_is_read_is_a_loss() -> None:
-    first = Cluster()
-    first.beat(0, 1, 2, now=0)
+    first = joined(0, 1, 2)
     cluster = Cluster(loads=False)
     cluster.beat(0, 1, 2, now=1)
     cluster.disconnect(0, now=2)
@@ -109,8 +115,7 @@ def test_a_connection_that_closes_before_the_registry_is_read_is_a_loss() -> Non
 
 
 def test_a_connection_of_a_life_that_was_not_reported_yet_ends_the_one_before() -> None:
-    cluster = Cluster()
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2)
     cluster.disconnect(0, now=1, boot=2)
     assert cluster.hosts() == [2, 1]
     cluster.beat(0, now=2, boot=1)
@@ -118,8 +123,7 @@ def test_a_connection_of_a_life_that_was_not_reported_yet_ends_the_one_before() 
 
 
 def test_a_coordinator_that_starts_again_gives_the_silent_their_time() -> None:
-    first = Cluster()
-    first.beat(0, 1, 2, now=0)
+    first = joined(0, 1, 2)
     cluster = Cluster(registry=first.stored[-1])
     cluster.beat(1, 2, now=SUSPECT_US)
     cluster.sweep(SUSPECT_US)
@@ -129,8 +133,9 @@ def test_a_coordinator_that_starts_again_gives_the_silent_their_time() -> None:
 
 
 def test_a_lost_task_takes_the_place_of_a_replica_that_is_needed_less() -> None:
-    cluster = Cluster(nodes=[node(n) for n in range(4)], replicated=(0, 1), recovery_order=(1, 0))
-    cluster.beat(*range(4), now=0)
+    cluster = joined(
+        *range(4), nodes=[node(n) for n in range(4)], replicated=(0, 1), recovery_order=(1, 0)
+    )
     cluster.disconnect(0, now=1)
     cluster.disconnect(cluster.hosts()[0] or 0, now=2)
     cluster.sweep(2 + BEAT_US)
@@ -140,14 +145,14 @@ def test_a_lost_task_takes_the_place_of_a_replica_that_is_needed_less() -> None:
 
 def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> None:
 
-    cluster = Cluster(
+    cluster = joined(
+        *range(5),
         wiring=chain(2),
         placement=(0, 1, 2),
         nodes=[node(n) for n in range(5)],
         replicated=(0, 1),
         recovery_order=(1, 2, 0),
     )
-    cluster.beat(*range(5), now=0)
     assert None not in cluster.replicas()[:2]
     given_up = cluster.replicas()[0]
     cluster.disconnect(2, now=1)
@@ -156,18 +161,18 @@ def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> Non
     assert cluster.replicas()[0] is None
     assert cluster.replicas()[1] is not None
     copy = cluster.primary(2)
-    cluster.beat(copy.node if copy else -1, now=2 + BEAT_US, copies=[report(copy)])
+    cluster.beat(copy.node, now=2 + BEAT_US, copies=[report(copy)])
 
 
 def test_what_is_still_catching_up_is_given_up_before_what_was_planned() -> None:
-    cluster = Cluster(
+    cluster = joined(
+        *range(6),
         wiring=chain(2),
         placement=(0, 1, 2),
         nodes=[node(n) for n in range(6)],
         replicated=(0, 1),
         recovery_order=(0, 1, 2),
     )
-    cluster.beat(*range(6), now=0)
     planned = cluster.replicas()[1]
     cluster.disconnect(0, now=1)
     assert None not in cluster.replicas()[:2], "the promoted task has a new replica"
@@ -186,33 +191,28 @@ def forgetting(cluster: Cluster, *, now: int, coordinator: int = 1) -> list[Effe
 
 
 def test_what_a_living_node_has_forgotten_is_lost() -> None:
-    cluster = Cluster(nodes=[node(n, slots=2) for n in range(3)])
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2, nodes=[node(n, slots=2) for n in range(3)])
     cluster.beat(0, now=1, copies=[report(cluster.primary(0), position=4)])
     effects = forgetting(cluster, now=2)
     [lost] = [effect for effect in effects if isinstance(effect, NoteCopy)]
     assert (lost.event, lost.task, lost.position) == (CopyEvent.LOST, 0, 4)
     assert "node-0 has forgotten it" in lost.why
     restored = cluster.primary(0)
-    assert restored is not None
     assert restored.incarnation > 1
 
 
 def test_also_for_a_coordinator_that_was_never_told_of_the_copy() -> None:
     """It began when the copy was gone: the node's answer to its order is the first it learns."""
-    before = Cluster()
-    before.beat(0, 1, 2, now=0)
+    before = joined(0, 1, 2)
     later = Cluster(owner=2, registry=before.stored[-1])
     assert [o.incarnation for o in sent(later.beat(0, now=1), told.CopyOrdered)] == [1]
     forgetting(later, now=2, coordinator=2)
     restored = later.primary(0)
-    assert restored is not None
     assert restored.incarnation > 1
 
 
 def test_what_was_given_up_long_ago_is_no_news() -> None:
-    cluster = Cluster()
-    cluster.beat(0, 1, 2, now=0)
+    cluster = joined(0, 1, 2)
     cluster.disconnect(0, now=1)
     moved = cluster.primary(0)
     forgetting(cluster, now=2)

@@ -21,7 +21,7 @@ from harness.protocol.coordinator.placement import (
 )
 from harness.protocol.inputs import NodeInfo
 from harness.simulator.topologies import chain
-from tests.protocol.clusters import BEAT_US, Cluster, node, report, sent
+from tests.protocol.clusters import BEAT_US, Cluster, joined, node, report, sent
 
 RACKS = "abab"
 
@@ -29,15 +29,12 @@ RACKS = "abab"
 def cluster(placement: Any, *, slots: int = 3, racks: str = RACKS, **options: Any) -> Cluster:
     """Return a chain of a source and two tasks on a node per rack letter; all have joined."""
     nodes = [node(n, slots=slots, rack=rack) for n, rack in enumerate(racks)]
-    made = Cluster(wiring=chain(2), nodes=nodes, placement=placement, **options)
-    made.beat(*range(len(nodes)), now=0)
-    return made
+    return joined(*range(len(nodes)), wiring=chain(2), nodes=nodes, placement=placement, **options)
 
 
 def test_spread_takes_the_least_loaded_node_and_another_rack_for_a_replica() -> None:
     made = cluster(Spread((0, 1, 1)), replicated=(0, 1))
-    assert made.hosts() == [0, 1, 1]
-    assert made.replicas() == [3, 2, None]
+    assert (made.hosts(), made.replicas()) == ([0, 1, 1], [3, 2, None])
     made.disconnect(0, now=1)
     assert made.hosts()[0] == 3, "its replica"
     made.disconnect(1, now=2)
@@ -74,7 +71,7 @@ def test_what_storms_scheduler_does_lost_with_its_primary() -> None:
     rack_b = {1, 3}
     assert set(made.hosts()) <= rack_b
     copies = [made.primary(task) for task in (0, 1)]
-    assert all(copy is not None and copy.incarnation > 2 for copy in copies), "both begin anew"
+    assert all(copy.incarnation > 2 for copy in copies), "both begin anew"
 
 
 def test_a_lost_task_stays_in_its_tier_and_near_its_neighbours() -> None:
@@ -139,8 +136,7 @@ def test_a_room_knows_what_was_taken() -> None:
 
 def test_a_first_primary_waits_for_no_full_node() -> None:
     nodes = [NodeInfo(name="small", rack="a", slots=1), NodeInfo(name="large", rack="a", slots=9)]
-    made = Cluster(wiring=chain(2), nodes=nodes, placement=(0, 0, 1))
-    made.beat(0, 1, now=0)
+    made = joined(0, 1, wiring=chain(2), nodes=nodes, placement=(0, 0, 1))
     assert made.hosts() == [0, 1, 1]
     room = Room(made.machine.assigned, chain(2))
     assert Spread((0, 0, 1)).choose(Need(role=Role.FIRST, task=0), room) is None
@@ -170,8 +166,7 @@ def test_a_replica_is_spared_for_a_heartbeat_and_only_on_a_rack_that_is_failing(
     made.sweep(9 + BEAT_US)
     assert made.hosts() == [None, 1, 2]
     made.sweep(10 + BEAT_US)
-    assert made.hosts() == [3, 1, 2]
-    assert made.replicas() == [None, None, None]
+    assert (made.hosts(), made.replicas()) == ([3, 1, 2], [None, None, None])
     apart = cluster(Spread((0, 1, 2)), slots=1, racks="abab", replicated=(1,))
     assert apart.replicas()[1] is not None
     apart.disconnect(2, now=10)

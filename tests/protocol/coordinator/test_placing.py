@@ -18,7 +18,7 @@ from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
 from harness.simulator.synthetic import digests
 from harness.simulator.topologies import chain
 from harness.simulator.world import World
-from tests.protocol.clusters import Cluster, node, report, sent
+from tests.protocol.clusters import Cluster, joined, node, report, sent
 
 STORED, POSITION = 40, 47
 SOURCE, BEHIND = 0, 1
@@ -28,8 +28,7 @@ NEVER_US = 10_000_000_000
 def running(*, registry: Registry | None = None) -> Cluster:
     """Return a source and two tasks behind it, each on a node of its own, and two spare nodes."""
     nodes = [node(n, slots=3) for n in range(5)]
-    made = Cluster(wiring=chain(2), nodes=nodes, placement=(0, 1, 2), registry=registry)
-    made.beat(*range(5), now=0)
+    made = joined(*range(5), wiring=chain(2), nodes=nodes, placement=(0, 1, 2), registry=registry)
     if registry is None:
         for task in range(3):
             reported = report(made.primary(task), position=POSITION, stored=STORED if task else 0)
@@ -66,7 +65,6 @@ def test_also_if_the_new_copy_behind_it_is_still_loading() -> None:
     cluster = running()
     cluster.disconnect(BEHIND, now=2)
     copy = cluster.primary(BEHIND)
-    assert copy is not None
     cluster.beat(copy.node, now=3, copies=[report(copy, position=0, ready=False)])
     assert begun_at(cluster.disconnect(SOURCE, now=4)) == STORED
 

@@ -22,7 +22,7 @@ from tests.protocol.machines import (
 
 def test_a_stalled_copy_asks_again_and_a_moving_one_does_not() -> None:
     t = TaskUnderTest()
-    t.advance(0)
+    t.compute(0)
     assert messages(t.tick(now=1), told.ReplayRequested) == []
     asked = messages(t.tick(now=2), told.ReplayRequested)
     assert [(m.task, m.from_batch) for m in asked] == [(0, 1)]
@@ -56,7 +56,7 @@ def test_a_source_reads_a_window_at_a_time_and_no_further_while_it_is_full() -> 
     item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=4, payload="in")
     assert t.tell(item) == []
     assert t.machine.inlet.read_below == 6 + 2
-    t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=1))
+    t.give(told.BatchesAcknowledged, downstream=1, below=1)
     assert t.machine.computation.busy
 
 
@@ -65,13 +65,8 @@ def test_a_source_that_goes_back_reads_no_more_than_a_window() -> None:
     for batch in range(6):
         read(t, batch)
     set_window(t, 4)
-    t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=6))
-    asked = t.tell(
-        told.ReplayRequested(
-            cause=CAUSE, task=0, downstream=1, asking=4, from_batch=1, from_tentative=1,
-            acknowledged=1, reloads=False,
-        )
-    )  # fmt: skip
+    t.give(told.BatchesAcknowledged, downstream=1, below=6)
+    asked = t.asked(1, acknowledged=1)
     again = only(asked, do.ReadSource)
     assert (again.from_batch, again.below) == (1, 5)
 
@@ -80,8 +75,8 @@ def test_a_copy_that_stands_still_says_again_how_far_its_upstream_tasks_may_trim
     """A new primary upstream may have missed it, and have no room because of that."""
     t = TaskUnderTest(2, every=2)
     for batch in (0, 1):
-        t.done(only(t.batch(batch, 1), do.ProcessBatch))
-    t.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=2))
+        t.compute(batch, 1)
+    t.give(told.CheckpointStored, position=2)
     t.tick(now=1)
     [asked] = messages(t.tick(now=2), told.ReplayRequested)
     assert asked.acknowledged == 2
@@ -91,8 +86,8 @@ def test_who_has_sent_the_next_batch_already_is_told_again_how_far_to_trim() -> 
     wiring = layered([2, 1], [(0, 1, "full")], memory=2, names=["source", "sink"])
     t = TaskUnderTest(2, wiring=wiring, every=1)
     t.batch(0, 0)
-    t.done(only(t.batch(0, 1), do.ProcessBatch))
-    t.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=1))
+    t.compute(0, 1)
+    t.give(told.CheckpointStored, position=1)
     t.batch(1, 1)
     t.tick(now=1)
     effects = t.tick(now=2)
@@ -103,7 +98,7 @@ def test_who_has_sent_the_next_batch_already_is_told_again_how_far_to_trim() -> 
 
 def test_a_tentative_batch_of_an_older_primary_is_dropped() -> None:
     t = join_of_two()
-    t.tell(told.UpstreamResumed(cause=CAUSE, task=2, upstream=1, term=5))
+    t.give(told.UpstreamResumed, upstream=1, term=5)
     t.batch(0, 0)
     assert t.batch(0, 1, stable=False, term=3) == []
     assert only(t.batch(0, 1, stable=False, term=5), do.ProcessBatch).run is told.Run.TENTATIVE

@@ -11,7 +11,7 @@ from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only, read, 
 
 def test_a_refused_checkpoint_fences_the_copy() -> None:
     t = TaskUnderTest()
-    t.tell(told.CheckpointRefused(cause=CAUSE, task=1, incarnation=1))
+    t.give(told.CheckpointRefused)
     assert t.machine.phase is Phase.FENCED
     assert t.batch(0) == []
 
@@ -22,19 +22,8 @@ def test_a_source_that_remembers_stores_checkpoints_and_one_that_does_not_goes_b
         effects = [effect for batch in range(3) for effect in read(t, batch)]
         stored = [e for e in effects if isinstance(e, do.StoreCheckpoint)]
         assert len(stored) == (memory > 1)
-        t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=2))
-        asked = t.tell(
-            told.ReplayRequested(
-                cause=CAUSE,
-                task=0,
-                downstream=1,
-                asking=4,
-                from_batch=1,
-                from_tentative=1,
-                acknowledged=0,
-                reloads=False,
-            )
-        )
+        t.give(told.BatchesAcknowledged, downstream=1, below=2)
+        asked = t.asked(1)
         refused = messages(asked, told.ReplayRefused)
         assert [m.oldest for m in refused] == ([2] if memory > 1 else [])
         assert t.machine.position == (3 if memory > 1 else 1)
@@ -44,13 +33,8 @@ def test_a_source_does_not_go_back_for_a_replica_that_can_load_a_checkpoint() ->
     t = source(1)
     for batch in range(3):
         read(t, batch)
-    t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=3))
-    asked = t.tell(
-        told.ReplayRequested(
-            cause=CAUSE, task=0, downstream=1, asking=4, from_batch=1, from_tentative=1,
-            acknowledged=0, reloads=True,
-        )
-    )  # fmt: skip
+    t.give(told.BatchesAcknowledged, downstream=1, below=3)
+    asked = t.asked(1, reloads=True)
     assert [m.oldest for m in messages(asked, told.ReplayRefused)] == [3]
     assert t.machine.position == 3
 
@@ -61,8 +45,8 @@ def test_a_task_that_loads_nothing_newer_goes_on_with_what_it_had_begun() -> Non
     A loaded state would take it back to the batch that it continued without."""
     t = TaskUnderTest(tentative=Tentative())
     for batch in range(3):
-        t.advance(batch)
-    t.tell(told.CheckpointStored(cause=CAUSE, task=1, incarnation=1, position=3))
+        t.compute(batch)
+    t.give(told.CheckpointStored, position=3)
     closed = told.UpstreamClosed(
         cause=CAUSE, task=1, upstream=0, last_batch=3, before_term=2, back_at=0
     )

@@ -56,7 +56,7 @@ def test_a_batch_waits_for_the_ones_before_it() -> None:
 
 def test_a_duplicate_changes_nothing() -> None:
     t = TaskUnderTest()
-    t.advance(0)
+    t.compute(0)
     assert t.batch(0, payload="forged") == []
     assert t.machine.position == 1
 
@@ -114,7 +114,7 @@ class Holder:
 
 def test_a_violation_tells_its_story() -> None:
     t = TaskUnderTest(3, wiring=chain(3))
-    t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
+    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
     t.machine.computation.position = -3  # as no sequence of inputs would
     with pytest.raises(ProtocolViolation) as caught:
         t.batch(0, 2)

@@ -6,35 +6,18 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.task.lifecycle import Phase
 from harness.simulator.topologies import chain
-from tests.protocol.machines import (
-    CAUSE,
-    TaskUnderTest,
-    acknowledge,
-    messages,
-    only,
-    small,
-)
+from tests.protocol.machines import CAUSE, TaskUnderTest, acknowledge, messages, only, small
 
 
 def test_output_is_replayed_to_the_copy_that_asks_until_it_is_acknowledged() -> None:
     t = TaskUnderTest()
     for number in range(3):
-        t.advance(number)
-    request = told.ReplayRequested(
-        cause=CAUSE,
-        task=1,
-        downstream=2,
-        asking=7,
-        from_batch=1,
-        from_tentative=1,
-        acknowledged=0,
-        reloads=False,
-    )
-    replayed = t.tell(request)
+        t.compute(number)
+    replayed = t.asked(1, asking=7)
     assert [m.batch for m in messages(replayed, told.BatchArrived)] == [1, 2]
     assert {e.incarnation for e in replayed if isinstance(e, do.Send)} == {7}
-    t.tell(told.BatchesAcknowledged(cause=CAUSE, task=1, downstream=2, below=2))
-    assert messages(t.tell(request), told.ReplayRefused) == [
+    t.give(told.BatchesAcknowledged, downstream=2, below=2)
+    assert messages(t.asked(1, asking=7), told.ReplayRefused) == [
         told.ReplayRefused(cause=CAUSE, task=2, upstream=1, oldest=2)
     ]
 
@@ -42,9 +25,9 @@ def test_output_is_replayed_to_the_copy_that_asks_until_it_is_acknowledged() -> 
 def test_a_replica_holds_its_output_back_and_sends_it_when_promoted() -> None:
     t = TaskUnderTest(term=None, replicated=(1,))
     for number in range(3):
-        assert messages(t.advance(number), told.BatchArrived) == []
-    t.tell(told.ProgressReported(cause=CAUSE, task=1, sent_below=2))
-    effects = t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4, coordinator=1))
+        assert messages(t.compute(number), told.BatchArrived) == []
+    t.give(told.ProgressReported, sent_below=2)
+    effects = t.give(told.CopyPromoted, term=4)
     assert [(m.batch, m.term) for m in messages(effects, told.BatchArrived)] == [(2, 4)]
     assert messages(effects, told.UpstreamResumed)[0].term == 4
 
@@ -52,28 +35,17 @@ def test_a_replica_holds_its_output_back_and_sends_it_when_promoted() -> None:
 def test_a_promoted_replica_still_has_what_was_sent_but_not_acknowledged() -> None:
     t = TaskUnderTest(term=None, replicated=(1,))
     for number in range(3):
-        t.advance(number)
-    t.tell(told.ProgressReported(cause=CAUSE, task=1, sent_below=3))
-    t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4, coordinator=1))
-    replayed = t.tell(
-        told.ReplayRequested(
-            cause=CAUSE,
-            task=1,
-            downstream=2,
-            asking=1,
-            from_batch=0,
-            from_tentative=0,
-            acknowledged=0,
-            reloads=False,
-        )
-    )
+        t.compute(number)
+    t.give(told.ProgressReported, sent_below=3)
+    t.give(told.CopyPromoted, term=4)
+    replayed = t.asked(0)
     assert [m.batch for m in messages(replayed, told.BatchArrived)] == [0, 1, 2]
 
 
 def test_a_copy_whose_outbox_is_full_waits_for_a_neighbour() -> None:
     t = small()
     for number in range(4):
-        t.advance(number)
+        t.compute(number)
     assert t.batch(4) == []
     assert t.machine.full
     assert messages(t.tick(now=1), told.ReplayRequested) == []
@@ -83,17 +55,13 @@ def test_a_copy_whose_outbox_is_full_waits_for_a_neighbour() -> None:
 def test_a_request_acknowledges_too_as_acknowledgements_may_be_lost() -> None:
     t = small()
     for number in range(4):
-        t.advance(number)
+        t.compute(number)
     t.batch(4)
-    request = told.ReplayRequested(
-        cause=CAUSE, task=1, downstream=2, asking=1, from_batch=4, from_tentative=4,
-        acknowledged=3, reloads=False,
-    )  # fmt: skip
-    assert only(t.tell(request), do.ProcessBatch).batch == 4
+    assert only(t.asked(4, acknowledged=3), do.ProcessBatch).batch == 4
     below = small(2)
     for number in range(3):
-        below.done(only(below.batch(number, 1), do.ProcessBatch))
-    below.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=3))
+        below.compute(number, 1)
+    below.give(told.CheckpointStored, position=3)
     below.tick(now=1)
     [asked] = messages(below.tick(now=2), told.ReplayRequested)
     assert (asked.from_batch, asked.acknowledged) == (3, 3)
@@ -101,24 +69,22 @@ def test_a_request_acknowledges_too_as_acknowledgements_may_be_lost() -> None:
 
 def test_a_replica_of_a_later_plan_is_told_of_progress_too() -> None:
     t = TaskUnderTest(3, wiring=chain(3), replicated=())
-    t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
-    t.done(only(t.batch(0, 2), do.ProcessBatch))
-    t.tell(told.OutputPublished(cause=CAUSE, task=3, incarnation=1, sequence=1))
+    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
+    t.compute(0, 2)
+    t.give(told.OutputPublished, sequence=1)
     effects = t.tick(now=t.scheme.trim_every_us)
     assert [m.sent_below for m in messages(effects, told.ProgressReported)] == [1]
 
 
 def test_a_sink_that_has_to_load_again_keeps_no_output_to_itself_meanwhile() -> None:
     t = TaskUnderTest(3)
-    t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
-    first = only(t.done(only(t.batch(0, 2), do.ProcessBatch)), do.PublishOutput)
-    t.done(only(t.batch(1, 2), do.ProcessBatch))
+    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
+    first = only(t.compute(0, 2), do.PublishOutput)
+    t.compute(1, 2)
     refused = told.ReplayRefused(cause=CAUSE, task=3, upstream=2, oldest=5)
     only(t.tell(refused), do.LoadCheckpoint)
     assert t.machine.phase is Phase.LOADING
-    effects = t.tell(
-        told.OutputPublished(cause=CAUSE, task=3, incarnation=1, sequence=first.sequence)
-    )
+    effects = t.give(told.OutputPublished, sequence=first.sequence)
     assert [record.batch for record in only(effects, do.PublishOutput).records] == [1]
 
 
@@ -127,7 +93,7 @@ def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
 
     The checkpoint from before it holds a window of output that will never be acknowledged."""
     t = TaskUnderTest(3, window=4)
-    t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=6, next_tentative=6))
+    t.give(told.OutputFenced, next_stable=6, next_tentative=6)
     refused = told.ReplayRefused(cause=CAUSE, task=3, upstream=2, oldest=6)
     only(t.tell(refused), do.LoadCheckpoint)
     checkpoint = told.Checkpoint(
@@ -138,7 +104,7 @@ def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
         acknowledged=(2,),
         term=1,
     )
-    t.tell(told.CheckpointLoaded(cause=CAUSE, task=3, incarnation=1, checkpoint=checkpoint))
+    t.give(told.CheckpointLoaded, checkpoint=checkpoint)
     assert t.machine.position == 6
     process = only(t.batch(6, 2), do.ProcessBatch)
     [record] = only(t.done(process), do.PublishOutput).records

@@ -31,16 +31,14 @@ def test_corrections_are_not_held_back_by_a_full_outbox() -> None:
     t = TaskUnderTest(2, wiring=wiring, every=50, tentative=Tentative(corrections=Corrections.DONE))
     set_window(t, 2)
     t.batch(0, 0)
-    t.done(only(t.batch(0, 1), do.ProcessBatch))
+    t.compute(0, 1)
     t.batch(1, 0)
     t.done(only(t.tell(closed()), do.ProcessBatch))
-    t.done(only(t.batch(2, 0), do.ProcessBatch))
+    t.compute(2, 0)
     t.batch(2, 1, term=5)
     rebuild = only(t.batch(1, 1, term=5), do.RebuildState)
     redo = only(
-        t.tell(
-            told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
-        ),
+        t.give(told.StateRebuilt, ticket=rebuild.ticket, state=()),
         do.ProcessBatch,
     )
     effects = t.done(redo)
@@ -50,14 +48,14 @@ def test_corrections_are_not_held_back_by_a_full_outbox() -> None:
 
 def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
     sequence = t.machine.outlet.publisher.sequence
-    return t.tell(told.OutputPublished(cause=CAUSE, task=2, incarnation=1, sequence=sequence))
+    return t.give(told.OutputPublished, sequence=sequence)
 
 
 def ahead_of_a_lost_task(t: TaskUnderTest, *, batches: int, back_at: int) -> None:
     """Make a sink that has continued without the lost and closed upstream task 1."""
     t.tell(closed(back_at=back_at))
     for batch in range(batches):
-        t.done(only(t.batch(batch, 0), do.ProcessBatch))
+        t.compute(batch, 0)
 
 
 def begins(effects: list[do.TaskEffect]) -> list[tuple[int, tuple[Any, ...]]]:
@@ -74,7 +72,7 @@ def test_an_upstream_task_that_is_back_is_not_closed_by_an_order_from_before() -
     t = join_of_two()
     ahead_of_a_lost_task(t, batches=2, back_at=3)
     t.batch(2, 1, stable=False, term=5)
-    t.done(only(t.batch(2, 0), do.ProcessBatch))
+    t.compute(2, 0)
     t.tell(closed(back_at=3))
     assert begins(t.batch(3, 0)) == [], "its part will come"
     assert begins(t.batch(3, 1, stable=False, term=5)) == [(3, ("in", "in"))]
@@ -84,7 +82,7 @@ def test_an_upstream_task_that_is_not_yet_where_it_was_is_closed_again() -> None
     t = join_of_two()
     ahead_of_a_lost_task(t, batches=2, back_at=9)
     t.batch(2, 1, stable=False, term=5)
-    t.done(only(t.batch(2, 0), do.ProcessBatch))
+    t.compute(2, 0)
     t.tell(closed(back_at=9))
     assert begins(t.batch(3, 0)) == [(3, ("in", None))]
 
@@ -108,7 +106,7 @@ def test_nothing_tentative_before_the_coordinator_closes() -> None:
 def test_a_tentative_batch_is_undone_and_redone_from_the_state_before_it(method: Method) -> None:
     t = join_of_two(method=method)
     t.batch(0, 0)
-    t.done(only(t.batch(0, 1), do.ProcessBatch))
+    t.compute(0, 1)
     confirm(t)
     t.batch(1, 0)
     t.done(only(t.tell(closed()), do.ProcessBatch), state="tainted")
@@ -121,9 +119,7 @@ def test_a_tentative_batch_is_undone_and_redone_from_the_state_before_it(method:
     else:
         assert (rebuild.state, rebuild.first_batch, rebuild.inputs) == ((), 0, (("in", "in"),))
     redo = only(
-        t.tell(
-            told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=(0,))
-        ),
+        t.give(told.StateRebuilt, ticket=rebuild.ticket, state=(0,)),
         do.ProcessBatch,
     )
     assert (redo.run, redo.batch, redo.state) == (told.Run.STABLE, 1, (0,))
@@ -164,15 +160,13 @@ def test_corrections_may_wait_until_the_task_is_stable() -> None:
     t = join_of_two(corrections=Corrections.DONE)
     t.batch(0, 0)
     t.done(only(t.tell(closed()), do.ProcessBatch))
-    t.done(only(t.batch(1, 0), do.ProcessBatch))
+    t.compute(1, 0)
     confirm(t)
     confirm(t)
     t.batch(1, 1, term=5)
     rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
     redo = only(
-        t.tell(
-            told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
-        ),
+        t.give(told.StateRebuilt, ticket=rebuild.ticket, state=()),
         do.ProcessBatch,
     )
     effects = t.done(redo)
@@ -191,7 +185,7 @@ def redoing_before_its_fence() -> tuple[TaskUnderTest, do.ProcessBatch]:
     t = join_of_two(fences=False, corrections=Corrections.DONE)
     t.batch(0, 0)
     t.done(only(t.tell(closed()), do.ProcessBatch))
-    t.done(only(t.batch(1, 0), do.ProcessBatch))
+    t.compute(1, 0)
     t.batch(1, 1, term=5)
     rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
     rebuilt = told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
@@ -284,17 +278,10 @@ def test_going_ahead_copies_the_state_whatever_was_copied_before() -> None:
         t = join_of_two(method=method, snapshot_every=2)
         for batch in range(3):
             t.batch(batch, 0)
-            t.done(only(t.batch(batch, 1), do.ProcessBatch))
-        t.tell(
-            told.UpstreamClosed(
-                cause=CAUSE, task=2, upstream=1, last_batch=9, before_term=9, back_at=0
-            )
-        )
+            t.compute(batch, 1)
+        t.give(told.UpstreamClosed, upstream=1, last_batch=9, before_term=9, back_at=0)
         going = only(t.batch(3, 0), do.ProcessBatch)
-        assert (going.run, going.copies_state) == (
-            told.Run.TENTATIVE,
-            method is Method.CHECKPOINT,
-        )
+        assert (going.run, going.copies_state) == (told.Run.TENTATIVE, method is Method.CHECKPOINT)
         t.done(going)
         rebuild = only(t.batch(3, 1, term=9), do.RebuildState)
         assert len(rebuild.inputs) == inputs, "two that the state remembers, one since the marker"
