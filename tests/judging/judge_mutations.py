@@ -3,6 +3,8 @@
 A mutation replaces a piece of one function's text; the function is compiled anew in its own module
 and put in the place of the right one wherever that was imported."""
 
+# ruff: noqa: E501 - the table reads best as a table
+
 from __future__ import annotations
 
 import inspect
@@ -75,20 +77,13 @@ class Mutation:
 _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[..., None]]]]] = (
     # What is equal
     (outcome, "_correctness", [
-        ("_verdict(stable, standing, missing=late)", "_verdict(standing, missing=late)",
-         by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one),
-        ("_verdict(stable, standing, missing=late)", "_verdict(stable, missing=late)",
-         by_outcome.test_copies_that_contradict_each_other_are_a_violation),
-        ("against(seen.stable, calmly.stable", "against(calmly.stable, calmly.stable",
-         by_outcome.test_a_tampered_result_is_wrong_against_twin_and_truth),
-        ("against(calmly.stable, truth", "against(seen.stable, truth",
-         by_outcome.test_a_tampered_twin_is_found_too),
-        ("against(seen.stable, truth", "against(seen.first, truth",
-         by_outcome.test_tentative_output_that_is_corrected_equals_the_twin),
-        ("len(seen.contradictions) + ", "",
-         by_outcome.test_copies_that_contradict_each_other_are_a_violation),
-        ("against(seen.first, truth", "against(seen.last, truth",
-         by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one),
+        ("_verdict(stable, standing, missing=late)", "_verdict(standing, missing=late)", by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one),
+        ("_verdict(stable, standing, missing=late)", "_verdict(stable, missing=late)", by_outcome.test_copies_that_contradict_each_other_are_a_violation),
+        ("against(seen.stable, calmly.stable", "against(calmly.stable, calmly.stable", by_outcome.test_a_tampered_result_is_wrong_against_twin_and_truth),
+        ("against(calmly.stable, truth", "against(seen.stable, truth", by_outcome.test_a_tampered_twin_is_found_too),
+        ("against(seen.stable, truth", "against(seen.first, truth", by_outcome.test_tentative_output_that_is_corrected_equals_the_twin),
+        ("len(seen.contradictions) + ", "", by_outcome.test_copies_that_contradict_each_other_are_a_violation),
+        ("against(seen.first, truth", "against(seen.last, truth", by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one),
     ]),
     (versions, "Comparison.equal", [
         ("len(self.missing) + ", "", by_versions.test_nothing_delivered),
@@ -100,62 +95,43 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
         (" + len(self.wrong)", "", by_versions.test_a_tampered_count_is_found),
     ]),
     (versions, "compare", [
-        ("if frame.duplicated(keys).any()", "if False",
-         by_versions.test_an_identity_twice_is_refused),
+        ("if frame.duplicated(keys).any()", "if False", by_versions.test_an_identity_twice_is_refused),
     ]),
     # First, last, stable, tentative
     (versions, "versions", [
-        ('results.drop_duplicates(keys, keep="first")',
-         'results.drop_duplicates(keys, keep="last")',
-         by_versions.test_the_first_copy_is_taken_and_the_others_counted),
-        ("stability != Stability.UNDO", "stability != None",
-         by_versions.test_the_first_result_is_no_undo),
-        ('stable.drop_duplicates(keys, keep="first")',
-         'results.drop_duplicates(keys, keep="first")',
-         by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction),
+        ('results.drop_duplicates(keys, keep="first")', 'results.drop_duplicates(keys, keep="last")', by_versions.test_the_first_copy_is_taken_and_the_others_counted),
+        ("stability != Stability.UNDO", "stability != None", by_versions.test_the_first_result_is_no_undo),
+        ('stable.drop_duplicates(keys, keep="first")', 'results.drop_duplicates(keys, keep="first")', by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction),
     ]),
     (versions, "_contradictions", [
-        ("distinct.duplicated(keys)", "distinct.duplicated()",
-         by_versions.test_two_values_for_one_identity_contradict),
-        ("distinct = answers[is_stable]", "distinct = answers",
-         by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction),
-        ("final & (stability == Stability.UNDO)", "final & ~final",
-         by_versions.test_a_stable_result_that_is_taken_back_is_a_contradiction),
+        ("distinct.duplicated(keys)", "distinct.duplicated()", by_versions.test_two_values_for_one_identity_contradict),
+        ("distinct = answers[is_stable]", "distinct = answers", by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction),
+        ("final & (stability == Stability.UNDO)", "final & ~final", by_versions.test_a_stable_result_that_is_taken_back_is_a_contradiction),
     ]),
     (versions, "_corrections", [
-        ('both["_place"] < both["_place_final"]', 'both["_place"] > both["_place_final"]',
-         by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction),
+        ('both["_place"] < both["_place_final"]', 'both["_place"] > both["_place_final"]', by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction),
     ]),
     (versions, "_standing", [
-        ("stability.map(_RANK).to_numpy()", "(0 * stability.map(_RANK)).to_numpy()",
-         by_versions.test_a_late_tentative_result_changes_nothing_that_is_stable),
+        ("stability.map(_RANK).to_numpy()", "(0 * stability.map(_RANK)).to_numpy()", by_versions.test_a_late_tentative_result_changes_nothing_that_is_stable),
     ]),
     (versions, "_repeated", [
-        ("stability != Stability.UNDO", "stability == Stability.STABLE",
-         by_versions.test_the_same_tentative_result_after_its_undo_is_no_repetition),
+        ("stability != Stability.UNDO", "stability == Stability.STABLE", by_versions.test_the_same_tentative_result_after_its_undo_is_no_repetition),
     ]),
     # What is late
     (windows, "normal_of", [
-        ("span.quantile(USUAL_SHARE)", "span.max()",
-         by_windows.test_one_hiccup_of_the_twin_hides_no_outage),
-        ("not np.isfinite(span).all()", "False",
-         by_windows.test_a_twin_that_lost_a_window_is_no_measure),
+        ("span.quantile(USUAL_SHARE)", "span.max()", by_windows.test_one_hiccup_of_the_twin_hides_no_outage),
+        ("not np.isfinite(span).all()", "False", by_windows.test_a_twin_that_lost_a_window_is_no_measure),
     ]),
     (windows, "Normal.kept_up", [
-        ("and self.slowest_s <= KEPT_UP_TAIL * limit_s", "",
-         by_windows.test_one_hiccup_of_the_twin_hides_no_outage),
-        ("self.median_s <= limit_s and", "",
-         by_windows.test_one_hiccup_of_the_twin_hides_no_outage),
+        ("and self.slowest_s <= KEPT_UP_TAIL * limit_s", "", by_windows.test_one_hiccup_of_the_twin_hides_no_outage),
+        ("self.median_s <= limit_s and", "", by_windows.test_one_hiccup_of_the_twin_hides_no_outage),
     ]),
     (windows, "due_times", [
-        (" + watermark_delay_s", "",
-         by_windows.test_a_window_is_due_with_the_record_that_closes_it),
+        (" + watermark_delay_s", "", by_windows.test_a_window_is_due_with_the_record_that_closes_it),
     ]),
     (windows, "summarize_windows", [
-        ("by_window.max()", "by_window.min()",
-         by_windows.test_windows_are_complete_with_their_last_result),
-        ('windows["delivered"] < windows["expected"]', 'windows["delivered"] < 0',
-         by_windows.test_windows_are_complete_with_their_last_result),
+        ("by_window.max()", "by_window.min()", by_windows.test_windows_are_complete_with_their_last_result),
+        ('windows["delivered"] < windows["expected"]', 'windows["delivered"] < 0', by_windows.test_windows_are_complete_with_their_last_result),
     ]),
     (windows, "longest_silence_s", [
         ("float(before[-1]) if len(before) else from_s", "from_s", by_windows.test_silence),
@@ -163,128 +139,92 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
     ]),
     # What recovered
     (recovery, "recovery", [
-        ("elif due_s - late_due_s >= calm_s:", "elif True:",
-         by_recovery.test_a_hiccup_within_the_calm_is_the_same_disturbance),
-        ("elif due_s - late_due_s >= calm_s:", "elif False:",
-         by_recovery.test_a_hiccup_after_a_calm_is_another_disturbance),
-        ("if last_is_late:\n        return", "if False:\n        return",
-         by_recovery.test_output_that_never_came_back_is_a_value),
-        ('np.isfinite(after["complete_s"]).all()', 'np.isfinite(after["complete_s"]).any()',
-         by_recovery.test_output_that_never_came_back_is_a_value),
-        ("caught_up_s == failed_at_s and _visibly_later", "False and _visibly_later",
-         by_recovery.test_output_that_is_visibly_later_but_not_late_is_no_zero),
+        ("elif due_s - late_due_s >= calm_s:", "elif True:", by_recovery.test_a_hiccup_within_the_calm_is_the_same_disturbance),
+        ("elif due_s - late_due_s >= calm_s:", "elif False:", by_recovery.test_a_hiccup_after_a_calm_is_another_disturbance),
+        ("if last_is_late:\n        return", "if False:\n        return", by_recovery.test_output_that_never_came_back_is_a_value),
+        ('np.isfinite(after["complete_s"]).all()', 'np.isfinite(after["complete_s"]).any()', by_recovery.test_output_that_never_came_back_is_a_value),
+        ("caught_up_s == failed_at_s and _visibly_later", "False and _visibly_later", by_recovery.test_output_that_is_visibly_later_but_not_late_is_no_zero),
     ]),
     (recovery, "recoveries", [
-        ("not _calm(windows, groups[-1], at_s, normal, calm_s)", "False",
-         by_recovery.test_failures_that_overlap_are_said_not_to_be_told_apart),
+        ("not _calm(windows, groups[-1], at_s, normal, calm_s)", "False", by_recovery.test_failures_that_overlap_are_said_not_to_be_told_apart),
     ]),
     (recovery, "_calm", [
         (">= calm_s", ">= 0", by_recovery.test_failures_that_overlap_are_said_not_to_be_told_apart),
     ]),
     (recovery, "bounds_of_mean", [
-        ("math.inf if censored else mean", "mean",
-         by_recovery.test_a_mean_never_leaves_out_what_did_not_recover),
+        ("math.inf if censored else mean", "mean", by_recovery.test_a_mean_never_leaves_out_what_did_not_recover),
     ]),
     (injector, "InjectedFailure.felt", [
-        ("any(victim.felt for victim in self.victims)", "True",
-         by_outcome.test_a_kill_that_reached_nobody_is_not_done),
+        ("any(victim.felt for victim in self.victims)", "True", by_outcome.test_a_kill_that_reached_nobody_is_not_done),
     ]),
     (failures, "_recoveries", [
-        ("if record.died is not None or", "if",
-         by_outcome.test_an_engine_that_died_did_not_recover),
-        (" or record.stalled:", ":",
-         by_outcome.test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like),
-        ("if normal is None or not twin_kept_up:", "if normal is None:",
-         by_outcome.test_a_twin_that_fell_behind_leaves_recovery_unmeasured),
+        ("if record.died is not None or", "if", by_outcome.test_an_engine_that_died_did_not_recover),
+        (" or record.stalled:", ":", by_outcome.test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like),
+        ("if normal is None or not twin_kept_up:", "if normal is None:", by_outcome.test_a_twin_that_fell_behind_leaves_recovery_unmeasured),
     ]),
     (outcome, "_unfinished", [
-        ("is not None or record.stalled", "is not None",
-         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
+        ("is not None or record.stalled", "is not None", by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
     ]),
     (failures, "_detection", [
-        ("DETECTED, failure, failure.at_s", "DETECTED, failure, 0.0",
-         by_outcome.test_detection_and_recovery_as_the_papers_define_it),
+        ("DETECTED, failure, failure.at_s", "DETECTED, failure, 0.0", by_outcome.test_detection_and_recovery_as_the_papers_define_it),
     ]),
     (failures, "_incidents", [
-        ('| mine["target"].isin(failure.nodes)', "| True",
-         by_outcome.test_detection_and_recovery_as_the_papers_define_it),
+        ('| mine["target"].isin(failure.nodes)', "| True", by_outcome.test_detection_and_recovery_as_the_papers_define_it),
     ]),
     # What can be trusted
     (trust, "mistimed", [
-        ("if record.load.invalid is not None:", "if False:",
-         by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid),
+        ("if record.load.invalid is not None:", "if False:", by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid),
         ("> CLOCK_JUMP_S", "> 1e9", by_outcome.test_a_clock_that_jumped_makes_a_run_invalid),
     ]),
     (trust, "unpunctual", [
-        ("latest.lateness_s <= limit_s", "True",
-         by_outcome.test_a_kill_that_came_late_makes_a_run_invalid),
-        ("key=lambda one: one.lateness_s", "key=lambda one: -one.lateness_s",
-         by_outcome.test_the_latest_kill_decides),
+        ("latest.lateness_s <= limit_s", "True", by_outcome.test_a_kill_that_came_late_makes_a_run_invalid),
+        ("key=lambda one: one.lateness_s", "key=lambda one: -one.lateness_s", by_outcome.test_the_latest_kill_decides),
     ]),
     (outcome, "_unfinished", [
-        ("record.drained or", "",
-         by_outcome.test_a_twin_that_lost_results_does_not_make_the_output_unequal),
+        ("record.drained or", "", by_outcome.test_a_twin_that_lost_results_does_not_make_the_output_unequal),
     ]),
     (trust, "incomparable", [
-        ("if dropped(twin):", "if False:",
-         by_outcome.test_rows_that_the_twin_dropped_make_a_run_invalid),
-        ("if record.load.records != expected:", "if False:",
-         by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid),
+        ("if dropped(twin):", "if False:", by_outcome.test_rows_that_the_twin_dropped_make_a_run_invalid),
+        ("if record.load.records != expected:", "if False:", by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid),
     ]),
     (failures, "_silence", [
-        ("silence_s - twin_silence_s", "twin_silence_s - silence_s",
-         by_outcome.test_output_that_stopped_and_came_back),
+        ("silence_s - twin_silence_s", "twin_silence_s - silence_s", by_outcome.test_output_that_stopped_and_came_back),
     ]),
     (outcome, "_verdict", [
-        ("excused and (missing or extra)", "missing or extra",
-         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
-        ("None if excused and (missing or extra) else False", "False",
-         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
+        ("excused and (missing or extra)", "missing or extra", by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
+        ("None if excused and (missing or extra) else False", "False", by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
     ]),
     (trust, "missed", [
-        ("victim.reached and not victim.felt", "victim.reached and victim.felt",
-         by_outcome.test_a_kill_where_nothing_ran_says_nothing),
+        ("victim.reached and not victim.felt", "victim.reached and victim.felt", by_outcome.test_a_kill_where_nothing_ran_says_nothing),
     ]),
     (outcome, "judge", [
-        ("failure.without_times for", "failure for",
-         by_outcome.test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted),
+        ("failure.without_times for", "failure for", by_outcome.test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted),
     ]),
     (resources, "_of_processes", [
-        ('usage.dropna(subset=["cpu_s", "resident_bytes"])', "usage.fillna(0.0)",
-         by_outcome.test_a_sample_that_could_not_be_taken_is_left_out),
+        ('usage.dropna(subset=["cpu_s", "resident_bytes"])', "usage.fillna(0.0)", by_outcome.test_a_sample_that_could_not_be_taken_is_left_out),
     ]),
     (resources, "_increase", [
-        ("steps.where(steps >= 0, counter.iloc[1:])", "steps",
-         by_outcome.test_a_counter_that_begins_anew_has_used_what_it_says),
+        ("steps.where(steps >= 0, counter.iloc[1:])", "steps", by_outcome.test_a_counter_that_begins_anew_has_used_what_it_says),
     ]),
     (claim, "judge", [
-        ("if missing is not None and not", "if False and not",
-         by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),
-        ("finding.held is False and finding.per_cell", "finding.per_cell",
-         by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),
-        ("finding.held is False and finding.per_cell", "finding.held is False",
-         by_claims.test_a_cell_refutes_on_a_part_of_the_grid_and_nothing_else_is_decided_there),
+        ("if missing is not None and not", "if False and not", by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),
+        ("finding.held is False and finding.per_cell", "finding.per_cell", by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),
+        ("finding.held is False and finding.per_cell", "finding.held is False", by_claims.test_a_cell_refutes_on_a_part_of_the_grid_and_nothing_else_is_decided_there),
     ]),
     (verdicts, "_undecided", [
-        ("verdict.kind is ClaimKind.INVARIANT", "True",
-         by_verdicts.test_the_smoke_profile_decides_invariants_only),
-        ("verdict.kind is ClaimKind.INVARIANT", "False",
-         by_verdicts.test_the_smoke_profile_decides_invariants_only),
+        ("verdict.kind is ClaimKind.INVARIANT", "True", by_verdicts.test_the_smoke_profile_decides_invariants_only),
+        ("verdict.kind is ClaimKind.INVARIANT", "False", by_verdicts.test_the_smoke_profile_decides_invariants_only),
     ]),
     (verdicts, "_broken", [
-        ("verdict.held is False", "verdict.held is None",
-         by_verdicts.test_a_newer_record_hides_no_broken_invariant),
+        ("verdict.held is False", "verdict.held is None", by_verdicts.test_a_newer_record_hides_no_broken_invariant),
     ]),
     # What is read
     (collector, "Collector.finish", [
-        ("(m.append_ms, m.partition, m.offset)", "(m.partition, m.append_ms, m.offset)",
-         by_collector.test_everything_is_read_in_the_order_of_arrival),
+        ("(m.append_ms, m.partition, m.offset)", "(m.partition, m.append_ms, m.offset)", by_collector.test_everything_is_read_in_the_order_of_arrival),
     ]),
     (collector, "Collector._read", [
-        ("message.timestamp()[1]", "0",
-         by_collector.test_everything_is_read_in_the_order_of_arrival),
-        ("headers.get(self._header", "headers.get('another'",
-         by_collector.test_everything_is_read_in_the_order_of_arrival),
+        ("message.timestamp()[1]", "0", by_collector.test_everything_is_read_in_the_order_of_arrival),
+        ("headers.get(self._header", "headers.get('another'", by_collector.test_everything_is_read_in_the_order_of_arrival),
     ]),
 )  # fmt: skip
 """The right text, the wrong one and the test that must notice, by module and place."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -62,6 +62,13 @@ def values(frame: pd.DataFrame | None = None, **changes: Any) -> dict[str, Any]:
     return dict(judged(record(frame, failures=injected(), **changes)).values)
 
 
+def shows(found: Mapping[str, Any], **expected: Any) -> None:
+    """Check these values; one that is True or False must be no number."""
+    assert {name: found[name] for name in expected} == expected
+    truths = {name for name, value in expected.items() if isinstance(value, bool)}
+    assert all(isinstance(found[name], bool) for name in truths)
+
+
 def one_more(frame: pd.DataFrame, row: int) -> pd.DataFrame:
     """Return the same results, but one of them has counted one word more."""
     return frame.assign(count=frame["count"] + (frame.index == row))
@@ -69,22 +76,18 @@ def one_more(frame: pd.DataFrame, row: int) -> pd.DataFrame:
 
 def test_a_run_without_any_effect() -> None:
     found = values()
-    assert found["output_equals_truth"] is True
-    assert found["output_equals_twin"] is True
-    assert found["twin_equals_truth"] is True
+    shows(found, output_equals_truth=True, output_equals_twin=True, twin_equals_truth=True)
     assert (found["recovery_s"], found["output_gap_s"]) == (0, 0)
     assert found["latency_p50_s"] == pytest.approx(1.0)
     assert (found["duplicates"], found["accuracy_first"]) == (0, 1)
     assert found["kills_done"] == found["kills_planned"] == 1
-    assert found["processes_killed"] == 2
-    assert found["killed_at_s"] == pytest.approx(KILL_AT_S + 0.1)
+    shows(found, processes_killed=2, killed_at_s=pytest.approx(KILL_AT_S + 0.1))
 
 
 def test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do() -> None:
     short = deliveries().iloc[:-3]
     late = values(short, drained=False)
-    assert late["output_equals_truth"] is None
-    assert late["output_equals_twin"] is None
+    shows(late, output_equals_truth=None, output_equals_twin=None)
     assert values(short)["output_equals_truth"] is False, "there was time for them"
     assert values(short, drained=False, died="gone")["output_equals_truth"] is False
     assert values(short, drained=False, stalled=True)["output_equals_truth"] is False
@@ -95,24 +98,20 @@ def test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do() -> 
 def test_a_twin_that_had_no_time_to_deliver_everything_decides_nothing() -> None:
     short = record(deliveries().iloc[:-3], name="twin", drained=False)
     found = judged(record(failures=injected()), short).values
-    assert found["output_equals_truth"] is True
-    assert found["output_equals_twin"] is None
-    assert found["twin_equals_truth"] is None
+    shows(found, output_equals_truth=True, output_equals_twin=None, twin_equals_truth=None)
     assert found["incomplete"] == (
         "twin: the engine did not deliver everything in the time allowed"
     )
     wrong = record(one_more(short.deliveries, 9), name="twin", drained=False)
     found = judged(record(failures=injected()), wrong).values
-    assert found["twin_equals_truth"] is False
-    assert found["output_equals_twin"] is False
+    shows(found, twin_equals_truth=False, output_equals_twin=False)
     assert values()["incomplete"] is None
 
 
 def test_a_twin_that_lost_results_does_not_make_the_output_unequal() -> None:
     twin = record(deliveries().drop(index=30), name="twin")
     found = judged(record(failures=injected()), twin).values
-    assert found["twin_equals_truth"] is False
-    assert found["output_equals_twin"] is None
+    shows(found, twin_equals_truth=False, output_equals_twin=None)
     assert found["incomplete"] == "the twin lost results"
     lost = judged(record(deliveries().drop(index=40), failures=injected()), twin).values
     assert lost["output_equals_twin"] is False
@@ -155,8 +154,7 @@ def test_decimals_are_compared_by_value_whatever_the_sink(form: Callable[[Decima
     exact: list[Any] = [(Decimal(n) / 7).quantize(Decimal("0.000001")) for n in truth()["count"]]
     due = truth().assign(count=exact)
     found = judged(averages(form, failures=injected()), averages(form, "twin"), due).values
-    assert found["output_equals_truth"] is True
-    assert found["output_equals_twin"] is True
+    shows(found, output_equals_truth=True, output_equals_twin=True)
 
     def off(value: Decimal) -> Any:
         return form(value + Decimal("0.000001"))
@@ -258,8 +256,7 @@ def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
 def test_output_that_stopped_and_came_back() -> None:
     found = values(deliveries(STOPPED))
     assert found["recovery_s"] == pytest.approx(7 + 3 + 8 - KILL_AT_S - 0.1)
-    assert found["silence_s"] == pytest.approx(8.0)
-    assert found["output_gap_s"] == pytest.approx(7.0)
+    shows(found, silence_s=pytest.approx(8.0), output_gap_s=pytest.approx(7.0))
     assert found["normal_latency_s"] == pytest.approx(1.25)
     assert found["output_equals_truth"]
 
@@ -280,9 +277,7 @@ def test_windows_that_only_the_marker_closes_have_no_latency() -> None:
 def test_a_tampered_result_is_wrong_against_twin_and_truth() -> None:
     tampered = one_more(deliveries(), 40)
     found = values(tampered)
-    assert found["output_equals_truth"] is False
-    assert found["output_equals_twin"] is False
-    assert found["twin_equals_truth"] is True
+    shows(found, output_equals_truth=False, output_equals_twin=False, twin_equals_truth=True)
     assert "1 wrong" in found["difference_from_truth"]
     assert found["accuracy_first"] == pytest.approx(1 - 1 / len(truth()))
 
@@ -290,9 +285,7 @@ def test_a_tampered_result_is_wrong_against_twin_and_truth() -> None:
 def test_a_tampered_twin_is_found_too() -> None:
     tampered = one_more(deliveries(), 40)
     found = judged(record(failures=injected()), record(tampered, name="twin")).values
-    assert found["output_equals_truth"] is True
-    assert found["output_equals_twin"] is False
-    assert found["twin_equals_truth"] is False
+    shows(found, output_equals_truth=True, output_equals_twin=False, twin_equals_truth=False)
 
 
 def test_a_lost_result() -> None:
@@ -310,9 +303,7 @@ def test_a_result_too_many() -> None:
 def test_copies_are_counted_and_the_first_one_is_taken() -> None:
     second = deliveries().assign(copy=1, arrival_s=lambda f: f["arrival_s"] + 20)
     found = values(pd.concat([deliveries(), second]).sort_values("arrival_s", ignore_index=True))
-    assert found["duplicates"] == len(truth())
-    assert found["output_equals_truth"] is True
-    assert found["contradictions"] == 0
+    shows(found, duplicates=len(truth()), output_equals_truth=True, contradictions=0)
     assert found["latency_p99_s"] == pytest.approx(1.0)
 
 
@@ -333,10 +324,7 @@ def test_how_late_a_restart_was_is_not_how_late_a_failure_was() -> None:
 def test_an_injector_that_is_off_measures_no_recovery() -> None:
     found = judged(record(deliveries(STOPPED), failures=())).values
     assert (found["kills_planned"], found["kills_done"]) == (1, 0)
-    assert found["processes_killed"] == 0
-    assert found["recovery_s"] is None
-    assert found["output_gap_s"] is None
-    assert found["kill_lateness_s"] is None
+    shows(found, processes_killed=0, recovery_s=None, output_gap_s=None, kill_lateness_s=None)
 
 
 def test_a_kill_that_reached_nobody_is_not_done() -> None:
@@ -384,8 +372,7 @@ def test_a_run_without_any_result_says_so(tmp_path: Path) -> None:
     )
     assert outcome.invalid is not None
     assert "no result" in outcome.invalid
-    assert outcome.values["results"] == 0
-    assert outcome.values["output_equals_truth"] is False
+    shows(outcome.values, results=0, output_equals_truth=False)
     for name, series in outcome.series.items():
         series.to_parquet(tmp_path / f"{name}.parquet")
 
@@ -396,8 +383,7 @@ def test_valid_otherwise() -> None:
 
 def test_resources_are_what_the_pass_used() -> None:
     found = values()
-    assert found["cpu_s"] == pytest.approx(6 + 3)
-    assert found["resident_bytes"] == 190
+    shows(found, cpu_s=pytest.approx(6 + 3), resident_bytes=190)
 
 
 def test_a_sample_that_could_not_be_taken_is_left_out() -> None:
@@ -406,8 +392,7 @@ def test_a_sample_that_could_not_be_taken_is_left_out() -> None:
     gap = usage.head(2).assign(at_s=15.0)
     gap.loc[gap["who"] == "drivers", ["cpu_s", "resident_bytes"]] = float("nan")
     found = values(usage=pd.concat([usage, gap]).sort_values("at_s", kind="stable"))
-    assert found["cpu_s"] == pytest.approx(6 + 3)
-    assert found["resident_bytes"] == 190
+    shows(found, cpu_s=pytest.approx(6 + 3), resident_bytes=190)
 
 
 def test_a_counter_that_begins_anew_has_used_what_it_says() -> None:
@@ -424,9 +409,7 @@ def test_resources_without_a_counter_are_null() -> None:
 def test_a_twin_that_lost_results_defines_nothing_as_normal() -> None:
     twin = record(deliveries().drop(index=30), name="twin")
     found = judged(record(failures=injected()), twin).values
-    assert found["normal_latency_s"] is None
-    assert found["recovery_s"] is None
-    assert found["twin_equals_truth"] is False
+    shows(found, normal_latency_s=None, recovery_s=None, twin_equals_truth=False)
 
 
 def test_series_are_there_for_figure_and_notebook() -> None:
@@ -444,10 +427,7 @@ def test_a_twin_that_fell_behind_leaves_recovery_unmeasured() -> None:
     slow = dict.fromkeys(range(-1, 30), 6.0)
     twin = record(deliveries(slow), name="twin")
     found = judged(record(deliveries(slow), failures=injected()), twin).values
-    assert found["twin_kept_up"] is False
-    assert found["recovery_s"] is None
-    assert found["output_gap_s"] is None
-    assert found["output_equals_truth"] is True
+    shows(found, twin_kept_up=False, recovery_s=None, output_gap_s=None, output_equals_truth=True)
     assert values()["twin_kept_up"] is True
 
 
@@ -464,8 +444,7 @@ def test_a_run_whose_twin_fell_behind_is_to_be_made_again_where_times_count() ->
 
 def test_a_twin_of_itself() -> None:
     outcome = judged(record(), schedule=NO_FAILURES)
-    assert outcome.values["kills_planned"] == 0
-    assert outcome.values["recovery_s"] is None
+    shows(outcome.values, kills_planned=0, recovery_s=None)
 
 
 # First, last, stable, tentative
@@ -480,9 +459,7 @@ def corrected(row: int) -> pd.DataFrame:
 
 def test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one() -> None:
     found = values(corrected(40))
-    assert found["output_equals_truth"] is False
-    assert found["output_equals_twin"] is False
-    assert found["contradictions"] == 2
+    shows(found, output_equals_truth=False, output_equals_twin=False, contradictions=2)
     assert found["accuracy_last"] == found["accuracy_first"] + 1 / len(truth())
 
 
@@ -491,11 +468,8 @@ def test_tentative_output_that_is_corrected_equals_the_twin() -> None:
     tentative = one_more(deliveries(), 40).iloc[[40, 41]].assign(stability="tentative")
     stable = deliveries(STOPPED).assign(stability="stable")
     found = values(pd.concat([tentative, stable]).sort_values("arrival_s", ignore_index=True))
-    assert found["output_equals_truth"] is True
-    assert found["output_equals_twin"] is True
-    assert found["contradictions"] == 0
-    assert found["accuracy_first"] == pytest.approx(1 - 1 / len(truth()))
-    assert found["accuracy_last"] == 1
+    shows(found, output_equals_truth=True, output_equals_twin=True, contradictions=0)
+    shows(found, accuracy_first=pytest.approx(1 - 1 / len(truth())), accuracy_last=1)
     assert (found["tentative"], found["corrections"], found["uncorrected"]) == (2, 1, 0)
 
 
@@ -572,10 +546,8 @@ def test_detection_and_recovery_as_the_papers_define_it() -> None:
         }
     )
     found = values(deliveries(STOPPED), incidents=incidents)
-    assert found["detection_s"] == pytest.approx(12.0 - KILL_AT_S - 0.1)
-    assert found["detected_by"] == "heartbeat"
-    assert found["paper_recovery_s"] == pytest.approx(3.0)
-    assert found["paper_recovery_why_not"] is None
+    shows(found, detection_s=pytest.approx(12.0 - KILL_AT_S - 0.1), detected_by="heartbeat")
+    shows(found, paper_recovery_s=pytest.approx(3.0), paper_recovery_why_not=None)
 
 
 def test_a_death_that_is_seen_before_the_last_signal_is_out_is_detected() -> None:
@@ -609,8 +581,7 @@ def test_a_death_that_is_seen_before_the_last_signal_is_out_is_detected() -> Non
 
 def test_a_failure_that_the_engine_did_not_notice_has_no_recovery_of_the_papers_kind() -> None:
     found = values(deliveries(STOPPED))
-    assert found["detection_s"] is None
-    assert found["paper_recovery_s"] is None
+    shows(found, detection_s=None, paper_recovery_s=None)
     assert found["paper_recovery_why_not"] == "the engine did not notice the failure"
 
 
@@ -624,10 +595,8 @@ def test_what_arrives_when_the_load_has_ended_is_no_throughput_of_it() -> None:
 
 def test_an_engine_that_died_did_not_recover() -> None:
     found = values(deliveries().query("arrival_s < 10"), died="its driver ended with code 1")
-    assert found["recovery_s"] is None
-    assert found["recovery_at_least_s"] == pytest.approx(LOAD_S - KILL_AT_S - 0.1)
-    assert found["recovery_why_not"] == "the engine died"
-    assert found["died"] == "its driver ended with code 1"
+    shows(found, recovery_s=None, recovery_at_least_s=pytest.approx(LOAD_S - KILL_AT_S - 0.1))
+    shows(found, recovery_why_not="the engine died", died="its driver ended with code 1")
 
 
 def test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like() -> None:
@@ -650,11 +619,9 @@ def test_why_there_is_no_recovery_is_a_word_of_a_closed_list() -> None:
         (values(deliveries().drop(index=50)), Unrecovered.LOST),
         (values(deliveries(dict.fromkeys(range(7, 30), 60.0))), Unrecovered.NOT_BY_END),
     ):
-        assert found["recovery_s"] is None
-        assert found["recovery_why_not"] == why.value
+        shows(found, recovery_s=None, recovery_why_not=why.value)
 
 
 def test_a_recovery_is_shown_with_its_resolution() -> None:
     found = values()
-    assert found["recovery_resolution_s"] == pytest.approx(0.25)
-    assert found["twin_slowest_s"] == pytest.approx(1.0)
+    shows(found, recovery_resolution_s=pytest.approx(0.25), twin_slowest_s=pytest.approx(1.0))

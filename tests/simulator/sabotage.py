@@ -29,6 +29,38 @@ from harness.protocol.task.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.wiring import Wiring
 from harness.simulator.store import Store
 
+# The right methods, which some of the wrong ones call.
+_accept = OutputReader.accept
+_advance_epoch = Epochs.advance
+_advance_tentative = Computation._advance_tentative
+_basis = Basis.__init__
+_cannot_replay = Lifecycle._cannot_replay
+_choose = Spread.choose
+_close = Losses.close
+_close_due = Losses._due
+_due_at = TentativeRun.due_at
+_heartbeat = CoordinatorMachine._heartbeat
+_loaded = Lifecycle.loaded
+_membership = Membership.__init__
+_nodes_that_ended = CoordinatorMachine._nodes_that_ended
+_open = Publisher.open
+_place = Assignments.place
+_place_first = CoordinatorMachine._place_first
+_promote = Assignments.promote
+_put_registry = Store.put_registry
+_put_tentative = Inbox.put_tentative
+_rebuilt = Computation.rebuilt
+_repeat = Outlet.repeat
+_replay_starts = placing.replay_starts
+_report_progress = Outlet.report_progress
+_request_missing = Inlet.request_missing
+_sender = Membership.sender
+_stable = Publisher.stable
+_store = Durability._store
+_sync = CoordinatorMachine._sync
+_take = Publisher.take
+_take_part = Inlet.take
+
 # -- input ---------------------------------------------------------------------------------
 
 
@@ -54,9 +86,6 @@ def source_ignores_requests(self: Lifecycle, item: Any) -> None:
         _cannot_replay(self, item)
 
 
-_cannot_replay = Lifecycle._cannot_replay
-
-
 def takes_every_source_for_one_without_a_state(self: Wiring, task: int) -> bool:
     return not self.upstream[task]
 
@@ -73,9 +102,6 @@ def forgets_output_buffer(self: Any, checkpoint: Any) -> None:
     _store(self, replace(checkpoint, outputs=()))
 
 
-_store = Durability._store
-
-
 def skips_a_batch(self: Any, item: Any) -> None:
     if item.checkpoint is not None:
         item = replace(
@@ -84,15 +110,9 @@ def skips_a_batch(self: Any, item: Any) -> None:
     _loaded(self, item)
 
 
-_loaded = Lifecycle.loaded
-
-
 def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
     right = _replay_starts(wiring, lost, positions, published)
     return {task: (needed, needed) for task, (_, needed) in right.items()}
-
-
-_replay_starts = placing.replay_starts
 
 
 def completes_epochs_early(self: Any) -> bool:
@@ -104,9 +124,6 @@ def completes_epochs_early(self: Any) -> bool:
     return bool(self.complete > before)
 
 
-_advance_epoch = Epochs.advance
-
-
 def always_has_room(_self: Any, _position: int) -> bool:
     return True
 
@@ -115,9 +132,6 @@ def keeps_what_comes_early(self: Any, index: int, batch: int, *args: Any, **opti
     window, self.window = self.window, 1 << 60
     _take_part(self, index, batch, *args, **options)
     self.window = window
-
-
-_take_part = Inlet.take
 
 
 def takes_a_refusal_for_a_confirmation(self: Durability, item: Any) -> None:
@@ -149,9 +163,6 @@ def reports_what_is_not_published(self: Outlet, position: int) -> None:
     self.publisher.confirmed = confirmed
 
 
-_report_progress = Outlet.report_progress
-
-
 def promotes_without_a_term(self: Assignments, task: int) -> Any:
     replica = _promote(self, task)
     assignment = self.tasks[task]
@@ -160,9 +171,6 @@ def promotes_without_a_term(self: Assignments, task: int) -> Any:
     self.tasks[task] = replace(assignment, primary=promoted)
     self.members[replica.node].copies[task, promoted.incarnation] = promoted
     return replica
-
-
-_promote = Assignments.promote
 
 
 def reuses_numbers(self: Assignments, task: int, node: int, **options: Any) -> None:
@@ -176,9 +184,6 @@ def reuses_numbers(self: Assignments, task: int, node: int, **options: Any) -> N
         self.members[node].copies[task, before] = copy
 
 
-_place = Assignments.place
-
-
 # -- the coordinator -----------------------------------------------------------------------
 
 
@@ -188,16 +193,10 @@ def orders_before_it_is_stored(self: Any, node: int) -> None:
     self.ledger.stored = stored
 
 
-_sync = CoordinatorMachine._sync
-
-
 def keeps_copies_of_earlier_lives(self: Any) -> list[int]:
     """Keep them, as a new coordinator once did."""
     _nodes_that_ended(self)
     return []
-
-
-_nodes_that_ended = CoordinatorMachine._nodes_that_ended
 
 
 def overlooks_a_reboot(self: Any, item: Any) -> None:
@@ -205,9 +204,6 @@ def overlooks_a_reboot(self: Any, item: Any) -> None:
     if member is not None:
         member.boot = item.boot
     _heartbeat(self, item)
-
-
-_heartbeat = CoordinatorMachine._heartbeat
 
 
 def overlooks_what_is_forgotten(_self: Any, _item: Any) -> bool:
@@ -221,15 +217,9 @@ def takes_all_for_joined(self: Membership, nodes: Any) -> None:
         member.boot, member.alive = 1, True
 
 
-_membership = Membership.__init__
-
-
 def waits_for_every_node(self: Any) -> None:
     if not self.placer.awaits(self.replicated):
         _place_first(self)
-
-
-_place_first = CoordinatorMachine._place_first
 
 
 def knows_nobody_who_is_back(_run: Any, index: int, term: int, back_at: int) -> bool:
@@ -249,9 +239,6 @@ def ignores_new_machines(self: Membership, item: Any) -> Any:
     return _sender(self, replace(item, info=None))
 
 
-_sender = Membership.sender
-
-
 # -- tentative output ----------------------------------------------------------------------
 
 
@@ -268,9 +255,6 @@ def never_corrects(self: Publisher, batch: int, payload: Any) -> None:
         _stable(self, batch, payload)
 
 
-_stable = Publisher.stable
-
-
 def calls_it_stable(self: Outlet, batch: int, outputs: tuple[Any, ...]) -> None:
     for task, payload in zip(self.downstream, outputs, strict=not self.sink):
         self._send(task, None, batch, payload, stable=True)
@@ -284,25 +268,16 @@ def redoes_from_the_tentative_state(self: Computation, item: Any) -> None:
     _rebuilt(self, item)
 
 
-_rebuilt = Computation.rebuilt
-
-
 def remembers_too_little(self: Basis, rules: Any, *, memory: int, initial: Any) -> None:
     _basis(self, rules, memory=memory, initial=initial)
     if rules.method is Method.UNDO and memory > 1:
         self._history = deque(maxlen=memory - 1)
 
 
-_basis = Basis.__init__
-
-
 def publishes_again(self: Outlet) -> None:
     if self.sink and self._context.term is not None and self.publisher.in_flight:
         self.publisher.sequence += 1
     _repeat(self)
-
-
-_repeat = Outlet.repeat
 
 
 def waits_longer_than_the_bound(
@@ -317,10 +292,6 @@ def suspends_regardless(self: Any, run: Any, redoes: bool) -> None:
         _advance_tentative(self, run, redoes)
 
 
-_due_at = TentativeRun.due_at
-_advance_tentative = Computation._advance_tentative
-
-
 def keeps_tentative_output(_self: Any, _batch: int, _outputs: Any) -> None:
     """Compute it for nothing: the neighbours wait for the stable one."""
 
@@ -331,19 +302,12 @@ def queues_tentative_output(self: Publisher) -> tuple[Any, ...]:
     return _take(self)
 
 
-_take = Publisher.take
-
-
 def closes_late(self: Losses, loss: Any, primary: Any) -> int:
     return _close_due(self, loss, primary) + 20_000_000
 
 
 def closes_at_a_sweep(self: Losses, *, cause: str, now: int, again: bool = False) -> Any:
     return _close(self, cause=cause, now=now, again=True) if again else ()
-
-
-_close_due = Losses._due
-_close = Losses.close
 
 
 def waits_for_a_replica_for_good(self: Losses, loss: Any, primary: Any) -> int:
@@ -375,18 +339,12 @@ def replaces_stable_parts(self: Inbox, index: int, batch: int, payload: Any, now
     return True
 
 
-_put_tentative = Inbox.put_tentative
-
-
 def takes_over_silently(self: Any, item: Any) -> None:
     self._context.term = item.term
 
 
 def opens_too_far(self: Publisher, next_stable: int, next_tentative: int) -> None:
     _open(self, next_stable + 1, max(next_tentative, next_stable + 1))
-
-
-_open = Publisher.open
 
 
 def trims_beyond_the_epoch(self: Any, item: Any) -> None:
@@ -398,15 +356,9 @@ def any_node(self: Spread, need: Any, room: Any) -> int | None:
     return room.least_loaded() if need.role is Role.REPLICA else _choose(self, need, room)
 
 
-_choose = Spread.choose
-
-
 def tells_once_how_far_to_trim(self: Inlet, needs: Any) -> None:
     """Never repeat a lost acknowledgement."""
     _request_missing(self, needs._replace(acknowledged=0))
-
-
-_request_missing = Inlet.request_missing
 
 
 def fails_everywhere_at_once(_self: Any, _report: Any, _node: int, *, cluster: int) -> bool:
@@ -424,9 +376,6 @@ def lets_every_coordinator_store(
     return _put_registry(self, len(self.registry_terms), version, registry)
 
 
-_put_registry = Store.put_registry
-
-
 def passes_on_everything(self: NodeMachine, item: Any, now: int) -> Any:
     return [e for copy in self.copies_of(item.task) for e in copy.handle(item, now=now)]
 
@@ -439,9 +388,6 @@ def lets_everybody_append(self: OutputReader, entry: Any) -> Any:
     if isinstance(entry, OutputBatch) and entry.term != self.term:
         entry = OutputBatch(term=self.term, sequence=self.sequence + 1, records=entry.records)
     return _accept(self, entry)
-
-
-_accept = OutputReader.accept
 
 
 def restores_the_lost_alone(self: Any, lost: list[int], room: Any, epoch: int) -> None:
