@@ -51,11 +51,7 @@ class Variant:
 
 VARIANTS: Mapping[str, Variant] = {
     "now": Variant(),
-    "spark-files": Variant(
-        conf={
-            "spark.sql.streaming.checkpointFileManagerClass": CONTEXT,
-        }
-    ),
+    "spark-files": Variant(conf={"spark.sql.streaming.checkpointFileManagerClass": CONTEXT}),
     "rocksdb": Variant(
         conf={
             f"{STATE}providerClass": ROCKSDB,

@@ -100,12 +100,7 @@ class Child:
             return next((e for e in reversed(self.events) if e["event"] == kind), None)
 
     def wait_for(
-        self,
-        what: str,
-        found: Callable[[Event], bool],
-        *,
-        within_s: float,
-        since: int = 0,
+        self, what: str, found: Callable[[Event], bool], *, within_s: float, since: int = 0
     ) -> Event:
         """Return the first event from ``since`` on that ``found`` accepts; wait for it.
 

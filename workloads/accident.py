@@ -47,11 +47,7 @@ CARS_PER_S = 100.0
 """Reports per second and gateway in the paper."""
 STANDING = pa.schema([("location", pa.int64()), ("car", pa.int64())])
 RESULT = pa.schema(
-    [
-        ("window_start", pa.timestamp("us")),
-        ("location", pa.int64()),
-        ("car_ids", pa.string()),
-    ]
+    [("window_start", pa.timestamp("us")), ("location", pa.int64()), ("car_ids", pa.string())]
 )
 
 

@@ -335,9 +335,5 @@ def _summed(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 ENTRY = Entry(
-    name="word-count",
-    label="word count",
-    paper="intervals",
-    make=word_count,
-    paper_rate_per_s=None,
+    name="word-count", label="word count", paper="intervals", make=word_count, paper_rate_per_s=None
 )

@@ -171,11 +171,7 @@ def parse_top(text: str) -> list[tuple[int, int]]:
 
 
 def program(
-    *,
-    timeline: Timeline,
-    rate: float | None = None,
-    slicers: int = 20,
-    mergers: int | None = None,
+    *, timeline: Timeline, rate: float | None = None, slicers: int = 20, mergers: int | None = None
 ) -> TableProgram:
     """Q1 as tasks: ``slicers`` (O1, one per partition), ``mergers`` (O2) and one top task (O3).
 

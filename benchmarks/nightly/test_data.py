@@ -67,10 +67,7 @@ def test_load_generator(measure: Measure) -> None:
 
     lines: Any = _Lines()
     stream = Stream(
-        topic="lines",
-        partitions=2,
-        rate=RateProfile.constant(10_000, 10),
-        records=lines,
+        topic="lines", partitions=2, rate=RateProfile.constant(10_000, 10), records=lines
     )
 
     def send() -> None:

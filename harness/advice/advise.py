@@ -331,11 +331,7 @@ def _checkpoint(job: Job, fits: Fits, interval_s: float, utilization: float) -> 
 
 
 def _shortened(
-    job: Job,
-    fits: Fits,
-    system: CheckpointedSystem,
-    usual: Option,
-    target_s: float | None,
+    job: Job, fits: Fits, system: CheckpointedSystem, usual: Option, target_s: float | None
 ) -> Option | None:
     """Return checkpoints at the longest interval whose recovery ends in time nine times of ten.
 

@@ -199,8 +199,7 @@ def _mttf_s(mttf: str | None, nodes: int | None, node_mttf: str | None, recorded
         return parse_duration_s(mttf, name="--mttf")
     if nodes is None or node_mttf is None:
         raise UsageError(
-            "--nodes and --node-mttf go together",
-            remedy="give both, or the whole system's --mttf",
+            "--nodes and --node-mttf go together", remedy="give both, or the whole system's --mttf"
         )
     if nodes < 1:
         raise UsageError(f"--nodes: {nodes} is below 1", remedy="count the nodes, at least 1")

@@ -38,10 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "harness.cli.simulate",
         "Try the protocols under random failures in virtual time.",
     ),
-    "endure": (
-        "harness.cli.endure",
-        "Kill nodes of a live engine, and check its output.",
-    ),
+    "endure": ("harness.cli.endure", "Kill nodes of a live engine, and check its output."),
     "notebooks": ("harness.cli.notebooks", "Open the notebooks, or render them."),
     "nightly": ("harness.cli.nightly", "Compare this checkout with an earlier revision."),
     "bisect": ("harness.cli.bisect", "Find the revision that made a metric of `nightly` worse."),
@@ -115,8 +112,7 @@ def system_failure(error: OSError, arguments: Sequence[str]) -> EnvironmentFailu
         remedy = "choose a place that you can write to"
     where = f"{', '.join(map(str, places))}: " if places else ""
     return EnvironmentFailure(
-        f"{where}{error.strerror or error}",
-        remedy=f"{remedy}; what was recorded before is whole",
+        f"{where}{error.strerror or error}", remedy=f"{remedy}; what was recorded before is whole"
     )
 
 

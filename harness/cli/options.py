@@ -173,9 +173,7 @@ def _with_run_options(command: Command) -> Command:
                 help="After a failed run leave the cluster up until Enter is pressed.",
             ),
             click.option(
-                "--dry-run",
-                is_flag=True,
-                help="Show the runs and their times, and make none.",
+                "--dry-run", is_flag=True, help="Show the runs and their times, and make none."
             ),
             click.option(
                 "-v", "--verbose", is_flag=True, help="With --dry-run: every point of the grids."

@@ -76,12 +76,7 @@ _PLANNERS = "|".join(names(Decides.REPLICATION))
 )
 @json_option
 def command(
-    topology: Path,
-    budget: str,
-    planner_name: str,
-    objective: str,
-    draw: Path | None,
-    as_json: bool,
+    topology: Path, budget: str, planner_name: str, objective: str, draw: Path | None, as_json: bool
 ) -> None:
     """Choose the tasks that get an active replica.
 

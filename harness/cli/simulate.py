@@ -64,13 +64,7 @@ _IN_PLACE = "\r\x1b[K"
     metavar="CLUSTER",
     help="Use --workers Spark executors on a cluster: local, docker, or a FILE.yaml.",
 )
-@click.option(
-    "--draw",
-    "draw_seed",
-    type=int,
-    metavar="SEED",
-    help="Draw one run, and its faults.",
-)
+@click.option("--draw", "draw_seed", type=int, metavar="SEED", help="Draw one run, and its faults.")
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -51,8 +51,7 @@ AFTER_A_CHANGE = (
         ),
     ),
     Part(
-        name="with servers",
-        arguments=("-m", "cluster and not deep and not long", "-n", "0", BRIEF),
+        name="with servers", arguments=("-m", "cluster and not deep and not long", "-n", "0", BRIEF)
     ),
 )
 # One after the other: whatever takes longest has the machine to itself.

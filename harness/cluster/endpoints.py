@@ -204,9 +204,7 @@ class RedisEndpoint:
     def for_executors(self) -> RedisEndpoint:
         """Return the same server under its name for processes on the cluster's nodes."""
         return replace(
-            self,
-            host=self.executors_host or self.host,
-            port=self.executors_port or self.port,
+            self, host=self.executors_host or self.host, port=self.executors_port or self.port
         )
 
     def url(self) -> str:

@@ -20,13 +20,7 @@ from typing import Any
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.connection import write_credentials
-from harness.cluster.ownership import (
-    NOBODY,
-    ClusterRecord,
-    ClusterRecords,
-    Remove,
-    end_processes,
-)
+from harness.cluster.ownership import NOBODY, ClusterRecord, ClusterRecords, Remove, end_processes
 from harness.cluster.processes import Machine, identify
 from harness.cluster.programs import Programs
 from harness.cluster.run_directory import (

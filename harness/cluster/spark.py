@@ -181,12 +181,7 @@ def server_environment(java_home: Path, spark_home: Path) -> dict[str, str]:
 
 
 def driver_environment(
-    access: SparkAccess,
-    *,
-    java_home: Path,
-    spark_home: Path,
-    run_directory: Path,
-    run: str,
+    access: SparkAccess, *, java_home: Path, spark_home: Path, run_directory: Path, run: str
 ) -> dict[str, str]:
     """Return the whole environment of a driver."""
     return {
@@ -215,10 +210,7 @@ def daemon_properties(secret: str, key: str, extra: Mapping[str, str]) -> str:
     return "".join(f"{name} {value}\n" for name, value in values.items())
 
 
-MASTER_PROPERTIES = {
-    "spark.master.rest.enabled": "false",
-    "spark.deploy.maxExecutorRetries": "-1",
-}
+MASTER_PROPERTIES = {"spark.master.rest.enabled": "false", "spark.deploy.maxExecutorRetries": "-1"}
 
 
 def worker_properties(rack: str, cores: int, resources: str) -> dict[str, str]:

@@ -10,15 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from harness.cluster.base import (
-    Action,
-    ClusterSpec,
-    Node,
-    Prepared,
-    RunningProgram,
-    Usage,
-    Victim,
-)
+from harness.cluster.base import Action, ClusterSpec, Node, Prepared, RunningProgram, Usage, Victim
 from harness.cluster.links import WorkerLink
 from harness.cluster.owned import OwnedCluster
 from harness.cluster.processes import PROGRAM_VARIABLE, WORKER_VARIABLE, HostProcess

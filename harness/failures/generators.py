@@ -35,8 +35,7 @@ class Repair:
     def __post_init__(self) -> None:
         if self.kind not in ("fixed", "exponential", "lognormal"):
             raise UsageError(
-                f"{self.kind!r} is no kind of repair",
-                remedy="use fixed, exponential or lognormal",
+                f"{self.kind!r} is no kind of repair", remedy="use fixed, exponential or lognormal"
             )
         if self.mean_s <= 0 or self.sigma <= 0:
             raise UsageError(

@@ -86,10 +86,7 @@ def _name(axes: Axes, topology: Topology, name: str, positions: NDArray[np.float
 
 
 def _draw_substreams(
-    axes: Axes,
-    topology: Topology,
-    alive: NDArray[np.bool_],
-    positions: NDArray[np.float64],
+    axes: Axes, topology: Topology, alive: NDArray[np.bool_], positions: NDArray[np.float64]
 ) -> None:
     from matplotlib.collections import LineCollection
 

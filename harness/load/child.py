@@ -117,11 +117,7 @@ class _Sender:
         for value, stamp in zip(payloads[:-1], stamps[:-1], strict=True):
             produce(topic, value, partition=partition, timestamp=stamp, on_delivery=count)
         produce(
-            topic,
-            payloads[-1],
-            partition=partition,
-            timestamp=stamps[-1],
-            on_delivery=self._sample,
+            topic, payloads[-1], partition=partition, timestamp=stamps[-1], on_delivery=self._sample
         )
 
     def _count(self, error: KafkaError | None, message: Message) -> None:

@@ -140,12 +140,7 @@ def ratio_of(passes: Mapping[str, Sequence[Numbers | None]], value: str) -> list
 
 
 def _passes(
-    sides: Mapping[str, LiveSide],
-    *,
-    pairs: int,
-    seed: int,
-    report: Notify,
-    why: dict[str, str],
+    sides: Mapping[str, LiveSide], *, pairs: int, seed: int, report: Notify, why: dict[str, str]
 ) -> dict[str, dict[str, list[Numbers | None]]]:
     """Make every side's passes by engine, the sides in an order drawn for each pair."""
     found: dict[str, dict[str, list[Numbers | None]]] = {

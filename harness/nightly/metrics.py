@@ -40,9 +40,7 @@ _TITLES = {
         "simulated_schedule": "One schedule of failures of the 15-task recovery topology, "
         "all checkers on",
     },
-    "test_intervals.py": {
-        "interval_simulation": "2,000,000 failures of a checkpointed system",
-    },
+    "test_intervals.py": {"interval_simulation": "2,000,000 failures of a checkpointed system"},
     "test_data.py": {
         "decode_log": "Decoding 2,000,000 records of the World Cup's access log",
         "generate_log": "Generating 50,000 records of the World Cup's kind",
@@ -50,7 +48,7 @@ _TITLES = {
         "codec": "A table and a state of 2,000 rows to the wire format and back, 100 times",
     },
     "test_operators.py": {
-        "operators_word_count": "Splitting and counting the words of 5,000 lines, task by task",
+        "operators_word_count": "Splitting and counting the words of 5,000 lines, task by task"
     },
 }
 HOT_LOOPS: tuple[HotLoop, ...] = tuple(
@@ -93,9 +91,7 @@ def chosen(names: tuple[str, ...]) -> tuple[HotLoop, ...]:
     return tuple(known[name] for name in names) if names else HOT_LOOPS
 
 
-def chosen_with_live(
-    names: tuple[str, ...],
-) -> tuple[tuple[HotLoop, ...], tuple[LiveRatio, ...]]:
+def chosen_with_live(names: tuple[str, ...]) -> tuple[tuple[HotLoop, ...], tuple[LiveRatio, ...]]:
     """Return the loops and the live ratios with these names, or all if none is named."""
     if not names:
         return HOT_LOOPS, LIVE_RATIOS

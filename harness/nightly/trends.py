@@ -137,8 +137,7 @@ def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
     axes.set_xlim(-0.5, max(len(nights) - 0.5, 0.5))
     shown = range(0, len(nights), -(-len(nights) // _MOST_LABELS))
     axes.set_xticks(
-        list(shown),
-        [f"{_day(nights[index])}\n{nights[index].commit[:8]}" for index in shown],
+        list(shown), [f"{_day(nights[index])}\n{nights[index].commit[:8]}" for index in shown]
     )
 
 

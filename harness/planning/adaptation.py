@@ -15,14 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.planning.base import (
-    Planner,
-    check_budget,
-    flags,
-    task_numbers,
-    trimmed,
-    without_each,
-)
+from harness.planning.base import Planner, check_budget, flags, task_numbers, trimmed, without_each
 from harness.planning.structure_aware import Search, StructureAware
 from harness.topology.fidelity import Booleans, Evaluator, Objective
 from harness.topology.model import Topology

@@ -69,9 +69,7 @@ class Failures:
         both[:, tasks:] &= both[:, :tasks]
         unique, counts = np.unique(both, axis=0, return_counts=True)
         return cls(
-            primaries=unique[:, :tasks],
-            replicas=unique[:, tasks:],
-            weights=counts / counts.sum(),
+            primaries=unique[:, :tasks], replicas=unique[:, tasks:], weights=counts / counts.sum()
         )
 
 

@@ -39,11 +39,7 @@ class RecoveryOrder(ABC):
     name: ClassVar[str]
 
     def order(
-        self,
-        topology: Topology,
-        *,
-        alive: Sequence[int] = (),
-        objective: Objective = Objective.OF,
+        self, topology: Topology, *, alive: Sequence[int] = (), objective: Objective = Objective.OF
     ) -> tuple[int, ...]:
         """Return the failed tasks, all but ``alive``, in the order in which to restore them."""
         found = self._order(Evaluator(topology, objective), flags(topology, tuple(alive)))

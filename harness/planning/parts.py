@@ -64,12 +64,7 @@ class Ranked(Sequence[Step]):
     """Steps of one part, best first; a `Step` is built when it is first read."""
 
     def __init__(
-        self,
-        part: Part,
-        *,
-        tasks: Booleans,
-        gains: NDArray[np.float64],
-        costs: NDArray[np.float64],
+        self, part: Part, *, tasks: Booleans, gains: NDArray[np.float64], costs: NDArray[np.float64]
     ) -> None:
         """Keep the steps as arrays, one row each; ``tasks`` are flags over the part's tasks."""
         assert tasks.shape == (len(gains), len(part.places)), "a row for each step"

@@ -188,8 +188,7 @@ class _Placing:
         ]
         latency_s = self.network.latency_s
         options = self.nodes(
-            task.demand,
-            lambda node: sum(rate * latency_s(node, other) for other, rate in partners),
+            task.demand, lambda node: sum(rate * latency_s(node, other) for other, rate in partners)
         )
         self.put(replica_of(name), task.demand, [n for n in options if n != placement[name]])
 

@@ -10,14 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from harness.protocol.inputs import (
-    Checkpoint,
-    HeartbeatReceived,
-    OfCopy,
-    Order,
-    Run,
-    TaskMessage,
-)
+from harness.protocol.inputs import Checkpoint, HeartbeatReceived, OfCopy, Order, Run, TaskMessage
 from harness.protocol.operators import Payload, State
 from harness.protocol.scheme import Method
 

@@ -143,10 +143,7 @@ def make(task: Task) -> RunResult:
     except Exception:
         why = traceback.format_exc()
     return RunResult(
-        outcome=outcome,
-        why=why,
-        started_unix_s=started_unix_s,
-        seconds=time.monotonic() - started,
+        outcome=outcome, why=why, started_unix_s=started_unix_s, seconds=time.monotonic() - started
     )
 
 

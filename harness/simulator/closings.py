@@ -64,12 +64,7 @@ class Closings(Observer):
             self._gone.pop(note.task, None)  # however short it lives, between two sweeps
 
     def decided(
-        self,
-        item: told.CoordinatorInput,
-        effects: Sequence[do.Effect],
-        *,
-        newest: bool,
-        term: int,
+        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool, term: int
     ) -> None:
         """Check the closings that a coordinator orders because of ``item``."""
         if not term:

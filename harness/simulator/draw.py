@@ -35,14 +35,7 @@ from harness.protocol.scheme import (
 from harness.protocol.schemes import SCHEMES, Replicas, family, make_scheme
 from harness.protocol.wiring import Wiring
 from harness.seeds import derive_seed
-from harness.simulator.options import (
-    FOR_GOOD,
-    Costs,
-    Fault,
-    FaultKind,
-    Network,
-    Options,
-)
+from harness.simulator.options import FOR_GOOD, Costs, Fault, FaultKind, Network, Options
 from harness.simulator.topologies import TOPOLOGIES, named
 
 INTERVAL_US = 1_000_000

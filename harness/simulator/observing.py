@@ -87,12 +87,7 @@ class Observer:
         """Handle the report of a node or the coordinator about a copy."""
 
     def decided(
-        self,
-        item: told.CoordinatorInput,
-        effects: Sequence[do.Effect],
-        *,
-        newest: bool,
-        term: int,
+        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool, term: int
     ) -> None:
         """Handle the event that a coordinator has handled ``item``.
 

@@ -171,9 +171,7 @@ def counts(options: Options) -> Program:
         for _, memory, fan_out, share in _shapes(options.wiring, options.percent)
     ]
     return Program(
-        wiring=options.wiring,
-        operators=tuple(operators),
-        read=lambda source, batch: options.tuples,
+        wiring=options.wiring, operators=tuple(operators), read=lambda source, batch: options.tuples
     )
 
 

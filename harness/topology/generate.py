@@ -169,10 +169,7 @@ class _Growth:
                 return low, high
 
     def _downstream_range(self, kind: Partitioning, upstream: str) -> tuple[int, int]:
-        opposite = {
-            Partitioning.SPLIT: Partitioning.MERGE,
-            Partitioning.MERGE: Partitioning.SPLIT,
-        }
+        opposite = {Partitioning.SPLIT: Partitioning.MERGE, Partitioning.MERGE: Partitioning.SPLIT}
         return self._upstream_range(opposite.get(kind, kind), upstream)
 
     def operators(
@@ -202,10 +199,7 @@ class _Growth:
 
 
 def _with_queries(
-    topology: Topology,
-    grown: _Growth,
-    specification: Specification,
-    generator: np.random.Generator,
+    topology: Topology, grown: _Growth, specification: Specification, generator: np.random.Generator
 ) -> Topology:
     sinks = [query.sink for query in topology.queries]
     inside = [name for name in grown.degrees if name not in sinks]

@@ -138,9 +138,7 @@ class LocalCluster(ClusterOfWorkers):
             self._launcher, java=self.programs.java, jars=self.programs.broker_jars
         )
         self._redis = RedisDaemon(
-            self._launcher,
-            program=self.programs.redis_server,
-            password=secrets.token_urlsafe(24),
+            self._launcher, program=self.programs.redis_server, password=secrets.token_urlsafe(24)
         )
         self._daemons = SparkDaemons(
             launcher=self._launcher,

@@ -18,12 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.processes import (
-    RUN_VARIABLE,
-    ProcessIdentity,
-    identify,
-    is_alive,
-)
+from harness.cluster.processes import RUN_VARIABLE, ProcessIdentity, identify, is_alive
 from harness.cluster.run_directory import write_journal
 from harness.errors import EnvironmentFailure
 from harness.text import Notify, format_duration

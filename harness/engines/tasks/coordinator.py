@@ -337,13 +337,7 @@ class CoordinatorProcess:
 
     def _say(self, event: str, member: ConnectedNode, **more: Any) -> None:
         self._emit(
-            {
-                "event": event,
-                "node": member.number,
-                "boot": member.boot,
-                "at_us": now_us(),
-                **more,
-            }
+            {"event": event, "node": member.number, "boot": member.boot, "at_us": now_us(), **more}
         )
 
 

@@ -267,9 +267,7 @@ class CoordinatorMachine:
         """Compute the assignments again after a change."""
         assert self.placed, "first places come first"
         promoted = self.placer.decide(
-            replicated=self.replicated,
-            epoch=self.epochs.complete,
-            failing=self._failing_racks(),
+            replicated=self.replicated, epoch=self.epochs.complete, failing=self._failing_racks()
         )
         for replica in promoted:
             self.losses.note_takeover(replica)
