@@ -20,20 +20,8 @@ import pyarrow as pa
 from datasets.accident import REPORT, SENSOR_ERROR_KMH
 from harness.topology.model import Edge, Operator, Topology
 from workloads.base import QUERY, TASKS, Contributions, Entry, Query, Reference, Source, Workload
+from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
-from workloads.toolkit.operators import (
-    SOURCE_SCHEMA,
-    PaneTask,
-    TableProgram,
-    TableTask,
-    Timeline,
-    distinct,
-    joined,
-    merging,
-    numbers,
-    timestamps,
-    whole_records,
-)
 from workloads.toolkit.records import behind_watermark, whole
 
 if TYPE_CHECKING:
@@ -153,12 +141,12 @@ def _contributions(epsilon_kmh: int) -> Contributions:
 
 def program(
     *,
-    timeline: Timeline,
+    timeline: ops.Timeline,
     rate: float | None = None,
     filters: int = 14,
     aggregators: int | None = None,
     epsilon_kmh: int = SENSOR_ERROR_KMH,
-) -> TableProgram:
+) -> ops.TableProgram:
     """Source and filter in one task per gateway, aggregators, and the table's one writer.
 
     14 filters and 2 aggregators are the paper's; with fewer than four filters there is one
@@ -179,21 +167,25 @@ def program(
             Edge(
                 upstream="filter",
                 downstream="aggregate",
-                partitioning=merging(filters, aggregators),
+                partitioning=ops.merging(filters, aggregators),
             ),
-            Edge(upstream="aggregate", downstream="table", partitioning=merging(aggregators, 1)),
+            Edge(
+                upstream="aggregate", downstream="table", partitioning=ops.merging(aggregators, 1)
+            ),
         ),
     )
 
-    def task(operator: str, index: int) -> TableTask:
+    def task(operator: str, index: int) -> ops.TableTask:
         if operator == "filter":
             return Standing(epsilon_kmh)
         return ByLocation(timeline) if operator == "aggregate" else Rows()
 
-    return TableProgram(topology=topology, task=task, sources={"filter": "cars"}, timeline=timeline)
+    return ops.TableProgram(
+        topology=topology, task=task, sources={"filter": "cars"}, timeline=timeline
+    )
 
 
-class Standing(TableTask):
+class Standing(ops.TableTask):
     """Reports of cars at ε or slower."""
 
     def __init__(self, epsilon_kmh: int) -> None:
@@ -202,29 +194,29 @@ class Standing(TableTask):
     def work(
         self, state: None, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[None, tuple[pa.Table, ...]]:
-        _, raw = whole_records(joined(inputs, SOURCE_SCHEMA), REPORT.size)
+        _, raw = ops.whole_records(ops.joined(inputs, ops.SOURCE_SCHEMA), REPORT.size)
         fields = REPORT.decode(raw)
         slow = fields["speed"] <= self.epsilon_kmh
         return None, (pa.table({name: fields[name][slow] for name in STANDING.names}),)
 
 
-class ByLocation(PaneTask):
+class ByLocation(ops.PaneTask):
     """The standing cars of each location in each window. A road is in one task as a whole."""
 
     schema, result = STANDING, RESULT
 
     def add(self, pane: pa.Table, inputs: Sequence[pa.Table]) -> pa.Table:
-        return distinct(joined([pane, *inputs], STANDING), STANDING.names)
+        return ops.distinct(ops.joined([pane, *inputs], STANDING), STANDING.names)
 
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
-        standing = distinct(joined(panes, STANDING), STANDING.names)
-        locations, cars = numbers(standing, "location"), numbers(standing, "car")
+        standing = ops.distinct(ops.joined(panes, STANDING), STANDING.names)
+        locations, cars = ops.numbers(standing, "location"), ops.numbers(standing, "car")
         order = np.lexsort((cars, locations))
         found, first = np.unique(locations[order], return_index=True)
         texts = [" ".join(map(str, part.tolist())) for part in np.split(cars[order], first[1:])]
         return pa.table(
             {
-                "window_start": timestamps(np.full(len(found), window_start_us)),
+                "window_start": ops.timestamps(np.full(len(found), window_start_us)),
                 "location": found,
                 "car_ids": pa.array(texts[: len(found)], pa.string()),
             },
@@ -232,13 +224,13 @@ class ByLocation(PaneTask):
         )
 
 
-class Rows(TableTask):
+class Rows(ops.TableTask):
     """All results of a batch as one table: what the database gets."""
 
     def work(
         self, state: None, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[None, tuple[pa.Table, ...]]:
-        return None, (joined(inputs, RESULT),)
+        return None, (ops.joined(inputs, RESULT),)
 
 
 ENTRY = Entry(

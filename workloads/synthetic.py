@@ -24,20 +24,8 @@ from datasets.fields import Layout
 from harness.errors import UsageError
 from harness.topology.named import recovery
 from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
+from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
-from workloads.toolkit.operators import (
-    SOURCE_SCHEMA,
-    Ints,
-    PaneTask,
-    TableProgram,
-    TableTask,
-    Timeline,
-    joined,
-    numbers,
-    timestamps,
-    totals,
-    whole_records,
-)
 from workloads.toolkit.records import whole
 
 if TYPE_CHECKING:
@@ -63,7 +51,9 @@ class KeyedTuples(BlockSource):
         super().__init__(seed=seed, name="synthetic")
         self.keys = keys
 
-    def draw(self, random: np.random.Generator, partition: int, indices: Ints) -> NDArray[np.void]:
+    def draw(
+        self, random: np.random.Generator, partition: int, indices: ops.Ints
+    ) -> NDArray[np.void]:
         key = partition * self.keys + indices % self.keys
         return TUPLE.encode({"key": key, "amount": random.integers(0, 100, len(indices))})
 
@@ -130,7 +120,9 @@ def _query(levels: int, window_s: float, slide_s: float, watermark_delay_s: floa
 # The same as a topology of tasks
 
 
-def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVELS) -> TableProgram:
+def program(
+    *, timeline: ops.Timeline, rate: float | None = None, levels: int = LEVELS
+) -> ops.TableProgram:
     """Return the recovery topology (`harness.topology.named.recovery`) with code for its tasks.
 
     ``rate`` is tuples a second of all sources together, 1,000 for each by default."""
@@ -138,13 +130,13 @@ def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVE
     topology = recovery(each, levels=levels)
     names = [operator.name for operator in topology.operators[1:]]
 
-    def task(operator: str, index: int) -> TableTask:
+    def task(operator: str, index: int) -> ops.TableTask:
         if operator == "source":
             return ReadTuples()
         first, last = operator == names[0], operator == names[-1]
         return WindowSum(timeline, halve=not first, final=last)
 
-    return TableProgram(
+    return ops.TableProgram(
         topology=topology,
         task=task,
         sources={"source": "tuples"},
@@ -153,17 +145,17 @@ def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVE
     )
 
 
-class ReadTuples(TableTask):
+class ReadTuples(ops.TableTask):
     """A source: records to keys and amounts."""
 
     def work(
         self, state: None, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[None, tuple[pa.Table, ...]]:
-        _, raw = whole_records(joined(inputs, SOURCE_SCHEMA), TUPLE.size)
+        _, raw = ops.whole_records(ops.joined(inputs, ops.SOURCE_SCHEMA), TUPLE.size)
         return None, (pa.table(TUPLE.decode(raw), schema=KEYED),)
 
 
-class WindowSum(PaneTask):
+class WindowSum(ops.PaneTask):
     """Sums per key over the window, once a slide.
 
     ``halve`` makes keys 2k and 2k + 1 one; ``final`` gives results with their window instead of
@@ -171,19 +163,19 @@ class WindowSum(PaneTask):
 
     schema = KEYED
 
-    def __init__(self, timeline: Timeline, *, halve: bool, final: bool) -> None:
+    def __init__(self, timeline: ops.Timeline, *, halve: bool, final: bool) -> None:
         super().__init__(timeline)
         self.halve, self.final = halve, final
         self.result = RESULT if final else KEYED
 
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
-        tuples = joined(panes, KEYED)
+        tuples = ops.joined(panes, KEYED)
         if self.halve:
-            tuples = tuples.set_column(0, "key", pa.array(numbers(tuples, "key") // 2))
-        sums = totals(tuples, ["key"], ["amount"])
+            tuples = tuples.set_column(0, "key", pa.array(ops.numbers(tuples, "key") // 2))
+        sums = ops.totals(tuples, ["key"], ["amount"])
         if not self.final:
             return sums
-        start = timestamps(np.full(sums.num_rows, window_start_us))
+        start = ops.timestamps(np.full(sums.num_rows, window_start_us))
         return sums.add_column(0, "window_start", start)
 
 

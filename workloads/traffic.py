@@ -27,21 +27,8 @@ from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
+from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
-from workloads.toolkit.operators import (
-    SOURCE_SCHEMA,
-    Ints,
-    PaneTask,
-    TableProgram,
-    TableTask,
-    Timeline,
-    distinct,
-    joined,
-    numbers,
-    timestamps,
-    totals,
-    whole_records,
-)
 from workloads.toolkit.records import whole
 
 if TYPE_CHECKING:
@@ -180,13 +167,13 @@ def parse_incidents(text: str) -> list[int]:
 
 def program(
     *,
-    timeline: Timeline,
+    timeline: ops.Timeline,
     rate: float | None = None,
     users: int = 100_000,
     segments: int = 1_000,
     partitions: int = 4,
     slow_kmh: int = SLOW_KMH,
-) -> TableProgram:
+) -> ops.TableProgram:
     """Return Q2 as tasks.
 
     O1, O2 and O3 have one task per partition (a segment is in the same one everywhere), O4 has one.
@@ -225,7 +212,7 @@ def program(
         ),
     )
 
-    def task(operator: str, index: int) -> TableTask:
+    def task(operator: str, index: int) -> ops.TableTask:
         match operator:
             case "speeds":
                 return SegmentSpeeds(timeline)
@@ -236,7 +223,7 @@ def program(
             case _:
                 return WindowIncidents(timeline)
 
-    return TableProgram(
+    return ops.TableProgram(
         topology=topology,
         task=task,
         sources={"speeds": "locations", "incidents": "reports"},
@@ -244,18 +231,18 @@ def program(
     )
 
 
-def _columns(inputs: Sequence[pa.Table], layout: Layout) -> tuple[Ints, dict[str, Ints]]:
+def _columns(inputs: Sequence[pa.Table], layout: Layout) -> tuple[ops.Ints, dict[str, ops.Ints]]:
     """Return the times in µs and the fields of the whole records among ``inputs``."""
-    rows, raw = whole_records(joined(inputs, SOURCE_SCHEMA), layout.size)
-    return numbers(rows, "timestamp"), layout.decode(raw)
+    rows, raw = ops.whole_records(ops.joined(inputs, ops.SOURCE_SCHEMA), layout.size)
+    return ops.numbers(rows, "timestamp"), layout.decode(raw)
 
 
-class SegmentSpeeds(TableTask):
+class SegmentSpeeds(ops.TableTask):
     """O1: speeds and users per segment and second, sent when the second is over.
 
     The state is the second that is not over yet: nothing if batches end with seconds."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: ops.Timeline) -> None:
         self.timeline = timeline
         self.memory = max(1, -(-_SECOND_US // timeline.batch_us))
 
@@ -274,17 +261,19 @@ class SegmentSpeeds(TableTask):
                 "users": np.ones(len(time_us), dtype=np.int64),
             }
         )
-        speeds = totals(joined([state, fresh], SPEEDS), ["second", "segment"], ["total", "users"])
-        over = numbers(speeds, "second") < self.timeline.end_us(batch) // _SECOND_US
+        speeds = ops.totals(
+            ops.joined([state, fresh], SPEEDS), ["second", "segment"], ["total", "users"]
+        )
+        over = ops.numbers(speeds, "second") < self.timeline.end_us(batch) // _SECOND_US
         return speeds.filter(pa.array(~over)), (speeds.filter(pa.array(over)),)
 
 
-class DistinctIncidents(TableTask):
+class DistinctIncidents(ops.TableTask):
     """O2: each incident once per pane, when its first report of that pane comes.
 
     The state is the incidents of the pane so far."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: ops.Timeline) -> None:
         self.timeline = timeline
         self.memory = timeline.batches_per_slide
 
@@ -297,17 +286,17 @@ class DistinctIncidents(TableTask):
         _, fields = _columns(inputs, REPORT)
         reported = pa.table({name: fields[name] for name in INCIDENTS.names})
         # First appearances keep their order, so what is new stands behind what was known.
-        known = distinct(joined([state, reported], INCIDENTS), INCIDENTS.names)
+        known = ops.distinct(ops.joined([state, reported], INCIDENTS), INCIDENTS.names)
         fresh = known.slice(state.num_rows)
         return (self.initial() if self.timeline.ends_pane(batch) else known), (fresh,)
 
 
-class JoinJams(TableTask):
+class JoinJams(ops.TableTask):
     """O3: incidents whose segment was slow in a second of the pane, when the pane ends.
 
     The state is the slow segments and the incidents of the pane so far."""
 
-    def __init__(self, timeline: Timeline, slow_kmh: int) -> None:
+    def __init__(self, timeline: ops.Timeline, slow_kmh: int) -> None:
         self.timeline, self.slow_kmh = timeline, slow_kmh
         self.memory = timeline.batches_per_slide
 
@@ -318,33 +307,33 @@ class JoinJams(TableTask):
         self, state: tuple[pa.Table, pa.Table], batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[tuple[pa.Table, pa.Table], tuple[pa.Table, ...]]:
         # A missing input may be either of the two, so they are told apart by their columns.
-        speeds = joined([table for table in inputs if "total" in table.column_names], SPEEDS)
-        slow = numbers(speeds, "total") < self.slow_kmh * numbers(speeds, "users")
+        speeds = ops.joined([table for table in inputs if "total" in table.column_names], SPEEDS)
+        slow = ops.numbers(speeds, "total") < self.slow_kmh * ops.numbers(speeds, "users")
         segments = speeds.filter(pa.array(slow)).select(_SEGMENTS.names)
-        slow_segments = distinct(joined([state[0], segments], _SEGMENTS), _SEGMENTS.names)
+        slow_segments = ops.distinct(ops.joined([state[0], segments], _SEGMENTS), _SEGMENTS.names)
         reported = [table for table in inputs if "incident" in table.column_names]
-        incidents = joined([state[1], *reported], INCIDENTS)
+        incidents = ops.joined([state[1], *reported], INCIDENTS)
         if not self.timeline.ends_pane(batch):
             return (slow_segments, incidents), (INCIDENTS.empty_table(),)
-        jams = np.isin(numbers(incidents, "segment"), numbers(slow_segments, "segment"))
+        jams = np.isin(ops.numbers(incidents, "segment"), ops.numbers(slow_segments, "segment"))
         return self.initial(), (incidents.filter(pa.array(jams)),)
 
 
 _SEGMENTS = pa.schema([("segment", pa.int64())])
 
 
-class WindowIncidents(PaneTask):
+class WindowIncidents(ops.PaneTask):
     """O4: the distinct jam incidents of each window."""
 
     schema, result = INCIDENTS, RESULT
 
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
-        incidents = np.unique(numbers(joined(panes, INCIDENTS), "incident"))
+        incidents = np.unique(ops.numbers(ops.joined(panes, INCIDENTS), "incident"))
         if not len(incidents):
             return RESULT.empty_table()
         text = " ".join(map(str, incidents.tolist()))
         return pa.table(
-            {"window_start": timestamps([window_start_us]), "incidents": [text]}, schema=RESULT
+            {"window_start": ops.timestamps([window_start_us]), "incidents": [text]}, schema=RESULT
         )
 
 

@@ -27,19 +27,8 @@ from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
+from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
-from workloads.toolkit.operators import (
-    Forward,
-    Ints,
-    PaneTask,
-    TableProgram,
-    TableTask,
-    Timeline,
-    joined,
-    numbers,
-    split_rows,
-    timestamps,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -151,12 +140,12 @@ def _counted_word() -> Column:
 
 def program(
     *,
-    timeline: Timeline,
+    timeline: ops.Timeline,
     rate: float | None = None,
     depth: int = 5,
     partitions: int = 2,
     counters: int = 2,
-) -> TableProgram:
+) -> ops.TableProgram:
     """Return word count with ``depth`` operators in a row.
 
     ``rate`` is lines per second in all, by default a chosen 10,000."""
@@ -186,20 +175,20 @@ def program(
         Edge(upstream="count", downstream="collect", partitioning=Partitioning.FULL),
     ]
 
-    def task(operator: str, index: int) -> TableTask:
+    def task(operator: str, index: int) -> ops.TableTask:
         match operator:
             case "split":
                 return Split()
             case "count":
                 return Count(timeline)
             case "collect":
-                return Forward(RESULT)
+                return ops.Forward(RESULT)
             case "lower":
                 return Lower(counters if chain[-1] == "lower" else None)
             case _:
-                return Words(counters) if operator == chain[-1] else Forward(COUNTS)
+                return Words(counters) if operator == chain[-1] else ops.Forward(COUNTS)
 
-    return TableProgram(
+    return ops.TableProgram(
         topology=Topology(operators=tuple(operators), edges=tuple(edges)),
         task=task,
         sources={"split": "lines"},
@@ -214,7 +203,7 @@ _BLANKED = bytes(
 """A byte of a word to itself, any other to a blank, as in `NOT_IN_WORDS`."""
 
 
-class Split(TableTask):
+class Split(ops.TableTask):
     """Lines to words, as the query splits them, each with how often it came in this batch.
 
     A batch repeats its words: a row stands for all of a word's occurrences, so that what the next
@@ -245,7 +234,7 @@ def _text(columns: Sequence[pa.ChunkedArray]) -> bytes:
     return b"\n".join(texts)
 
 
-def _counted(words: pa.Array, times: Ints | None = None) -> pa.Table:
+def _counted(words: pa.Array, times: ops.Ints | None = None) -> pa.Table:
     """Return each distinct word with its count, in the order of first appearance.
 
     Where each row stands for ``times`` words, the count is their sum."""
@@ -255,7 +244,7 @@ def _counted(words: pa.Array, times: Ints | None = None) -> pa.Table:
     return pa.Table.from_arrays([encoded.dictionary, sums.astype(np.int64)], schema=COUNTS)
 
 
-class Words(TableTask):
+class Words(ops.TableTask):
     """A task that gives counted words to the next one.
 
     Before the counters, each word goes to its own counter."""
@@ -266,11 +255,11 @@ class Words(TableTask):
 
     def tuples(self, inputs: Sequence[pa.Table | None]) -> int:
         """Words: a row stands for as many as it counts."""
-        return sum(int(numbers(table, "count").sum()) for table in inputs if table is not None)
+        return sum(int(ops.numbers(table, "count").sum()) for table in inputs if table is not None)
 
     def words(self, inputs: Sequence[pa.Table]) -> pa.Table:
         """Return the rows of all inputs, one after the other."""
-        return joined(inputs, COUNTS)
+        return ops.joined(inputs, COUNTS)
 
     def work(
         self, state: None, batch: int, inputs: Sequence[pa.Table]
@@ -280,21 +269,21 @@ class Words(TableTask):
             return None, (words,)
         if not words.num_rows:
             return None, (words,) * self.counters
-        return None, split_rows(words, _counter_of(words, self.counters), self.counters)
+        return None, ops.split_rows(words, _counter_of(words, self.counters), self.counters)
 
 
 class Lower(Words):
     """Words in lower case."""
 
     def words(self, inputs: Sequence[pa.Table]) -> pa.Table:
-        words = joined(inputs, COUNTS)
+        words = ops.joined(inputs, COUNTS)
         if not words.num_rows:
             return words
         lower = pc.ascii_lower(words.column("word").chunk(0))
-        return _counted(lower, numbers(words, "count"))
+        return _counted(lower, ops.numbers(words, "count"))
 
 
-def _counter_of(words: pa.Table, counters: int) -> Ints:
+def _counter_of(words: pa.Table, counters: int) -> ops.Ints:
     """Which counter is each word's: the sum of its bytes decides, on every machine alike."""
     column = words.column("word").combine_chunks()
     column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
@@ -302,11 +291,11 @@ def _counter_of(words: pa.Table, counters: int) -> Ints:
     ends = np.frombuffer(offsets, dtype=np.int32)[column.offset :][: len(column) + 1]
     letters = np.frombuffer(data, dtype=np.uint8)[: ends[-1]]
     sums = np.add.reduceat(letters, ends[:-1], dtype=np.int64)
-    part: Ints = sums % counters
+    part: ops.Ints = sums % counters
     return part
 
 
-class Count(PaneTask):
+class Count(ops.PaneTask):
     """Counts per word in each window, for the words of this task."""
 
     schema, result = COUNTS, RESULT
@@ -321,17 +310,17 @@ class Count(PaneTask):
 
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
         counts = _summed(panes)
-        assert counts.num_rows == 0 or numbers(counts, "count").min() > 0
-        start = timestamps(np.full(counts.num_rows, window_start_us))
+        assert counts.num_rows == 0 or ops.numbers(counts, "count").min() > 0
+        start = ops.timestamps(np.full(counts.num_rows, window_start_us))
         return counts.add_column(0, "window_start", start)
 
 
 def _summed(tables: Sequence[pa.Table]) -> pa.Table:
     """Return the counts with those of the same words added up."""
-    rows = joined([table for table in tables if table.num_rows], COUNTS)
+    rows = ops.joined([table for table in tables if table.num_rows], COUNTS)
     if not rows.num_rows:
         return rows
-    return _counted(rows.column("word").chunk(0), numbers(rows, "count"))
+    return _counted(rows.column("word").chunk(0), ops.numbers(rows, "count"))
 
 
 ENTRY = Entry(

@@ -32,21 +32,8 @@ from datasets.worldcup.generator import REPLAY_FACTOR, Day66
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
+from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
-from workloads.toolkit.operators import (
-    SOURCE_SCHEMA,
-    Ints,
-    PaneTask,
-    TableProgram,
-    TableTask,
-    Timeline,
-    joined,
-    merging,
-    numbers,
-    summed,
-    timestamps,
-    whole_values,
-)
 from workloads.toolkit.records import behind_watermark
 
 if TYPE_CHECKING:
@@ -171,8 +158,12 @@ def parse_top(text: str) -> list[tuple[int, int]]:
 
 
 def program(
-    *, timeline: Timeline, rate: float | None = None, slicers: int = 20, mergers: int | None = None
-) -> TableProgram:
+    *,
+    timeline: ops.Timeline,
+    rate: float | None = None,
+    slicers: int = 20,
+    mergers: int | None = None,
+) -> ops.TableProgram:
     """Q1 as tasks: ``slicers`` (O1, one per partition), ``mergers`` (O2) and one top task (O3).
 
     20 slicers follow from the papers' "20 MC-trees"; a merger for every five of them is chosen.
@@ -188,17 +179,17 @@ def program(
             Operator(name="top", parallelism=1),
         ),
         edges=(
-            Edge(upstream="slice", downstream="merge", partitioning=merging(slicers, mergers)),
-            Edge(upstream="merge", downstream="top", partitioning=merging(mergers, 1)),
+            Edge(upstream="slice", downstream="merge", partitioning=ops.merging(slicers, mergers)),
+            Edge(upstream="merge", downstream="top", partitioning=ops.merging(mergers, 1)),
         ),
     )
 
-    def task(operator: str, index: int) -> TableTask:
+    def task(operator: str, index: int) -> ops.TableTask:
         if operator == "slice":
             return SliceCount(timeline)
         return MergeCounts(timeline) if operator == "merge" else Top(timeline)
 
-    return TableProgram(
+    return ops.TableProgram(
         topology=topology, task=task, sources={"slice": "requests"}, timeline=timeline
     )
 
@@ -211,13 +202,13 @@ def _share(partitions: int, partition: int) -> float:
     return Day66(seed=0, partitions=partitions).share(partition)
 
 
-class SliceCount(TableTask):
+class SliceCount(ops.TableTask):
     """O1: counts per object within each slice of 100 tuples of its partition.
 
     The state is the slice that is not full yet. It is sent when its last tuple has come or its
     pane ends, whichever is first."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: ops.Timeline) -> None:
         self.timeline = timeline
         self.memory = timeline.batches_per_slide
 
@@ -227,15 +218,15 @@ class SliceCount(TableTask):
     def work(
         self, state: pa.Table, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
-        table = joined(inputs, SOURCE_SCHEMA)
-        whole, raw = whole_values(table, RECORD_BYTES)
+        table = ops.joined(inputs, ops.SOURCE_SCHEMA)
+        whole, raw = ops.whole_values(table, RECORD_BYTES)
         if not len(raw):
             return self._without_records(state, batch)
-        offsets = numbers(table, "offset")[whole]
+        offsets = ops.numbers(table, "offset")[whole]
         objects = raw.reshape(-1).view(RECORD)["object"]
-        keys, requests = summed(
+        keys, requests = ops.summed(
             np.concatenate([_keys(state), _key(offsets // SLICE_TUPLES, objects)]),
-            np.concatenate([numbers(state, "requests"), np.ones(len(raw), dtype=np.int64)]),
+            np.concatenate([ops.numbers(state, "requests"), np.ones(len(raw), dtype=np.int64)]),
         )
         # Keys ascend, so those of the slice that is not full yet are the last ones.
         last, open_from = int(offsets[-1]), len(keys)
@@ -264,23 +255,23 @@ OBJECT_BITS = 32
 _OBJECT = (1 << OBJECT_BITS) - 1
 
 
-def _key(group: Ints, objects: NDArray[Any]) -> Ints:
-    key: Ints = group << OBJECT_BITS | objects.astype(np.int64)
+def _key(group: ops.Ints, objects: NDArray[Any]) -> ops.Ints:
+    key: ops.Ints = group << OBJECT_BITS | objects.astype(np.int64)
     return key
 
 
-def _keys(state: pa.Table) -> Ints:
-    return _key(numbers(state, "slice"), numbers(state, "object"))
+def _keys(state: pa.Table) -> ops.Ints:
+    return _key(ops.numbers(state, "slice"), ops.numbers(state, "object"))
 
 
-def _counts(objects: Ints, requests: Ints) -> pa.Table:
+def _counts(objects: ops.Ints, requests: ops.Ints) -> pa.Table:
     return pa.Table.from_arrays([pa.array(objects), pa.array(requests)], schema=COUNTS)
 
 
-class MergeCounts(TableTask):
+class MergeCounts(ops.TableTask):
     """O2: sums per object over every 100 input tuples; the rest waits, until its pane ends."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: ops.Timeline) -> None:
         self.timeline = timeline
         self.memory = timeline.batches_per_slide
 
@@ -294,19 +285,19 @@ class MergeCounts(TableTask):
         fresh = [table for table in inputs if table.num_rows]
         if not fresh and not (state.num_rows and ends):
             return state, (_NO_COUNTS,)
-        waiting = joined([state, *fresh], COUNTS)
+        waiting = ops.joined([state, *fresh], COUNTS)
         full = waiting.num_rows if ends else waiting.num_rows - waiting.num_rows % SLICE_TUPLES
         if not full:
             return waiting, (_NO_COUNTS,)
         taken = waiting.slice(0, full)
         hundreds = np.arange(full) // SLICE_TUPLES
-        keys, requests = summed(
-            _key(hundreds, numbers(taken, "object")), numbers(taken, "requests")
+        keys, requests = ops.summed(
+            _key(hundreds, ops.numbers(taken, "object")), ops.numbers(taken, "requests")
         )
         return waiting.slice(full).combine_chunks(), (_counts(keys & _OBJECT, requests),)
 
 
-class Top(PaneTask):
+class Top(ops.PaneTask):
     """O3: sums per object and pane, and the top 100 of each window when it ends."""
 
     schema, result = COUNTS, RESULT
@@ -322,20 +313,20 @@ class Top(PaneTask):
         window = _by_object(panes)
         if not window.num_rows:
             return self.nothing
-        start = timestamps([window_start_us])
+        start = ops.timestamps([window_start_us])
         return pa.table({"window_start": start, "top": [top_text(window)]}, schema=RESULT)
 
 
 def _by_object(tables: Sequence[pa.Table]) -> pa.Table:
-    rows = joined([table for table in tables if table.num_rows], COUNTS)
+    rows = ops.joined([table for table in tables if table.num_rows], COUNTS)
     if not rows.num_rows:
         return rows
-    return _counts(*summed(numbers(rows, "object"), numbers(rows, "requests")))
+    return _counts(*ops.summed(ops.numbers(rows, "object"), ops.numbers(rows, "requests")))
 
 
 def top_text(counts: pa.Table) -> str:
     """Return the 100 most requested objects of ``counts`` as a result's text; ties go by id."""
-    objects, requests = numbers(counts, "object"), numbers(counts, "requests")
+    objects, requests = ops.numbers(counts, "object"), ops.numbers(counts, "requests")
     order = np.lexsort((objects, -requests))[:TOP]
     return " ".join(f"{objects[i]}:{requests[i]}" for i in order.tolist())
 

@@ -13,21 +13,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from harness.engines.tasks.exchange import (
-    EARLIEST,
-    FOR_COPY,
-    FROM_NODE,
-    MOST_PATIENCE_S,
-    NEWEST,
-    SENT_AT,
-    SHARE_OF_BATCH,
-    OutputTail,
-    Sender,
-    Tail,
-    header,
-    message_of,
-    source_settings,
-)
+from harness.engines.tasks import exchange
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Arrivals
 from harness.engines.tasks.sources import SourceReader
@@ -51,26 +37,26 @@ class Copies:
         job: Job,
         client: Mapping[str, Any],
         spares: Spares,
-        sender: Sender,
+        sender: exchange.Sender,
     ) -> None:
         self.node, self.boot, self.job = node, boot, job
         self._arrivals = Arrivals(job.links, node) if job.links else None
         """None where no link is declared: most runs."""
         self._spares, self._sender = spares, sender
-        patience_s = min(MOST_PATIENCE_S, SHARE_OF_BATCH * job.batch_us / 1e6)
-        self._patient_client = source_settings(client, patience_s)
+        patience_s = min(exchange.MOST_PATIENCE_S, exchange.SHARE_OF_BATCH * job.batch_us / 1e6)
+        self._patient_client = exchange.source_settings(client, patience_s)
         self._operators = job.program.operators
-        self._tails: dict[int, list[Tail]] = {}
+        self._tails: dict[int, list[exchange.Tail]] = {}
         """Task to what is read for its copies here."""
         self._incarnations: dict[int, set[int]] = {}
         """Task to its copies here, one that is just being started among them."""
         self._known: set[tuple[int, int]] = set()
         """(task, incarnation) of every copy that was ever here."""
-        self._sources: dict[tuple[int, int], tuple[SourceReader, Tail]] = {}
+        self._sources: dict[tuple[int, int], tuple[SourceReader, exchange.Tail]] = {}
         """By source and incarnation: each copy has its own position."""
         self._read_below: dict[tuple[int, int], int] = {}
         """The first batch that it has not requested."""
-        self._outputs: dict[int, OutputTail] = {}
+        self._outputs: dict[int, exchange.OutputTail] = {}
         self._waiting: dict[int, list[do.FenceOutput | do.PublishOutput]] = {}
         """Sink to its requests to its partition without an answer so far."""
         self._positioning: dict[int, list[told.Order]] = {}
@@ -146,11 +132,11 @@ class Copies:
                 for waiting in self._positioning.pop(task, []):
                     self.order(waiting) if waiting is not order else self._start(order)
 
-        mine = Tail(
+        mine = exchange.Tail(
             self._spares.take,
             self.job.data_topic,
             task,
-            NEWEST,
+            exchange.NEWEST,
             deliver=lambda messages: self._arrived(task, messages),
             ready=ready,
         )
@@ -158,15 +144,15 @@ class Copies:
         if task in self.job.wiring.sinks:
             self._tails[task].append(self._follow_output(task, ready))
 
-    def _follow_output(self, sink: int, ready: Callable[[int], None]) -> Tail:
-        output = OutputTail(sink, lambda reader: self._output_moved(sink, reader))
+    def _follow_output(self, sink: int, ready: Callable[[int], None]) -> exchange.Tail:
+        output = exchange.OutputTail(sink, lambda reader: self._output_moved(sink, reader))
         self._outputs[sink] = output
         partition = self.job.out_partition(sink)
-        return Tail(
+        return exchange.Tail(
             self._spares.take,
             self.job.out_topic,
             partition,
-            EARLIEST,
+            exchange.EARLIEST,
             deliver=output.take,
             ready=ready,
         )
@@ -178,10 +164,10 @@ class Copies:
 
     def _arrived(self, task: int, messages: Sequence[Message]) -> None:
         for message in messages:
-            meant = header(message, FOR_COPY)
+            meant = exchange.header(message, exchange.FOR_COPY)
             if meant is not None and meant not in self._incarnations.get(task, ()):
                 continue
-            found = message_of(message)
+            found = exchange.message_of(message)
             if found is None:
                 continue
             if self._arrivals is None:
@@ -191,7 +177,10 @@ class Copies:
 
     @staticmethod
     def _due_us(message: Message, arrivals: Arrivals) -> int:
-        sent_us, sender = header(message, SENT_AT), header(message, FROM_NODE)
+        sent_us, sender = (
+            exchange.header(message, exchange.SENT_AT),
+            exchange.header(message, exchange.FROM_NODE),
+        )
         if sent_us is None or sender is None:
             return 0  # none of ours
         return arrivals.due_us(sent_us, sender, len(message.value()))
@@ -235,7 +224,7 @@ class Copies:
             with_times=getattr(self._operators[effect.task], "reads_times", True),
             give=give,
         )
-        tail = Tail(
+        tail = exchange.Tail(
             self._spares.take,
             topic,
             partition,
