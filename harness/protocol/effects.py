@@ -10,7 +10,15 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from harness.protocol.inputs import Checkpoint, HeartbeatReceived, OfCopy, Order, Run, TaskMessage
+from harness.protocol.inputs import (
+    Caused,
+    Checkpoint,
+    HeartbeatReceived,
+    OfCopy,
+    Order,
+    Run,
+    TaskMessage,
+)
 from harness.protocol.operators import Payload, State
 from harness.protocol.scheme import Method
 
@@ -55,13 +63,12 @@ class CopyEvent(StrEnum):
     """The coordinator gives it up, a primary; ``why`` gives the reason."""
 
 
-class NoteCopy(Struct, frozen=True, kw_only=True):
+class NoteCopy(Caused, frozen=True, kw_only=True):
     """Report an event of a copy, for the records and for routing. Needs no answer.
 
     A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from these
     reports (`harness.hosting.restoration`), not by looking into machines."""
 
-    cause: str
     event: CopyEvent
     task: int
     incarnation: int
@@ -76,34 +83,30 @@ class NoteCopy(Struct, frozen=True, kw_only=True):
     """The former node of a LOST copy."""
 
 
-class Send(Struct, frozen=True, kw_only=True):
+class Send(Caused, frozen=True, kw_only=True):
     """Deliver ``message`` to the copies of a task: all of them, or only one. May get lost."""
 
-    cause: str
     to: int
     incarnation: int | None
     message: TaskMessage
 
 
-class SendOrder(Struct, frozen=True, kw_only=True):
+class SendOrder(Caused, frozen=True, kw_only=True):
     """Deliver an order to a node. May get lost."""
 
-    cause: str
     node: int
     order: Order
 
 
-class SendHeartbeat(Struct, frozen=True, kw_only=True):
+class SendHeartbeat(Caused, frozen=True, kw_only=True):
     """Deliver a heartbeat to the coordinator. May get lost."""
 
-    cause: str
     heartbeat: HeartbeatReceived
 
 
-class SetTimer(Struct, frozen=True, kw_only=True):
+class SetTimer(Caused, frozen=True, kw_only=True):
     """Answered by `TimerFired` once ``now`` has reached ``at``."""
 
-    cause: str
     at: int
     key: tuple[str, int]
 
@@ -159,12 +162,11 @@ class RebuildState(OfCopy, frozen=True, kw_only=True):
     back."""
 
 
-class StoreCheckpoint(Struct, frozen=True, kw_only=True):
+class StoreCheckpoint(Caused, frozen=True, kw_only=True):
     """Store a checkpoint.
 
     Answered by `CheckpointStored`, `CheckpointRefused` or `CheckpointFailed`, or not at all."""
 
-    cause: str
     incarnation: int
     checkpoint: Checkpoint
     forget_below: int
@@ -180,10 +182,9 @@ class LoadCheckpoint(OfCopy, frozen=True, kw_only=True):
     """Exactly this checkpoint; None for the latest."""
 
 
-class ForgetCheckpoints(Struct, frozen=True, kw_only=True):
+class ForgetCheckpoints(Caused, frozen=True, kw_only=True):
     """Delete checkpoints before ``below``: no task will go back to them. Needs no answer."""
 
-    cause: str
     below: int
 
 
@@ -205,40 +206,36 @@ class PublishOutput(OfCopy, frozen=True, kw_only=True):
     records: tuple[OutputRecord, ...]
 
 
-class StoreRegistry(Struct, frozen=True, kw_only=True):
+class StoreRegistry(Caused, frozen=True, kw_only=True):
     """Store the registry.
 
     Answered by `RegistryStored`; by `RegistryRefused` if a higher term was given out since; or not
     at all."""
 
-    cause: str
     term: int
     version: int
     registry: object
 
 
-class LoadRegistry(Struct, frozen=True, kw_only=True):
+class LoadRegistry(Caused, frozen=True, kw_only=True):
     """Read the registry, and get a term that is higher than all before.
 
     An ``owner`` that has a term gets the same one again. Answered by `RegistryLoaded`, or not at
     all."""
 
-    cause: str
     owner: int
 
 
-class EndRun(Struct, frozen=True, kw_only=True):
+class EndRun(Caused, frozen=True, kw_only=True):
     """End the run: a batch fails wherever it is processed, and no recovery will help."""
 
-    cause: str
     reason: str
     """The task, the batch, the nodes, and the last traceback."""
 
 
-class StepDown(Struct, frozen=True, kw_only=True):
+class StepDown(Caused, frozen=True, kw_only=True):
     """End this coordinator: there is a later one. Its process may end."""
 
-    cause: str
     term: int
     """The term of the later one."""
 

@@ -31,11 +31,21 @@ STABLE, TENTATIVE = Run
 """Constants for checks on every batch (as in `harness.protocol.task.lifecycle`)."""
 
 
-class OfCopy(Struct, frozen=True, kw_only=True):
-    """The common fields of inputs and effects that concern one copy of a task."""
+class Caused(Struct, frozen=True, kw_only=True):
+    """The common field of inputs and effects."""
 
     cause: str
+
+
+class ToTask(Caused, frozen=True, kw_only=True):
+    """The common fields of messages to a task."""
+
     task: int
+
+
+class OfCopy(ToTask, frozen=True, kw_only=True):
+    """The common fields of inputs and effects that concern one copy of a task."""
+
     incarnation: int
 
 
@@ -57,11 +67,9 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 # -- messages between tasks ----------------------------------------------------------------
 
 
-class BatchArrived(Struct, frozen=True, kw_only=True):
+class BatchArrived(ToTask, frozen=True, kw_only=True):
     """One batch from one upstream task: its data and the boundary of the batch in one."""
 
-    cause: str
-    task: int
     upstream: int
     batch: int
     stable: bool
@@ -72,11 +80,9 @@ class BatchArrived(Struct, frozen=True, kw_only=True):
     dropped."""
 
 
-class ReplayRequested(Struct, frozen=True, kw_only=True):
+class ReplayRequested(ToTask, frozen=True, kw_only=True):
     """A downstream copy lacks batches. Answered by `BatchArrived` or `ReplayRefused`."""
 
-    cause: str
-    task: int
     downstream: int
     asking: int
     """The incarnation of the requesting copy; the answer goes to it alone."""
@@ -90,38 +96,30 @@ class ReplayRequested(Struct, frozen=True, kw_only=True):
     checkpoint."""
 
 
-class ReplayRefused(Struct, frozen=True, kw_only=True):
+class ReplayRefused(ToTask, frozen=True, kw_only=True):
     """The upstream task has no batch before ``oldest`` any more: a checkpoint covers them."""
 
-    cause: str
-    task: int
     upstream: int
     oldest: int
 
 
-class BatchesAcknowledged(Struct, frozen=True, kw_only=True):
+class BatchesAcknowledged(ToTask, frozen=True, kw_only=True):
     """A downstream task will never request a batch before ``below`` again."""
 
-    cause: str
-    task: int
     downstream: int
     below: int
 
 
-class UpstreamResumed(Struct, frozen=True, kw_only=True):
+class UpstreamResumed(ToTask, frozen=True, kw_only=True):
     """An upstream task has a new primary, ready to answer requests."""
 
-    cause: str
-    task: int
     upstream: int
     term: int
 
 
-class UpstreamClosed(Struct, frozen=True, kw_only=True):
+class UpstreamClosed(ToTask, frozen=True, kw_only=True):
     """The coordinator closes batches, up to ``last_batch``, on behalf of a lost upstream task."""
 
-    cause: str
-    task: int
     upstream: int
     last_batch: int
     before_term: int
@@ -131,22 +129,18 @@ class UpstreamClosed(Struct, frozen=True, kw_only=True):
     one, or a later one, is back: the coordinator had no report of it yet, and nothing is closed."""
 
 
-class ProgressReported(Struct, frozen=True, kw_only=True):
+class ProgressReported(ToTask, frozen=True, kw_only=True):
     """The primary reports to its replica the progress of its output (trimming every s)."""
 
-    cause: str
-    task: int
     sent_below: int
 
 
-class EpochCompleted(Struct, frozen=True, kw_only=True):
+class EpochCompleted(ToTask, frozen=True, kw_only=True):
     """No batch before ``position`` is needed any more.
 
     Every task has stored the coordinated checkpoint there or, with source replay, has processed all
     batches before it."""
 
-    cause: str
-    task: int
     incarnation: int
     """The copy that may trim; one that has gone back since must not."""
     position: int
@@ -166,10 +160,9 @@ class Start(StrEnum):
     """The initial state at ``position``; its output counts from ``send_from`` on."""
 
 
-class CopyOrdered(Struct, frozen=True, kw_only=True):
+class CopyOrdered(Caused, frozen=True, kw_only=True):
     """The node must host a copy of a task."""
 
-    cause: str
     boot: int
     """The boot that it is meant for; after a later one, the node must not start this copy again."""
     task: int
@@ -203,12 +196,10 @@ class CopyRetired(OfCopy, frozen=True, kw_only=True):
 # -- what a host says of itself ------------------------------------------------------------
 
 
-class CopiesForgotten(Struct, frozen=True, kw_only=True):
+class CopiesForgotten(Caused, frozen=True, kw_only=True):
     """The node's process lives, and the content of its copies is lost.
 
     It drops them, and none of them may come back under its incarnation number."""
-
-    cause: str
 
 
 # -- a host's answers to a task's effects --------------------------------------------------
@@ -290,10 +281,9 @@ class OutputRefused(OfCopy, frozen=True, kw_only=True):
     """Answers `FenceOutput` or `PublishOutput`: a higher term has fenced it."""
 
 
-class TimerFired(Struct, frozen=True, kw_only=True):
+class TimerFired(Caused, frozen=True, kw_only=True):
     """Answers `SetTimer`, not before its instant."""
 
-    cause: str
     key: tuple[str, int]
     """("beat", 0), ("sweep", 0) and ("close", 0), or ("due", task)."""
 
@@ -328,10 +318,9 @@ class CopyReport(Struct, frozen=True, kw_only=True):
     """The traceback of the operator that stopped this copy; empty while there is none."""
 
 
-class HeartbeatReceived(Struct, frozen=True, kw_only=True):
+class HeartbeatReceived(Caused, frozen=True, kw_only=True):
     """A node is alive, under boot number ``boot``, and hosts these copies (ascending by task)."""
 
-    cause: str
     node: int
     boot: int
     copies: tuple[CopyReport, ...]
@@ -344,44 +333,39 @@ class HeartbeatReceived(Struct, frozen=True, kw_only=True):
     forgotten: they will not come back."""
 
 
-class NodeDisconnected(Struct, frozen=True, kw_only=True):
+class NodeDisconnected(Caused, frozen=True, kw_only=True):
     """The connection to a node's process was closed: it is dead or cut off, no timeout needed.
 
     If the process lives, its next heartbeat shows it."""
 
-    cause: str
     node: int
     boot: int
 
 
-class RegistryStored(Struct, frozen=True, kw_only=True):
+class RegistryStored(Caused, frozen=True, kw_only=True):
     """Answers `StoreRegistry`."""
 
-    cause: str
     version: int
 
 
-class RegistryRefused(Struct, frozen=True, kw_only=True):
+class RegistryRefused(Caused, frozen=True, kw_only=True):
     """Answers `StoreRegistry`: a coordinator with a higher term exists."""
 
-    cause: str
     term: int
     """The highest term that was given out."""
 
 
-class RegistryLoaded(Struct, frozen=True, kw_only=True):
+class RegistryLoaded(Caused, frozen=True, kw_only=True):
     """Answers `LoadRegistry`; None on the first start."""
 
-    cause: str
     term: int
     """The term of the requesting coordinator."""
     registry: object | None
 
 
-class PlanAdapted(Struct, frozen=True, kw_only=True):
+class PlanAdapted(Caused, frozen=True, kw_only=True):
     """Rates have drifted: these tasks must have replicas from now on, ascending."""
 
-    cause: str
     replicated: tuple[int, ...]
 
 

@@ -23,7 +23,7 @@ class Replicas(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Family:
     """The common properties of all schemes of one name."""
 
@@ -40,46 +40,40 @@ class Family:
 SCHEMES: Mapping[str, Family] = MappingProxyType(
     {
         "replay": Family(
-            label="source replay",
-            summary="source replay: no checkpoint, ancestors recompute",
-            recovery=Recovery.REPLAY,
+            "source replay", "source replay: no checkpoint, ancestors recompute", Recovery.REPLAY
         ),
         "checkpoint": Family(
-            label="checkpoint",
-            summary="each task from its own latest checkpoint",
-            recovery=Recovery.LOCAL,
+            "checkpoint", "each task from its own latest checkpoint", Recovery.LOCAL
         ),
         "global": Family(
-            label="global checkpoint",
-            summary="all tasks from the last coordinated checkpoint",
-            recovery=Recovery.GLOBAL,
+            "global checkpoint", "all tasks from the last coordinated checkpoint", Recovery.GLOBAL
         ),
         "active": Family(
-            label="active replication",
-            summary="an active replica of every task",
-            recovery=Recovery.LOCAL,
-            replicas=Replicas.ALL,
-            closing=Closing.COORDINATOR,
+            "active replication",
+            "an active replica of every task",
+            Recovery.LOCAL,
+            Replicas.ALL,
+            Closing.COORDINATOR,
         ),
         "rppg": Family(
-            label="RPPG",
-            summary="active replicas where the plan says, else checkpoints",
-            recovery=Recovery.LOCAL,
-            replicas=Replicas.PLANNED,
+            "RPPG",
+            "active replicas where the plan says, else checkpoints",
+            Recovery.LOCAL,
+            Replicas.PLANNED,
         ),
         "ppa": Family(
-            label="PPA",
-            summary="active replicas of the plan; tentative output goes on without the rest",
-            recovery=Recovery.LOCAL,
-            replicas=Replicas.PLANNED,
-            closing=Closing.COORDINATOR,
+            "PPA",
+            "active replicas of the plan; tentative output goes on without the rest",
+            Recovery.LOCAL,
+            Replicas.PLANNED,
+            Closing.COORDINATOR,
         ),
         "dpc": Family(
-            label="Borealis",
-            summary="replicas of the plan; each task goes on alone after a bound",
-            recovery=Recovery.LOCAL,
-            replicas=Replicas.PLANNED,
-            closing=Closing.TASK,
+            "Borealis",
+            "replicas of the plan; each task goes on alone after a bound",
+            Recovery.LOCAL,
+            Replicas.PLANNED,
+            Closing.TASK,
         ),
     }
 )
