@@ -15,7 +15,7 @@ from harness.engines.kinds import ENGINES, find_engine
 from harness.errors import UsageError
 from tests.cluster.contract import silent
 from tests.engines.contract import EngineContract, EngineKindContract
-from tests.engines.tasks.live import PARAMETERS, SPEC, WORDS
+from tests.engines.tasks.live import PARAMETERS, SPEC, WORDS, own_state
 
 
 class TestStockKind(EngineKindContract):
@@ -34,11 +34,9 @@ class OnLocalCluster(EngineContract):
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-            with LocalCluster(cls.spec, remove=remove_made) as cluster:
-                cluster.start(silent)
-                yield cluster
+        with own_state(tmp_path_factory), LocalCluster(cls.spec, remove=remove_made) as cluster:
+            cluster.start(silent)
+            yield cluster
 
 
 @pytest.mark.cluster

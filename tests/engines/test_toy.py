@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
@@ -23,10 +23,10 @@ from harness.judging.calibration import GridScale, calibrate, ladder
 from harness.judging.run import LiveRun, measure
 from harness.load import generator
 from harness.measure.recovery import Unrecovered
-from harness.measurement import Context, Kept
+from harness.measurement import Context
 from harness.results.record import Outcome
 from tests.cluster.test_neighbours import cluster_of
-from tests.engines.contract import EngineContract, EngineKindContract
+from tests.engines.contract import EngineContract, EngineKindContract, Sharing
 from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind, ToyParameters
 from tests.load.test_generator import Broker
 
@@ -34,27 +34,17 @@ RATE_PER_S, LOAD_S = 200.0, 3.0
 KILL = one_target("r1n1", at_s=1.0, restart_after_s=0.7)
 
 
-class Keeping:
-    """The context of a run."""
+class Keeping(Sharing):
+    """The context of a run, which starts an engine of its own."""
+
+    name = "toy"
 
     def __init__(self, directory: Path, repeat: int = 0) -> None:
-        self.directory, self.stack = directory, ExitStack()
-        self.repeat = repeat
+        super().__init__(cast(Engine, self), directory)
+        self.repeat, self.stack = repeat, ExitStack()
 
-    def keep(
-        self,
-        key: str,
-        start: Callable[[], AbstractContextManager[Kept]],
-        *,
-        check: Callable[[Kept], None],
-    ) -> Kept:
+    def keep(self, key: str, start: Callable[[], Any], **_: object) -> Any:
         return self.stack.enter_context(start())
-
-    def measures(self, engine: str) -> None:
-        assert engine == "toy"
-
-    def progress(self, stage: str, **_: object) -> None:
-        """Do nothing: there is no observer."""
 
 
 @pytest.fixture

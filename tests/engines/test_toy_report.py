@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pandas as pd
 import pytest
@@ -15,12 +13,9 @@ from matplotlib.figure import Figure
 from harness.claims import Claim, Finding, every, invariant
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines import kinds
 from harness.engines.base import Setup
-from harness.engines.kinds import ENGINES
 from harness.experiment import Experiment
 from harness.failures.generators import one_target
-from harness.judging import passes
 from harness.judging.run import LiveRun, measure
 from harness.measurement import Context, Origin
 from harness.report import build
@@ -30,11 +25,11 @@ from harness.results.store import RecordStore
 from harness.results.tables import Results
 from harness.running.execution import Runner
 from harness.running.plan import RunSettings
-from tests.engines.test_toy import made_when_named
-from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
-from tests.load.test_generator import Broker
+from tests.engines.test_toy import toy_cluster as _toy_cluster
+from tests.engines.toy import WORKLOAD
 from tests.toys import Watcher, changed, toy
 
+cluster = _toy_cluster
 SCHEMES = ("wait", "guess", "forget")
 SPEC = ClusterSpec(racks=1, workers_per_rack=1)
 
@@ -90,15 +85,6 @@ def experiment() -> Experiment:
         claims=[equal(scheme) for scheme in SCHEMES],
         draw=draw,
     )
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
-    broker = Broker()
-    monkeypatch.setattr(kinds, "ENGINES", (*ENGINES, ToyKind()))
-    monkeypatch.setattr(passes, "topics", made_when_named)
-    yield cast(Cluster, ToyCluster(broker, tmp_path))
-    broker.close()
 
 
 @pytest.mark.slow

@@ -14,14 +14,13 @@ from harness.cluster.processes import marked
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from tests.cluster.contract import silent
-from tests.engines.tasks.live import SPEC
+from tests.engines.tasks.live import SPEC, own_state
 
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Start two racks of one worker with two nodes each."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    """Two racks of one worker with two nodes each."""
+    with own_state(tmp_path_factory):
         with LocalCluster(SPEC, remove=remove_made) as cluster:
             cluster.start(silent)
             yield cluster

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.base import ClusterSpec
+import pytest
+
+from harness.cluster.base import Cluster, ClusterSpec
 from harness.endurance.endure import Endurance
 from harness.endurance.trial import Disturb, Disturbance, Trial
 from harness.engines.base import Setup
-from harness.engines.tasks.engine import TaskEngine
+from harness.engines.tasks.engine import TaskEngine, running_engine
 from harness.engines.tasks.parameters import TaskParameters
+from tests.cluster.helpers import silent
 from workloads.base import Workload
 from workloads.wordcount import word_count
 
@@ -23,6 +28,23 @@ WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
 """Tasks: split 0-1, lower 2-3, count 4-5, collect 6."""
 NODES = ("r1n1", "r1n2", "r2n1", "r2n2")
 """In the order of their numbers."""
+
+
+@contextmanager
+def own_state(factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep records of clusters apart from the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(factory.mktemp("state")))
+        yield
+
+
+@contextmanager
+def started(cluster: Cluster, parameters: TaskParameters = PARAMETERS) -> Iterator[TaskEngine]:
+    """Start ``cluster`` and processes on it that any scheme can use: a pass brings its own."""
+    with cluster:
+        cluster.start(silent)
+        with running_engine(Setup(scheme="checkpoint", parameters=parameters), cluster) as engine:
+            yield engine
 
 
 def trial(

@@ -56,8 +56,7 @@ class TasksOnBackend:
         self, engine: TaskEngine, tmp_path: Path
     ) -> None:
         done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r2n1+r2n2"))
-        assert done.kills == 2
-        assert done.failures == 0, done
+        assert (done.kills, done.failures) == (2, 0), done
         assert {noted.note.node for noted in engine.lost_primaries()} >= {2, 3}
 
     def test_what_happened_is_told_by_one_clock(self, engine: TaskEngine, tmp_path: Path) -> None:

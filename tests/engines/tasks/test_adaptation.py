@@ -178,8 +178,7 @@ def test_a_plan_is_adapted_while_it_runs(engine: TaskEngine, tmp_path: Path) -> 
         ]
     )
     done = one.run([kill(5, "r1n2")])
-    assert done.kills == 1
-    assert done.failures == 0, done
+    assert (done.kills, done.failures) == (1, 0), done
     changes = [event for event in engine.events() if event.kind is EventKind.ADAPTED]
     assert changes, "the planner was asked again"
     last = changes[-1].detail

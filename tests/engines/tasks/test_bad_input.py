@@ -137,8 +137,7 @@ def test_a_store_without_room_is_an_answer(
     one = trial(engine, tmp_path, "checkpoint", 7)
     with full(cluster):
         done = one.run([kill(4, "r1n1"), kill(5, "r2n2")])
-    assert done.kills == 2
-    assert done.failures == 0, done
+    assert (done.kills, done.failures) == (2, 0), done
     refused = [noted for noted in engine.notes() if noted.note.event is CopyEvent.UNSTORED]
     assert refused
     assert "checkpoints get 90%" in refused[0].note.why
@@ -154,8 +153,7 @@ def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
 ) -> None:
     frozen = Disturbance(at_s=2, kind=Disturb.SERVER, target=server, for_s=1.5)
     done = trial(engine, tmp_path, "checkpoint").run([frozen, kill(4, "r1n2")])
-    assert done.kills == 1
-    assert done.failures == 0, done
+    assert (done.kills, done.failures) == (1, 0), done
 
 
 @pytest.mark.deep

@@ -17,14 +17,15 @@ import pytest
 from harness.engines.tasks import control
 from harness.engines.tasks.control import Connection, Listener, connect
 from harness.errors import EnvironmentFailure
+from tests.engines.tasks.loops import in_a_loop
 
 SECRET = b"known to both"
-Meeting = Callable[[Connection, Connection], Awaitable[None]]
 
 
-def meet(test: Meeting) -> None:
+def meeting(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run ``test(server's end, client's end)`` on one connection."""
 
+    @in_a_loop
     async def run() -> None:
         accepted: asyncio.Queue[Connection] = asyncio.Queue()
         done = asyncio.Event()
@@ -41,157 +42,142 @@ def meet(test: Meeting) -> None:
         client.close()
         listener.stop()
 
-    asyncio.run(run())
+    return run
 
 
-def test_frames_arrive_whole_and_in_order() -> None:
-    async def test(server: Connection, client: Connection) -> None:
-        for number in range(100):
-            client.send({"number": number, "text": "ä" * number * 100})
-        for number in range(100):
-            assert await server.receive() == {"number": number, "text": "ä" * number * 100}
-        server.send({"back": None})
-        assert await client.receive() == {"back": None}
-
-    meet(test)
+@meeting
+async def test_frames_arrive_whole_and_in_order(server: Connection, client: Connection) -> None:
+    for number in range(100):
+        client.send({"number": number, "text": "ä" * number * 100})
+    for number in range(100):
+        assert await server.receive() == {"number": number, "text": "ä" * number * 100}
+    server.send({"back": None})
+    assert await client.receive() == {"back": None}
 
 
-def test_the_end_of_a_connection_is_heard() -> None:
-    async def test(server: Connection, client: Connection) -> None:
-        client.send({"last": "words"})
-        client.close()
-        assert await server.receive() == {"last": "words"}
-        assert await server.receive() is None
-        assert not client.send({"too": "late"})
-
-    meet(test)
+@meeting
+async def test_the_end_of_a_connection_is_heard(server: Connection, client: Connection) -> None:
+    client.send({"last": "words"})
+    client.close()
+    assert await server.receive() == {"last": "words"}
+    assert await server.receive() is None
+    assert not client.send({"too": "late"})
 
 
-def test_a_peer_that_does_not_read_costs_frames_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
+@meeting
+async def test_a_peer_that_does_not_read_costs_frames(
+    server: Connection, client: Connection
 ) -> None:
-    monkeypatch.setattr(control, "MOST_WAITING_BYTES", 1 << 16)
-
-    async def test(server: Connection, client: Connection) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(control, "MOST_WAITING_BYTES", 1 << 16)
         sent = sum(server.send({"number": n, "ballast": "x" * 100_000}) for n in range(300))
-        assert 0 < sent < 300
-        assert server.dropped == 300 - sent
-        for number in range(sent):
-            frame = await client.receive()
-            assert frame is not None
-            assert frame["number"] == number
-
-    meet(test)
+    assert 0 < sent < 300
+    assert server.dropped == 300 - sent
+    for number in range(sent):
+        frame = await client.receive()
+        assert frame is not None
+        assert frame["number"] == number
 
 
 @pytest.mark.parametrize(
     "words",
     [b"", b"\0\0\0\2{}", b"\xff\xff\xff\xffhello", b"\0\0\0\3[1]", b"GET / HTTP/1.1\r\n\r\n"],
 )
-def test_a_stranger_is_refused(words: bytes) -> None:
-    async def run() -> None:
-        served: list[Connection] = []
+@in_a_loop
+async def test_a_stranger_is_refused(words: bytes) -> None:
+    served: list[Connection] = []
 
-        async def serve(connection: Connection) -> None:
-            served.append(connection)
+    async def serve(connection: Connection) -> None:
+        served.append(connection)
 
-        listener = Listener(SECRET, serve, host="127.0.0.1")
-        port = await listener.start()
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        await read_frame(reader)
-        writer.write(words)
-        writer.write_eof()
-        assert await reader.read() == b""
-        assert not served
-        assert listener.refused == 1
-        writer.close()
-        listener.stop()
-
-    asyncio.run(run())
+    listener = Listener(SECRET, serve, host="127.0.0.1")
+    port = await listener.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    await read_frame(reader)
+    writer.write(words)
+    writer.write_eof()
+    assert await reader.read() == b""
+    assert not served
+    assert listener.refused == 1
+    writer.close()
+    listener.stop()
 
 
-def test_a_proof_cannot_be_repeated() -> None:
+@in_a_loop
+async def test_a_proof_cannot_be_repeated() -> None:
     """A proof of one client is worthless on the next connection."""
 
-    async def run() -> None:
-        async def serve(connection: Connection) -> None:
-            return
+    async def serve(connection: Connection) -> None:
+        return
 
-        listener = Listener(SECRET, serve, host="127.0.0.1")
-        port = await listener.start()
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        asked = await read_frame(reader)
-        proof = control._proof(SECRET, b"node", asked["challenge"])
-        write_frame(writer, {"proof": proof, "challenge": "c"})
-        assert "proof" in await read_frame(reader)
-        again_reader, again = await asyncio.open_connection("127.0.0.1", port)
-        await read_frame(again_reader)
-        write_frame(again, {"proof": proof, "challenge": "c"})
-        again.write_eof()
-        assert await again_reader.read() == b""
-        assert listener.refused == 1
-        writer.close()
-        again.close()
-        listener.stop()
-
-    asyncio.run(run())
+    listener = Listener(SECRET, serve, host="127.0.0.1")
+    port = await listener.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    asked = await read_frame(reader)
+    proof = control._proof(SECRET, b"node", asked["challenge"])
+    write_frame(writer, {"proof": proof, "challenge": "c"})
+    assert "proof" in await read_frame(reader)
+    again_reader, again = await asyncio.open_connection("127.0.0.1", port)
+    await read_frame(again_reader)
+    write_frame(again, {"proof": proof, "challenge": "c"})
+    again.write_eof()
+    assert await again_reader.read() == b""
+    assert listener.refused == 1
+    writer.close()
+    again.close()
+    listener.stop()
 
 
-def test_who_does_not_know_the_secret_is_no_coordinator() -> None:
-    async def run() -> None:
-        over = asyncio.Event()
+@in_a_loop
+async def test_who_does_not_know_the_secret_is_no_coordinator() -> None:
+    over = asyncio.Event()
 
-        async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        write_frame(writer, {"challenge": "c"})
+        await read_frame(reader)
+        write_frame(writer, {"proof": "invented"})
+        with suppress(OSError):
+            await reader.read()
+        await closed(writer)
+        over.set()
+
+    server = await asyncio.start_server(pretend, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(EnvironmentFailure, match="secret"):
+        await connect("127.0.0.1", port, SECRET, within_s=10)
+    await over.wait()
+    server.close()
+
+
+@in_a_loop
+async def test_a_coordinator_that_dies_in_the_middle_is_waited_for() -> None:
+    """The kernel accepts for a process that is dying; its successor has the same port."""
+    hung_up, over = 0, asyncio.Event()
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal hung_up
+        hung_up += 1
+        if hung_up > 1:
             write_frame(writer, {"challenge": "c"})
-            await read_frame(reader)
-            write_frame(writer, {"proof": "invented"})
-            with suppress(OSError):
-                await reader.read()
-            await closed(writer)
+        await closed(writer)
+        if hung_up == 2:
+            dying.close()
             over.set()
 
-        server = await asyncio.start_server(pretend, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        with pytest.raises(EnvironmentFailure, match="secret"):
-            await connect("127.0.0.1", port, SECRET, within_s=10)
-        await over.wait()
-        server.close()
+    async def serve(connection: Connection) -> None:
+        return
 
-    asyncio.run(run())
-
-
-def test_a_coordinator_that_dies_in_the_middle_is_waited_for() -> None:
-    """The kernel accepts for a process that is dying; its successor has the same port."""
-
-    async def run() -> None:
-        hung_up, over = 0, asyncio.Event()
-
-        async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal hung_up
-            hung_up += 1
-            if hung_up > 1:
-                write_frame(writer, {"challenge": "c"})
-            await closed(writer)
-            if hung_up == 2:
-                dying.close()
-                over.set()
-
-        async def serve(connection: Connection) -> None:
-            return
-
-        dying = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-        port = dying.sockets[0].getsockname()[1]
-        connecting = asyncio.ensure_future(connect("127.0.0.1", port, SECRET, within_s=30))
-        await over.wait()
-        listener = Listener(SECRET, serve, host="127.0.0.1")
-        await listener.start(port)
-        connection = await connecting
-        assert hung_up == 2
-        assert await connection.receive() is None
-        await connection.leave()
-        listener.stop()
-
-    asyncio.run(run())
+    dying = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = dying.sockets[0].getsockname()[1]
+    connecting = asyncio.ensure_future(connect("127.0.0.1", port, SECRET, within_s=30))
+    await over.wait()
+    listener = Listener(SECRET, serve, host="127.0.0.1")
+    await listener.start(port)
+    connection = await connecting
+    assert hung_up == 2
+    assert await connection.receive() is None
+    await connection.leave()
+    listener.stop()
 
 
 def test_nobody_there_is_said_so() -> None:
@@ -211,24 +197,22 @@ asyncio.run(main())
 
 
 @pytest.mark.slow
-def test_the_kernel_tells_of_a_killed_process() -> None:
-    async def run() -> None:
-        heard: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+@in_a_loop
+async def test_the_kernel_tells_of_a_killed_process() -> None:
+    heard: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
-        async def serve(connection: Connection) -> None:
-            heard.put_nowait(await connection.receive())
-            heard.put_nowait(await connection.receive())
+    async def serve(connection: Connection) -> None:
+        heard.put_nowait(await connection.receive())
+        heard.put_nowait(await connection.receive())
 
-        listener = Listener(SECRET, serve, host="127.0.0.1")
-        port = await listener.start()
-        process = subprocess.Popen([sys.executable, "-c", CLIENT, str(port)])
-        assert await heard.get() == {"here": True}
-        process.send_signal(signal.SIGKILL)
-        assert await heard.get() is None
-        process.wait()
-        listener.stop()
-
-    asyncio.run(run())
+    listener = Listener(SECRET, serve, host="127.0.0.1")
+    port = await listener.start()
+    process = subprocess.Popen([sys.executable, "-c", CLIENT, str(port)])
+    assert await heard.get() == {"here": True}
+    process.send_signal(signal.SIGKILL)
+    assert await heard.get() is None
+    process.wait()
+    listener.stop()
 
 
 async def closed(writer: asyncio.StreamWriter) -> None:

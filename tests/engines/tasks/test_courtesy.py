@@ -6,7 +6,6 @@ servers: messages are caught before they leave."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import pytest
@@ -25,6 +24,7 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.node import BEAT
+from tests.engines.tasks.loops import in_a_loop
 from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
@@ -69,11 +69,10 @@ class Said:
         raise error
 
 
-def within_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 60))
-
-
-def test_a_heartbeat_asks_for_no_batch_that_is_not_due(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_a_loop
+async def test_a_heartbeat_asks_for_no_batch_that_is_not_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 50_000_000
     monkeypatch.setattr(hosted, "now_us", lambda: now)
     request = told.ReplayRequested(
@@ -81,34 +80,29 @@ def test_a_heartbeat_asks_for_no_batch_that_is_not_due(monkeypatch: pytest.Monke
         from_tentative=3, acknowledged=0, reloads=False,
     )  # fmt: skip
     send = do.Send(cause=request.cause, to=ABOVE, incarnation=None, message=request)
+    said, store = Said(), Store(REDIS, "pass")
+    spares = Spares(NOBODY, "data", kept=0)
+    here = Hosted(0, 1, job(), NOBODY, spares, store, cast(Any, said))
+    here._sender = cast(Any, said)
 
-    async def test() -> None:
-        nonlocal now
-        said, store = Said(), Store(REDIS, "pass")
-        spares = Spares(NOBODY, "data", kept=0)
-        here = Hosted(0, 1, job(), NOBODY, spares, store, cast(Any, said))
-        here._sender = cast(Any, said)
+    class Machine:
+        """Asks whenever it is told anything."""
 
-        class Machine:
-            """A reader that makes a request after every message."""
+        def handle(self, item: told.NodeInput, *, now: int) -> list[do.Effect]:
+            return [send]
 
-            def handle(self, item: told.NodeInput, *, now: int) -> list[do.Effect]:
-                return [send]
-
-        here.machine = cast(Any, Machine())
-        beat = told.TimerFired(cause="beat", key=BEAT)
-        resumed = told.UpstreamResumed(cause="x", task=COUNTER, upstream=ABOVE, term=2)
-        here._began_us[COUNTER] = now - BATCH_US
-        here.tell(beat)
-        assert said.all == [], "its last batch began one batch ago: the next one is on its way"
-        here.tell(resumed)
-        assert said.all == [request], "another one is there now, and must hear it"
-        now += BATCH_US
-        here.tell(beat)
-        assert said.all == [request, request], "it should have come"
-        await store.close()
-
-    within_a_loop(test)
+    here.machine = cast(Any, Machine())
+    beat = told.TimerFired(cause="beat", key=BEAT)
+    resumed = told.UpstreamResumed(cause="x", task=COUNTER, upstream=ABOVE, term=2)
+    here._began_us[COUNTER] = now - BATCH_US
+    here.tell(beat)
+    assert said.all == [], "its last batch began one batch ago: the next one is on its way"
+    here.tell(resumed)
+    assert said.all == [request], "another one is there now, and must hear it"
+    now += BATCH_US
+    here.tell(beat)
+    assert said.all == [request, request], "it should have come"
+    await store.close()
 
 
 def order_of(term: int | None) -> told.CopyOrdered:
@@ -118,36 +112,31 @@ def order_of(term: int | None) -> told.CopyOrdered:
     )  # fmt: skip
 
 
-def test_a_replica_is_ordered_once_the_others_have_taken_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@in_a_loop
+async def test_a_replica_is_ordered_after_the_takeovers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "REPLICA_AFTER_S", 0.01)
     monkeypatch.setattr(coordinator, "now_us", lambda: 50_000_000)
     promoted = told.CopyPromoted(cause="x", task=COUNTER, incarnation=1, term=2, coordinator=1)
     lost = do.NoteCopy(
         cause="x", event=do.CopyEvent.LOST, task=COUNTER, incarnation=1, term=1, position=0, at=0
     )
+    said = Said()
+    node = ConnectedNode(0, 1, cast(Any, said), 0)
+    deciding = Deciding(job(), REDIS, {0: node}, lambda event: None)
 
-    async def test() -> None:
-        said = Said()
-        node = ConnectedNode(0, 1, cast(Any, said), 0)
-        deciding = Deciding(job(), REDIS, {0: node}, lambda event: None)
+    def orders() -> list[Any]:
+        return [from_parts(frame["order"]) for frame in said.all]
 
-        def orders() -> list[Any]:
-            return [from_parts(frame["order"]) for frame in said.all]
+    def perform(*effects: told.Order) -> None:
+        deciding._perform([do.SendOrder(cause="x", node=0, order=order) for order in effects])
 
-        def perform(*effects: told.Order) -> None:
-            deciding._perform([do.SendOrder(cause="x", node=0, order=order) for order in effects])
-
-        perform(order_of(None))
-        assert orders() == [order_of(None)], "nothing is lost: a replica is ordered at once"
-        said.all.clear()
-        deciding._perform([lost])
-        perform(order_of(None), order_of(3), promoted)
-        assert orders() == [order_of(3), promoted]
-        said.enough.clear()
-        await said.enough.wait()
-        assert orders() == [order_of(3), promoted, order_of(None)]
-        await deciding.stop(clear=False)
-
-    within_a_loop(test)
+    perform(order_of(None))
+    assert orders() == [order_of(None)], "nothing is lost: a replica is ordered at once"
+    said.all.clear()
+    deciding._perform([lost])
+    perform(order_of(None), order_of(3), promoted)
+    assert orders() == [order_of(3), promoted]
+    said.enough.clear()
+    await said.enough.wait()
+    assert orders() == [order_of(3), promoted, order_of(None)]
+    await deciding.stop(clear=False)

@@ -15,12 +15,11 @@ from harness.cluster.local.network import Namespaces
 from harness.cluster.processes import marked
 from harness.endurance.trial import Disturb, Disturbance, Trial
 from harness.engines.base import Setup
-from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.parameters import TaskParameters
 from harness.protocol.effects import CopyEvent
-from tests.cluster.contract import silent
 from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside
-from tests.engines.tasks.live import SPEC, endurance
+from tests.engines.tasks.live import SPEC, endurance, own_state, started
 from workloads.wordcount import word_count
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
@@ -37,14 +36,10 @@ def test_all_of_it_inside() -> None:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
-    """Start processes that any scheme can use: a pass brings its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        with LocalCluster(SPEC, network=Namespaces(), remove=remove_made) as cluster:
-            cluster.start(silent)
-            setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
-            with running_engine(setup, cluster) as engine:
-                yield engine
+    with own_state(tmp_path_factory):
+        cluster = LocalCluster(SPEC, network=Namespaces(), remove=remove_made)
+        with started(cluster, PARAMETERS) as engine:
+            yield engine
         assert marked(cluster.run) == []
 
 
@@ -65,8 +60,7 @@ def test_a_rack_that_is_cut_off_is_replaced_and_its_output_counts_nowhere(
 ) -> None:
     done = trial(engine, tmp_path, scheme, 8).run([cut(2, "r1", 4)])
     assert done.results > 500
-    assert done.cuts == 2
-    assert done.failures == 0, done
+    assert (done.cuts, done.failures) == (2, 0), done
     lost = {noted.note.node for noted in engine.lost_primaries()}
     assert {0, 1} <= lost, "both nodes of the rack were given up"
     assert any("silent" in noted.note.why for noted in engine.lost_primaries())
@@ -86,8 +80,7 @@ def test_while_one_rack_is_away_a_node_and_the_coordinator_die(
             Disturbance(at_s=4.5, kind=Disturb.COORDINATOR),
         ]
     )
-    assert (done.cuts, done.kills) == (2, 2)
-    assert done.failures == 0, done
+    assert (done.cuts, done.kills, done.failures) == (2, 2, 0), done
 
 
 @only_inside
@@ -98,8 +91,7 @@ def test_racks_are_cut_off_in_turn_faster_than_they_come_back(
     done = trial(engine, tmp_path, "active", 10).run(
         [cut(2, "r1", 2.5), cut(4, "r2", 2.5), cut(7, "r1", 0.3)]
     )
-    assert done.cuts == 6
-    assert done.failures == 0, done
+    assert (done.cuts, done.failures) == (6, 0), done
 
 
 @only_inside

@@ -22,7 +22,7 @@ from harness.endurance.draw import (
     workloads_for,
 )
 from harness.endurance.endure import Tally
-from harness.endurance.trial import Disturb, judged
+from harness.endurance.trial import Disturb, Verdict, judged
 from harness.engines.tasks.choices import infos, parameters_of, placement_of, scheme_of
 from harness.engines.tasks.contenders import CONTENDERS
 from harness.engines.tasks.job import wiring_for
@@ -59,14 +59,19 @@ def undo(batch: int) -> OutputRecord:
     return OutputRecord(kind=Kind.UNDO, batch=batch)
 
 
-def verdict(*entries: OutputEntry) -> dict[str, int]:
-    """Return the verdict on these entries where a: 1 and b: 2 are due; zeros are left out."""
+def whole_verdict(*entries: OutputEntry) -> Verdict:
+    """Return the verdict on these entries where a: 1 and b: 2 are due."""
     messages = [
         Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
         for offset, entry in enumerate(entries)
     ]
     truth = pd.DataFrame({"window_start": [1000, 1000], "word": ["a", "b"], "count": [1, 2]})
-    found = judged(messages, truth, WORDS, kills=0).to_json()
+    return judged(messages, truth, WORDS, kills=0)
+
+
+def verdict(*entries: OutputEntry) -> dict[str, int]:
+    """Return the numbers of the verdict that are not zero, and not right."""
+    found = whole_verdict(*entries).to_json()
     right = ("results", "tentative", "corrected")
     return {name: number for name, number in found.items() if number and name not in right}
 
@@ -98,13 +103,8 @@ def test_a_correction_is_right() -> None:
 
 
 def test_what_was_tentative_is_counted_and_no_failure() -> None:
-    entries = [FENCE, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))]
-    messages = [
-        Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
-        for offset, entry in enumerate(entries)
-    ]
-    truth = pd.DataFrame({"window_start": [1000, 1000], "word": ["a", "b"], "count": [1, 2]})
-    found = judged(messages, truth, WORDS, kills=0)
+    corrected = batch(2, undo(0), stable(0, a=1, b=2))
+    found = whole_verdict(FENCE, batch(1, tentative(0, a=7)), corrected)
     assert (found.tentative, found.corrected, found.failures) == (1, 1, 0)
 
 

@@ -35,6 +35,11 @@ class Record:
         return [(OF_SINK, str(self._sink).encode())]
 
 
+def reading(give: Any, first: int = 0, **options: Any) -> SourceReader:
+    given = {"partition": 0, **options}
+    return SourceReader(first=first, start_us=START_US, batch_us=BATCH_US, give=give, **given)
+
+
 def cut(times_ms: list[int], first: int = 0) -> dict[int, list[int]]:
     """Return, by batch, the offsets of records at these times, one call for each."""
     found: dict[int, list[int]] = {}
@@ -43,7 +48,7 @@ def cut(times_ms: list[int], first: int = 0) -> dict[int, list[int]]:
         assert batch == first + len(found), "batches come in order, each once"
         found[batch] = table.column("offset").to_pylist()
 
-    reader = SourceReader(first=first, start_us=START_US, batch_us=BATCH_US, partition=0, give=give)
+    reader = reading(give, first)
     for offset, ms in enumerate(times_ms):
         reader.take(reader.cut([Record(ms, offset)]))
     return found
@@ -66,25 +71,15 @@ def test_what_comes_before_the_first_batch_is_passed_over() -> None:
 def test_all_at_once_is_as_one_by_one() -> None:
     times = [0, 40, 99, 100, 250, 251, 600, 601, 1_000]
     found: dict[int, list[int]] = {}
-    reader = SourceReader(
-        first=0,
-        start_us=START_US,
-        batch_us=BATCH_US,
-        partition=0,
-        give=lambda batch, table: found.update({batch: table.column("offset").to_pylist()}),
-    )
+    reader = reading(lambda batch, table: found.update({batch: table.column("offset").to_pylist()}))
     reader.take(reader.cut([Record(ms, offset) for offset, ms in enumerate(times)]))
     assert found == cut(times)
 
 
 def test_a_reader_knows_what_completes_a_batch() -> None:
     given: list[Any] = []
-    reader = SourceReader(
-        first=1,
-        start_us=START_US,
-        batch_us=BATCH_US,
-        partition=0,
-        give=lambda batch, table: given.append((batch, table.column("value").to_pylist())),
+    reader = reading(
+        lambda batch, table: given.append((batch, table.column("value").to_pylist())), 1
     )
     before, last = reader.cut([Record(150, 4, b"a"), Record(160, 7, b"b"), Record(200, 8, b"c")])
     assert (before.batch, before.offsets.tolist(), last.batch) == (1, [4, 7], 2)
@@ -99,14 +94,7 @@ def test_a_reader_knows_what_completes_a_batch() -> None:
 def test_times_are_read_only_where_somebody_looks_at_them() -> None:
     for with_times in (True, False):
         given: dict[int, Any] = {}
-        reader = SourceReader(
-            first=0,
-            start_us=START_US,
-            batch_us=BATCH_US,
-            partition=3,
-            with_times=with_times,
-            give=given.__setitem__,
-        )
+        reader = reading(given.__setitem__, partition=3, with_times=with_times)
         reader.take(reader.cut([Record(10, 0), Record(30, 1), Record(100, 2)]))
         table = given.pop(0)
         stamps = [START_US + 10_000, START_US + 30_000] if with_times else [None, None]

@@ -21,6 +21,7 @@ from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, Listener, connect
 from harness.engines.tasks.coordinator import CoordinatorProcess
 from harness.engines.tasks.lifeline import hold_alone
+from tests.engines.tasks.loops import in_a_loop
 
 SECRET = b"known to both"
 
@@ -94,33 +95,30 @@ def test_it_ends_when_its_process_is_killed() -> None:
         process.wait()
 
 
-def test_words_before_the_end_are_heard() -> None:
+@in_a_loop
+async def test_words_before_the_end_are_heard() -> None:
     """Frames of a dead peer still arrive."""
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+    known = asyncio.Event()
 
-    async def run() -> None:
-        heard: asyncio.Queue[Any] = asyncio.Queue()
-        known = asyncio.Event()
+    async def serve(connection: Connection) -> None:
+        await known.wait()
+        connection.ended()
+        connection.ended()
+        while (frame := await connection.receive()) is not None:
+            heard.put_nowait(frame)
+        heard.put_nowait(None)
 
-        async def serve(connection: Connection) -> None:
-            await known.wait()
-            connection.ended()
-            connection.ended()
-            while (frame := await connection.receive()) is not None:
-                heard.put_nowait(frame)
-            heard.put_nowait(None)
-
-        listener = Listener(SECRET, serve, host="127.0.0.1")
-        client = await connect("127.0.0.1", await listener.start(), SECRET, within_s=60)
-        for number in range(1000):
-            client.send({"number": number})
-        known.set()
-        for number in range(1000):
-            assert await heard.get() == {"number": number}
-        assert await heard.get() is None
-        client.close()
-        listener.stop()
-
-    asyncio.run(run())
+    listener = Listener(SECRET, serve, host="127.0.0.1")
+    client = await connect("127.0.0.1", await listener.start(), SECRET, within_s=60)
+    for number in range(1000):
+        client.send({"number": number})
+    known.set()
+    for number in range(1000):
+        assert await heard.get() == {"number": number}
+    assert await heard.get() is None
+    client.close()
+    listener.stop()
 
 
 class Coordinator:
@@ -151,33 +149,31 @@ def hello(boot: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_a_node_whose_lifeline_ends_is_gone_and_its_next_life_is_not() -> None:
-    async def run() -> None:
-        coordinator = Coordinator()
-        port = await coordinator.listening()
+@in_a_loop
+async def test_a_node_whose_lifeline_ends_is_gone_and_its_next_life_is_not() -> None:
+    coordinator = Coordinator()
+    port = await coordinator.listening()
 
-        async def speak(words: dict[str, Any]) -> Connection:
-            connection = await connect("127.0.0.1", port, SECRET, within_s=60)
-            connection.send(words)
-            return connection
+    async def speak(words: dict[str, Any]) -> Connection:
+        connection = await connect("127.0.0.1", port, SECRET, within_s=60)
+        connection.send(words)
+        return connection
 
-        first = await speak(hello(1))
-        assert (await coordinator.said.get())["event"] == "joined"
-        lines = [await speak({"lifeline": 0, "boot": boot}) for boot in (1, 2, 1)]
-        await lines[0].leave()
-        assert {**await coordinator.said.get(), "at_us": 0} == {
-            "event": "left", "node": 0, "boot": 1, "at_us": 0,
-        }  # fmt: skip
-        assert await first.receive() is None
-        second = await speak(hello(2))
-        assert (await coordinator.said.get())["boot"] == 2
-        await lines[2].leave()  # of the life before
-        await lines[1].leave()
-        left = await coordinator.said.get()
-        assert (left["event"], left["boot"]) == ("left", 2)
-        assert await second.receive() is None
-        await first.leave()
-        await second.leave()
-        await coordinator.stop()
-
-    asyncio.run(run())
+    first = await speak(hello(1))
+    assert (await coordinator.said.get())["event"] == "joined"
+    lines = [await speak({"lifeline": 0, "boot": boot}) for boot in (1, 2, 1)]
+    await lines[0].leave()
+    assert {**await coordinator.said.get(), "at_us": 0} == {
+        "event": "left", "node": 0, "boot": 1, "at_us": 0,
+    }  # fmt: skip
+    assert await first.receive() is None
+    second = await speak(hello(2))
+    assert (await coordinator.said.get())["boot"] == 2
+    await lines[2].leave()  # of the life before
+    await lines[1].leave()
+    left = await coordinator.said.get()
+    assert (left["event"], left["boot"]) == ("left", 2)
+    assert await second.receive() is None
+    await first.leave()
+    await second.leave()
+    await coordinator.stop()

@@ -23,12 +23,11 @@ from harness.cluster.base import ClusterSpec
 from harness.cluster.docker.by_hand import KAFKA, MASTER, REDIS
 from harness.cluster.docker.image import ensure_image
 from harness.cluster.spark import REPOSITORY
-from harness.engines.base import Setup
-from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.engines.tasks.engine import TaskEngine
 from tests.cluster.contract import silent
 from tests.cluster.daemons import client_or_skip, left_of
 from tests.cluster.helpers import eventually
-from tests.engines.tasks.live import PARAMETERS, kill
+from tests.engines.tasks.live import kill, own_state, started
 from tests.engines.tasks.on_backend import passed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
@@ -171,15 +170,11 @@ def describe(client: Any, directory: Path) -> Path:
 @pytest.fixture(scope="module")
 def engine(client: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
     directory = tmp_path_factory.mktemp("by-hand")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    with own_state(tmp_path_factory):
         with up(client, directory):
             backend = find_backend(str(describe(client, directory)))
-            with backend.make(SPEC) as cluster:
-                cluster.start(silent)
-                setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
-                with running_engine(setup, cluster) as engine:
-                    yield engine
+            with started(backend.make(SPEC)) as engine:
+                yield engine
         left = left_of("by-hand")
         assert left == [], [each.name for each in left]
 
@@ -189,8 +184,7 @@ def test_a_container_by_hand_is_killed_and_started_again(
     engine: TaskEngine, tmp_path: Path, scheme: str
 ) -> None:
     done = passed(engine, tmp_path, scheme, kill(2.5, "r1"))
-    assert done.kills == 1
-    assert done.failures == 0, done
+    assert (done.kills, done.failures) == (1, 0), done
     assert engine.lost_primaries()
 
 

@@ -11,11 +11,10 @@ import pytest
 
 from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.local.cluster import LocalCluster
-from harness.engines.base import Setup
-from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.engines.tasks.engine import TaskEngine
 from tests.cluster.contract import silent
 from tests.cluster.described import describe
-from tests.engines.tasks.live import PARAMETERS, SPEC, kill
+from tests.engines.tasks.live import SPEC, kill, own_state, started
 from tests.engines.tasks.on_backend import TasksOnBackend, passed
 
 
@@ -23,19 +22,13 @@ class TestTasksOnExternal(TasksOnBackend):
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-            with LocalCluster(SPEC, remove=remove_made) as local:
-                local.start(silent)
-                backend = find_backend(str(describe(local, tmp_path_factory.mktemp("foreign"))))
-                with backend.make(SPEC) as cluster:
-                    cluster.start(silent)
-                    setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
-                    with running_engine(setup, cluster) as engine:
-                        yield engine
+        with own_state(tmp_path_factory), LocalCluster(SPEC, remove=remove_made) as local:
+            local.start(silent)
+            backend = find_backend(str(describe(local, tmp_path_factory.mktemp("foreign"))))
+            with started(backend.make(SPEC)) as engine:
+                yield engine
 
     def test_a_node_dies_alone_by_its_pid(self, engine: TaskEngine, tmp_path: Path) -> None:
         done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r2n1"))
-        assert done.kills == 1
-        assert done.failures == 0, done
+        assert (done.kills, done.failures) == (1, 0), done
         assert {noted.note.node for noted in engine.lost_primaries()} >= {2}

@@ -18,11 +18,9 @@ from harness.cluster.endpoints import KafkaEndpoint, Tls
 from harness.cluster.external import servers
 from harness.cluster.external.servers import check_kafka
 from harness.cluster.local.cluster import LocalCluster
-from harness.engines.base import Setup
-from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.engines.tasks.engine import TaskEngine
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import silent
-from tests.engines.tasks.live import PARAMETERS, SPEC, kill
+from tests.engines.tasks.live import SPEC, kill, started
 from tests.engines.tasks.on_backend import passed
 from tests.experiments.stock.test_real_kill import POINT, OneRun
 
@@ -84,10 +82,8 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
 
 @pytest.fixture(scope="module")
 def engine(tls: Tls) -> Iterator[TaskEngine]:
-    with LocalCluster(SPEC, remove=remove_made) as cluster:
-        cluster.start(silent)
-        with running_engine(Setup(scheme="checkpoint", parameters=PARAMETERS), cluster) as engine:
-            yield engine
+    with started(LocalCluster(SPEC, remove=remove_made)) as engine:
+        yield engine
 
 
 def test_a_client_without_a_certificate_is_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,6 +15,7 @@ from harness.cluster.local.launching import free_port
 from harness.engines.tasks.store import Store, StoreFull
 from harness.environment.redis_server import find_redis
 from harness.errors import FaultlineError
+from tests.engines.tasks.loops import in_a_loop
 
 pytestmark = pytest.mark.slow
 
@@ -49,27 +51,20 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisEndpoint
         process.terminate()
 
 
-@pytest.fixture
-def on_store(
-    endpoint: RedisEndpoint, request: pytest.FixtureRequest
-) -> Callable[[Callable[[Store], Awaitable[None]]], None]:
-    """Run a coroutine with a store of its own."""
+def on_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test with a store of its own, and with the server's endpoint if it takes it."""
 
-    def run(test: Callable[[Store], Awaitable[None]]) -> None:
-        async def with_store() -> None:
-            store = Store(endpoint, f"{os.getpid()}-{request.node.name}")
-            try:
-                await test(store)
-            finally:
-                await store.clear()
-                await store.close()
-
-        asyncio.run(with_store())
+    @in_a_loop
+    async def run(endpoint: RedisEndpoint, request: pytest.FixtureRequest) -> None:
+        store = Store(endpoint, f"{os.getpid()}-{request.node.name}")
+        wanted = {"store": store, "endpoint": endpoint}
+        try:
+            await test(**{name: wanted[name] for name in inspect.signature(test).parameters})
+        finally:
+            await store.clear()
+            await store.close()
 
     return run
-
-
-Run = Callable[[Callable[[Store], Awaitable[None]]], None]
 
 
 async def put(store: Store, term: int, position: int, *, forget_below: int = 0) -> bool:
@@ -82,103 +77,85 @@ async def at(store: Store, position: int | None = None) -> bytes | None:
     return (await store.get(3, term=None, position=position)).checkpoint
 
 
-def test_the_newest_is_found(on_store: Run) -> None:
-    async def test(store: Store) -> None:
-        assert await at(store) is None
-        assert await put(store, 1, 5)
-        assert await put(store, 1, 10, forget_below=10)
-        assert await at(store) == b"at 10"
-        assert await at(store, 5) is None
-        assert await put(store, 1, 5)  # repeated late: it changes nothing
-        assert await at(store) == b"at 10"
-
-    on_store(test)
+@on_store
+async def test_the_newest_is_found(store: Store) -> None:
+    assert await at(store) is None
+    assert await put(store, 1, 5)
+    assert await put(store, 1, 10, forget_below=10)
+    assert await at(store) == b"at 10"
+    assert await at(store, 5) is None
+    assert await put(store, 1, 5)  # repeated late: it changes nothing
+    assert await at(store) == b"at 10"
 
 
-def test_coordinated_checkpoints_are_kept_until_an_epoch_replaces_them(on_store: Run) -> None:
-    async def test(store: Store) -> None:
-        for position in (5, 10, 15):
-            await put(store, 1, position)
-        assert await at(store, 5) == b"at 5"
-        assert await at(store) == b"at 15"
-        await store.forget(4, below=10)
-        assert await at(store, 5) is None
-        assert await at(store, 10) == b"at 10"
-
-    on_store(test)
+@on_store
+async def test_coordinated_checkpoints_are_kept_until_an_epoch_replaces_them(store: Store) -> None:
+    for position in (5, 10, 15):
+        await put(store, 1, position)
+    assert await at(store, 5) == b"at 5"
+    assert await at(store) == b"at 15"
+    await store.forget(4, below=10)
+    assert await at(store, 5) is None
+    assert await at(store, 10) == b"at 10"
 
 
-def test_a_lower_term_is_refused(on_store: Run) -> None:
-    async def test(store: Store) -> None:
-        assert await put(store, 1, 5)
-        assert (await store.get(3, term=4, position=None)).checkpoint == b"at 5"
-        assert not await put(store, 3, 10)
-        assert (await store.get(3, term=3, position=None)).refused
-        assert await at(store) == b"at 5"  # a replica reads without a fence
-        assert await put(store, 4, 10)
-
-    on_store(test)
+@on_store
+async def test_a_lower_term_is_refused(store: Store) -> None:
+    assert await put(store, 1, 5)
+    assert (await store.get(3, term=4, position=None)).checkpoint == b"at 5"
+    assert not await put(store, 3, 10)
+    assert (await store.get(3, term=3, position=None)).refused
+    assert await at(store) == b"at 5"  # a replica reads without a fence
+    assert await put(store, 4, 10)
 
 
-def test_two_primaries_at_once_agree_on_one(on_store: Run) -> None:
-    async def test(store: Store) -> None:
-        kept = await asyncio.gather(*(put(store, term, term) for term in range(1, 30)))
-        last = max(term for term, won in enumerate(kept, start=1) if won)
-        assert last == 29
-        assert await at(store) == b"at 29"
-
-    on_store(test)
+@on_store
+async def test_two_primaries_at_once_agree_on_one(store: Store) -> None:
+    kept = await asyncio.gather(*(put(store, term, term) for term in range(1, 30)))
+    last = max(term for term, won in enumerate(kept, start=1) if won)
+    assert last == 29
+    assert await at(store) == b"at 29"
 
 
-def test_a_state_without_room_is_an_answer_and_the_others_stay(on_store: Run) -> None:
-    async def test(store: Store) -> None:
-        await put(store, 1, 5)
-        with pytest.raises(StoreFull, match=r"task 7 at batch 0, 16\.8 MB"):
-            await store.put(7, term=1, position=0, checkpoint=bytes(MEMORY))
-        assert await at(store) == b"at 5"
-
-    on_store(test)
+@on_store
+async def test_a_state_without_room_is_an_answer_and_the_others_stay(store: Store) -> None:
+    await put(store, 1, 5)
+    with pytest.raises(StoreFull, match=r"task 7 at batch 0, 16\.8 MB"):
+        await store.put(7, term=1, position=0, checkpoint=bytes(MEMORY))
+    assert await at(store) == b"at 5"
 
 
-def test_the_registry_only_moves_on(on_store: Run) -> None:
-    async def test(store: Store) -> None:
-        assert await store.take_registry(7) == (1, None)
-        assert await store.put_registry(1, 1, b"one") is None
-        assert await store.put_registry(1, 3, b"three") is None
-        assert await store.put_registry(1, 2, b"two") is None
-        assert await store.take_registry(7) == (1, b"three")
-
-    on_store(test)
+@on_store
+async def test_the_registry_only_moves_on(store: Store) -> None:
+    assert await store.take_registry(7) == (1, None)
+    assert await store.put_registry(1, 1, b"one") is None
+    assert await store.put_registry(1, 3, b"three") is None
+    assert await store.put_registry(1, 2, b"two") is None
+    assert await store.take_registry(7) == (1, b"three")
 
 
-def test_a_coordinator_that_was_replaced_writes_nothing(on_store: Run) -> None:
-    async def test(store: Store) -> None:
-        assert await store.take_registry(7) == (1, None)
-        assert await store.take_registry(9) == (2, None)
-        assert await store.put_registry(1, 1, b"of the first") == 2
-        assert await store.put_registry(2, 1, b"of the second") is None
-        assert await store.take_registry(7) == (1, b"of the second"), "it keeps its term"
-
-    on_store(test)
+@on_store
+async def test_a_coordinator_that_was_replaced_writes_nothing(store: Store) -> None:
+    assert await store.take_registry(7) == (1, None)
+    assert await store.take_registry(9) == (2, None)
+    assert await store.put_registry(1, 1, b"of the first") == 2
+    assert await store.put_registry(2, 1, b"of the second") is None
+    assert await store.take_registry(7) == (1, b"of the second"), "it keeps its term"
 
 
-def test_no_life_of_a_node_has_the_number_of_another(on_store: Run) -> None:
-    async def test(store: Store) -> None:
-        boots = await asyncio.gather(*(store.next_boot(2) for _ in range(20)))
-        assert sorted(boots) == list(range(1, 21))
-        assert await store.next_boot(1) == 1
-
-    on_store(test)
+@on_store
+async def test_no_life_of_a_node_has_the_number_of_another(store: Store) -> None:
+    boots = await asyncio.gather(*(store.next_boot(2) for _ in range(20)))
+    assert sorted(boots) == list(range(1, 21))
+    assert await store.next_boot(1) == 1
 
 
-def test_runs_do_not_see_each_other(on_store: Run, endpoint: RedisEndpoint) -> None:
-    async def test(store: Store) -> None:
-        await put(store, 9, 5)
-        other = Store(endpoint, "another")
-        assert await at(other) is None
-        assert await put(other, 1, 1)
-        await other.clear()
-        assert await at(store) == b"at 5"
-        await other.close()
-
-    on_store(test)
+@on_store
+async def test_runs_do_not_see_each_other(store: Store, endpoint: RedisEndpoint) -> None:
+    await put(store, 9, 5)
+    other = Store(endpoint, "another")
+    assert await at(other) is None
+    assert await put(other, 1, 1)
+    await other.clear()
+    assert await at(store) == b"at 5"
+    await other.close()

@@ -23,8 +23,7 @@ def test_copies_on_one_node_die_together_and_the_output_is_right(
     done = trial(
         engine, tmp_path, "ppa", plan=(4, 5, 6), placement=PLACEMENT, replicas_at=TOGETHER, slots=5
     ).run([kill(3, "r1n1"), kill(4.5, "r2n1")])
-    assert done.kills == 2
-    assert done.failures == 0, done
+    assert (done.kills, done.failures) == (2, 0), done
     hosted = [n for n in engine.notes() if n.note.event is CopyEvent.HOSTED]
     first = {(n.note.task, n.note.term is None): n.node for n in reversed(hosted)}
     for task in (4, 6):
