@@ -2,8 +2,7 @@
 
 A row is a figure, a table or a sentence with a number of its own. `Coverage.where` names
 experiments, or files of the tree where something that is not a figure is kept; tests compare both
-with what there is, and the rows with the papers' own numbering.
-"""
+with what there is, and the rows with the papers' own numbering."""
 
 from __future__ import annotations
 
@@ -208,7 +207,7 @@ COVERAGE: Sequence[Coverage] = (
 
 
 def coverage_markdown() -> str:
-    """The table for ``experiments/README.md``."""
+    """Return the table for ``experiments/README.md``."""
     lines = ["| paper | row | what | where | what is missing, or why |", "|---|---|---|---|---|"]
     for row in COVERAGE:
         where = ", ".join(f"`{name}`" for name in row.where) or "–"

@@ -1,7 +1,6 @@
 """Figures over what a paper does not print: its lost parameters, and readings of its algorithms.
 
-Everything here shows results; no record depends on it.
-"""
+Everything here shows results; no record depends on it."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ class Parameter:
 class Regions:
     """The sentences of a paper, judged at each combination of three lost parameters.
 
-    The table has a row per combination and ``sentence``.
-    """
+    The table has a row per combination and ``sentence``."""
 
     columns: Parameter
     rows: Parameter
@@ -139,8 +137,7 @@ def draw_readings(
 ) -> None:
     """Draw a panel per case (its value in the column ``case``), a line per reading.
 
-    ``looks``: colour and marker by the value in the column ``reading``.
-    """
+    ``looks``: colour and marker by the value in the column ``reading``."""
     for name, axes in panels.items():
         mine = table[table[case] == name]
         for reading, (colour, marker) in looks.items():

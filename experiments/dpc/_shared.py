@@ -4,8 +4,7 @@ Three input streams feed a join. One of them is disconnected for a while without
 source. Then everything that is missing is sent while new tuples keep coming (dpc, section 5).
 A batch is a bucket of Borealis, and a message is its boundary. The costs per tuple are chosen:
 with 22 µs to process one, reconciliation after a 3 s failure at 4,500 tuples/s takes the 300 ms
-that the paper reports.
-"""
+that the paper reports."""
 
 from __future__ import annotations
 

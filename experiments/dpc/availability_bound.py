@@ -2,8 +2,7 @@
 
 The paper: with Delay, N_tentative falls in proportion to αX. With Process it is almost a step,
 because a node that has blocked for αX catches up and then processes whatever comes. Delay_new
-rises linearly with αX for both.
-"""
+rises linearly with αX for both."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ def expected(policy: str, bound_s: float) -> float:
     """Return the analytic count: nothing while the bound covers the failure.
 
     Otherwise Process has all that arrived during the failure, and Delay what had waited for the
-    bound when it ended.
-    """
+    bound when it ended."""
     if bound_s >= FAILURE_S:
         return 0.0
     return AVAILABLE_PER_S * (FAILURE_S - (bound_s if policy == "delay" else 0.0))

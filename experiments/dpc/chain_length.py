@@ -3,8 +3,7 @@
 The paper: with Process & Process the end-to-end delay is αX and the normal delay. With Delay &
 Delay it grows by αX per node, and both stay within kX. Process & Suspend adds up the nodes'
 stabilization. Tentative tuples of Process & Process grow with the chain, because the nodes
-stabilize one after the other. Delay & Delay is not better, and can be worse.
-"""
+stabilize one after the other. Delay & Delay is not better, and can be worse."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 The paper, at 4,500 tuples/s and αX = 2.7 s, for failures of up to a minute: nothing is tentative
 below αX. Delay & Suspend breaks X = 3 s for failures longer than 3 s, because reconciling takes
 longer than 300 ms. Process & Process always stays below αX and has the most tentative tuples.
-Delaying in either state has fewer without breaking the bound.
-"""
+Delaying in either state has fewer without breaking the bound."""
 
 from __future__ import annotations
 

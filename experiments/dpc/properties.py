@@ -3,8 +3,7 @@
 1. In a static failure state results come within kX, k being the nodes on the longest path.
 2. Switching between copies never causes duplicates and loses at most tentative tuples.
 3. When all failures heal, the destination receives the complete stable stream.
-4. Stable tuples are never undone.
-"""
+4. Stable tuples are never undone."""
 
 from __future__ import annotations
 
@@ -113,8 +112,7 @@ MEASUREMENT = Measurement(
 def table(results: Results) -> pd.DataFrame:
     """Return a row per property: the number of schedules, and of those that broke it.
 
-    Property 1 is checked end to end in static failures and task by task in random schedules.
-    """
+    Property 1 is checked end to end in static failures and task by task in random schedules."""
     kinds = results.frame
     static, random = (kinds[(kinds["kind"] == "static failure") == each] for each in (True, False))
     rows = [

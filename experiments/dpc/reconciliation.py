@@ -8,8 +8,7 @@ p_proc), with l the interval between checkpoints or stream markers. A node that 
 blocked for αX before it goes on, so its last checkpoint is of the state before the failure and l
 is 0 in the first. Undo/redo always pays its half of l, as markers are set while tuples are
 processed. A history without tentative tuples changes nothing. Two boxes in series double λ, and
-the slopes.
-"""
+the slopes."""
 
 from __future__ import annotations
 
@@ -103,8 +102,7 @@ def analytic(method: str, state: float, tuples: float, rate_per_s: float) -> flo
 
     The checkpoint is of the state before the failure (l = 0). A marker is set before every second
     bucket, so half a bucket is processed again on average. With two boxes every tuple is processed
-    twice, and each box has half of the state.
-    """
+    twice, and each box has half of the state."""
     process, copy, compare = (
         us / 1e6 for us in (_shared.PROCESS_US, _shared.COPY_US, _shared.COMPARE_US)
     )
@@ -122,8 +120,7 @@ def analytic(method: str, state: float, tuples: float, rate_per_s: float) -> flo
 def memory(method: str, state: float, rate_per_s: float) -> float:
     """Return Table 2's last column for one box, in tuples: the state and the input.
 
-    The input is that since the failure began or, for undo/redo, since the marker before that.
-    """
+    The input is that since the failure began or, for undo/redo, since the marker before that."""
     marked = 0.5 * rate_per_s * (SNAPSHOT_EVERY - 1) * _shared.BUCKET_US / 1e6
     return state + rate_per_s * FAILURE_S + (marked if method == "undo" else 0.0)
 

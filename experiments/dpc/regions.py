@@ -3,8 +3,7 @@
 The size of a bucket, the cost of a tuple and the rule by which corrections are released (singly,
 or when the stabilization is done) are not in any copy at hand. The two figures are run at every
 combination of them, and judged by the claims of their own modules. A sentence that fails at our
-choice and holds elsewhere depends on what was lost. One that fails everywhere does not.
-"""
+choice and holds elsewhere depends on what was lost. One that fails everywhere does not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Table 3: the cost of serializing, the average delay over the bucket size.
 
 The paper: nine experiments of 20 s. The delay grows linearly with the boundary interval, which
-equals the bucket size, because a bucket waits until it is stable. The values are lost.
-"""
+equals the bucket size, because a bucket waits until it is stable. The values are lost."""
 
 from __future__ import annotations
 

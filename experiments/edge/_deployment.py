@@ -4,8 +4,7 @@ Accident detection: a source and a filter for each of 14 gateways, two aggregato
 testbed is 14 gateways, 5 micro datacenters and a cloud, 20 and 50 ms apart, 100 Mbit/s. What a
 mechanism replicates and where everything stands is decided by the planners themselves
 (`harness.planning`: RPPG, DRA, RAS), from demands that are chosen so that the application takes
-the 10 to 13.5 cores of the paper's Fig. 9a over the rates that are run.
-"""
+the 10 to 13.5 cores of the paper's Fig. 9a over the rates that are run."""
 
 from __future__ import annotations
 
@@ -88,7 +87,7 @@ class Deployment:
         return len(self.tasks) + len(self.replicated) + self.ackers + 1
 
     def useful(self) -> tuple[str, ...]:
-        """The replicated tasks whose replica is not on their primary's node."""
+        """Return the replicated tasks whose replica is not on their primary's node."""
         return tuple(
             name
             for name in self.replicated
@@ -96,13 +95,13 @@ class Deployment:
         )
 
     def node(self, name: str) -> int:
-        """The number of the node that hosts a task, replica, acker or the store."""
+        """Return the number of the node that hosts a task, replica, acker or the store."""
         names = [node.name for node in self.network.nodes]
         return names.index(self.placement[name])
 
 
 def application(rate: float) -> tuple[PlacedTask, ...]:
-    """The tasks at ``rate`` tuples per second and gateway."""
+    """Return the tasks at ``rate`` tuples per second and gateway."""
     sources = [
         PlacedTask(
             name=f"source{n}",
@@ -144,8 +143,9 @@ def application(rate: float) -> tuple[PlacedTask, ...]:
 
 
 def topology(rate: float) -> Topology:
-    """The same as a topology; tasks have the numbers of `application`. Tuples are grouped by
-    location, so every filter sends to both aggregators."""
+    """Return the application as a topology; tasks have the numbers of `application`.
+
+    Tuples are grouped by location, so every filter sends to both aggregators."""
     return Topology(
         operators=(
             Operator(name="source", parallelism=GATEWAYS, rate=(rate,) * GATEWAYS),
@@ -162,8 +162,10 @@ def topology(rate: float) -> Topology:
 
 
 def testbed(tasks: Sequence[PlacedTask]) -> TieredNetwork:
-    """The paper's network, with what is left of its nodes: a gateway's own source and filter fill
-    it, so that full replication presses into the datacenters, and replicas there to others."""
+    """Return the paper's network with the free capacity of its nodes.
+
+    A gateway's own source and filter fill it, so that full replication presses into the
+    datacenters, and replicas there to others."""
     network = paper_network()
     aggregator = max(task.demand for task in tasks if task.stateful)
     gateway = max(task.demand for task in tasks if task.name.startswith("source")) + max(
@@ -180,8 +182,9 @@ def testbed(tasks: Sequence[PlacedTask]) -> TieredNetwork:
 
 
 def with_probabilities(network: TieredNetwork, known: Mapping[str, float]) -> TieredNetwork:
-    """``network`` with how likely each node fails in the time slot; nodes that are left out are
-    all alike."""
+    """Return ``network`` with the failure probability of each node in the time slot.
+
+    Nodes that are left out are all alike."""
     nodes = tuple(
         replace(node, failure_probability=known.get(node.name, 0.01)) for node in network.nodes
     )
@@ -191,11 +194,10 @@ def with_probabilities(network: TieredNetwork, known: Mapping[str, float]) -> Ti
 def deploy(
     mechanism: str, rate: float, *, node_probabilities: Mapping[str, float] | None = None
 ) -> Deployment:
-    """What ``mechanism`` (one of `MECHANISMS`) decides at ``rate``.
+    """Return the decisions of ``mechanism`` (one of `MECHANISMS`) at ``rate``.
 
-    ``node_probabilities`` is how likely each node fails in the time slot; without it all are
-    alike.
-    """
+    ``node_probabilities``: failure probability of each node in the time slot; without it all are
+    alike."""
     replicates, places = mechanism.split("+")
     tasks = application(rate)
     network = testbed(tasks)

@@ -4,8 +4,7 @@ As in the paper (section V-C): input for 60 s, then 30 s to finish; the node of 
 dies at 30 s and stays away. Tuples are counted, not made. Output goes on without what is lost
 (tentative, corrected afterwards), since Storm's tasks do not wait for each other either. A killed
 node's connections close, so that a replica takes over at once: in the paper both copies send all
-along and duplicates are dropped.
-"""
+along and duplicates are dropped."""
 
 from __future__ import annotations
 
@@ -94,8 +93,9 @@ class Measured:
         return found.reindex(range(INPUT_S + DRAIN_S), fill_value=0)
 
     def latencies(self, begin_s: float = 0, end_s: float = INPUT_S) -> tuple[float, float, float]:
-        """Mean, 5th and 95th percentile of the latency of the tuples sent in that time, from the
-        middle of their window, in seconds."""
+        """Return mean, 5th and 95th percentile of the latency of the tuples sent in that time.
+
+        Latency counts in seconds from the middle of a tuple's window."""
         sent_s = self.tuples["batch"] * BATCH_S + BATCH_S / 2
         chosen = self.tuples[(sent_s >= begin_s) & (sent_s < end_s)]
         latency = chosen["at_s"] - chosen["batch"] * BATCH_S - BATCH_S / 2 + LAG_S
@@ -106,7 +106,7 @@ class Measured:
         return float((ranked * weight).sum() / weight.sum()), low, high
 
     def success(self, within_s: float | None = None) -> float:
-        """The share of the tuples that came out, in time if ``within_s`` says how soon."""
+        """Return the share of the tuples that came out, within ``within_s`` if it is given."""
         came = self.tuples
         if within_s is not None:
             came = came[came["at_s"] - (came["batch"] + 1) * BATCH_S <= within_s]
@@ -114,7 +114,7 @@ class Measured:
 
 
 def options_of(setting: Setting) -> tuple[Options, Deployment]:
-    """The run as the simulator wants it, and what was decided for it."""
+    """Return the simulator's options for a run, and the mechanism's decisions."""
     deployment = deploy(setting.mechanism, setting.rate)
     wiring = wiring_of(topology(setting.rate), {"aggregate": 2})
     names = [task.name for task in deployment.tasks]
@@ -175,8 +175,9 @@ def options_of(setting: Setting) -> tuple[Options, Deployment]:
 
 
 def _slots(deployment: Deployment, nodes: int, failed: int, restarted: int) -> list[int]:
-    """As many as each node has copies, so that replicas stand where the scheduler put them; and
-    room in the restarted worker for what the failure leaves without a copy."""
+    """Return the slots of each node: one for each of its copies, so that the scheduler decides.
+
+    The restarted worker has room for the tasks that the failure leaves without a copy."""
     useful = deployment.useful()
     slots = [0] * nodes
     for task in deployment.tasks:
@@ -189,7 +190,7 @@ def _slots(deployment: Deployment, nodes: int, failed: int, restarted: int) -> l
 
 
 def _nearest(deployment: Deployment, failed: int) -> int:
-    """The datacenter nearest to the one that fails."""
+    """Return the datacenter nearest to the one that fails."""
     network = deployment.network
     here = network.nodes[failed]
     others = [
@@ -249,7 +250,7 @@ def at(point: Point, context: Context, *, failure: bool) -> Measured:
 
 
 def means(results: Results, columns: Sequence[str]) -> pd.DataFrame:
-    """A row per mechanism and rate: each column's mean over the repetitions."""
+    """Return a row per mechanism and rate: each column's mean over the repetitions."""
     frame = results.frame[["engine", "mechanism", "rate", *columns]]
     return frame.groupby(["engine", "mechanism", "rate"], sort=False).mean().reset_index()
 

@@ -2,8 +2,7 @@
 
 The paper: over the whole run RPPG+RAS is like full-rep+DRA, around 2.5 s, and ck-only+DRA like
 RPPG+DRA, around or above 5 s. During recovery all but RPPG+RAS rise above 5 s, even full-rep+DRA,
-whose replicas are badly placed.
-"""
+whose replicas are badly placed."""
 
 from __future__ import annotations
 
@@ -68,7 +67,7 @@ PANELS = {"overall": "(a) overall", "recovery": "(b) during recovery"}
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per mechanism and rate: mean, 5th and 95th percentile of both panels."""
+    """Return a row per mechanism and rate: mean, 5th and 95th percentile of both panels."""
     columns = [f"{name}{part}_s" for name in PANELS for part in ("", "_p5", "_p95")]
     return _runs.means(results, columns)
 

@@ -4,8 +4,7 @@ RPPG weighs a task's recovery time by the probability that it fails. The paper a
 and evaluates without one. Here the predictor learns each node's rate from the first half of the
 records of a Los Alamos system (20 nodes of system 2, 1997 to 2005) and plans for the second half;
 beside it RPPG with equal probabilities, and with the second half's own rates, which no predictor
-knows. What counts is the recovery time to expect of the tasks that have no replica.
-"""
+knows. What counts is the recovery time to expect of the tasks that have no replica."""
 
 from __future__ import annotations
 
@@ -76,8 +75,9 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 def _left_s(budget: float, believed: Floats, true: Floats) -> float:
-    """Seconds of recovery to expect in a slot from tasks without a replica, by the true rates
-    (per day), if planned by the believed ones."""
+    """Return the expected seconds of recovery in a slot, of tasks without a replica.
+
+    The true rates (per day) decide; the plan follows the believed ones."""
     tasks = _deployment.application(RATE)
     network = _deployment.testbed(tasks)
     nodes = [node.name for node in network.nodes]
@@ -111,7 +111,7 @@ def _left_s(budget: float, believed: Floats, true: Floats) -> float:
 
 
 def _within(rates: Floats) -> list[float]:
-    """The probability of a failure within a slot at these rates per day."""
+    """Return the probability of a failure within a slot at these rates per day."""
     return [float(p) for p in 1 - np.exp(-rates * SLOT_DAYS)]
 
 
@@ -133,8 +133,9 @@ LOOKS = {
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per budget and predictor: mean over assignments, 95 % interval, and what is gained
-    over equal probabilities in per cent."""
+    """Return a row per budget and predictor: mean over assignments with its 95 % interval.
+
+    ``gain_percent`` is the gain over equal probabilities."""
     frame = results.series("left", ("budget",))
     grouped = frame.groupby(["budget", "predictor"], sort=False)["left_s"]
     found = grouped.agg(["mean", "std", "count"]).reset_index()
@@ -145,7 +146,7 @@ def table(results: Results) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """What is left, over the budget; a line per predictor."""
+    """Draw the expected recovery over the budget; a line per predictor."""
     axes = figure.subplots()
     for name, (label, colour, marker) in LOOKS.items():
         rows = table[table["predictor"] == name].sort_values("budget")

@@ -4,8 +4,7 @@ Equation 1 of the edge paper has the way to the checkpoint store in every task's
 time to fetch a checkpoint as a matter of its size alone. A task without a state has nothing to
 fetch, and a checkpoint comes no faster than the narrowest link on its way. Both readings are tried
 on the testbed as printed, and with gateways at 1 Mbit/s, as in the authors' earlier set-up. What
-counts is the recovery to expect of the tasks that have no replica, both things considered.
-"""
+counts is the recovery to expect of the tasks that have no replica, both things considered."""
 
 from __future__ import annotations
 
@@ -93,7 +92,7 @@ def _case(gateway_bytes_per_s: float) -> tuple[tuple[PlacedTask, ...], TieredNet
 def _chosen(
     tasks: Sequence[PlacedTask], network: TieredNetwork, budget: float, model: RecoveryModel
 ) -> frozenset[str]:
-    """The tasks that get a replica."""
+    """Return the tasks that get a replica."""
     placement = scheduler("dra")(tasks, network, ackers=1)
     plan = rppg(
         [task for task in tasks if task.pinned is None],
@@ -150,8 +149,9 @@ SLIGHT = 0.02
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per network, budget and reading: what is left, and how often the choice is the same
-    as by the printed equation."""
+    """Return a row per network, budget and reading.
+
+    It has the expected recovery, and the share of choices that equal the printed equation's."""
     frame = results.series("left", ("gateways", "budget"))
     grouped = frame.groupby(["gateways", "budget", "reading"], sort=False)
     return grouped.agg(
@@ -160,7 +160,7 @@ def table(results: Results) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """A panel per network: what is left over the budget, a line per reading."""
+    """Draw a panel per network: the expected recovery over the budget, a line per reading."""
     panels = figure.subplots(1, len(GATEWAY_BYTES_PER_S), sharey=True)
     for axes, gateways in zip(panels, GATEWAY_BYTES_PER_S, strict=True):
         for name, (colour, marker) in LOOKS.items():

@@ -29,8 +29,9 @@ COPY_MB = 128
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """What the mechanism's copies demand, and what crosses the links in a minute without
-    failure."""
+    """Return the demands of the mechanism's copies, and the bytes over the links in a minute.
+
+    Nothing fails in that minute."""
     measured = _runs.at(point, context, failure=False)
     return Outcome(
         values={
@@ -68,12 +69,12 @@ ALIKE = 0.15
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per mechanism and rate."""
+    """Return a row per mechanism and rate."""
     return _runs.means(results, list(MEASURES))
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """A panel per resource."""
+    """Draw a panel per resource."""
     panels = figure.subplots(1, len(MEASURES))
     for axes, (measure, label), letter in zip(panels, MEASURES.items(), "abc", strict=True):
         for name in MECHANISMS:

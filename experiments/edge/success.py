@@ -1,8 +1,7 @@
 """Fig. 7 and 8: success rate and throughput over the input rate, with a failure at 30 s.
 
 The paper: RPPG+RAS and full-rep+DRA process every tuple, RPPG+DRA about 95 %, ck-only+DRA about
-80 %; the throughput of the first two matches the input rate, that of the others is lower.
-"""
+80 %; the throughput of the first two matches the input rate, that of the others is lower."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ WHOLE = 0.995
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per mechanism and rate."""
+    """Return a row per mechanism and rate."""
     measured = ["success", "success_in_time", "offered_per_s", "throughput_per_s", "slow_seconds"]
     return _runs.means(results, measured)
 

@@ -3,8 +3,7 @@
 The paper: without a failure all four mechanisms stay near the input rate. With one, ck-only+DRA
 puts nothing out until it has recovered, within about 10 s; RPPG+DRA drops to about half of the
 input rate, since DRA put a primary and its replica on one node; full-rep+DRA and RPPG+RAS do not
-change significantly.
-"""
+change significantly."""
 
 from __future__ import annotations
 
@@ -73,13 +72,13 @@ HALF = (0.35, 0.65)
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per mechanism, with or without failure, and second."""
+    """Return a row per mechanism, with or without failure, and second."""
     frame = results.series("throughput", ("mechanism", "failure", "engine"))
     return frame.drop(columns="run")
 
 
 def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _runs.STAMP) -> None:
-    """(a) without, (b) with the failure; ``stamped`` says how it was made."""
+    """Draw (a) without, (b) with the failure; ``stamped`` is the origin of the numbers."""
     panels = figure.subplots(2, 1, sharex=True, sharey=True)
     titles = ("(a) fail-free condition", f"(b) failure injected at {FAILURE_S} s")
     for axes, failure, title in zip(panels, (False, True), titles, strict=True):
@@ -171,8 +170,7 @@ def _mean_share(after: pd.DataFrame, mechanism: str) -> float:
     """Return the mean share of the input rate in the ten seconds after the failure.
 
     A second in which held back tuples come counts no more than the input rate, because catching up
-    is not keeping up.
-    """
+    is not keeping up."""
     rows = after[after["mechanism"] == mechanism]
     inside = rows[(rows["second"] >= FAILURE_S) & (rows["second"] < FAILURE_S + RECOVERY_S)]
     return float(inside["tuples_per_s"].clip(upper=OFFERED).mean() / OFFERED)

@@ -29,8 +29,10 @@ PERIOD_NOTE = (
 
 
 def intervals(system: CheckpointedSystem) -> pd.DataFrame:
-    """Columns ``model, interval_s, utilization, gain_percent`` (of ours over the model), the
-    rows of every model one below the other; ``system``'s fields are scalars or of one shape."""
+    """Return every model's interval, the rows of one model below those of another.
+
+    Columns: ``model, interval_s, utilization, gain_percent`` (of ours over the model). The fields
+    of ``system`` are scalars or of one shape."""
     best = system.optimal_interval_s()
     chosen = {"ours": best} | {name: rival(system) for name, rival in RIVALS.items()}
     return pd.concat(
@@ -52,7 +54,7 @@ def intervals(system: CheckpointedSystem) -> pd.DataFrame:
 
 
 def draw_models(axes: Axes, table: pd.DataFrame, x: str, y: str) -> None:
-    """A curve per model in its own colour; what the paper does not compare with is dashed."""
+    """Draw a curve per model in its own colour; what the paper does not compare with is dashed."""
     for name in ORDER:
         if name not in set(table["model"]):
             continue

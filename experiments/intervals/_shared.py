@@ -43,18 +43,20 @@ RUN_LENGTH_NOTE = (
 
 
 def everywhere(points: Sequence[Point]) -> Mapping[Profile, Sequence[Point]]:
-    """The same grid in every profile: nothing in it takes time."""
+    """Return the same grid for every profile: nothing in it takes time."""
     return dict.fromkeys(Profile, points)
 
 
 def seconds(each: float) -> Mapping[Profile, float]:
-    """The same estimate in every profile."""
+    """Return the same estimate for every profile."""
     return dict.fromkeys(Profile, each)
 
 
 def system_of(point: Mapping[str, Any]) -> CheckpointedSystem:
-    """A point's ``cost_s, failures_per_min, restart_s, depth, delay_s`` (the last three may be
-    left out) as a system."""
+    """Return a point's system.
+
+    A point has ``cost_s, failures_per_min, restart_s, depth, delay_s``; the last three are
+    optional."""
     return CheckpointedSystem(
         cost_s=float(point["cost_s"]),
         failure_rate_per_s=float(point["failures_per_min"]) / 60.0,
@@ -81,7 +83,7 @@ def run_curve(point: Point, context: Context) -> Outcome:
 
 
 def curve_table(results: Results, *by: str) -> pd.DataFrame:
-    """The curves, a row per interval, with the columns ``by`` and where the optimum is."""
+    """Return the curves, a row per interval, with the columns ``by`` and the optimum."""
     columns = (*by, "optimal_interval_min", "utilization_at_optimum")
     table = results.series("curve", columns).drop(columns="run")
     return table.sort_values([*by, "interval_min"], ignore_index=True)
@@ -90,8 +92,10 @@ def curve_table(results: Results, *by: str) -> pd.DataFrame:
 def simulate_curve(
     point: Point, context: Context, intervals_min: Array, *seed_names: str | int
 ) -> Outcome:
-    """Simulated and exact utilization at each interval with exponential failures, and the
-    exact one (``utilization`` is NaN) at enough intervals between them for a smooth curve."""
+    """Simulate the utilization at each interval with exponential failures.
+
+    The exact one (where ``utilization`` is NaN) has enough intervals between them for a smooth
+    curve."""
     system = system_of(point)
     frame = simulate(
         system,
@@ -111,7 +115,7 @@ def simulate_curve(
 
 
 def simulated_table(results: Results, *by: str) -> pd.DataFrame:
-    """Simulated points, with the deviation from the closed form in standard errors."""
+    """Return simulated points, with the deviation from the closed form in standard errors."""
     table = results.series("simulated", (*by, "optimal_interval_min")).drop(columns="run")
     table["deviation"] = (table["utilization"] - table["exact"]) / table["standard_error"]
     return table.sort_values([*by, "interval_min"], ignore_index=True)
@@ -147,7 +151,7 @@ def _agree(tolerance: float, table: pd.DataFrame) -> Finding:
 
 
 def draw_simulated(axes: Axes, table: pd.DataFrame, *, color: str, marker: str, label: str) -> None:
-    """The closed form as a line through simulated means with ± one standard deviation."""
+    """Draw the closed form as a line through simulated means with ± one standard deviation."""
     axes.plot(table["interval_min"], table["exact"], color=color, label=label)
     points = table.dropna(subset="utilization")
     axes.errorbar(
@@ -159,8 +163,9 @@ def draw_simulated(axes: Axes, table: pd.DataFrame, *, color: str, marker: str, 
 def draw_curves(
     figure: Figure, table: pd.DataFrame, by: str, label: Callable[[float], str]
 ) -> Axes:
-    """Utilization over the interval, a curve for each value of the column ``by``, and the T* that
-    all of them have in common. Whoever adds nothing more labels the ends of the lines."""
+    """Draw utilization over the interval, a curve for each value of the column ``by``.
+
+    Their common T* is marked. The caller labels the ends of the lines."""
     axes = figure.subplots()
     colour_of = colours(sorted(table[by].unique()))
     for value, curve in table.groupby(by):
@@ -177,7 +182,7 @@ def draw_curves(
 
 
 def mark_optimum(axes: Axes, interval_min: float, *, text: str | None = None) -> None:
-    """A dotted vertical line at T*, with its value written beside it."""
+    """Draw a dotted vertical line at T*, with its value next to it."""
     label = text or f"T* = {format_duration(60.0 * interval_min)}"
     axes.axvline(interval_min, color="#444444", linestyle=":", linewidth=1.1, label="_optimum")
     axes.annotate(
@@ -197,5 +202,5 @@ def interval_axis(axes: Axes) -> None:
 
 
 def colours(keys: Sequence[Any]) -> Mapping[Any, str]:
-    """A fixed colour per curve, in the order of ``keys``."""
+    """Return a fixed colour per curve, in the order of ``keys``."""
     return {key: CYCLE[index % len(CYCLE)] for index, key in enumerate(keys)}

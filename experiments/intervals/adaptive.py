@@ -3,8 +3,7 @@
 The paper's conclusion leaves it as future work: "in each checkpoint interval we may measure"
 c and λ "and update" T* "for the next checkpoint interval, to adapt to changing workloads".
 Regret is the utilization of the best fixed interval, chosen in hindsight with the same
-failures, minus the tuned one's; below zero, tuning beats every fixed interval.
-"""
+failures, minus the tuned one's; below zero, tuning beats every fixed interval."""
 
 from __future__ import annotations
 
@@ -164,7 +163,7 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per scenario and policy."""
+    """Return a row per scenario and policy."""
     columns = ("scenario", "best_fixed_min", "best_fixed_utilization", "runs")
     frame = results.series("policies", columns).drop(columns="run")
     order = {name: place for place, name in enumerate(SCENARIOS)}

@@ -2,8 +2,7 @@
 
 Figures 5 and 12 compare the two where the paper does; here they are compared at the extremes
 of all the others too: the table, the real systems, thousands of nodes, thousands of operators
-and checkpoints as long as the mean time to failure. Each point has failures of its own.
-"""
+and checkpoints as long as the mean time to failure. Each point has failures of its own."""
 
 from __future__ import annotations
 
@@ -131,7 +130,7 @@ _ALMOST_NEVER = 0.0027
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per comparison, with its deviation in standard errors."""
+    """Return a row per comparison, with its deviation in standard errors."""
     frame = results.series("compared", ("figure",)).drop(columns="run")
     frame["deviation"] = (frame["utilization"] - frame["exact"]) / frame["standard_error"]
     order = {name: place for place, name in enumerate(FIGURES)}

@@ -1,7 +1,6 @@
 """Figure 10: utilization of a DAG over the interval, for several message delays.
 
-The paper: equation 10 for different δ; T* is the same for all of them.
-"""
+The paper: equation 10 for different δ; T* is the same for all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per delay and interval."""
+    """Return a row per delay and interval."""
     return _shared.curve_table(results, "delay_s")
 
 

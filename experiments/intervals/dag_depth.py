@@ -1,8 +1,7 @@
 """Figure 11: a single operator against a DAG of n operators.
 
 The paper: T* is identical, and utilization is 11.6 % lower for the DAG. The n, δ and λ of that
-figure are lost, but any set with λ(n-1)δ between 0.1227 and 0.1239 prints 11.6 %.
-"""
+figure are lost, but any set with λ(n-1)δ between 0.1227 and 0.1239 prints 11.6 %."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ PRINTED_DECREASE_PERCENT = 11.6
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per depth and interval."""
+    """Return a row per depth and interval."""
     return _shared.curve_table(results, "depth")
 
 

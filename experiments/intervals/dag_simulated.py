@@ -1,8 +1,7 @@
 """Figure 12: equation 10 against simulation, by failure rate and critical path length.
 
 The paper: simulation (250 runs) follows equation 10; for a constant failure rate utilization
-falls with n and T* stays. All depths of one failure rate see the same simulated failures.
-"""
+falls with n and T* stays. All depths of one failure rate see the same simulated failures."""
 
 from __future__ import annotations
 
@@ -61,12 +60,12 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per failure rate, depth and interval."""
+    """Return a row per failure rate, depth and interval."""
     return _shared.simulated_table(results, "failures_per_min", "depth")
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """A panel per failure rate, a curve per depth."""
+    """Draw a panel per failure rate, a curve per depth."""
     rates = sorted(table["failures_per_min"].unique())
     panels = figure.subplots(1, len(rates), sharey=True, squeeze=False)[0]
     colours = _shared.colours(sorted(table["depth"].unique()))

@@ -2,8 +2,7 @@
 
 The paper: at large n utilization comes close to 0; its example is U = 0.0018, at an n that is
 lost. With row 1 of its Table 1 (λ = 0.05 per minute, c = 1.6 s, R = 23.1 s), T* and a delay of
-1.5 s, 5,000 operators give that number.
-"""
+1.5 s, 5,000 operators give that number."""
 
 from __future__ import annotations
 
@@ -57,13 +56,13 @@ PRINTED_UTILIZATION, CHOSEN_DEPTH = 0.0018, 5000
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per failure rate and depth."""
+    """Return a row per failure rate and depth."""
     frame = results.series("depths", ("failures_per_min",)).drop(columns="run")
     return frame.sort_values(["failures_per_min", "depth"], ignore_index=True)
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """A curve per failure rate; the printed utilization marked on its own."""
+    """Draw a curve per failure rate; the printed utilization has a mark of its own."""
     axes = figure.subplots()
     colours = _shared.colours(sorted(table["failures_per_min"].unique()))
     for rate, curve in table.groupby("failures_per_min"):

@@ -6,8 +6,7 @@ what it *computed* is computed again and compared with the print.
 
 The last theory column, U(T*), does not follow from the printed c and R. The reading that
 fits: T* was computed from the c of the 30-minute run, U(T*) with the c measured again in the
-T* run, where windows and state are smaller. Both are shown; the claim stays not held.
-"""
+T* run, where windows and state are smaller. Both are shown; the claim stays not held."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ POINTS: list[Point] = [dict(zip(_COLUMNS, row, strict=True)) for row in _PRINTED
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """The theory columns of one row, and U(T*) read with c = 0.75 s."""
+    """Return the theory columns of one row, and U(T*) read with c = 0.75 s."""
     system = _shared.system_of(point)
     reading = _shared.system_of({**point, "cost_s": READING_COST_S})
     best = system.optimal_interval_s()
@@ -76,7 +75,7 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per row of the paper's table, print and computation side by side."""
+    """Return a row per row of the paper's table, with the printed and our numbers."""
     frame = results.frame.drop(columns=["repeat", "run"])
     return frame.sort_values(["failures_per_min", "depth"], ascending=[False, True]).reset_index(
         drop=True

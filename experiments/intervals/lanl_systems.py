@@ -3,8 +3,7 @@
 Their failures are Weibull, their repairs lognormal (Schroeder and Gibson, DSN 2006). Rates
 and shapes are maximum-likelihood fits to LANL's published records (LA-UR-05-7318; see
 `datasets.lanl`), lognormal repairs those of all records. Two ways to recover: on spare nodes,
-which takes a constant five minutes, or by waiting until the node is repaired.
-"""
+which takes a constant five minutes, or by waiting until the node is repaired."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ REPAIR = LognormalRepair(median_s=60.0 * float(np.exp(4.154)), sigma=1.402)
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Closed form, exact and simulated utilization at T* of one system."""
+    """Return closed form, exact and simulated utilization at T* of one system."""
     mtbf_s = 3600.0 * float(point["mtbf_h"] or 0.0)
     model = Weibull(mttf_s=mtbf_s, shape=float(point["shape"] or 0.0))
     spare = _system(mtbf_s, SPARE_RESTART_S)
@@ -99,7 +98,7 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per system; ``off_*`` is closed form minus simulation, in percentage points."""
+    """Return a row per system; ``off_*`` is closed form minus simulation, in percentage points."""
     frame = results.frame.drop(columns=["repeat", "run"])
     for name in ("spare", "repair"):
         frame[f"off_{name}"] = 100.0 * (frame[f"closed_form_{name}"] - frame[f"simulated_{name}"])

@@ -1,8 +1,7 @@
 """Figure 13: failure rate and gain over 30 minutes, by the number of nodes.
 
 The paper: nodes that fail 0.0022 times per hour; T* gains 68.8 % at 1,000 nodes and 226.83 %
-at 2,000, and less the more a checkpoint costs. Its c is lost; 5 s gives both percentages.
-"""
+at 2,000, and less the more a checkpoint costs. Its c is lost; 5 s gives both percentages."""
 
 from __future__ import annotations
 
@@ -68,7 +67,7 @@ PRINTED_PERCENT = {1000: 68.8, 2000: 226.83}
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per cost and number of nodes."""
+    """Return a row per cost and number of nodes."""
     frame = results.series("nodes", ("cost_s",)).drop(columns="run")
     return frame.sort_values(["cost_s", "nodes"], ignore_index=True)
 

@@ -3,8 +3,7 @@
 The paper's equations assume exponential failures. Real systems fail in clusters: the gaps of
 LANL's systems are Weibull with shapes of 0.54 to 0.89. Between two failures X apart exactly
 floor((X-R-D)/T) checkpoints complete, so the renewal-reward theorem gives the utilization for
-any distribution; the simulator, which shares no formula with it, stands beside it.
-"""
+any distribution; the simulator, which shares no formula with it, stands beside it."""
 
 from __future__ import annotations
 
@@ -94,7 +93,7 @@ TOLERATED_LOSS_PERCENT = 0.1
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per shape and interval; ``off`` is closed form minus exact."""
+    """Return a row per shape and interval; ``off`` is closed form minus exact."""
     columns = (
         "shape", "t_star_min", "best_interval_min", "exact_at_t_star", "closed_form_at_t_star",
         "lost_percent",

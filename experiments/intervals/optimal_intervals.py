@@ -1,8 +1,7 @@
 """Figure 15(a): the interval that each model calls optimal, over the checkpoint's cost.
 
 The paper: all models are near each other for small c and λ; as both get bigger, its own model
-deviates from Daly's first order and from Zhuang et al.'s.
-"""
+deviates from Daly's first order and from Zhuang et al.'s."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per failure rate, model and cost; ``off_percent`` is the model's T over T*."""
+    """Return a row per failure rate, model and cost; ``off_percent`` is the model's T over T*."""
     frame = results.series("intervals", ("failures_per_min",)).drop(columns="run")
     frame["interval_min"] = frame["interval_s"] / 60.0
     frame = frame.sort_values(["failures_per_min", "model", "cost_s"], ignore_index=True)
@@ -66,7 +65,7 @@ def table(results: Results) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """A panel per failure rate, a curve per model."""
+    """Draw a panel per failure rate, a curve per model."""
     rates = sorted(table["failures_per_min"].unique())
     panels = figure.subplots(1, len(rates), squeeze=False)[0]
     for axes, rate in zip(panels, rates, strict=True):

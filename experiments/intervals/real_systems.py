@@ -3,8 +3,7 @@
 The paper: T* instead of 30 minutes raises the utilization of five systems with 0.8475 to
 0.0606 failures per hour by 18.91 to 0.5 %; 30 minutes itself is optimal at 0.0022 failures
 per hour, one in 19 days. Its c is lost; R, n and δ cancel. c = 5 s is the whole number of
-seconds that gives all five percentages, c = 1 s the one that gives 0.0022 per hour.
-"""
+seconds that gives all five percentages, c = 1 s the one that gives 0.0022 per hour."""
 
 from __future__ import annotations
 
@@ -71,14 +70,14 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per system, most failures first; the last is the one 30 minutes suits."""
+    """Return a row per system, most failures first; the last is the one 30 minutes suits."""
     frame = results.frame.drop(columns=["repeat", "run"])
     frame["printed_percent"] = frame["printed_percent"].astype(float)
     return frame.sort_values("failures_per_hour", ascending=False, ignore_index=True)
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Printed and computed gains side by side, their numbers written on them."""
+    """Draw printed and computed gains side by side, with their numbers."""
     systems = table.dropna(subset="printed_percent")
     at = np.arange(len(systems))
     axes = figure.subplots()

@@ -1,8 +1,7 @@
 """Figure 16: by how many percent T* raises utilization over the other models' intervals.
 
 The paper: the gain becomes more significant as λ increases; its two example percentages are
-lost. What it leaves out: over Daly's *higher-order* interval of 2006 there is nothing to gain.
-"""
+lost. What it leaves out: over Daly's *higher-order* interval of 2006 there is nothing to gain."""
 
 from __future__ import annotations
 
@@ -36,13 +35,13 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per cost, rival and failure rate."""
+    """Return a row per cost, rival and failure rate."""
     frame = rival_utilization.table(results)
     return frame[frame["model"] != "ours"].reset_index(drop=True)
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """A panel per cost, a curve per rival."""
+    """Draw a panel per cost, a curve per rival."""
     costs = sorted(table["cost_s"].unique())
     panels = figure.subplots(1, len(costs), squeeze=False)[0]
     for axes, cost in zip(panels, costs, strict=True):

@@ -1,8 +1,7 @@
 """Figure 15(b): utilization at the interval that each model calls optimal.
 
 The paper: with c fixed, the utilization at its T* against that at Daly's first-order and
-Zhuang et al.'s intervals, evaluated by equation 10, over the failure rate.
-"""
+Zhuang et al.'s intervals, evaluated by equation 10, over the failure rate."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per cost, model and failure rate."""
+    """Return a row per cost, model and failure rate."""
     frame = results.series("utilization", ("cost_s",)).drop(columns="run")
     return frame.sort_values(["cost_s", "model", "failures_per_min"], ignore_index=True)
 

@@ -1,8 +1,7 @@
 """Figure 4: utilization of a single process over its checkpoint interval.
 
 The paper: with harsh values of λ and c, equation 4 has one maximum, at T*, and T* is
-"interestingly not a function of R". Drawn for three restart times to show exactly that.
-"""
+"interestingly not a function of R". Drawn for three restart times to show exactly that."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per restart time and interval."""
+    """Return a row per restart time and interval."""
     return _shared.curve_table(results, "restart_s")
 
 

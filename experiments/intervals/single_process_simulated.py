@@ -1,8 +1,7 @@
 """Figure 5: equation 4 against a stochastic simulation, for several failure rates.
 
 The paper draws means and standard deviations of 250 runs on the theoretical curves. Here the
-deviation is also given in standard errors of the mean, which is what agreement means.
-"""
+deviation is also given in standard errors of the mean, which is what agreement means."""
 
 from __future__ import annotations
 
@@ -48,12 +47,12 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> pd.DataFrame:
-    """A row per failure rate and interval."""
+    """Return a row per failure rate and interval."""
     return _shared.simulated_table(results, "failures_per_min")
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """A curve per failure rate with the simulated points on it."""
+    """Draw a curve per failure rate with the simulated points on it."""
     axes = figure.subplots()
     rates = sorted(table["failures_per_min"].unique())
     for rate, color, marker in zip(rates, _shared.colours(rates).values(), "osD^", strict=False):

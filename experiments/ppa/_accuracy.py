@@ -8,8 +8,7 @@ operators on the records that both would read (`workloads.toolkit.partial`).
 Q1 comes twice, because its accuracy depends on a fact that the papers do not discuss: the servers
 that hold a page. In the archive servers are mirrors of each other, so the hottest pages of any few
 servers are nearly the hottest of all. Where each page is on one server only, its requests are lost
-with that server. Reality lies between the two.
-"""
+with that server. Reality lies between the two."""
 
 from __future__ import annotations
 
@@ -136,8 +135,7 @@ def run_plans(
 ) -> Outcome:
     """Plan by every choice at every ratio, on one input; ``by`` is the column with their names.
 
-    ``value`` is a plan's objective and ``accuracy`` its measured accuracy.
-    """
+    ``value`` is a plan's objective and ``accuracy`` its measured accuracy."""
     name = str(point["query"])
     chosen = query(name, context.profile, context.seed("input", name))
     rows = []

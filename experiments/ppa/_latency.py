@@ -73,8 +73,7 @@ def latency_s(point: Point, failed: Collection[int], context: Context) -> float:
 def single_s(point: Point, context: Context) -> float:
     """Return the mean latency over the places of a single failed task, as the papers take it.
 
-    The smoke profile has one place, in the middle.
-    """
+    The smoke profile has one place, in the middle."""
     smoke = context.profile is Profile.SMOKE
     places = _recovery.one_location() if smoke else _recovery.locations()
     return sum(weight * latency_s(point, failed, context) for failed, weight in places)
@@ -116,8 +115,7 @@ def spread(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
 def latencies(table: pd.DataFrame, names: Sequence[str] = tuple(CONTENDERS)) -> pd.DataFrame:
     """Return means of the simulated points: a row per (window, rate), a column per contender.
 
-    It has the columns of those of ``names`` that were run, in that order.
-    """
+    It has the columns of those of ``names`` that were run, in that order."""
     found = _random.wide(table[table["engine"] == SIMULATED], ("window_s", "rate"), "contender")
     return found[[name for name in names if name in found]]
 

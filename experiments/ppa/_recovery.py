@@ -7,8 +7,7 @@ failed task is back where it was, the papers' definition.
 
 The speed of the papers' machines is not printed. The nodes have a chosen, declared speed
 (`MACHINE`), which every figure shows. Recovery takes a time that depends on the number of tuples
-and not on their contents, so tuples are counted, not made.
-"""
+and not on their contents, so tuples are counted, not made."""
 
 from __future__ import annotations
 
@@ -75,16 +74,14 @@ class Recovered:
 def phase_of(repeat: int) -> float:
     """Return the phase (0 to 1) of the checkpoint interval at which a repetition's failure falls.
 
-    The middle comes first; the golden ratio then spreads any number of repetitions evenly.
-    """
+    The middle comes first; the golden ratio then spreads any number of repetitions evenly."""
     return (0.5 + repeat * 0.6180339887498949) % 1.0
 
 
 def half_of_the_trees() -> tuple[int, ...]:
     """Return the sink and the whole subtree above one of its two inputs.
 
-    These are 8 of the 15 tasks, so that half of the MC-trees are complete.
-    """
+    These are 8 of the 15 tasks, so that half of the MC-trees are complete."""
     chosen: list[int] = []
     first = SOURCES
     for degree in LEVELS.values():
@@ -101,8 +98,7 @@ def one_location() -> Sequence[tuple[tuple[int, ...], float]]:
 def locations() -> Sequence[tuple[tuple[int, ...], float]]:
     """Return pairs of failed task and weight for the mean over locations.
 
-    The tasks of a level behave alike, so one of each level is enough.
-    """
+    The tasks of a level behave alike, so one of each level is enough."""
     found, first = [], SOURCES
     for degree in LEVELS.values():
         found.append(((first,), degree / len(SYNTHETIC)))
@@ -121,8 +117,7 @@ def options_of(
 ) -> Options:
     """Return a run where windows fill, then the nodes of the ``failed`` tasks die and stay away.
 
-    They die ``phase`` (0 to 1) of a checkpoint interval after the last checkpoint.
-    """
+    They die ``phase`` (0 to 1) of a checkpoint interval after the last checkpoint."""
     topology = named.recovery(rate)
     wiring = wiring_of(topology, dict.fromkeys(LEVELS, window_s))
     assert len(wiring.names) == SOURCES + len(SYNTHETIC)
@@ -186,8 +181,7 @@ def measure(options: Options) -> Recovered:
 def measure_costs(options: Options) -> float:
     """Return processor time of checkpoints per processor time of computing, without a failure.
 
-    It is the sum over the synthetic tasks in one minute of full windows.
-    """
+    It is the sum over the synthetic tasks in one minute of full windows."""
     calm = replace(options, faults=())
     world = World(calm, counts(calm), validate=False, kept=0)
     world.start()

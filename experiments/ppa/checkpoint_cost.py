@@ -2,8 +2,7 @@
 
 Twice, with windows of 30 s: on the declared machine of the simulation, and on this machine, where
 the processor time of the real operator (a sliding sum over the window) and of encoding its state
-for the store are measured.
-"""
+for the store are measured."""
 
 from __future__ import annotations
 

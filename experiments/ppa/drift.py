@@ -6,8 +6,7 @@ requests changed: on either day the busiest server had about three times as many
 and other servers were busy. The plan made for the first day is kept; made anew at every step; or
 changed with as few new replicas as bring it within 1 % of a new one
 (`harness.planning.adaptation`). Plans are the refined planner's: SA itself is at times behind the
-plan that it made for other rates, which would count as a gain of adapting.
-"""
+plan that it made for other rates, which would count as a gain of adapting."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ The papers plan for the failure of everything at once. What fails in practice is
 sometimes a rack or a burst. Here thousands of failures are drawn by three models, on a cluster
 whose nodes host two tasks each and whose racks hold five nodes, replicas on another rack. The value
 of a plan is the mean OF that it leaves. SA and greedy, which plan for the worst case, are compared
-with the plan that `harness.planning.refined` makes for these failures, and with a proven bound.
-"""
+with the plan that `harness.planning.refined` makes for these failures, and with a proven bound."""
 
 from __future__ import annotations
 
@@ -156,8 +155,7 @@ def table(results: Results) -> pd.DataFrame:
     """Return a row per model, topology, ratio and plan.
 
     ``lost`` is the share that is left of the mean loss of OF without replicas, ``gap`` the distance
-    of the plan from the bound.
-    """
+    of the plan from the bound."""
     frame = results.series("plans", ("model",))
     lost = (1 - frame["value"]) / (1 - frame["nothing"]).where(frame["nothing"] < 1)
     gap = 1 - frame["value"] / frame["bound"].where(frame["bound"] > ROUNDING)

@@ -1,7 +1,6 @@
 """ppa TKDE Fig. 19 (a-d): output fidelity while resources come back, INC against TO.
 
-All tasks have failed and resources arrive evenly.
-"""
+All tasks have failed and resources arrive evenly."""
 
 from __future__ import annotations
 

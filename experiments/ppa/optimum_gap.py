@@ -2,8 +2,7 @@
 
 The papers compare SA with the optimum on two small queries only. Here mixed-integer programming
 gives the optimum, or at least a bound that no plan exceeds, on random topologies. SA, greedy and
-the refined planner (`harness.planning.refined`: SA from many starts, improved) are compared.
-"""
+the refined planner (`harness.planning.refined`: SA from many starts, improved) are compared."""
 
 from __future__ import annotations
 
@@ -78,8 +77,7 @@ def table(results: Results) -> pd.DataFrame:
     """Return a row per topology, planner and setting.
 
     ``gap`` is the share of the bound that the plan misses, an upper bound on the distance to the
-    optimum; ``proven`` if it is the distance.
-    """
+    optimum; ``proven`` if it is the distance."""
     frame = results.series("gaps", ("ratio", "join_fraction"))
     frame = frame[frame["bound"] > PROVEN]
     return frame.assign(

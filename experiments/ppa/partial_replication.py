@@ -1,8 +1,7 @@
 """ppa ICDE Fig. 10 = TKDE Fig. 12: a correlated failure under PPA, all, half or none replicated.
 
 The half that is replicated is complete MC-trees. The papers' reason why it is back slightly before
-PPA-1.0: PPA-1.0 has twice as many replicas to switch to.
-"""
+PPA-1.0: PPA-1.0 has twice as many replicas to switch to."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 (a) is on Q1 with 20 MC-trees; (b) has 10 to 50 operators of 10 to 20 tasks, with a resource
 consumption of 0.8. Our DP orders the same plans so that none is looked for twice; the papers' own
-order, Algorithm 1 as printed, is timed as well where it ends.
-"""
+order, Algorithm 1 as printed, is timed as well where it ends."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ steps of a round, the choice of the segments that complete a tree, the next step
 best step no longer fits, units that are cut further, the growth of a full sub-topology; the
 combination of the rates of a join's inputs; INC's f_g with or without an update during recovery.
 With several queries, the virtual sink of section 4.4 is compared with the single-query SA that it
-replaces.
-"""
+replaces."""
 
 from __future__ import annotations
 
@@ -143,8 +142,7 @@ def table(results: Results) -> pd.DataFrame:
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """Draw a panel per figure: the difference of each reading from the paper's.
 
-    Greedy, which the claims compare with, would hide all other differences.
-    """
+    Greedy, which the claims compare with, would hide all other differences."""
     panels = figure.subplots(2, 4, gridspec_kw={"wspace": 0.05})
     by_figure = dict(zip([*SPECIFICATIONS, RECOVERY], panels.flat, strict=True))
     base = table[table["reading"].isin([PAPER, INC_PAPER])][["figure", "ratio", "mean"]]

@@ -1,8 +1,7 @@
 """ppa TKDE Fig. 20: OF and accuracy of Q1 and Q2 while resources come back, INC against TO.
 
 All tasks have failed and resources arrive evenly. The paper names crawled tweets as the input,
-which neither query reads; here Q1 reads the World Cup's requests and Q2 the traffic.
-"""
+which neither query reads; here Q1 reads the World Cup's requests and Q2 the traffic."""
 
 from __future__ import annotations
 

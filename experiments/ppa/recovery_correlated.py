@@ -1,8 +1,7 @@
 """ppa ICDE Fig. 8 = TKDE Fig. 9: recovery latency when the nodes of all 15 tasks die at once.
 
 The papers' reason why active gains more from replicas here than after a single failure: neighbours
-need not wait for each other.
-"""
+need not wait for each other."""
 
 from __future__ import annotations
 

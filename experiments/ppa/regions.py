@@ -4,8 +4,7 @@ ppa TKDE Fig. 16 and 19 are drawn on random topologies whose degrees of parallel
 partitionings are not in any copy at hand, and whose skew is printed for one figure only. Here the
 sentences of both figures are checked at every combination of such parameters. The paper's own
 parameters may have been a combination where all of them hold. This reading of the algorithms does
-not support a sentence that holds nowhere.
-"""
+not support a sentence that holds nowhere."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A merge tree like the papers' recovery topology, only larger: pairs of tasks merge down to one
 sink, four sources share a node, every other task has its own, and replicas are on standby nodes.
-One rack of 40 nodes is lost at once. In virtual time, with counts instead of tuples.
-"""
+One rack of 40 nodes is lost at once. In virtual time, with counts instead of tuples."""
 
 from __future__ import annotations
 

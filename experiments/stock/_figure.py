@@ -82,8 +82,7 @@ def _throughput(axes: Axes, mine: pd.DataFrame, run: Any) -> None:
 def draw_steps(axes: Axes, timeline: pd.DataFrame, run: Any, column: str) -> None:
     """Draw ``column`` of a run and its twin over time, one step per trigger interval.
 
-    Finer bins would show the trigger, not the failure.
-    """
+    Finer bins would show the trigger, not the failure."""
     width = max(run["interval_s"], 0.5)
     for name, color in (("twin", GREY), ("failed", SCHEMES[run["scheme"]].color)):
         mine = timeline[timeline["pass"] == name]

@@ -1,8 +1,7 @@
 """The parts that `experiments.stock.worker_kill` and `experiments.stock.rack_kill` share.
 
 Both kill a part of the cluster under a stock query, a worker or a rack. Their runs, table, figure
-and claims are the same. Each tolerance has the date on which it was fixed.
-"""
+and claims are the same. Each tolerance has the date on which it was fixed."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def run_kill(
     """Measure one point: kill a worker, and with ``racks`` a whole rack after its restart.
 
     The seed chooses them. Without a ``workload`` it is the user's own, or word count. Trigger and
-    rate are those of the point, stretched to what this machine holds.
-    """
+    rate are those of the point, stretched to what this machine holds."""
     # This comes first: a bad file is refused before anything starts.
     workload = workload or own_workload(context)
     stretch = GridScale.read(context.calibration)
@@ -97,8 +95,7 @@ def _schedule(
 ) -> Schedule:
     """Return a worker's kill and, if there is time for two, a rack's later on.
 
-    Each is in a phase of the trigger interval of its own.
-    """
+    Each is in a phase of the trigger interval of its own."""
     given = context.options.get("failures")
     if given is not None:
         return read_schedule(Path(given))
@@ -185,12 +182,11 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 def tabulate(results: Results, *, scope: str | None = None) -> Mapping[str, pd.DataFrame]:
-    """Return ``runs``, a row per run with all of its numbers, and ``timeline``, a row per run, pass
-    and half second with throughput and latency.
+    """Return the tables ``runs`` and ``timeline``.
 
-    The numbers of one failure are those of the first of that ``scope`` ("node" or "rack"), else of
-    the first of all.
-    """
+    ``runs`` has a row per run with all of its numbers; ``timeline`` a row per run, pass and half
+    second with throughput and latency. The numbers of one failure are those of the first of that
+    ``scope`` ("node" or "rack"), else of the first of all."""
     runs = _with_failure(as_run(results.frame), failures.read(results.series("recoveries")), scope)
     order = [name for name in ("workload", "scheme", "interval_s", "repeat") if name in runs]
     return {
@@ -213,8 +209,9 @@ def as_run(runs: pd.DataFrame) -> pd.DataFrame:
 def _with_failure(
     runs: pd.DataFrame, failed: Mapping[str, Sequence[failures.Failure]], scope: str | None
 ) -> pd.DataFrame:
-    """Return the runs with the numbers of the failure that the figure shows. A recovery that
-    another failure interrupted is unknown."""
+    """Return the runs with the numbers of the failure that the figure shows.
+
+    A recovery that another failure interrupted is unknown."""
     rows = {}
     for run, those in failed.items():
         shown = next((one for one in those if one.scope == scope), those[0]).alone
@@ -262,8 +259,7 @@ def nothing_dropped(failure: str) -> Claim:
 def equal(name: str, reference: str) -> Claim:
     """Claim that the output equals the "truth" or the "twin".
 
-    Rows that the watermark dropped are missing in the output: `nothing_dropped` is about them.
-    """
+    Rows that the watermark dropped are missing in the output: `nothing_dropped` is about them."""
 
     @invariant(
         f"equals-{name}",

@@ -1,7 +1,6 @@
 """The size of runs of the stock engine, their cluster, and the user's options.
 
-`experiments.stock.calibration` and everything that kills start from here.
-"""
+`experiments.stock.calibration` and everything that kills start from here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The papers' workloads at the scale of a machine with two cores, for the experiments over them.
 
 Windows are shortened where a paper's would outlast a run. Two slow cores carry the rates together
-with Kafka, the driver and the load generator. Both are in the notes of the figures.
-"""
+with Kafka, the driver and the load generator. Both are in the notes of the figures."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Word count under active replication, the heavier of the two schemes, is tried at longer and longer
 triggers until one is held, then at lower rates. The grids of the kills are multiples of the held
 trigger and rate, so that a slow machine measures recoveries from its regular state and not from a
-backlog.
-"""
+backlog."""
 
 from __future__ import annotations
 

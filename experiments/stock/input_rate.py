@@ -3,8 +3,7 @@
 One application under checkpoint, no failures: each rate is sent for some seconds, the next one
 is two to eight times as high, until the query no longer keeps up. The highest rate and the latency
 at each rate give the cost of a kill at that rate, and make two engines comparable at the same
-latency.
-"""
+latency."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0
 def run(point: Point, context: Context) -> Outcome:
     """Measure one workload: rates from the lowest up, on one warm engine.
 
-    The end is saturation, or a rate at which the load generator cannot send.
-    """
+    The end is saturation, or a rate at which the load generator cannot send."""
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
     from harness.judging.run import warm_engine
@@ -99,8 +97,7 @@ def _climb(rates: Sequence[float], send: Callable[[float], dict[str, Any]]) -> O
     """Send one rate after the other until one is not sustained, then one between the last two.
 
     That one is in the middle on a logarithmic scale. A rate that the generator could not hold is
-    not a measurement of the engine: it leaves a reason and no row.
-    """
+    not a measurement of the engine: it leaves a reason and no row."""
     rows: list[dict[str, Any]] = []
     ended_by = "the highest rate that was tried"
     for rate_per_s in rates:
@@ -175,16 +172,14 @@ def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict
 def _due(stream: Stream, at_s: float) -> int:
     """Return the number of a stream's rows that were due.
 
-    A batch counts markers among its rows, and each partition gets every marker.
-    """
+    A batch counts markers among its rows, and each partition gets every marker."""
     return stream.rate.due(at_s) + stream.partitions * stream.markers_until(at_s)
 
 
 def latencies_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
     """Return arrival minus due time of the first version of each result.
 
-    Only windows count that a record of the load closed after the settling time.
-    """
+    Only windows count that a record of the load closed after the settling time."""
     from harness.judging.outcome import settled_latency_s, with_latency
     from harness.measure.versions import versions
 

@@ -6,8 +6,7 @@ its connections; those of a killed one are closed. Output must be equal to that 
 without a failure each time. Results that the cut-off side computes on its own must not be
 delivered together with those of its replacement.
 
-Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``).
-"""
+Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``)."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 All workers of one of the two racks are killed at once, and restarted some seconds later. The runs
 are those of `experiments.stock.worker_kill`: the rack is killed some time after the worker. Under
-``checkpoint`` the tasks run again on the other rack.
-"""
+``checkpoint`` the tasks run again on the other rack."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ Structured Streaming counts words in sliding windows while one of its workers is
 restarted some seconds later. Under ``checkpoint`` one application spans both racks: its tasks
 run again on what is left, from the last checkpoint. Under ``active`` two applications, one per
 rack, both read everything, and the reader takes the first copy of each result. Output must be
-equal to that of the same input without a failure, and to the batch query over it.
-"""
+equal to that of the same input without a failure, and to the batch query over it."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 The World Cup top 100, traffic jams and accident detection run on the stock engine from Kafka to
 Kafka while one worker is killed and restarted some seconds later (word count has
 `stock/worker-kill` to itself). Each is a query of another shape: three aggregations in a row, a
-join of two aggregations, and a filter with a one-second window.
-"""
+join of two aggregations, and a filter with a one-second window."""
 
 from __future__ import annotations
 
@@ -87,8 +86,7 @@ def _judge(
 ) -> Callable[[Tables], Finding]:
     """Return a rule on the runs of a workload, which no grid without it is asked.
 
-    Runs in which the watermark dropped rows do not count, except with ``whole``.
-    """
+    Runs in which the watermark dropped rows do not count, except with ``whole``."""
 
     def decide(tables: Tables) -> Finding:
         runs = tables["runs"]
@@ -199,8 +197,7 @@ CLAIMS = _claims()
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw latency over time per workload and scheme, and below the recovery of every run.
 
-    Latency is the 99th percentile, with that of a twin; accuracy and success are numbers.
-    """
+    Latency is the 99th percentile, with that of a twin; accuracy and success are numbers."""
     runs = tables["runs"]
     shown = [name for name in SHOWN if (runs["workload"] == name).any()]
     axes = figure.subplots(2, len(shown), squeeze=False, gridspec_kw={"height_ratios": [2.2, 1]})

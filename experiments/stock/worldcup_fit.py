@@ -3,8 +3,7 @@
 Q1 of the PPA papers replays the access log of June 30, 1998. Where the real files are absent,
 experiments run on `datasets.worldcup.generator`; this figure is the reason to believe them. It
 draws a day with one request in a hundred and compares it with published numbers: requests per
-ten minutes and per server (of that day), popularity and types (of 10,000 genuine records).
-"""
+ten minutes and per server (of that day), popularity and types (of 10,000 genuine records)."""
 
 from __future__ import annotations
 

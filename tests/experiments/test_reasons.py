@@ -28,8 +28,7 @@ def test_what_does_not_hold_says_why() -> None:
     """The same for claims that were not measured (older results kept no reasons).
 
     Where this fails after new results were made: find the reason from their numbers, and write it
-    into the claim's ``because`` or ``unmeasured_because``.
-    """
+    into the claim's ``because`` or ``unmeasured_because``."""
     given = {
         (experiment.id, claim.id)
         for experiment in all_experiments()

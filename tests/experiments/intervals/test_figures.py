@@ -144,7 +144,7 @@ def where(key: str, value: Any, column: str, *, factor: float = 1.0, plus: float
 
 
 def peak_elsewhere(table: pd.DataFrame) -> None:
-    """The last curve has its peak at its first interval."""
+    """Move the peak of the last curve to its first interval."""
     first = table.index[table["interval_min"] == table["interval_min"].min()][-1]
     table.loc[first, "utilization"] = 1.0
 
@@ -155,7 +155,7 @@ def all_alike(table: pd.DataFrame) -> None:
 
 
 def off_at_short_intervals_too(table: pd.DataFrame) -> None:
-    """The shortest interval is as far off as the longest."""
+    """Make the shortest interval as far off as the longest."""
     table.loc[table["interval_min"] == table["interval_min"].min(), "off"] = -0.4
 
 

@@ -71,7 +71,7 @@ class OneRun:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome, str]]:
-    """The outcome of the smoke profile's run, and everything the drivers logged."""
+    """Return the outcome of the smoke profile's run, and the drivers' logs."""
     context = OneRun(tmp_path_factory.mktemp("run"))
     try:
         outcome = worker_kill.EXPERIMENT.measurement.run(POINT, context)

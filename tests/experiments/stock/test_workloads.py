@@ -133,8 +133,9 @@ def test_fewer_successes_under_replication_fail_the_papers_claim(tmp_path: Path)
 
 
 def test_what_was_not_run_is_not_judged(tmp_path: Path) -> None:
-    """A missing scheme leaves a comparison open; a workload without a run has no claims, as a
-    profile may leave it out."""
+    """Leave a comparison open without a scheme.
+
+    A workload without a run has no claims, as a profile may leave it out."""
     one = {key: value for key, value in GOOD.items() if key == ("world-cup", "checkpoint")}
     assert [*judging.held(KILL, kills(one, tmp_path)).values()] == [*[True] * 5, *[None] * 2]
 
@@ -143,7 +144,7 @@ def test_what_was_not_run_is_not_judged(tmp_path: Path) -> None:
 
 
 def batches(share: float) -> pd.DataFrame:
-    """A batch every two seconds, which processes that share of what came since the last one."""
+    """Return a batch every two seconds, which processes a share of the records since the last."""
     at_s = np.arange(2.0, LOAD_S + 1, 2.0)
     rows = [round(share * 200)] * len(at_s)
     return pd.DataFrame({"at_s": at_s, "dropped_rows": 0, "rows": rows})
@@ -175,8 +176,10 @@ def test_two_thirds_of_a_rate_in_time_and_the_rest_after_the_load_do_not_sustain
 
 
 def test_markers_among_a_batch_s_rows_are_no_records_that_were_processed() -> None:
-    """10 a second in each of two partitions: batches that take 80 of 100 records a second and all
-    markers count 100 rows, and the backlog grows all the same."""
+    """Send 10 a second in each of two partitions.
+
+    Batches that take 80 of 100 records a second and all markers count 100 rows; the backlog grows
+    all the same."""
     plan = load_plan(WORKLOAD, RATE, {"lines": "lines"}, marker_s=0.1)
     row = input_rate.summarize(record(batches=batches(1.0), plan=plan), WORKLOAD, 100)
     assert row["backlog_growth_per_s"] == pytest.approx(20, rel=0.02)
