@@ -94,30 +94,33 @@ def judge(
         "paper_accuracy_reason": accuracy.reason,
         "success_rate": tuple_success(failed, broken.first, workload, identity),
         "twin_success_rate": tuple_success(twin, calm.first, workload, identity),
+        "twin_dropped_rows": trust.dropped(twin),
+        **_course(failed),
+        "mistimed": mistimed,
+        "schedule": schedule.to_json(),
+    }
+    kept = {"accuracy": accuracy.windows, "recoveries": failures.table(after)}
+    return Outcome(
+        values=values,
+        series={**_series(calm, broken), **kept},
+        invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
+        again=TWIN_BEHIND if timed and stationary and not kept_up else None,
+    )
+
+
+def _course(failed: PassRecord) -> dict[str, Any]:
+    """Return the course of the pass with failures: its load, restarts and end."""
+    return {
         "records": failed.load.records,
         "load_s": failed.until_s,
         "load_lag_s": failed.load.lag["p99_s"],
         "dropped_rows": trust.dropped(failed),
-        "twin_dropped_rows": trust.dropped(twin),
         "restarts": _restarts(failed),
         **_adaptations(failed),
         "drained": failed.drained,
         "stalled": failed.stalled,
         "died": failed.died,
-        "mistimed": mistimed,
-        "schedule": schedule.to_json(),
     }
-    series = {
-        **_series(calm, broken),
-        "accuracy": accuracy.windows,
-        "recoveries": failures.table(after),
-    }
-    return Outcome(
-        values=values,
-        series=series,
-        invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
-        again=TWIN_BEHIND if timed and stationary and not kept_up else None,
-    )
 
 
 def in_one_form(

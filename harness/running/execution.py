@@ -50,6 +50,8 @@ from harness.running.plan import (
     PlannedRun,
     RunObserver,
     RunSettings,
+    grouped,
+    once,
     options_for,
     seconds_left,
     stage_of,
@@ -179,8 +181,8 @@ class Runner:
         stages = itertools.groupby(sorted(wanted, key=order), key=lambda e: order(e)[0])
         runs: list[PlannedRun] = []
         for _, members in stages:
-            runs += _grouped([r for each in members for r in self._runs_of(each, settings)])
-        return _once(runs)
+            runs += grouped([r for each in members for r in self._runs_of(each, settings)])
+        return once(runs)
 
     def _runs_of(self, experiment: Experiment, settings: RunSettings) -> Iterator[PlannedRun]:
         campaign = self.campaign(experiment, settings)
@@ -439,27 +441,6 @@ def _repeats(experiment: Experiment, settings: RunSettings) -> int:
 def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:
     """Return the experiment that scales the grid of this one; none in the smoke profile."""
     return None if profile is Profile.SMOKE else experiment.scaled_by
-
-
-def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
-    """Return the runs in groups with the same warm object (`Scheduling.keeps`).
-
-    Runs without one come first. The groups, and the runs of each, keep their order."""
-    opens = [run.experiment.measurement.scheduling.keeps for run in runs]
-    keys = [keeps(run.point) if keeps else None for keeps, run in zip(opens, runs, strict=True)]
-    order = {key: number for number, key in enumerate(dict.fromkeys([None, *keys]))}
-    return [run for _, run in sorted(zip(keys, runs, strict=True), key=lambda two: order[two[0]])]
-
-
-def _once(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
-    """Mark a run that several experiments show as done in all but the first of them."""
-    seen: set[tuple[str, str]] = set()
-    planned = []
-    for run in runs:
-        key = run.experiment.measurement.id, point_key(run.point, run.repeat)
-        planned.append(replace(run, done=True) if key in seen else run)
-        seen.add(key)
-    return planned
 
 
 def _check_options(experiments: Sequence[Experiment], settings: RunSettings) -> None:

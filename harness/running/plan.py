@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness.errors import UsageError
 from harness.experiment import Experiment
-from harness.results.record import Point, Profile, Record
+from harness.results.record import Point, Profile, Record, point_key
 from harness.results.store import Campaign, RecordStore
 from harness.running.computed import AT_ONCE, RunPool, RunResult, Task, takes
 from harness.seeds import DEFAULT_SEED
@@ -265,3 +265,24 @@ def options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[s
     return {
         name: value for name, value in options.items() if name in experiment.measurement.accepts
     }
+
+
+def grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
+    """Return the runs in groups with the same warm object (`Scheduling.keeps`).
+
+    Runs without one come first. The groups, and the runs of each, keep their order."""
+    opens = [run.experiment.measurement.scheduling.keeps for run in runs]
+    keys = [keeps(run.point) if keeps else None for keeps, run in zip(opens, runs, strict=True)]
+    order = {key: number for number, key in enumerate(dict.fromkeys([None, *keys]))}
+    return [run for _, run in sorted(zip(keys, runs, strict=True), key=lambda two: order[two[0]])]
+
+
+def once(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
+    """Mark a run that several experiments show as done in all but the first of them."""
+    seen: set[tuple[str, str]] = set()
+    planned = []
+    for run in runs:
+        key = run.experiment.measurement.id, point_key(run.point, run.repeat)
+        planned.append(replace(run, done=True) if key in seen else run)
+        seen.add(key)
+    return planned

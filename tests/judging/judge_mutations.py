@@ -23,6 +23,7 @@ from harness.judging import failures, outcome, resources, trust
 from harness.measure import collector, recovery, versions, windows
 from harness.report import verdicts
 from tests import test_claims as by_claims
+from tests.judging import test_failures as by_failures
 from tests.judging import test_outcome as by_outcome
 from tests.measure import test_collector as by_collector
 from tests.measure import test_recovery as by_recovery
@@ -158,18 +159,18 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
         ("any(victim.felt for victim in self.victims)", "True", by_outcome.test_a_kill_that_reached_nobody_is_not_done),
     ]),
     (failures, "_recoveries", [
-        ("if record.died is not None or", "if", by_outcome.test_an_engine_that_died_did_not_recover),
-        (" or record.stalled:", ":", by_outcome.test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like),
+        ("if record.died is not None or", "if", by_failures.test_an_engine_that_died_did_not_recover),
+        (" or record.stalled:", ":", by_failures.test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like),
         ("if normal is None or not twin_kept_up:", "if normal is None:", by_outcome.test_a_twin_that_fell_behind_leaves_recovery_unmeasured),
     ]),
     (outcome, "_unfinished", [
         ("is not None or record.stalled", "is not None", by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
     ]),
     (failures, "_detection", [
-        ("DETECTED, failure, failure.at_s", "DETECTED, failure, 0.0", by_outcome.test_detection_and_recovery_as_the_papers_define_it),
+        ("DETECTED, failure, failure.at_s", "DETECTED, failure, 0.0", by_failures.test_detection_and_recovery_as_the_papers_define_it),
     ]),
     (failures, "_incidents", [
-        ('| mine["target"].isin(failure.nodes)', "| True", by_outcome.test_detection_and_recovery_as_the_papers_define_it),
+        ('| mine["target"].isin(failure.nodes)', "| True", by_failures.test_detection_and_recovery_as_the_papers_define_it),
     ]),
     # What can be trusted
     (trust, "mistimed", [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,17 +13,16 @@ from typing import Any, cast
 import pytest
 
 from harness.cluster.backends import BACKENDS
-from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.cluster.base import Cluster, ClusterSpec
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
-from harness.running.computed import AT_ONCE
 from harness.running.discovery import find
 from harness.running.execution import Runner
-from harness.running.plan import PlannedRun, RunSettings, ahead_of, seconds_left
+from harness.running.plan import RunSettings
 from harness.running.warm_cluster import LOG_BYTES, ClusterPool
 from tests.toys import Watcher, changed, square, toy
 
@@ -277,141 +275,6 @@ def ramp(point: Point, context: Context) -> Outcome:
 def scaled(point: Point, context: Context) -> Outcome:
     times = None if context.calibration is None else context.calibration["times"]
     return Outcome(values={"y": times})
-
-
-@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.SMOKE])
-def test_what_this_machine_holds_is_found_out_first_and_once(
-    tmp_path: Path, profile: Profile
-) -> None:
-    scale = measured("stock/scale", run=ramp, once=True, repeats=dict.fromkeys(Profile, 1))
-    one = measured("stock/a", run=scaled, scaled_by=scale)
-    other = measured("stock/b", run=scaled, scaled_by=scale, keeps=lambda point: "x")
-    settings = RunSettings(profile=profile, repeats=2)
-    found = make(RecordStore(tmp_path), one, other, settings=settings).finished
-    ramps = [record for record in found if record.experiment == "stock/scale"]
-    if profile is Profile.SMOKE:
-        assert ramps == [], "nothing that depends on it is decided"
-        assert {record.values["y"] for record in found} == {None}
-    else:
-        assert found[:3] == ramps, "one run a point, however many repetitions are asked for"
-        assert {record.values["y"] for record in found[3:]} == {3}
-    again = make(RecordStore(tmp_path), one, settings=settings).finished
-    assert again == [], "once per machine and code"
-
-
-def test_cheapest_first(tmp_path: Path) -> None:
-    dear, cheap = toy(identifier="stock/a", seconds=9), toy(identifier="stock/b")
-    watcher = make(RecordStore(tmp_path), dear, cheap)
-    assert [name for name, _ in watcher.campaigns] == ["stock/b", "stock/a"]
-    assert watcher.estimate_s == pytest.approx(6 * 9 + 6 * 0.1)
-
-
-def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: Path) -> None:
-    watcher = make(
-        RecordStore(tmp_path),
-        measured("stock/late"),
-        toy(identifier="stock/long", seconds=9),
-        measured("stock/early", early=True),
-        toy(identifier="stock/short"),
-        settings=RunSettings(profile=Profile.QUICK),
-    )
-    order = [name for name, _ in watcher.campaigns]
-    assert order == ["stock/short", "stock/early", "stock/long", "stock/late"]
-
-
-def test_a_smoke_run_begins_with_clusters_beside_which_others_are_computed(tmp_path: Path) -> None:
-    (computed,) = find(["intervals/dag-delay"])
-    watcher = make(RecordStore(tmp_path), measured("stock/one"), measured("stock/two"), computed)
-    order = [name for name, _ in watcher.campaigns]
-    assert order == ["stock/one", "stock/two", "intervals/dag-delay"]
-    assert all(run.patient for run in watcher.started), "its times decide nothing"
-
-
-@pytest.mark.parametrize("profile", [Profile.SMOKE, Profile.QUICK])
-def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
-    tmp_path: Path, profile: Profile
-) -> None:
-    """Elsewhere a measurement is disturbed as little as possible."""
-    (computed,) = find(["intervals/dag-delay"])
-    watcher = Watcher()
-    until = time.monotonic() + 30
-
-    def waits(point: Point, context: Context) -> Outcome:
-        context.progress("waiting")
-        while profile is Profile.SMOKE and not watcher.campaigns and time.monotonic() < until:
-            context.progress("waiting")
-        return Outcome(values={"y": len(watcher.campaigns)})
-
-    long = changed(computed, seconds_per_run=dict.fromkeys(Profile, 60.0))
-    patient = measured("stock/patient", beside=True, run=waits)
-    settings = RunSettings(profile=profile, repeats=1)
-    make(RecordStore(tmp_path), patient, long, settings=settings, watcher=watcher)
-    order = [name for name, _ in watcher.campaigns]
-    brief = profile is Profile.SMOKE
-    assert (order[0] == computed.id) == brief
-    assert sorted(order) == [computed.id, "stock/patient"], "each is told of once"
-    seen = [r.values["y"] for r in watcher.finished if r.experiment == "stock/patient"]
-    assert max(seen) == brief
-
-
-def test_what_bears_others_comes_before_what_is_computed_beside_it(tmp_path: Path) -> None:
-    watcher = make(
-        RecordStore(tmp_path),
-        measured("stock/late"),
-        toy(identifier="stock/long", seconds=9),
-        measured("stock/patient", beside=True),
-        measured("stock/early", early=True),
-        settings=RunSettings(profile=Profile.QUICK),
-    )
-    order = [name for name, _ in watcher.campaigns]
-    assert order == ["stock/early", "stock/patient", "stock/long", "stock/late"]
-
-
-def test_a_measured_run_names_its_servers_and_another_java_is_another_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for java, made in (("17.0.1", 6), ("17.0.1", 0), ("21.0.2", 6)):
-        servers = {"java": java, "kafka": "4.1.0", "redis": "8.0.0"}
-        monkeypatch.setattr(
-            "harness.running.execution.server_versions", lambda found=servers: found
-        )
-        records = make(RecordStore(tmp_path), measured("stock/toy")).finished
-        assert len(records) == made
-        assert all(servers.items() <= record.versions.items() for record in records)
-
-
-def test_what_the_cluster_cannot_do_is_skipped_before_anything_is_started(tmp_path: Path) -> None:
-    cut = measured("stock/toy", actions=frozenset({Action.CUT}))
-    watcher = make(RecordStore(tmp_path), cut)
-    assert [record.status for record in watcher.finished] == [SKIPPED] * 6
-    assert watcher.estimate_s == 0
-    assert "need cut, which a local cluster cannot do" in str(watcher.finished[0].reason)
-    assert watcher.stages == []
-
-
-def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster() -> None:
-    (computed,) = find(["intervals/dag-delay"])
-    live = measured("stock/toy")
-
-    def planned(experiment: Experiment, *, done: bool = False) -> PlannedRun:
-        return PlannedRun(
-            experiment=experiment,
-            point={},
-            repeat=0,
-            done=done,
-            seconds=10,
-            patient=experiment.measurement.scheduling.beside,
-        )
-
-    runs = [planned(computed), planned(live, done=True), planned(computed)]
-    runs += [planned(live), planned(computed)]
-    assert ahead_of(runs, 0) == [0, 2]
-    assert ahead_of(runs, 4) == [4]
-    assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10
-    patient = planned(measured("stock/toy", beside=True))
-    assert ahead_of([patient, patient, *runs], 0) == [2, 4]
-    skipped = replace(planned(live), skipped="its failures need cut")
-    assert ahead_of([skipped, *runs], 0) == [1, 3], "nothing is measured there"
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:

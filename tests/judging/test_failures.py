@@ -1,0 +1,157 @@
+"""Each failure of a pass with its detection and both recoveries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.cluster.base import Action, Victim
+from harness.failures.injector import InjectedFailure
+from harness.failures.schedule import FailureEvent, Schedule
+from harness.measure.recovery import Unrecovered
+from tests.judging.constructed import (
+    KILL_AT_S,
+    LOAD_S,
+    START,
+    deliveries,
+    injected,
+    record,
+)
+from tests.judging.test_outcome import STOPPED, done, judged, shows, values
+
+
+def recoveries(latency_s: dict[int, float], *events: InjectedFailure, **changes: Any) -> Any:
+    outcome = judged(record(deliveries(latency_s), failures=events, **changes))
+    return outcome.series["recoveries"]
+
+
+def test_nodes_that_are_killed_together_are_one_failure() -> None:
+    table = recoveries({4: 4.0}, done(7.0, "kill", "r1n1+r2n1", "r1n1", "r2n1"))
+    assert table["scope"].tolist() == ["nodes"]
+    assert table["recovery_s"].tolist() == pytest.approx([4.0])
+
+
+def test_every_kind_of_failure_has_a_recovery_of_its_own() -> None:
+    table = recoveries(
+        {4: 4.0, 19: 5.0},
+        done(7.0, "kill", "r1n1", "r1n1"),
+        done(9.0, "restart", "r1n1", "r1n1"),
+        done(17.0, "pause", "r1n2", "r1n2"),
+        done(18.0, "resume", "r1n2", "r1n2"),
+        done(22.0, "cut", "r2", "r2n1", "r2n2"),
+    )
+    assert table["action"].tolist() == ["kill", "pause", "cut"]
+    assert table["scope"].tolist() == ["node", "node", "rack"]
+    assert table["recovery_s"].tolist() == pytest.approx([4.0, 0.0, 5.0])
+    assert table["ended_at_s"].tolist()[:2] == [9.0, 18.0]
+    assert not table["overlaps"].any()
+
+
+def test_a_pause_alone_is_a_failure_that_was_done() -> None:
+    pause = [done(7.0, "pause", "r1n1", "r1n1"), done(9.0, "resume", "r1n1", "r1n1")]
+    schedule = Schedule(events=[one.event for one in pause], origin="test")
+    outcome = judged(record(failures=pause), schedule=schedule)
+    assert outcome.values["failures_planned"] == outcome.values["failures_done"] == 1
+    assert (outcome.values["kills_planned"], outcome.values["recovery_s"]) == (0, 0)
+    assert outcome.values["output_gap_s"] is not None
+
+
+def test_failures_that_overlap_are_said_not_to_be_told_apart() -> None:
+    table = recoveries(
+        STOPPED, done(10.0, "kill", "r1n1", "r1n1"), done(12.0, "kill", "r2n1", "r2n1")
+    )
+    assert table["overlaps"].tolist() == [True, True]
+    assert table["recovery_s"].tolist() == pytest.approx([8.0, 6.0])
+
+
+def test_detection_and_recovery_as_the_papers_define_it() -> None:
+    incidents = pd.DataFrame(
+        {
+            "at_s": [9.0, 11.5, 12.0, 15.0, 16.5],
+            "event": ["detected", "detected", "detected", "recovered", "recovered"],
+            "target": ["r1n1", "r2n2", "r1n1", "r1n1", "r2n2"],
+            "cause": ["earlier", "another node", "heartbeat", "checkpoint", "checkpoint"],
+        }
+    )
+    found = values(deliveries(STOPPED), incidents=incidents)
+    shows(found, detection_s=pytest.approx(12.0 - KILL_AT_S - 0.1), detected_by="heartbeat")
+    shows(found, paper_recovery_s=pytest.approx(3.0), paper_recovery_why_not=None)
+
+
+def test_a_death_that_is_seen_before_the_last_signal_is_out_is_detected() -> None:
+    event = FailureEvent(at_s=KILL_AT_S, action=Action.KILL, target="r1")
+    victims = [
+        Victim(
+            node=node,
+            reached=True,
+            processes=(7,),
+            began_unix_s=START + KILL_AT_S,
+            at_unix_s=START + KILL_AT_S + 0.1,
+        )
+        for node in ("r1n1", "r1n2")
+    ]
+    kill = InjectedFailure(
+        event=event, victims=victims, at_unix_s=START + KILL_AT_S + 0.1, lateness_s=0.0
+    )
+    incidents = pd.DataFrame(
+        {
+            "at_s": [KILL_AT_S + 0.01, KILL_AT_S + 0.05],
+            "event": ["detected", "recovered"],
+            "target": ["r1n1", "r1n1"],
+            "cause": ["connection", "replica"],
+        }
+    )
+    table = recoveries(STOPPED, kill, incidents=incidents)
+    assert table["at_s"].tolist() == pytest.approx([KILL_AT_S])
+    assert table["detection_s"].tolist() == pytest.approx([0.01])
+    assert table["paper_recovery_s"].tolist() == pytest.approx([0.04])
+
+
+def test_a_failure_that_the_engine_did_not_notice_has_no_recovery_of_the_papers_kind() -> None:
+    found = values(deliveries(STOPPED))
+    shows(found, detection_s=None, paper_recovery_s=None)
+    assert found["paper_recovery_why_not"] == "the engine did not notice the failure"
+
+
+def test_what_arrives_when_the_load_has_ended_is_no_throughput_of_it() -> None:
+    frame = deliveries()
+    last = frame.index[frame["arrival_s"] < LOAD_S][-1]
+    before = values(frame)["throughput_per_s"]
+    frame.loc[last, "arrival_s"] = LOAD_S
+    assert values(frame)["throughput_per_s"] == pytest.approx(before - 1 / LOAD_S)
+
+
+def test_an_engine_that_died_did_not_recover() -> None:
+    found = values(deliveries().query("arrival_s < 10"), died="its driver ended with code 1")
+    shows(found, recovery_s=None, recovery_at_least_s=pytest.approx(LOAD_S - KILL_AT_S - 0.1))
+    shows(found, recovery_why_not="the engine died", died="its driver ended with code 1")
+
+
+def test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like() -> None:
+    """One that could not even be stopped afterwards had stalled before."""
+    behind = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    rest = deliveries().query("arrival_s < 10")
+    for died in (None, "its query did not end"):
+        broken = record(rest, failures=injected(), drained=False, stalled=True, died=died)
+        found = judged(broken, behind).values
+        assert found["recovery_why_not"] == "the engine stalled: it delivered nothing more"
+        assert found["recovery_at_least_s"] == pytest.approx(LOAD_S - KILL_AT_S - 0.1)
+        assert found["output_equals_twin"] is False
+
+
+def test_why_there_is_no_recovery_is_a_word_of_a_closed_list() -> None:
+    twin = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    for found, why in (
+        (judged(record(failures=injected()), twin).values, Unrecovered.TWIN_BEHIND),
+        (judged(record(failures=())).values, Unrecovered.NOTHING_FAILED),
+        (values(deliveries().drop(index=50)), Unrecovered.LOST),
+        (values(deliveries(dict.fromkeys(range(7, 30), 60.0))), Unrecovered.NOT_BY_END),
+    ):
+        shows(found, recovery_s=None, recovery_why_not=why.value)
+
+
+def test_a_recovery_is_shown_with_its_resolution() -> None:
+    found = values()
+    shows(found, recovery_resolution_s=pytest.approx(0.25), twin_slowest_s=pytest.approx(1.0))
