@@ -8,7 +8,10 @@ from harness.engines.tasks.engine import TaskEngineKind
 from harness.errors import UsageError
 from harness.text import did_you_mean
 
-ENGINES: tuple[EngineKind, ...] = (StructuredKind(), TaskEngineKind())
+ENGINES: tuple[EngineKind, ...] = (
+    StructuredKind(),
+    TaskEngineKind(),
+)
 """The simulator is not in it: it runs in virtual time, where nothing can begin or drain."""
 
 

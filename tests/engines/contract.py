@@ -23,6 +23,7 @@ from harness.judging.passes import Pass, PassPlan
 from harness.judging.run import LiveRun, measure
 from harness.load.profile import RateProfile
 from harness.measurement import Context, Kept
+from harness.results.record import Profile
 from workloads.base import Workload
 
 LARGE = ClusterSpec(racks=3, workers_per_rack=4, nodes_per_worker=2, cores_per_worker=2)
@@ -98,8 +99,9 @@ class EngineKindContract:
 
 
 class Sharing:
-    """A context that hands out the engine of the test."""
+    """A context that hands out the engine of the test. Its profile decides nothing by time."""
 
+    profile = Profile.SMOKE
     repeat = 0
 
     def __init__(self, engine: Engine, directory: Path) -> None:

@@ -24,7 +24,7 @@ from harness.judging.run import LiveRun, measure
 from harness.load import generator
 from harness.measure.recovery import Unrecovered
 from harness.measurement import Context
-from harness.results.record import Outcome
+from harness.results.record import Outcome, Profile
 from tests.cluster.test_neighbours import cluster_of
 from tests.engines.contract import EngineContract, EngineKindContract, Sharing
 from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind, ToyParameters
@@ -38,6 +38,7 @@ class Keeping(Sharing):
     """The context of a run, which starts an engine of its own."""
 
     name = "toy"
+    profile = Profile.QUICK
 
     def __init__(self, directory: Path, repeat: int = 0) -> None:
         super().__init__(cast(Engine, self), directory)

@@ -134,8 +134,8 @@ def lines(*, stock_s: float, tasks_s: float, lost: int = 0) -> dict[str, pd.Data
             for ended_s in np.arange(-5, 15, same_kill.SLIDE_S):
                 late_s = 3.0 if 0 <= ended_s < long_s else 0.1
                 rows.append(
-                    {"engine": engine, "scheme": scheme, "repeat": 0, "ended_s": ended_s,
-                     "first_s": late_s, "late_s": late_s, "last_s": late_s}
+                    {"run": f"{engine} {scheme}", "engine": engine, "scheme": scheme, "repeat": 0,
+                     "ended_s": ended_s, "first_s": late_s, "late_s": late_s, "last_s": late_s}
                 )  # fmt: skip
     return {"runs": pd.DataFrame(runs), "windows": pd.DataFrame(rows)}
 
