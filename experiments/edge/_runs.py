@@ -8,7 +8,7 @@ along and duplicates are dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.edge._deployment import MASTER, MECHANISMS, Deployment, deploy, topology
-from harness.measurement import Context
+from experiments.edge._deployment import MASTER, MECHANISMS, RATES, Deployment, deploy, topology
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.schedulers import STORE, replica_of
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.effects import Kind
 from harness.protocol.planned import wiring_of
 from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
-from harness.results.record import Point
+from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
 from harness.simulator.synthetic import counts
@@ -262,6 +262,19 @@ def grid(rates: Sequence[int]) -> list[Point]:
         for rate in rates
         for name in MECHANISMS
     ]
+
+
+def over_rates(id: str, run: Callable[[Point, Context], Outcome]) -> Measurement:  # noqa: A002
+    """Return the measurement of every mechanism at every rate, once each; smoke takes one rate."""
+    grids = {Profile.SMOKE: RATES[1:2], Profile.QUICK: RATES, Profile.PAPER: RATES}
+    return Measurement(
+        id=id,
+        origin=Origin.SIMULATED,
+        grid={profile: grid(rates) for profile, rates in grids.items()},
+        repeats=dict.fromkeys(Profile, 1),
+        seconds_per_run=dict.fromkeys(Profile, 0.1),
+        run=run,
+    )
 
 
 def by_mechanism(frame: pd.DataFrame, value: str) -> Mapping[str, pd.Series]:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.edge import _deployment, _runs
-from experiments.edge._deployment import MECHANISMS, RATES, line
+from experiments.edge._deployment import MECHANISMS, line
 from experiments.edge._runs import INPUT_S
 from harness.claims import Finding, all_of, every, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import stamp
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
+from harness.measurement import Context
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
@@ -42,16 +42,8 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = Measurement(
+MEASUREMENT = _runs.over_rates(
     id="edge/resources",
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: _runs.grid(RATES[1:2]),
-        Profile.QUICK: _runs.grid(RATES),
-        Profile.PAPER: _runs.grid(RATES),
-    },
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run=dict.fromkeys(Profile, 0.1),
     run=run,
 )
 

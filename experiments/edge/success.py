@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.edge import _deployment, _runs
-from experiments.edge._deployment import GATEWAYS, MECHANISMS, RATES, line
+from experiments.edge._deployment import GATEWAYS, MECHANISMS, line
 from experiments.edge._runs import FAILURE_S, INPUT_S, TIMEOUT_S
 from harness.claims import Claim, Finding, every, found, invariant, paper
 from harness.experiment import Experiment
 from harness.figures.style import stamp
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
+from harness.measurement import Context
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
@@ -41,16 +41,8 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = Measurement(
+MEASUREMENT = _runs.over_rates(
     id="edge/success",
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: _runs.grid(RATES[1:2]),
-        Profile.QUICK: _runs.grid(RATES),
-        Profile.PAPER: _runs.grid(RATES),
-    },
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run=dict.fromkeys(Profile, 0.1),
     run=run,
 )
 

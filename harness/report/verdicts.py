@@ -66,13 +66,14 @@ class Assessment:
 
 def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
     """Tabulate the valid runs and judge the claims by them."""
-    missing = None if campaign.complete else _incompleteness(campaign)
+    incompleteness = _incompleteness(campaign)
+    missing = None if campaign.complete else incompleteness
     judged = Assessment(
         experiment=experiment,
         profile=profile,
         campaign=campaign,
         table=None,
-        claims=_unmeasured(experiment, _incompleteness(campaign)),
+        claims=_unmeasured(experiment, incompleteness),
     )
     if not campaign.valid:
         return judged
