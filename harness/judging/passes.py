@@ -21,8 +21,8 @@ import pandas as pd
 
 from harness.cluster.base import Cluster
 from harness.cluster.neighbours import neighbours
-from harness.engines.base import Engine, Event, EventKind, Work
-from harness.engines.deliveries import BEHIND, COPY_HEADER, NEWEST, relative_windows
+from harness.engines.base import Engine, Event, EventKind, Targets, Work
+from harness.engines.deliveries import BEGAN, BEHIND, COPY_HEADER, NEWEST, relative_windows
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
 from harness.failures.injector import InjectedFailure, Injector
@@ -258,7 +258,8 @@ class Pass:
             clocks_s = _clocks_s()
             others = len(neighbours())
             meter = Meter(self._cluster, self._engine.usage)
-            with meter, Injector(self._cluster, self.plan.schedule, start_unix_s=start) as injector:
+            targets = Targets(cluster=self._cluster, engine=self._engine)
+            with meter, Injector(targets, self.plan.schedule, start_unix_s=start) as injector:
                 self._watch(generator, collector, injector, start)
                 drained = self._drain(collector, injector, start)
                 injector.wait(LATE_LOAD_S)
@@ -433,7 +434,7 @@ def _clocks_s() -> float:
     return time.time() - time.monotonic()
 
 
-_UNKEPT = (BEHIND, NEWEST)
+_UNKEPT = (BEHIND, NEWEST, BEGAN)
 
 
 def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pandas as pd
 
 from harness.engines.base import Event, EventKind
-from harness.engines.deliveries import BEHIND, NEWEST
+from harness.engines.deliveries import BEGAN, BEHIND, NEWEST
 from workloads.base import Workload
 
 GRACE_S = 10.0
@@ -25,13 +25,15 @@ def unseen_markers(
 ) -> str | None:
     """Return a sentence if the query drops the markers before they can close a window; else None.
 
-    They were sent at ``marked_unix_s`` with an event time after ``until_unix_s``. A batch that was
-    done `GRACE_S` later and left no record unread has read them."""
+    They were sent at ``marked_unix_s`` with an event time after ``until_unix_s``. A batch that
+    began after that and left no record unread has read them."""
     batches = [e for e in events if e.kind is EventKind.PROGRESS and NEWEST in e.detail]
     read = [
         e
         for e in batches
-        if e.at_unix_s > marked_unix_s and e.detail["rows"] and not e.detail["behind_records"]
+        if (_unix_s(e.detail.get(BEGAN)) or e.at_unix_s) > marked_unix_s
+        and e.detail["rows"]
+        and not e.detail["behind_records"]
     ]
     newest = [seen for e in batches if (seen := _unix_s(e.detail[NEWEST])) is not None]
     if not read or max(newest, default=0.0) >= until_unix_s:
