@@ -234,8 +234,8 @@ AS_2_X_10 = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Version 1 knew the reading 20-4-1 alone."""
 TOP_100 = (
     "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve the "
-    "same pages, so the requests of a few servers are a sample from which nearly the same pages "
-    "come out first. OF and IC count requests, so the accuracy can be far above them."
+    "same pages, so the requests of a few servers are presumably a sample from which nearly the "
+    "same pages come out first. OF and IC count requests, so the accuracy can be far above them."
 )
 """A reason why the accuracy of Q1 is not its OF."""
 

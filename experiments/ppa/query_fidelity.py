@@ -154,7 +154,7 @@ CLAIMS = [
         "SA is quite close to DP in accuracy under other readings of Q1: 2 × 10 tasks, own pages",
         because="SA's plan keeps other servers than DP's, though their OF is close. Where every "
         "page is on one server only, a server holds some pages of the top 100 or none, whatever "
-        "its share of the requests is, so a small difference in OF can be a large one in accuracy.",
+        "its share of the requests is, so presumably a small difference in OF can be a large one in accuracy.",
     )(lambda table: _near(table, "accuracy", OTHERS)),
 ]
 
