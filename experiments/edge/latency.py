@@ -123,7 +123,7 @@ def fast(table: pd.DataFrame) -> Finding:
 NOT_LATE = (
     "By Storm's rules a result comes with its window or never: what is replayed after 5 s is "
     "behind the watermark and is dropped, unless it is the first that a new executor sees. So an "
-    "outage loses tuples (Fig. 7) and delays few. What does take 5 s and more is a tuple's "
+    "outage presumably loses tuples (Fig. 7) and delays few. What does take 5 s and more is a tuple's "
     "acknowledgement, while any copy that it was sent to is dead, with RPPG+RAS as well. What the "
     "paper took as latency is not printed, and neither gives the four sentences together."
 )
@@ -170,7 +170,8 @@ def recovery_above_5(table: pd.DataFrame) -> Finding:
 @paper(
     "ras-lowest",
     "During recovery RPPG+RAS has the lowest latency and rises least",
-    because="It shares that with full-rep+DRA: in both a living copy of each aggregator goes on.",
+    because="It shares that with full-rep+DRA, presumably since a living copy of each aggregator "
+    "goes on in both.",
     cause=Cause.LOST,
 )
 def ras_lowest(table: pd.DataFrame) -> Finding:

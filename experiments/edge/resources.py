@@ -97,7 +97,7 @@ def _from_to(table: pd.DataFrame, names: Sequence[str], printed: tuple[float, fl
     apart = [abs(np.subtract(each, printed)).max() for each in ours.values()]
     both = len(table["rate"].unique()) == len(RATES)
     held = bool(max(apart) <= CORES_NEAR) if both else None
-    return found(held, **ours, printed=list(printed), tolerance=CORES_NEAR)
+    return found(held, ours=ours, printed=list(printed), tolerance=CORES_NEAR)
 
 
 @paper("full-most", f"full-rep+DRA takes the most processor, memory and network {CIRCULAR}")

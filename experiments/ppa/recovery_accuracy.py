@@ -143,8 +143,8 @@ CLAIMS = [
             "close/q1-own-pages",
             "The accuracy of Q1, own pages is close to its OF for both orders",
             because="INC brings the busiest servers back first, and these presumably hold most of "
-            "the pages of the top 100: the accuracy runs ahead of the OF, which counts requests. Under TO no "
-            "output comes until the last task is back: both are 0.",
+            "the pages of the top 100: the accuracy runs ahead of the OF, which counts requests. "
+            "Under TO no output comes until the last task is back: both are 0.",
         ),
         _accuracy.OWN_PAGES,
     ),
