@@ -31,7 +31,7 @@ from experiments.live._topology import PACED, SIMULATED, SPEC, Contender, Shape,
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC
 from experiments.ppa.partial_replication import ACTIVE_HALF, LOOKS, PLANS, UP_TO
-from harness.claims import Finding, every, found, invariant, paper
+from harness.claims import Cause, Finding, every, found, invariant, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLACK, not_measured, stamp
 from harness.judging.run import Variant, measure_each
@@ -210,6 +210,7 @@ def _live(tables: Tables) -> tuple[pd.DataFrame, bool]:
     "in-order-of-plans",
     "PPA-0.5 takes longer than PPA-1.0 and less long than PPA-0",
     rule=CHANGED,
+    cause=Cause.MACHINE,
     because="Tasks are restored from checkpoints at once, each on a standby node of its own. So "
     "the last one is back hardly sooner if half of the tasks need no restoring, and one live pass "
     "presumably differs from the next by more than that.",
@@ -224,6 +225,7 @@ def in_order(tables: Tables) -> Finding:
     "active-half-much-earlier",
     "The active half of PPA-0.5 is back much earlier than all of its tasks",
     rule=CHANGED,
+    cause=Cause.MACHINE,
     because="The machine's cores presumably have to take back the memory of 15 killed processes "
     "before replicas get their turn. The shorter the checkpoint interval, the sooner all tasks are "
     "back and the more that time counts.",
@@ -238,6 +240,7 @@ def active_half(tables: Tables) -> Finding:
     "tentative-much-earlier",
     "Tentative output begins up to ten times earlier than all tasks are back",
     rule=CHANGED,
+    cause=Cause.MACHINE,
     because="Where all times are a tenth of the papers', the time that tentative output takes "
     "presumably is not: a batch has to end, the coordinator closes it for the lost tasks, and it "
     "passes through all operators of 34 processes on one machine.",

@@ -33,7 +33,7 @@ from experiments.live._runs import outcome_of
 from experiments.live._topology import LIVE, PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa import _random
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
-from harness.claims import Claim, Finding, found, paper
+from harness.claims import Cause, Claim, Finding, found, paper
 from harness.experiment import Experiment
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -320,6 +320,7 @@ def _active(claim: str, engine: str) -> Claim:
         claim,
         f"Active replication recovers much faster than Checkpoint and Storm ({engine})",
         rule=CHANGED,
+        cause=Cause.MACHINE,
         because="When 15 processes die at once, the machine's cores presumably have to take back "
         "their memory before any replica gets its turn, so active replication takes longer than in "
         "the simulator. The shorter the checkpoint interval, the less there is to process again, "
@@ -338,6 +339,7 @@ def _active(claim: str, engine: str) -> Claim:
     "in-proportion-to-rate",
     "Checkpoint and Storm grow in proportion to the rate",
     rule=CHANGED,
+    cause=Cause.MACHINE,
     because="The more recent the checkpoints, the less input has to be processed again. Finding "
     "and opening 15 checkpoints at once on one machine is then presumably a large part of the "
     "latency, and does not depend on the rate. In the simulator each node has cores of its own.",
@@ -370,6 +372,7 @@ CLAIMS = [
         "storm-faster-with-short-windows",
         "With 10 s windows Storm is faster than Checkpoint with a 30 s interval when all "
         "nodes fail",
+        cause=Cause.READING,
         because="Presumably because Storm's replay is exact here: the last of four operators "
         "needs four windows of the sources, and each operator waits for the output of the one "
         "above it. Checkpoints are read by all of them at once and are at most 30 s old. "
