@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.live._topology import PACED, SIMULATED
-from harness.claims import Claim, Finding, Rule, every, hypothesis, invariant
+from harness.claims import (
+    Claim,
+    Finding,
+    Rule,
+    Sample,
+    at_least,
+    at_most,
+    every,
+    hypothesis,
+    invariant,
+    median_of,
+    unmeasured,
+    with_interval,
+)
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Tables = Mapping[str, pd.DataFrame]
 CHECKED = ["output_equals_truth", "output_equals_twin", "contradictions", "kills_done"]
@@ -29,6 +46,54 @@ Recoveries of several nodes count from when all of them are found (version 1: th
 task engine is compared with a stock engine that keeps up at any latency (version 1: at most 1 s).
 A verdict on that seed is post hoc."""
 MACHINE = "6 nodes of 2 racks on one machine"
+
+
+def worst_of(
+    cells: Mapping[str, Sample | None], limit: float, *, least: bool, **measured: Any
+) -> Finding:
+    """Return whether every cell's sample is at least (or at most) ``limit``.
+
+    A cell whose interval is beyond the limit refutes it. One with the limit inside, or without an
+    interval, leaves it open. The cell that is worst in the median is the finding's sample; all are
+    shown with their intervals and numbers of samples."""
+    known = {cell: sample for cell, sample in cells.items() if sample is not None}
+    shown = {**measured, "limit": limit, "cells": {c: described(s) for c, s in known.items()}}
+    if not known:
+        return unmeasured(**measured, limit=limit)
+    builder = at_least if least else at_most
+    found = {cell: with_interval(builder(sample, limit)) for cell, sample in known.items()}
+    order = sorted(known, key=lambda cell: known[cell].value, reverse=not least)
+    for wanted in (False, None, True):
+        for cell in order:
+            if found[cell].held is wanted:
+                complete = len(known) == len(cells) or wanted is False
+                one = found[cell] if complete else replace(found[cell], held=None)
+                return replace(one, measured={**one.measured, **shown}, per_cell=True)
+    raise AssertionError("each finding has one of the three values")
+
+
+def described(sample: Sample | None) -> list[float | None] | None:
+    """Return the median, both ends of the interval, and the number of samples."""
+    return None if sample is None else [sample.value, sample.low, sample.high, sample.n]
+
+
+def bar_of(
+    axes: Axes, x: float, values: Sequence[float], *, color: str, marker: str, least: float,
+    **look: Any,
+) -> None:  # fmt: skip
+    """Draw the median of samples with its 95 % interval, where there are enough for one.
+
+    ``least``: the begin of a logarithmic axis, at which smaller values are drawn."""
+    sample = median_of(values)
+    if sample is None:
+        return
+    at = max(sample.value, least)
+    ends = None
+    if sample.low is not None and sample.high is not None:
+        low, high = max(sample.low, least), max(sample.high, least)
+        ends = [[max(at - low, 0.0)], [max(high - at, 0.0)]]
+    look = {"markersize": 6, "capsize": 2, "elinewidth": 1, "linestyle": "none", **look}
+    axes.errorbar([x], [at], yerr=ends, color=color, marker=marker, **look)
 
 
 def all_if(known: Any, cells: Any) -> bool | None:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from experiments.live._cpu import CpuWatch, loops_s
 from experiments.live._judged import right_output
-from experiments.live._kills import KILL_GAP_S, measure_kills
+from experiments.live._kills import measure_kills
 from experiments.live._measured_costs import MeasuredCosts, counters, measure_costs, program_at
 from experiments.live._rates import WATERMARK_S
 from experiments.live._six_nodes import kept, warm
@@ -45,8 +45,8 @@ TURN_S = 1.2
 """Interval at which replicas move from one counter to the other in the pass without failures:
 seldom enough for a node to have a reader ready again, as it has when something fails."""
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 6, Profile.PAPER: 60}
-SETTLED_S = 6
-"""Virtual seconds before the first simulated kill: whole checkpoint intervals."""
+SETTLED_S = 2 * CHECKPOINT_S
+"""Delay of the simulated kills after the live ones: whole checkpoint intervals."""
 BACK_S = 0.7
 """Absence of a killed node, as live on an idle machine; nothing waits for it."""
 FOLLOWED_S = 2.0
@@ -70,11 +70,14 @@ def run(point: Point, context: Context) -> Outcome:
         workload=_words(),
         rate_per_s=rate_per_s,
         interval_s=INTERVAL_S,
+        checkpoint_s=CHECKPOINT_S,
         kills=kills,
     )
     context.progress("simulating")
     nodes = [(node.name, node.rack) for node in engine.targets()]
-    simulated = predict(str(point["scheme"]), nodes, costs, kills)
+    # At the instants of the real kills: the phase between two checkpoints decides.
+    kills_s = [SETTLED_S + at_s for at_s in outcome.series["kills"]["at_s"]]
+    simulated = predict(str(point["scheme"]), nodes, costs, kills_s)
     return replace(
         outcome,
         values={**outcome.values, **costs.values()},
@@ -118,16 +121,16 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
 
 
 def predict(
-    scheme: str, nodes: Sequence[tuple[str, str]], costs: MeasuredCosts, kills: int
+    scheme: str, nodes: Sequence[tuple[str, str]], costs: MeasuredCosts, kills_s: Sequence[float]
 ) -> pd.DataFrame:
-    """Return a row per kill in virtual time: the lost ``tasks``, and `STEPS` of the last one back.
+    """Return a row per kill in virtual time, at these instants.
 
-    Null if the node had no task."""
+    The lost ``tasks``, and `STEPS` of the last one back; null if the node had no task."""
     from harness.hosting.restoration import Restorations
     from harness.simulator.synthetic import counts
     from harness.simulator.world import World
 
-    options = simulated_kills(scheme, nodes, costs, kills)
+    options = simulated_kills(scheme, nodes, costs, kills_s)
     world = World(options, counts(options), validate=False, notes_progress=True, kept=0)
     world.start()
     world.kernel.run(until=options.faults[-1].at_us + round(FOLLOWED_S * 1e6))
@@ -155,9 +158,9 @@ def _steps_ms(ways: Sequence[Restoration], notes: Sequence[Noted]) -> dict[str, 
 
 
 def simulated_kills(
-    scheme: str, nodes: Sequence[tuple[str, str]], costs: MeasuredCosts, kills: int
+    scheme: str, nodes: Sequence[tuple[str, str]], costs: MeasuredCosts, kills_s: Sequence[float]
 ) -> Options:
-    """Return the topology, placement and scheme of the live run, and its kills."""
+    """Return the topology, placement and scheme of the live run, and kills at these instants."""
     from harness.protocol.coordinator.registry import NodeInfo
     from harness.protocol.planned import wiring_of
     from harness.protocol.schemes import make_scheme
@@ -180,7 +183,6 @@ def simulated_kills(
     )
     # Each has enough for the loss of a rack, as with the engine.
     slots = -(-(len(wiring.names) + len(found.replicated)) * 2 // len(nodes))
-    kills_s = [SETTLED_S + number * KILL_GAP_S + number * 0.037 % 0.5 for number in range(kills)]
     return Options(
         seed=0,
         topology="word count",

@@ -81,6 +81,7 @@ def run(point: Point, context: Context) -> Outcome:
         workload=heavy(state_bytes=size),
         rate_per_s=rate_per_s,
         interval_s=INTERVAL_S,
+        checkpoint_s=CHECKPOINT_S,
         kills=KILLS[context.profile],
         gap_s=LONG_GAP_S if size > LONG_FROM else GAP_S,
         first_s=FIRST_S,

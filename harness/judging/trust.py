@@ -33,7 +33,9 @@ def punctual_s(checkpoint_s: float) -> float:
 
 
 def unpunctual(failed: PassRecord, limit_s: float) -> str | None:
-    """Return the latest kill, if its first signal came later than the limit."""
+    """Return the latest kill, if its first signal came later than the limit.
+
+    Measurements with passes of their own use it, too: the rule is the same everywhere."""
     kills = [one for one in failed.injected if one.event.action is Action.KILL and one.felt]
     latest = max(kills, key=lambda one: one.lateness_s, default=None)
     if latest is None or latest.lateness_s <= limit_s:

@@ -166,7 +166,7 @@ NODES = [(f"r{rack}n{number}", f"r{rack}") for rack in (1, 2) for number in (1, 
 
 def test_the_simulator_charges_a_recovery_for_what_it_needs() -> None:
     def takeover_ms(scheme: str, **changes: int) -> float:
-        found = predicted.predict(scheme, NODES, replace(COSTS, **changes), 2)
+        found = predicted.predict(scheme, NODES, replace(COSTS, **changes), [6.0, 8.537])
         assert found["tasks"].str.contains("split.0")[0]
         first = found.iloc[0]
         assert 0 < first["there_ms"] <= first["ready_ms"] <= first["takeover_ms"]
