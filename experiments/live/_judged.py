@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.live._topology import PACED, SIMULATED
+from experiments.live._topology import PACED
 from harness.claims import (
     Claim,
     Finding,
@@ -45,6 +45,10 @@ CHANGED = Rule(version=2, since="2026-11-22", seen_seeds=(DEFAULT_SEED,))
 Recoveries of several nodes count from when all of them are found (version 1: the first), and the
 task engine is compared with a stock engine that keeps up at any latency (version 1: at most 1 s).
 A verdict on that seed is post hoc."""
+SAMPLED = Rule(version=3, since="2026-11-23")
+"""Rules that compare medians of samples, each of another seed and phase, and leave a claim open if
+an interval has the limit inside. Fixed before any run was made that has the phases. Versions before
+compared the means of the runs that were there."""
 MACHINE = "6 nodes of 2 racks on one machine"
 
 
@@ -151,31 +155,78 @@ def right_output(kills_of: Callable[[pd.DataFrame], pd.DataFrame]) -> Claim:
     return claim
 
 
-def simulated_near(*cell: str) -> Claim:
-    """Claim that simulated and measured latency are near; ``cell``: columns that name a case."""
+def simulated_near(kills: str, *cell: str) -> Claim:
+    """Claim that simulated and measured latency are near, kill by kill.
+
+    ``kills``: the table of kills; ``cell``: columns that name a case."""
 
     @hypothesis(
         "simulated-near-measured",
         "Simulated and measured latency are near each other",
+        rule=SAMPLED,
         because="Each simulated node has cores of its own. Here the cores of one machine presumably"
         " take back the memory of 15 killed processes while 15 tasks take over, or find, read and "
-        "open their checkpoints. The simulator does not have that time, and it weighs ten times as "
-        "much where all times are a tenth of the papers'.",
+        "open their checkpoints. The simulator does not have that time, and it weighs more where "
+        "all times are a part of the papers'.",
     )
     def claim(tables: Tables) -> Finding:
-        latencies = tables["latencies"].set_index([*cell, "engine"])["mean"].astype(float)
-        wide = latencies.unstack("engine").reindex(columns=[PACED, SIMULATED]).dropna()
-        apart, ratio = (wide[PACED] - wide[SIMULATED]).abs(), wide[PACED] / wide[SIMULATED]
+        rows = tables[kills]
+        both = rows[rows["engine"] == PACED].dropna(subset=["latency_s", "simulated_s"])
+        ratio = both["latency_s"] / both["simulated_s"].clip(lower=1e-6)
         factor = ratio.where(ratio >= 1, 1 / ratio)
-        near = (apart <= NEAR_S) | (factor <= FAR)
-        return every(
-            near,
-            median_measured_by_simulated=float(ratio.median()) if len(near) else None,
-            largest_difference_s=float(apart.max()) if len(near) else None,
-            farthest=", ".join(map(str, wide.index[int(factor.argmax())])) if len(near) else None,
-            pairs_near=int(near.sum()),
-            pairs=len(near),
-            tolerance=f"a factor of {FAR:g} or {NEAR_S} s",
+        apart = (both["latency_s"] - both["simulated_s"]).abs()
+        off = (apart / NEAR_S).where(apart / NEAR_S < factor / FAR, factor / FAR)
+        cells = {
+            ", ".join(map(str, names)): median_of(one)
+            for names, one in off.groupby([both[name] for name in cell], sort=False)
+        }
+        return worst_of(
+            cells,
+            1.0,
+            least=False,
+            median_measured_by_simulated=float(ratio.median()) if len(both) else None,
+            largest_difference_s=float(apart.max()) if len(both) else None,
+            kills=len(both),
+            tolerance=f"1: a factor of {FAR:g} or {NEAR_S} s",
         )
 
     return claim
+
+
+MEASURED = ("latency_s", "outside_s", "simulated_s", "twin_s")
+"""Measures of a recovery: the engine's, the one from outside, the simulator's of the same kill, and
+what the rule from outside finds in the twin."""
+
+
+def weighted(
+    rows: pd.DataFrame, weight: pd.Series[float], by: Sequence[str], measures: Sequence[str]
+) -> pd.DataFrame:
+    """Return the weighted means of measures, a row per group; null where one of a group is."""
+    keys = [rows[name] for name in by]
+    means = {}
+    for name in measures:
+        known = (rows[name].astype(float) * weight).groupby(keys, sort=False)
+        total = known.sum(min_count=1) / weight.groupby(keys, sort=False).sum()
+        means[name] = total.where(known.count() == known.size())
+    return pd.DataFrame(means).reset_index()
+
+
+def summary_of(samples: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return a row per cell: ``n``, and of each of `MEASURED` the median and the interval's ends.
+
+    ``mean`` is the median of the engine's measure: null if one sample never came back."""
+    rows = []
+    for names, cell in samples.groupby(list(by), sort=False):
+        row: dict[str, Any] = dict(zip(by, names, strict=True))
+        for measure in MEASURED:
+            found = median_of(cell[measure].astype(float))
+            row[measure] = None if found is None else found.value
+            row[f"{measure}_low"] = None if found is None else found.low
+            row[f"{measure}_high"] = None if found is None else found.high
+        row["n"] = len(cell)
+        row["back"] = int(cell["latency_s"].notna().sum())
+        row["mean"] = row["latency_s"] if row["back"] == row["n"] else None
+        rows.append(row)
+    ends = [f"{measure}{end}" for measure in MEASURED for end in ("", "_low", "_high")]
+    frame = pd.DataFrame(rows, columns=[*by, "n", "back", "mean", *ends])
+    return frame.astype(dict.fromkeys(["mean", *ends], float))

@@ -73,6 +73,21 @@ NOTE = (
     "by timers; chosen, since the papers do not print theirs."
 )
 
+TWO_MEASURES = (
+    "Two measures of each recovery. As the engine reports it: from the detection until the failed "
+    "tasks are where they were. As seen from outside: from the first signal until output was on "
+    "time for the papers' 5 s again, by the judge's rule; if it was not by the end of the load, "
+    "the time for which it was watched (a lower bound).",
+    "Why the second is longer: a window comes out with the batch that closes it, so a takeover "
+    "between two batches costs at least one of them; the batches of the outage are processed next "
+    "to those that arrive, by nodes of the declared speed; and results cross up to three "
+    "more operators. Why it can be shorter: tentative output goes on before the tasks are back.",
+    "Killed processes start again on the same cores some seconds later, which can make windows "
+    "late once more: that counts as another disturbance if output had been on time before. What "
+    "the same rule finds in the twin, where nothing failed, is in the table (twin_s).",
+)
+"""What the two measures are, and why they differ."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:

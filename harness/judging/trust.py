@@ -33,9 +33,7 @@ def punctual_s(checkpoint_s: float) -> float:
 
 
 def unpunctual(failed: PassRecord, limit_s: float) -> str | None:
-    """Return the latest kill, if its first signal came later than the limit.
-
-    Measurements with passes of their own use it, too: the rule is the same everywhere."""
+    """Return the latest kill, if its first signal came later than the limit."""
     kills = [one for one in failed.injected if one.event.action is Action.KILL and one.felt]
     latest = max(kills, key=lambda one: one.lateness_s, default=None)
     if latest is None or latest.lateness_s <= limit_s:
@@ -44,6 +42,15 @@ def unpunctual(failed: PassRecord, limit_s: float) -> str | None:
         f"{failed.name}: the kill came {latest.lateness_s:.3f} s late, of {latest.event.target} at "
         f"{latest.event.at_s:g} s, and at most {limit_s:.3g} s are allowed: the machine is too busy"
     )
+
+
+def late_pass(record: PassRecord, checkpoint_s: float, *, timed: bool) -> str | None:
+    """Return the reason why a pass without a twin was not on time; None unless ``timed``.
+
+    The rule is the judge's: its load, and its kills by the checkpoint interval."""
+    if not timed:
+        return None
+    return record.load.invalid or unpunctual(record, punctual_s(checkpoint_s))
 
 
 def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from experiments.live import _ballast, _cpu, _measured_costs, predicted, same_kill, scale, state
+from experiments.live import _ballast, _cpu, _measured_costs, predicted, scale, state
 from experiments.live._cpu import CpuWatch
 from experiments.live._measured_costs import MeasuredCosts, changes_us
 from harness.cluster import processes
@@ -122,32 +122,6 @@ def test_the_cost_of_nodes_can_hold_and_can_fail() -> None:
     assert idle.why is not None
     assert "Of the 0.200 cores of the nodes 0.120 are used by their event loops" in idle.why
     assert "136 heartbeats and 62 batches" in idle.why
-
-
-def lines(*, stock_s: float, tasks_s: float, lost: int = 0) -> dict[str, pd.DataFrame]:
-    """Return results that come 0.1 s late, and later for the time given after the kill."""
-    rows, runs = [], []
-    for engine, schemes in same_kill.ROWS:
-        for scheme, _, _ in schemes:
-            long_s = stock_s if engine == same_kill.STRUCTURED else tasks_s
-            runs.append({"engine": engine, "scheme": scheme, "lost": lost, "contradictions": 0})
-            for ended_s in np.arange(-5, 15, same_kill.SLIDE_S):
-                late_s = 3.0 if 0 <= ended_s < long_s else 0.1
-                rows.append(
-                    {"run": f"{engine} {scheme}", "engine": engine, "scheme": scheme, "repeat": 0,
-                     "ended_s": ended_s, "first_s": late_s, "late_s": late_s, "last_s": late_s}
-                )  # fmt: skip
-    return {"runs": pd.DataFrame(runs), "windows": pd.DataFrame(rows)}
-
-
-def test_the_same_kill_can_hold_and_can_fail() -> None:
-    good = lines(stock_s=8, tasks_s=0.5)
-    assert all_hold(same_kill.EXPERIMENT, good)
-    bad = lines(stock_s=3, tasks_s=1, lost=2)
-    assert set(held(same_kill.EXPERIMENT, bad).values()) == {False}
-    alone = {name: frame[frame["engine"] == "tasks"] for name, frame in good.items()}
-    assert list(held(same_kill.EXPERIMENT, alone).values()) == [True, None, None]
-    assert len(panels(same_kill.EXPERIMENT, good)) == 2
 
 
 def test_cpu_between_two_instants() -> None:
