@@ -260,7 +260,7 @@ def outside(table: pd.DataFrame) -> dict[tuple[str, float], float]:
     """Return the median time in ms until output was on time again, by scheme and rate."""
     known = table.reindex(columns=["scheme", "rate_per_s", "outside_ms"]).dropna()
     return {
-        (str(scheme), float(rate)): float(cell["outside_ms"].median())
+        (str(scheme), float(str(rate))): float(cell["outside_ms"].median())
         for (scheme, rate), cell in known.groupby(["scheme", "rate_per_s"])
     }
 

@@ -109,8 +109,8 @@ class Times:
 
 TIMES = {
     Profile.SMOKE: Times(passes=1, warmup_s=2, kill_s=4, after_s={TASKS: 6, STRUCTURED: 8}),
-    Profile.QUICK: Times(passes=5, warmup_s=12, kill_s=5, after_s={TASKS: 5, STRUCTURED: 18}),
-    Profile.PAPER: Times(passes=10, warmup_s=30, kill_s=20, after_s={TASKS: 30, STRUCTURED: 40}),
+    Profile.QUICK: Times(passes=5, warmup_s=12, kill_s=4, after_s={TASKS: 5, STRUCTURED: 16}),
+    Profile.PAPER: Times(passes=5, warmup_s=30, kill_s=20, after_s={TASKS: 30, STRUCTURED: 40}),
 }
 
 
@@ -300,7 +300,7 @@ MEASUREMENT = Measurement(
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: [{"row": "active"}], Profile.QUICK: _ALL, Profile.PAPER: _ALL},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 140, Profile.PAPER: 900},
+    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 140, Profile.PAPER: 400},
     run=run,
     scheduling=Scheduling(
         keeps=(

@@ -10,7 +10,8 @@ a replica has both already."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -131,24 +132,28 @@ def tabulate(results: Results) -> pd.DataFrame:
     return kills[kills["tasks"].str.contains("count")].reset_index(drop=True)
 
 
-def medians(
-    table: pd.DataFrame, scheme: str, by: str, measure: str = "restored_ms", **fixed: float
+def medians(table: pd.DataFrame, scheme: str, by: str, **fixed: float) -> pd.Series[float]:
+    """Return the median time to restored, in ms, by one of size and rate."""
+    return _medians(table, scheme, by, "restored_ms", fixed)
+
+
+def _medians(
+    table: pd.DataFrame, scheme: str, by: str, measure: str, fixed: Mapping[str, float]
 ) -> pd.Series[float]:
-    """Return the medians of a measure, in ms, by one of size and rate."""
     mine = table[table["scheme"] == scheme].reindex(columns=sorted({*table.columns, measure}))
     for name, value in fixed.items():
         mine = mine[mine[name] == value]
     return mine.dropna(subset=[measure]).groupby(by)[measure].median()
 
 
-def _outside(table: pd.DataFrame) -> dict[str, float]:
+def _outside(table: pd.DataFrame) -> dict[str, Any]:
     """Return the medians of the other measure, by scheme and size."""
     found = {
-        scheme: medians(table, scheme, "state_bytes", OUTSIDE, rate_per_s=RATES_PER_S[0])
+        scheme: _medians(table, scheme, "state_bytes", OUTSIDE, {"rate_per_s": RATES_PER_S[0]})
         for scheme in (CHECKPOINTS, REPLICAS)
     }
     return {
-        f"outside_ms, {scheme}, {size / MB:g} MB": float(value)
+        f"outside_ms, {scheme}, {float(str(size)) / MB:g} MB": float(value)
         for scheme, by in found.items()
         for size, value in by.items()
     }
@@ -169,7 +174,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
             axes.scatter(mine[by] / unit, mine["restored_ms"], s=9, color=color, alpha=0.5)
             line = medians(table, scheme, by, **{name: value})
             axes.plot(line.index / unit, line, color=color, marker="o", label=label)
-            seen = medians(table, scheme, by, OUTSIDE, **{name: value}).clip(lower=1.0)
+            seen = _medians(table, scheme, by, OUTSIDE, {name: value}).clip(lower=1.0)
             axes.plot(
                 seen.index / unit, seen, color=color, marker="o", markerfacecolor="none",
                 linestyle=":", label=f"{label}, seen from outside",
