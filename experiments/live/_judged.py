@@ -162,7 +162,7 @@ def simulated_near(kills: str, *cell: str) -> Claim:
 
     @hypothesis(
         "simulated-near-measured",
-        "Simulated and measured latency are near each other",
+        f"Simulated and measured latency differ by at most a factor of {FAR:g} or {NEAR_S:g} s",
         rule=SAMPLED,
         because="Each simulated node has cores of its own. Here the cores of one machine presumably"
         " take back the memory of 15 killed processes while 15 tasks take over, or find, read and "

@@ -422,7 +422,7 @@ EXPERIMENT = Experiment(
     smoke_covered_by="live/engines",
     notes=[
         "Stock engine: state in memory, trigger as fast as it can, the best of live/engines; "
-        "tuned: without locality wait as well (docs/stock-settings.md). Task engine: 7 tasks, "
+        "tuned: without locality wait as well (docs/stock-settings.md). Task engine: "
         f"batches of {INTERVAL_S:g} s. Two workers with three slots each on one machine.",
         "A thin line per pass: the median result of a window, minus the usual lateness of that "
         "pass before the kill; a thick one: the median over the passes. Every pass has another "
