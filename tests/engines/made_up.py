@@ -29,8 +29,7 @@ def say(event: str) -> None:
     print(json.dumps(said), flush=True)
 
 
-records, _ = reader(**source)
-results, due = reader(**out)
+(records, _), (results, due) = reader(**source), reader(**out)
 done = set[int]()
 while due > len(done):
     done |= {json.loads(message.value())["window_start"] for message in results.consume(500, 0.1)}
