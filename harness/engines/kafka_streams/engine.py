@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.base import Cluster
 from harness.engines.base import ClusterNeeds, Event, EventKind, Setup, Work
 from harness.engines.kafka_streams.parameters import KafkaStreamsParameters
 from harness.engines.programs.engine import Line, ProgramKind
 from harness.engines.programs.start import Job, Start
 from harness.environment.jars import ensure_sets
 from harness.environment.java import find_java
-from workloads.base import Workload
 
 NAME = FORM = "kafka-streams"
 HERE = Path(__file__).parent
@@ -68,13 +67,6 @@ class KafkaStreamsKind(ProgramKind):
 
     def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
         return list(_noticed(lines))
-
-    def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
-        if (reason := super().lacks(setup, workload, spec)) is not None:
-            return reason
-        if spec.nodes_per_worker > 1:
-            return "kafka-streams needs workers of one node each: a killed node takes its worker"
-        return None
 
     def ended(self, work: Work, cluster: Cluster) -> None:
         """Delete the changelogs and repartition topics of the pass."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from harness.cluster.base import ClusterSpec, Node
+from harness.cluster.base import Node
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.engines.base import EventKind, Setup
 from harness.engines.kafka_streams.engine import (
@@ -36,17 +35,6 @@ WORDS = word_count(text=[__file__], depth=4)
 
 class TestKafkaStreamsKind(EngineKindContract):
     kind, workload = KafkaStreamsKind(), WORDS
-
-    def test_a_workload_without_its_form_is_a_reason(self, scheme: str) -> None:
-        wide = ClusterSpec(racks=2, workers_per_rack=2)
-        other = replace(self.workload, forms={"of-nobody": "nothing"})
-        reason = self.kind.lacks(Setup(scheme=scheme), other, wide)
-        assert reason is not None
-        assert "'kafka-streams'" in reason
-
-    def test_what_it_can_run_lacks_nothing(self, scheme: str) -> None:
-        wide = ClusterSpec(racks=2, workers_per_rack=2)
-        assert self.kind.lacks(Setup(scheme=scheme), self.workload, wide) is None
 
 
 def the_jars() -> list[Path]:
