@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,14 +17,17 @@ from typing import Any, ClassVar
 import yaml
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines.base import ClusterNeeds, EngineKind, Setup
+from harness.engines.base import ClusterNeeds, Engine, EngineKind, Setup
 from harness.engines.programs.engine import ProgramKind
 from harness.engines.programs.start import READY, READY_WITHIN_S, Job, Start
-from harness.errors import UsageError
+from harness.environment.cache import cache_directory, locked, to_stderr
+from harness.errors import EnvironmentFailure, UsageError
 from harness.text import did_you_mean
 from workloads.base import TASKS, Workload, load_file
 
 SUFFIXES = (".yaml", ".yml")
+PREPARED_WITHIN_S = 1800.0
+_LAST_LINES = 6
 SCHEME = "own"
 """The scheme of an engine that knows one way to survive."""
 KIND = "ENGINE"
@@ -37,8 +42,10 @@ class Description:
 
     name: str
     command: Sequence[str]
-    """Runs on each node. ``{here}`` is the file's directory, ``{python}`` this Python, ``{node}``
-    and ``{rack}`` the node's names."""
+    """Runs on each node. ``{here}`` is the file's directory, ``{cache}`` a directory for what this
+    engine fetches, ``{python}`` this Python, ``{node}`` and ``{rack}`` the node's names."""
+    prepare: Sequence[str] = ()
+    """Runs once on the harness's machine before the first start, to fetch or to compile."""
     summary: str = "an engine of one's own"
     workloads: Sequence[str] = ()
     """Names of the workloads that it can run; empty: every one with the form."""
@@ -69,12 +76,7 @@ class DescribedKind(ProgramKind):
 
     def start(self, job: Job, cluster: Cluster) -> Start:
         own = self._description
-        words = {
-            "here": str(self._here),
-            "python": sys.executable,
-            "node": job.node.name,
-            "rack": job.node.rack,
-        }
+        words = {**self._words(), "node": job.node.name, "rack": job.node.rack}
         return Start(
             command=[_filled(part, words) for part in own.command],
             env={name: _filled(value, words) for name, value in own.env.items()},
@@ -82,6 +84,17 @@ class DescribedKind(ProgramKind):
             ready_within_s=own.ready_within_s,
             stop_within_s=own.stop_within_s,
         )
+
+    def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
+        """Prepare what the programs need, then open; raises `EnvironmentFailure` if it fails."""
+        if command := [_filled(part, self._words()) for part in self._description.prepare]:
+            with locked(f"engine-{self.name}", report=to_stderr):
+                _prepare(self.name, command)
+        return super().open(setup, cluster)
+
+    def _words(self) -> dict[str, str]:
+        cache = cache_directory() / "engines" / self.name
+        return {"here": str(self._here), "cache": str(cache), "python": sys.executable}
 
     def transactional(self, setup: Setup) -> bool:
         return self._description.transactional
@@ -93,6 +106,27 @@ class DescribedKind(ProgramKind):
         if own and workload.name not in own:
             return f"{self.name} runs {', '.join(own)}, and not workload {workload.name!r}"
         return None
+
+
+def _prepare(name: str, command: Sequence[str]) -> None:
+    """Run a command to its end; Ctrl-C ends it, too."""
+    to_stderr(f"preparing engine {name}: {' '.join(command)}")
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=PREPARED_WITHIN_S, check=False,
+        )  # fmt: skip
+        what, said = f"with exit code {done.returncode}", done.stderr or done.stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        what, said = f"({error})", ""
+    else:
+        if done.returncode == 0:
+            return
+    last = "".join(f"\n    {line}" for line in said.splitlines()[-_LAST_LINES:])
+    raise EnvironmentFailure(
+        f"engine {name} could not be prepared: {command[0]} failed {what}{last}",
+        remedy="see to it that what it fetches can be reached, then start again",
+    )
 
 
 def engine_of_file(path: Path) -> EngineKind:
@@ -158,6 +192,7 @@ def _described(path: Path, document: Any) -> Description:
 _FORMS: Sequence[tuple[str, Any, str]] = (
     ("name", str, "a name in lower-case letters"),
     ("command", list, "a list of words"),
+    ("prepare", (list, tuple), "a list of words"),
     ("summary", str, "one line"),
     ("workloads", (list, tuple), "a list of names"),
     ("form", str, "a key of the workload's forms"),

@@ -23,6 +23,7 @@ from tests.engines.contract import EngineContract, EngineKindContract, Sharing
 from tests.engines.programs.fake import DESCRIPTION, MADE_UP, WORKLOAD, ProgramCluster
 from tests.engines.test_toy import made_when_named
 from tests.load.test_generator import Broker
+from workloads.wordcount import word_count
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +163,31 @@ def test_a_mistake_in_a_file_is_named(
         described(text=text)
     assert what in caught.value.what
     assert caught.value.remedy
+
+
+def test_what_cannot_be_prepared_is_named_with_its_last_words(
+    described: Callable[..., EngineKind], tmp_path: Path
+) -> None:
+    cluster = cast(Cluster, ProgramCluster(None, tmp_path))
+    kind = described('prepare: ["sh", "-c", "echo no network >&2; exit 6"]\n')
+    with pytest.raises(EnvironmentFailure) as caught:
+        kind.open(Setup(scheme=SCHEME), cluster)
+    assert "engine made-up could not be prepared: sh failed with exit code 6" in caught.value.what
+    assert "no network" in caught.value.what
+
+
+def test_preparation_runs_before_the_first_start(
+    described: Callable[..., EngineKind], tmp_path: Path
+) -> None:
+    cluster = cast(Cluster, ProgramCluster(None, tmp_path))
+    kind = described(f'prepare: ["touch", "{tmp_path / "made"}"]\n')
+    with kind.open(Setup(scheme=SCHEME), cluster):
+        assert (tmp_path / "made").exists()
+
+
+def test_the_example_of_the_documents_can_be_read() -> None:
+    kind = find_engine("docs/examples/quix/engine.yaml")
+    assert kind.lacks(Setup(scheme=SCHEME), word_count(depth=4), ClusterSpec(racks=2)) is None
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
