@@ -160,7 +160,7 @@ class Collector:
             append_ms=message.timestamp()[1],
             partition=message.partition(),
             offset=message.offset(),
-            value=message.value(),
+            value=message.value() or b"",
             copy=int(headers.get(self._header, b"0")),
             headers=headers,
             read_ms=time.time_ns() // 1_000_000,
