@@ -56,8 +56,8 @@ class ConnectedNode:
     def __init__(self, hello: Hello, connection: Connection) -> None:
         self.number, self.boot, self.connection = hello.node, hello.boot, connection
         self.shift_us, self.address, self.token = hello.shift_us, hello.address, hello.token
-        self.hosts: list[Any] = [0, []]
-        self.hosts_of = ""
+        self.where = Where(run="", hosts=[0, []])
+        """Its copies, as it last reported them."""
         self.heard_us = now_us()
         """When its last heartbeat came."""
         self.tasks: frozenset[int] = frozenset()
@@ -75,6 +75,7 @@ class Deciding:
     ) -> None:
         self.job = job
         self._members, self._emit = members, emit
+        self.directory = Directory(job.run, members)
         self._store = Store(redis, job.run)
         self._loop = asyncio.get_running_loop()
         self._running: set[asyncio.Task[None]] = set()
@@ -249,7 +250,6 @@ class CoordinatorProcess:
         )
         self._members: dict[int, ConnectedNode] = {}
         self._deciding: Deciding | None = None
-        self._directory = Directory("", self._members)
         self._unreachable: set[tuple[int, int]] = set()
         """The pairs of nodes that were reported."""
         self._leaving = False
@@ -276,12 +276,12 @@ class CoordinatorProcess:
     async def _begin(self, job: Job) -> None:
         """Decide about a pass. A node may run it already, for an earlier coordinator."""
         self._deciding = Deciding(job, self._redis, self._members, self._emit)
-        self._directory = Directory(job.run, self._members)
+        directory = self._deciding.directory
         begin = json.dumps({"begin": job.to_json()}, separators=(",", ":")).encode()
         for member in self._members.values():
             member.send_body(begin)
-            self._directory.changed(member)
-        self._directory.tell()
+            directory.changed(member)
+        directory.tell()
         self._deciding.start()
         self._emit({"event": "begun", "run": job.run})
 
@@ -345,7 +345,8 @@ class CoordinatorProcess:
         if current is member:
             del self._members[member.number]
             self._left_us[member.number] = now_us()
-            self._directory.left(member)
+            if self._deciding is not None:
+                self._deciding.directory.left(member)
         elif current is not None and current.boot == member.boot:
             return
         self._say("left", member)
@@ -361,10 +362,10 @@ class CoordinatorProcess:
     def _welcome(self, member: ConnectedNode, running: str | None) -> None:
         if self._leaving:
             member.connection.send({"leave": True})
-            return
-        if self._deciding is not None and running != self._deciding.job.run:
-            member.connection.send({"begin": self._deciding.job.to_json()})
-        self._directory.welcome(member)
+        elif self._deciding is not None:
+            if running != self._deciding.job.run:
+                member.connection.send({"begin": self._deciding.job.to_json()})
+            self._deciding.directory.welcome(member)
 
     def _hear(self, member: ConnectedNode, heard: Heard) -> None:
         if isinstance(heard, told.HeartbeatReceived):
@@ -372,7 +373,9 @@ class CoordinatorProcess:
             if self._deciding is not None:
                 self._deciding.heard(member, heard)
         elif isinstance(heard, Where):
-            self._directory.hosts(member, heard)
+            member.where = heard
+            if self._deciding is not None:
+                self._deciding.directory.changed(member)
         elif isinstance(heard, Unreachable):
             self._note_unreachable(member, heard)
         else:

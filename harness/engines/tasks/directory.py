@@ -20,10 +20,8 @@ class Member(Protocol):
     number: int
     boot: int
     address: Address
-    hosts: list[Any]
-    """The version of its copies, and the copies themselves as (task, incarnation)."""
-    hosts_of: str
-    """The pass of these copies."""
+    where: Where
+    """Its copies, as it last reported them."""
 
     def send_body(self, body: bytes) -> bool:
         """Send an encoded frame; it may get lost."""
@@ -43,12 +41,6 @@ class Directory:
         others = [self._entry(other) for other in self._members.values() if other is not member]
         member.send_body(self._frame(others, []))
         self.changed(member)
-
-    def hosts(self, member: Member, where: Where) -> None:
-        """Take a node's report of its copies."""
-        member.hosts_of, member.hosts = where.run, where.hosts
-        if where.run == self._run:
-            self.changed(member)
 
     def changed(self, member: Member) -> None:
         """Tell all nodes of a member, soon."""
@@ -77,7 +69,7 @@ class Directory:
             asyncio.get_running_loop().call_soon(self.tell)
 
     def _entry(self, member: Member) -> list[Any]:
-        hosts = member.hosts if member.hosts_of == self._run else [0, []]
+        hosts = member.where.hosts if member.where.run == self._run else [0, []]
         return [member.number, member.boot, list(member.address), hosts]
 
     def _frame(self, nodes: list[Any], gone: list[tuple[int, int]]) -> bytes:

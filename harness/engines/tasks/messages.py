@@ -24,7 +24,12 @@ from harness.hosting.frames import (
     run_id,
     unpack_messages,
 )
-from harness.protocol.inputs import BatchArrived, ReplayRequested, TaskMessage
+from harness.protocol.inputs import BatchArrived, ReplayRequested, TaskMessage, UpstreamResumed
+
+RESUMED_US = 5_000_000
+"""Time for which the copies of a task that are new here hear of a new primary.
+
+When many tasks are restored at one time, none knows yet where its neighbours will be."""
 
 
 class Streams(Protocol):
@@ -72,6 +77,8 @@ class Messages:
         self._out: dict[int, list[bytes]] = {}
         self._answered: dict[tuple[int, int, int], tuple[ReplayRequested, int, int]] = {}
         """The last request by task, downstream task and copy, and when it was sent and came."""
+        self._resumed: dict[int, dict[int, tuple[UpstreamResumed, int]]] = {}
+        """Task to its upstream tasks with a new primary here, and when each told it."""
         self.lost = 0
         """Messages that were dropped here."""
 
@@ -98,14 +105,25 @@ class Messages:
         self.flush()
 
     def _release(self, tasks: list[int]) -> None:
+        """Send to the new copies of these tasks what waited for them, and who is there again."""
         for task in tasks:
             for incarnation, message in self.routes.take_held(task):
                 self.send(task, incarnation, message)
+            for upstream, (message, at_us) in list(self._resumed.get(task, {}).items()):
+                if now_us() - at_us > RESUMED_US:
+                    del self._resumed[task][upstream]
+                else:
+                    self._send(task, None, message)
 
     # -- out -----------------------------------------------------------------------------------
 
     def send(self, to: int, incarnation: int | None, message: TaskMessage) -> None:
         """Send a message to the copies of a task, or to one of them, with the next `flush`."""
+        if type(message) is UpstreamResumed:
+            self._resumed.setdefault(to, {})[message.upstream] = message, now_us()
+        self._send(to, incarnation, message)
+
+    def _send(self, to: int, incarnation: int | None, message: TaskMessage) -> None:
         nodes = self.routes.nodes(to, incarnation)
         if not nodes:
             self.routes.hold(to, incarnation, message)

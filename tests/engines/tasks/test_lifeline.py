@@ -144,8 +144,8 @@ class Coordinator:
 
 def hello(boot: int, token: str) -> dict[str, Any]:
     return {
-        "hello": 0, "boot": boot, "connection": token, "address": ["127.0.0.1", 1], "process": HostProcess.here().to_json(),
-        "clock": Clock.here().to_json(), "running": None,
+        "hello": 0, "boot": boot, "connection": token, "address": ["127.0.0.1", 1],
+        "process": HostProcess.here().to_json(), "clock": Clock.here().to_json(), "running": None,
     }  # fmt: skip
 
 
