@@ -53,7 +53,11 @@ def through(packed: list[bytes]) -> list[Delivery | Hosts]:
 
 
 def test_messages_come_out_as_they_went_in() -> None:
-    messages = [(4, None, batch(3)), (4, 5, batch(8)), (2, None, REQUEST)]
+    messages: list[tuple[int, int | None, told.TaskMessage]] = [
+        (4, None, batch(3)),
+        (4, 5, batch(8)),
+        (2, None, REQUEST),
+    ]
     found = through([*(pack_message(*one) for one in messages), pack_hosts(Hosts(2, ((1, 9),)))])
     assert [one[:3] for one in found[:3]] == messages
     assert found[3] == Hosts(2, ((1, 9),))

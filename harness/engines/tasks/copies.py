@@ -33,7 +33,7 @@ class Copies:
 
     def __init__(self, node: int, boot: int, job: Job, client: Mapping[str, Any]) -> None:
         self.node, self.boot, self.job = node, boot, job
-        self._sender = exchange.Sender(client, self._not_appended)
+        self._sender = exchange.Sender(client, node, self._not_appended)
         self._output_settings = exchange.consumer_settings(client)
         self._source_settings = exchange.source_settings(client, job.batch_us)
         self._operators = job.program.operators
@@ -201,19 +201,22 @@ class Copies:
         )
         if operation is not None:
             self._asked[name] = effect, operation
-            operation.data = operation.data or encode(entry_for(effect))
-            partition = self.job.out_partition(effect.task)
-            self._sender.append(self.job.out_topic, partition, effect.task, operation.data)
+            place = self.job.out_topic, self.job.out_partition(effect.task)
+            if columns := self.job.ordinary_columns:
+                self._sender.append_results(*place, effect.task, entry_for(effect), columns)
+            else:
+                operation.data = operation.data or encode(entry_for(effect))
+                self._sender.append(*place, effect.task, operation.data)
         self._output_moved(effect.task, self._outputs[effect.task][0].reader)
 
     def _not_appended(self, sink: int, error: Any) -> None:
         """Repeat what the client gave up, with the heartbeats; report what can never be appended.
 
         A record is not told from an older one of its sink: repeating one too many is harmless."""
-        self.append_failed(sink, error)
         for name, (_, operation) in self._asked.items():
-            if name[0] == sink:
+            if name[0] == sink and operation.under_way:
                 self._requests.failed(("output", *name), operation, now_us())
+                self.append_failed(sink, error)
 
     def append_failed(self, sink: int, error: Any) -> None:
         """Report that the broker or its client has refused a record of a sink."""

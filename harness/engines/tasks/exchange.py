@@ -8,6 +8,7 @@ Batches between tasks go from node to node (`harness.engines.tasks.direct`)."""
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from harness.engines.deliveries import COPY_HEADER
+from harness.engines.tasks import records
 from harness.hosting.codec import CorruptData, decode
 from harness.protocol.effects import OutputRecord
 from harness.protocol.output import OutputBatch, OutputEntry, OutputFence, OutputReader
@@ -81,6 +83,7 @@ def producer_settings(client: Settings) -> dict[str, Any]:
         "compression.type": "none",
         "message.max.bytes": 16_000_000,
         "message.timeout.ms": 10_000,
+        "queue.buffering.max.messages": 1_000_000,
         "delivery.report.only.error": True,
         "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 200,
@@ -233,29 +236,27 @@ class Tail:
 class Sender:
     """The output of a node. Nothing here waits."""
 
-    def __init__(self, client: Settings, lost: Callable[[int, Any], None]) -> None:
+    def __init__(self, client: Settings, node: int, lost: Callable[[int, Any], None]) -> None:
         """Call ``lost(sink, error)`` for each record that the client or the broker gave up.
 
-        It is called in `tend` or `append`. Such an error has a ``code``, as Kafka's have."""
+        It is called in `tend` and in both ways to append. Such an error has a ``code``, as Kafka's
+        have."""
         self._producer = Producer(producer_settings(client))
-        self._lost = lost
+        self._node, self._lost = node, lost
+        self._parts = 0
 
     def append(self, topic: str, partition: int, sink: int, data: bytes) -> None:
         """Append an encoded entry to an output partition. It counts once it has been read back."""
+        self._produce(topic, partition, sink, data, {})
 
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                self._lost(sink, error)
-
-        headers: list[tuple[str, str | bytes | None]] = [(OF_SINK, str(sink).encode())]
-        try:
-            self._producer.produce(
-                topic, data, partition=partition, headers=headers, on_delivery=delivered
-            )
-        except KafkaException as error:
-            self._lost(sink, error.args[0])
-        except BufferError:  # the client's queue is full: the record is appended later
-            self._lost(sink, KafkaError(KafkaError._QUEUE_FULL))
+    def append_results(
+        self, topic: str, partition: int, sink: int, entry: OutputEntry, columns: Sequence[str]
+    ) -> None:
+        """Append an entry as ordinary records (`harness.engines.tasks.records`)."""
+        self._parts += 1
+        part = f"{self._node}.{os.getpid()}.{self._parts}"
+        for value, headers in records.records_of(entry, part, columns):
+            self._produce(topic, partition, sink, value, headers)
 
     def tend(self) -> None:
         """Let the client report what it gave up. Call it now and then."""
@@ -264,6 +265,24 @@ class Sender:
     def flush(self, within_s: float) -> None:
         """Wait until all records have left, at most these seconds."""
         self._producer.flush(within_s)
+
+    def _produce(
+        self, topic: str, partition: int, sink: int, value: bytes | None, more: Mapping[str, bytes]
+    ) -> None:
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                self._lost(sink, error)
+
+        headers: list[tuple[str, str | bytes | None]] = [(OF_SINK, str(sink).encode())]
+        headers += more.items()
+        try:
+            self._producer.produce(
+                topic, value, partition=partition, headers=headers, on_delivery=delivered
+            )
+        except KafkaException as error:
+            self._lost(sink, error.args[0])
+        except BufferError:  # the client's queue is full: the record is appended later
+            self._lost(sink, KafkaError(KafkaError._QUEUE_FULL))
 
 
 def header(message: Message, name: str) -> int | None:
@@ -281,20 +300,27 @@ class OutputTail:
         """Follow a sink; ``changed`` is called when entries of it have been read."""
         self.reader = OutputReader()
         self._sink, self._changed = sink, changed
+        self._results = records.Results()
 
     def take(self, messages: Sequence[Message]) -> None:
         """Follow the entries of the partition, and report when its end has moved."""
         for message in messages:
-            entry = entry_of(message, self._sink)
+            entry = entry_of(message, self._sink, self._results)
             if entry is not None:
                 self.reader.accept(entry)
         self._changed(self.reader)
 
 
-def entry_of(message: Message, sink: int) -> OutputEntry | None:
-    """Return an entry of ``sink``; None for one of another writer."""
-    if header(message, OF_SINK) != sink:
+def entry_of(
+    message: Message, sink: int, results: records.Results | None = None
+) -> OutputEntry | None:
+    """Return an entry of ``sink``; None for one of another writer, and for a single result."""
+    headers = dict(message.headers() or ())
+    if headers.get(OF_SINK) != str(sink).encode():
         return None
+    if results is not None and records.is_ordinary(headers):
+        found = results.take(message.value(), headers)
+        return None if found is None else found[0]
     try:
         entry = decode(message.value())
     except CorruptData:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Consumer, Message, Producer
 
 from harness.engines.tasks import exchange
 from harness.engines.tasks.exchange import (
@@ -51,7 +51,7 @@ def test_a_partition_is_read_patiently_and_without_a_gap(
             if len(found) >= MESSAGES:
                 whole.set()
 
-        tail = Tail(settings, "busy", 0, EARLIEST, deliver=deliver, failed=pytest.fail)
+        tail = Tail(settings, "busy", 0, EARLIEST, deliver=deliver, failed=unexpected)
         await asyncio.wait_for(whole.wait(), 60)
         tail.stop()
 
@@ -89,11 +89,15 @@ def heard(
     return found
 
 
+def unexpected(error: ReadError) -> None:
+    raise AssertionError(error)
+
+
 class OutOfRange:
     """The error of a client whose records were deleted by the broker."""
 
     def code(self) -> int:
-        return exchange._OUT_OF_RANGE[0]
+        return int(exchange._OUT_OF_RANGE[0])
 
     def fatal(self) -> bool:
         return False
@@ -114,7 +118,7 @@ class Failing:
 
 def with_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the first answer of every new consumer an error."""
-    real = exchange.Consumer
+    real = Consumer
 
     class Once:
         def __init__(self, settings: Any) -> None:
