@@ -161,11 +161,13 @@ class Tail:
 
     def _run(self) -> None:
         try:
-            self._read()
+            while self._read():
+                pass  # from what is left, with another consumer: this one may wait for an answer
         except Exception as error:  # it would end unheard in a thread
             self._report("".join(traceback.format_exception(error))[-4000:], final=True)
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Read until the end; return True if the reader has to begin again."""
         consumer = Consumer(dict(self._settings))
         held: list[Any] = []
         try:
@@ -182,22 +184,23 @@ class Tail:
                 if held and (self._due(held[-1]) or len(held) > _MOST_HELD):
                     self._call(self._give, held)
                     held = []
-                if len(good) < len(messages) and not self._goes_on(consumer, messages):
-                    return
+                if len(good) < len(messages) and (again := self._ends(messages)) is not None:
+                    return again
+            return False
         finally:
             consumer.close()
 
-    def _goes_on(self, consumer: Consumer, messages: Sequence[Message]) -> bool:
-        """Report the errors among ``messages``; return False if nothing more can be read."""
+    def _ends(self, messages: Sequence[Message]) -> bool | None:
+        """Report the errors among ``messages``; return None if reading goes on.
+
+        Otherwise True if it begins again, at the first record that is left."""
         for error in filter(None, (message.error() for message in messages)):
             gone = error.code() in _OUT_OF_RANGE
             final = bool(error.fatal()) or (gone and self._begin.at_ms is not None)
             self._report(f"{error.name()}: {error.str()}", final=final)
-            if final:
-                return False
-            if gone:  # what is left still begins at the first record
-                self._position(consumer)
-        return True
+            if final or gone:
+                return not final
+        return None
 
     def _position(self, consumer: Consumer) -> None:
         """Fix where it begins, once the broker answers."""

@@ -117,17 +117,17 @@ class Failing:
 
 
 def with_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the first answer of every new consumer an error."""
+    """Make the first answer of a new consumer an error."""
+    errors = [Failing()]
     real = Consumer
 
     class Once:
         def __init__(self, settings: Any) -> None:
-            self._real, self._first = real(settings), True
+            self._real = real(settings)
 
         def poll(self, timeout: float) -> Any:
-            if self._first:
-                self._first = False
-                return Failing()
+            if errors:
+                return errors.pop()
             return self._real.poll(timeout)
 
         def consume(self, count: int, timeout: float) -> list[Any]:
