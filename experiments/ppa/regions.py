@@ -114,7 +114,7 @@ MEASUREMENT = Measurement(
         Profile.PAPER: _EVERY,
     },
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 0.5, Profile.PAPER: 50.0},
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.3, Profile.PAPER: 50.0},
     run=run,
 )
 
