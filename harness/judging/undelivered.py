@@ -31,7 +31,10 @@ def unseen_markers(
     read = [
         e
         for e in batches
-        if e.at_unix_s > marked_unix_s and e.detail["rows"] and not e.detail["behind_records"]
+        # A long batch that began before the markers is reported after them.
+        if e.at_unix_s - e.detail.get("duration_s", 0.0) > marked_unix_s
+        and e.detail["rows"]
+        and not e.detail["behind_records"]
     ]
     newest = [seen for e in batches if (seen := _unix_s(e.detail[NEWEST])) is not None]
     if not read or max(newest, default=0.0) >= until_unix_s:
