@@ -90,6 +90,9 @@ class Context(Protocol):
     def measures(self, engine: str) -> None:
         """Record the name of the measured engine."""
 
+    def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
+        """Record other load of the machine during the pass of that name."""
+
     def progress(
         self,
         stage: str,
@@ -107,8 +110,6 @@ class Scheduling:
 
     alone: bool = False
     """True if it measures its own processor time, which other computed runs would lengthen."""
-    beside: bool = False
-    """True if computed runs may run at the same time: it measures neither time nor cost."""
     early: bool = False
     """True if it comes right after the computed runs of seconds, so that a first measured figure
     is there soon."""
@@ -142,6 +143,9 @@ class Measurement:
     """Names of the user's options that it understands."""
     actions: frozenset[Action] = frozenset()
     """Actions of its failures that some backends lack. There, every run is a recorded skip."""
+    fetches: str | None = None
+    """What its runs fetch when they are first made. Only its own name asks for that, not its
+    group's; ``reproduce`` leaves it out without ``--peers``."""
     check: Callable[[Profile, Mapping[str, Any]], None] | None = None
     """Raises `harness.errors.UsageError` for unusable options, before anything starts. It gets the
     profile and the options that are accepted."""

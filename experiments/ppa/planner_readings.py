@@ -183,7 +183,7 @@ def _margin(
     return (means[one] - means[other]).dropna()
 
 
-@paper(
+@hypothesis(  # argued in section 4.4, and not measured there
     "virtual-sink",
     "The virtual sink is ahead of single-query SA on the weighted sum of the queries",
     because="Both are heuristics that take nothing back. Where the priority grows with a query's "
@@ -241,8 +241,8 @@ CLAIMS = [
     _slight(
         INCREASES,
         because="With full partitioning a task gains nothing by itself until a whole MC-tree is "
-        "replicated. Ordering tasks by their own increase has nothing to go by until then, as in "
-        "greedy. The figure shows the difference on full topologies and on all others.",
+        "replicated. Ordering tasks by their own increase presumably has nothing to go by until "
+        "then, as in greedy. The figure shows the difference on full topologies and on all others.",
     ),
     _slight("the first four"),
     close_on_full,

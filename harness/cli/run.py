@@ -18,6 +18,7 @@ Examples:
   ./faultline run stock/worker-kill --failures docs/examples/failures.yaml --repeats 3
   ./faultline run stock/worker-kill --point scheme=checkpoint,interval_s=2
   ./faultline run stock/worker-kill --conf spark.locality.wait=0s
+  ./faultline run live/peers --engine kafka-streams --engine tasks
   ./faultline run intervals --profile smoke --json
   ./faultline run ppa/regions --profile paper --spread lab.yaml --workers 40
 """
@@ -29,6 +30,13 @@ Examples:
     "--workload",
     type=click.Path(path_type=Path),
     help="A Python file with a workload of your own, where the experiment takes one.",
+)
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="NAME or FILE",
+    help="Only this engine, by its name or a file of your own (docs/own-engine.md); repeatable.",
 )
 @click.option(
     "--point",
@@ -53,13 +61,14 @@ Examples:
 def command(
     experiments: tuple[str, ...],
     workload: Path | None,
+    engines: tuple[str, ...],
     point: str | None,
     spread: str | None,
     workers: int,
     chosen: RunOptions,
     as_json: bool,
 ) -> None:
-    """Run EXPERIMENTs by name; a group's name means all of its experiments.
+    """Run EXPERIMENTs by name; a group's name means all of its experiments that fetch nothing.
 
     `./faultline list` shows the names. Runs that were made before with the same code, seed and
     options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
@@ -67,7 +76,10 @@ def command(
     from harness.cli.measure import Executors, measure
     from harness.running.discovery import at_point, find
 
-    settings, found = chosen.settings(workload=workload), find(experiments)
+    files = (".yaml", ".yml", ".py")
+    asked = [Path(name) if name.endswith(files) else name for name in engines]
+    settings = chosen.settings(workload=workload, engine=asked)
+    found = find(experiments)
     if point:
         only = at_point(found, settings.profile, point)
         settings = replace(settings, only=only)

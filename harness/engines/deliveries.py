@@ -14,9 +14,9 @@ from harness.measure.values import read_json
 from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
 
-BEHIND, NEWEST, BEGAN = "behind", "newest_event", "began"
+BEHIND, NEWEST = "behind", "newest_event"
 """Details of a batch that an engine may report and no record keeps: the unread records of each
-partition as text, the latest event time behind the query's filters, and its begin (both ISO)."""
+partition as text, and the latest event time behind the query's filters (ISO)."""
 COPY_HEADER = "copy"
 """Carries the number of the application that sent a result, in ASCII digits."""
 

@@ -22,7 +22,7 @@ import pandas as pd
 from harness.cluster.base import Cluster
 from harness.cluster.neighbours import neighbours
 from harness.engines.base import Engine, Event, EventKind, Targets, Work
-from harness.engines.deliveries import BEGAN, BEHIND, COPY_HEADER, NEWEST, relative_windows
+from harness.engines.deliveries import BEHIND, COPY_HEADER, NEWEST, relative_windows
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
 from harness.failures.injector import InjectedFailure, Injector
@@ -39,6 +39,8 @@ from workloads.base import Workload
 
 Answer = TypeVar("Answer")
 
+WARM_UP = "warm-up"
+"""The name of a pass that is not measured."""
 OUT_PARTITIONS = 2
 MARKER_S = 0.1
 """Longest time between two markers in a partition, for every engine: all get the same input, and a
@@ -268,8 +270,9 @@ class Pass:
             record = self._record(
                 start, generator.result(), messages, injector.done, meter.frame(), drained
             )
-            foreign = meter.foreign()
             others = max(others, len(neighbours()))
+            conditions = {**meter.foreign().conditions(), "other_clusters": float(others)}
+            self._context.surroundings(self.plan.name, conditions)
             return replace(
                 record,
                 table=self._table(writer, start),
@@ -277,11 +280,7 @@ class Pass:
                 undelivered=self._undelivered,
                 died=self._died,
                 clock_jump_s=_clocks_s() - clocks_s,
-                conditions={
-                    "foreign_share": foreign.foreign_share,
-                    "steal_share": foreign.steal_share,
-                    "other_clusters": others,
-                },
+                conditions=conditions,
             )
 
     def _asking(self, injector: Injector, ask: Callable[[], Answer]) -> Answer | None:
@@ -434,7 +433,7 @@ def _clocks_s() -> float:
     return time.time() - time.monotonic()
 
 
-_UNKEPT = (BEHIND, NEWEST, BEGAN)
+_UNKEPT = (BEHIND, NEWEST)
 
 
 def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:

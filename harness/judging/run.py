@@ -22,15 +22,14 @@ from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import trust
 from harness.judging.outcome import in_one_form, judge
-from harness.judging.passes import Pass, PassPlan, PassRecord
+from harness.judging.passes import WARM_UP, Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
+from harness.measure.recovery import CALM_S
 from harness.measure.versions import revises, versions
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from workloads.base import Workload
 
-WARM_UP = "warm-up"
-"""The name of a pass that is not measured."""
 STILL_FALLING = 0.9
 """An engine is still warming up while the time of its batches is below this share of their time in
 the piece of load before. Fixed on 2026-11-22."""
@@ -60,6 +59,8 @@ class LiveRun:
     again. A late load or kill makes every run invalid, except in the smoke profile."""
     punctual_s: float | None = None
     """Permitted lateness of a kill; by default a share of the checkpoint interval."""
+    calm_s: float = CALM_S
+    """Time on time that ends a recovery; shorter where all times of the run are."""
 
     def punctual_under(self, setup: Setup) -> float:
         """Return the permitted lateness of a kill under a setup."""
@@ -131,6 +132,7 @@ def measure_each(
             timed=context.profile is not Profile.SMOKE,
             stationary=run.timed,
             punctual_s=run.punctual_under(variants[name].setup),
+            calm_s=run.calm_s,
         )
         for name, (failed, truth, work) in broken.items()
     }

@@ -44,6 +44,7 @@ LOAD = batch(30, newest_event=at(29.9))
         ([LOAD], False),  # no batch since the marker was sent
         ([LOAD, batch(32, rows=0)], False),
         ([LOAD, batch(32, behind_records=5.0)], False),  # it may not have read the marker yet
+        ([LOAD, batch(34, duration_s=4.0)], False),  # it began before the marker was sent
         ([], False),
         ([Event(kind=EventKind.PROGRESS, at_unix_s=START + 32, detail={"rows": 1})], False),
     ],

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -21,7 +20,7 @@ from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.running.discovery import find
-from harness.running.execution import Runner
+from harness.running.execution import ATTEMPTS, Runner
 from harness.running.plan import RunSettings
 from harness.running.warm_cluster import LOG_BYTES, ClusterPool
 from tests.toys import Watcher, changed, square, toy
@@ -440,27 +439,23 @@ def test_applications_that_do_not_end_do_not_keep_the_pool_open() -> None:
     pool.close()
 
 
-def test_an_estimate_counts_every_attempt_and_what_a_cold_start_costs(tmp_path: Path) -> None:
-    """Seconds of a first run with its start, of one after it, and of one that was made twice."""
-    one, two = {"x": 1}, {"x": 2}
-    history: list[tuple[Point, int, int, str, float, float]] = [
-        (one, 0, 1, "ok", 1000.0, 70.0), (two, 0, 1, "ok", 1070.1, 20.0),
-        (one, 1, 1, "invalid", 1090.2, 18.0), (one, 1, 2, "ok", 1108.3, 18.0),
-        (two, 1, 1, "failed", 1126.4, 3.0), (one, 2, 1, "skipped", 1500.0, 0.0),
-    ]  # fmt: skip
-    keys = ("point", "repeat", "attempt", "status", "started_unix_s", "seconds")
-    records = [
-        (SimpleNamespace(profile=Profile.QUICK, **dict(zip(keys, row, strict=True))), tmp_path)
-        for row in history
+def test_a_disturbed_run_is_made_again_until_the_machine_counts_as_busy(tmp_path: Path) -> None:
+    """Every measured run has the state of the machine, and one rule decides about it."""
+
+    def run(point: Point, context: Context) -> Outcome:
+        context.surroundings("warm-up", {"foreign_share": 0.9, "steal_share": 0.9})
+        share = 0.4 if point["x"] != 1 else 0.01
+        context.surroundings("twin", {"foreign_share": 0.0, "steal_share": 0.0})
+        context.surroundings("failures", {"foreign_share": share, "steal_share": 0.0})
+        return Outcome(values={"y": 1})
+
+    settings = RunSettings(profile=Profile.QUICK, repeats=1)
+    found = make(RecordStore(tmp_path), measured("stock/toy", run=run), settings=settings).finished
+    assert [(record.point["x"], record.attempt) for record in found] == [
+        (1, 1),
+        *((2, attempt) for attempt in range(1, ATTEMPTS + 1)),
+        (3, 1),
     ]
-    live = measured("stock/toy", seconds_per_run=dict.fromkeys(Profile, 5.0))
-    runner = Runner(RecordStore(tmp_path), no_cluster, Watcher())
-    runner.store = cast(RecordStore, SimpleNamespace(read=lambda *_: records))
-    seconds = runner._durations(live.measurement, Profile.QUICK)
-    assert seconds(one, True) == 70
-    assert seconds(one, False) == 36
-    assert seconds(two, True) == seconds(two, False) == 20
-    assert seconds({"x": 3}, True) == 5
-    runner.store = RecordStore(tmp_path)
-    plan = runner.plan([live], RunSettings(profile=Profile.QUICK))
-    assert [run.seconds for run in plan] == [5] * 6
+    assert [record.values["foreign_share"] for record in found] == [0.01, 0.4, 0.4, 0.4, 0.4]
+    assert [record.again is not None for record in found] == [False, True, True, True, True]
+    assert all(record.status == OK for record in found)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.child import DIED, Emit, orders, speaker
-from harness.engines.deliveries import BEGAN, BEHIND, NEWEST
+from harness.engines.deliveries import BEHIND, NEWEST
 from harness.engines.structured import accuracy, frames, sample
 from harness.engines.structured.parameters import Mode
 from harness.errors import UsageError
@@ -148,7 +148,6 @@ def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
             default=0.0,
         ),
         BEHIND: _behind(report["sources"]),
-        BEGAN: report["timestamp"],
         NEWEST: report.get("eventTime", {}).get("max"),
     }
 

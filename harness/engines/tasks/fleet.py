@@ -8,6 +8,7 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,9 @@ take half a minute, and one that has died is reported at once."""
 class Fleet:
     """A coordinator, a driver, and one node per node of the cluster. Make it, `start` it."""
 
-    def __init__(self, cluster: Cluster, directory: Path) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, directory: Path, *, gives_way: bool = True) -> None:
+        """Prepare; ``gives_way``: the driver has a lower priority than the nodes."""
+        self.cluster, self._gives_way = cluster, gives_way
         self.nodes: Sequence[Node] = cluster.nodes()
         self._directory = directory
         self._secret = secrets.token_hex(32)
@@ -97,7 +99,8 @@ class Fleet:
             environment=environment,
         )
         workers = len({node.worker for node in self.nodes})
-        self.driver.send({"conf": {**self.cluster.spark_conf(), **CONF}})
+        conf = {**self.cluster.spark_conf(), **CONF}
+        self.driver.send({"conf": conf, "gives_way": self._gives_way})
         self.driver.wait_for(
             f"{workers} executors",
             lambda e: e["event"] == "executors" and e["count"] >= workers,
@@ -230,8 +233,14 @@ class Fleet:
             "secret": self._secret,
             "kafka": self.cluster.kafka.confluent(on_executor=True),
             "redis": self.cluster.redis.for_executors().to_json(),
+            "tls": self._certificate(),
             "run": self._run,
         }
+
+    def _certificate(self) -> dict[str, Any] | None:
+        """Return the run's certificate, with which nodes encrypt what they send to one another."""
+        tls = self.cluster.kafka.tls
+        return asdict(tls) if tls is not None and tls.certificate is not None else None
 
     def _register(self) -> None:
         """Tell the cluster which process is which node, so that it can be killed alone."""
