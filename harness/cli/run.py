@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
+from harness.cli.own_options import own_options, workload_options
 
 _EPILOG = """\b
 Examples:
@@ -18,6 +21,7 @@ Examples:
   ./faultline run stock/worker-kill --failures docs/examples/failures.yaml --repeats 3
   ./faultline run stock/worker-kill --point scheme=checkpoint,interval_s=2
   ./faultline run stock/worker-kill --conf spark.locality.wait=0s
+  ./faultline run stock/worker-kill --workload orders.py --rate 2000 --speed 60
   ./faultline run intervals --profile smoke --json
   ./faultline run ppa/regions --profile paper --spread lab.yaml --workers 40
 """
@@ -44,10 +48,10 @@ Examples:
 @click.option(
     "--workers",
     type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    show_default="one per core of this machine",
-    help="Number of executors of --spread.",
+    help="Number of executors of --spread (one per core of this machine), or of Spark workers in "
+    "each rack for a workload of your own.",
 )
+@own_options
 @run_options
 @json_option
 def command(
@@ -55,7 +59,8 @@ def command(
     workload: Path | None,
     point: str | None,
     spread: str | None,
-    workers: int,
+    workers: int | None,
+    own: Mapping[str, Any],
     chosen: RunOptions,
     as_json: bool,
 ) -> None:
@@ -67,10 +72,17 @@ def command(
     from harness.cli.measure import Executors, measure
     from harness.running.discovery import at_point, find
 
-    settings, found = chosen.settings(workload=workload), find(experiments)
+    own = {**own, **workload_options(workload)}
+    if spread is None and workers is not None:
+        own["workers"] = workers
+    settings, found = chosen.settings(**own), find(experiments)
     if point:
         only = at_point(found, settings.profile, point)
         settings = replace(settings, only=only)
         found = [experiment for experiment in found if experiment.id in only]
-    wide = None if spread is None else Executors(backend=spread, workers=workers)
+    wide = (
+        None
+        if spread is None
+        else Executors(backend=spread, workers=workers or os.cpu_count() or 1)
+    )
     sys.exit(measure(found, settings, chosen, as_json=as_json, wide=wide))

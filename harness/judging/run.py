@@ -23,6 +23,7 @@ from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import trust
 from harness.judging.outcome import in_one_form, judge
 from harness.judging.passes import Pass, PassPlan, PassRecord
+from harness.load.plan import EventTime
 from harness.load.profile import RateProfile
 from harness.measure.versions import versions
 from harness.measurement import Context
@@ -60,6 +61,8 @@ class LiveRun:
     again. A late load or kill makes every run invalid, except in the smoke profile."""
     punctual_s: float | None = None
     """Permitted lateness of a kill; by default a share of the checkpoint interval."""
+    event: EventTime = EventTime()
+    """The event time of every pass."""
 
     def punctual_under(self, setup: Setup) -> float:
         """Return the permitted lateness of a kill under a setup."""
@@ -261,7 +264,7 @@ class Passes:
             truth = self.engine.truth(one.work)
             return (
                 record,
-                relative_windows(truth, self._run.workload, record.start_unix_s),
+                relative_windows(truth, self._run.workload, record.origin_unix_s),
                 one.work,
             )
 
@@ -275,6 +278,7 @@ class Passes:
             interval_s=min(self._run.interval_s, 1.0) if name == WARM_UP else self._run.interval_s,
             schedule=schedule,
             table=self._table(name),
+            event=self._run.event,
         )
         return Pass(plan, self._cluster, self.engine, self._directory, self._context)
 

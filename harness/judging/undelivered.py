@@ -5,6 +5,7 @@ Pure. An engine may report in the detail of a batch: ``watermark`` (ISO), ``behi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -71,6 +72,9 @@ def describe(
 
 
 def _windows(delivered: pd.DataFrame, workload: Workload, duration_s: float) -> str:
+    if workload.window_end:
+        last = float(delivered["window_start_s"].max()) if len(delivered) else -math.inf
+        return f"the latest window with a result ends at {last + workload.window_s:g} s of the load"
     slide_s, window_s = workload.slide_s, workload.window_s
     there = set(delivered["window_start_s"].round(3))
     first = -int((window_s - 1e-6) // slide_s)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from harness.child import DIED, Emit, orders, speaker
 from harness.engines.deliveries import BEHIND, NEWEST
 from harness.engines.structured import accuracy, frames, sample
 from harness.errors import UsageError
+from workloads import packages
 from workloads.base import QUERY, Reference, Workload
 
 if TYPE_CHECKING:
@@ -119,6 +121,7 @@ def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
         **{f"{part}_s": sum(took.get(name, 0) for name in names) / 1000 for part, names in PARTS},
         "watermark": report.get("eventTime", {}).get("watermark"),
         "state_rows": sum(operator["numRowsTotal"] for operator in operators),
+        "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators),
         "dropped_rows": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
         "behind_records": max(
             (float(s["metrics"].get("maxOffsetsBehindLatest", 0)) for s in report["sources"]),
@@ -165,6 +168,17 @@ class Driver:
         workload: Workload = reference.build()
         return workload
 
+    def _check(self, reference: Reference, workload: Workload) -> None:
+        """Send what a user's file imports to the executors, and try its query on a sample."""
+        if not reference.is_file or reference.to_json() in self._checked:
+            return
+        self._checked.append(reference.to_json())
+        file = Path(reference.target.rpartition(":")[0])
+        if needed := packages.places(file, workload.packages):
+            archive = packages.packed(needed, Path(tempfile.mkdtemp(prefix="faultline-")))
+            self._spark.sparkContext.addPyFile(str(archive))
+        sample.check_query(self._spark, workload)
+
     def _count_executors(self) -> None:
         context = self._spark.sparkContext._jsc.sc()
         known: list[str] = []
@@ -209,9 +223,7 @@ class Driver:
         Over some ``partitions`` of its sources alone its results are tentative."""
         reference = Reference.from_json(workload)
         begun = self._workload = self._build(reference)
-        if reference.is_file and workload not in self._checked:
-            self._checked.append(workload)
-            sample.check_query(self._spark, begun)
+        self._check(reference, begun)
 
         def start() -> StreamingQuery:
             sources = frames.read_stream(self._spark, self._kafka, topics, partitions)

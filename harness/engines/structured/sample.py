@@ -107,7 +107,7 @@ def check_results(found: pd.DataFrame, workload: Workload) -> None:
     name = f"workload {workload.name!r}"
     reach_s = (workload.windows_in_a_row - 1) * workload.window_s
     last_ms = START_MS + round((span_s(workload) + reach_s) * 1000)
-    of_markers = found[found[workload.window_start] >= last_ms]
+    of_markers = found[_begins_ms(found, workload) >= last_ms]
     if len(of_markers):
         raise UsageError(
             f"{name}: markers become results, such as {_shown(of_markers, workload)}",
@@ -128,6 +128,12 @@ def check_results(found: pd.DataFrame, workload: Workload) -> None:
             f"{_shown(again, workload)} and {_shown(again.iloc[1:], workload)}",
             remedy="name every grouping column in identity",
         )
+
+
+def _begins_ms(found: pd.DataFrame, workload: Workload) -> pd.Series[float]:
+    """Return the begins of the windows of results; that of a session is its last record."""
+    before_s = workload.window_s if workload.window_end else 0.0
+    return found[workload.window_column] - 1000 * before_s
 
 
 def _shown(rows: pd.DataFrame, workload: Workload) -> str:
