@@ -1,6 +1,6 @@
 """The user's own modules that a workload's file imports: found, and packed for executors.
 
-Tests: ``tests/workloads/test_packages.py``."""
+Tests: ``tests/workloads/test_base.py``."""
 
 from __future__ import annotations
 

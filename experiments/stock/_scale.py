@@ -15,7 +15,7 @@ from experiments.stock._own import RATE_PER_S, Own, own
 from harness.cluster.base import Action, ClusterSpec
 from harness.errors import UsageError
 from harness.failures.files import read_schedule
-from harness.load.plan import EventTime
+from harness.load.plan import BY_THE_CLOCK
 from harness.measurement import Context
 from harness.results.record import Point, Profile
 from harness.text import format_duration
@@ -243,8 +243,8 @@ def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple
         windows += f", in event time that runs {speed:g} times as fast as the clock"
     return seconds, (
         f"{windows}: {before} before the kill, {after} after{then}; a load of "
-        f"{scale.whole_load_s:.3g} s at {mine.rate_per_s:.4g} records/s, once without and once with "
-        "failures"
+        f"{scale.whole_load_s:.3g} s at {mine.rate_per_s:.4g} records/s, once without and once "
+        "with failures"
     )
 
 
@@ -258,7 +258,7 @@ def own_or_words(context: Context) -> Own:
 
 def words(workload: Workload, rate_per_s: float = RATE_PER_S) -> Own:
     """Return a workload of ours, whose event time is the clock's."""
-    return Own(workload=workload, rate_per_s=rate_per_s, event=EventTime(), recorded=False)
+    return Own(workload=workload, rate_per_s=rate_per_s, event=BY_THE_CLOCK, recorded=False)
 
 
 def conf_of(mine: Own, options: Mapping[str, Any]) -> dict[str, str]:

@@ -70,12 +70,16 @@ def command(
     options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
     claim), 2 wrong use, 3 the environment failed."""
     from harness.cli.measure import Executors, measure
+    from harness.cli.try_file import sample_shown
     from harness.running.discovery import at_point, find
+    from workloads.base import load_workload_file
 
     own = {**own, **workload_options(workload)}
     if spread is None and workers is not None:
         own["workers"] = workers
     settings, found = chosen.settings(**own), find(experiments)
+    if workload is not None and not chosen.dry_run:
+        sample_shown(load_workload_file(workload))
     if point:
         only = at_point(found, settings.profile, point)
         settings = replace(settings, only=only)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +12,11 @@ import click
 
 from harness.cli.options import DEFAULT_OUT, RunOptions, run_options
 from harness.cli.own_options import own_options, workload_options
-from harness.errors import UsageError
 from harness.results.record import Profile
 from harness.text import format_duration, parse_bytes, parse_duration_s
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import SparkSession
 
     from harness.advice import own_job
     from harness.report.verdicts import Assessment
@@ -89,82 +84,39 @@ def command(
             "state_bytes": parse_bytes(state, name="--state") if state else None,
         },
     )
-    _sample(workload)
+    sample_shown(workload)
     if sample_only:
         click.echo(f"next: ./faultline try {file}")
         return
     sys.exit(_kills(file, workload, asked, chosen))
 
 
-def _sample(workload: Workload) -> None:
+def sample_shown(workload: Workload) -> None:
     """Run the query over a sample in a session of this process; show results and times."""
     from harness.engines.structured import sample
+    from harness.engines.structured.local import try_sample
 
-    with _session() as spark, tempfile.TemporaryDirectory() as directory:
-        began = time.monotonic()
-        batch = sample.check_query(spark, workload)
-        batch_s = time.monotonic() - began
-        click.echo(
-            f"{workload.name}: {len(batch)} results of {sample.RECORDS} records a source over "
-            f"{sample.span_s(workload):g} s, such as"
-        )
-        first = batch.sort_values(list(workload.identity)).head(SHOWN)
-        click.echo(first[workload.columns].to_string(index=False))
-        began = time.monotonic()
-        stream = sample.run_stream(spark, workload, Path(directory))
-        stream_s = time.monotonic() - began
-    _demand_equal(stream, batch, workload)
+    click.echo(f"{workload.name}: its query runs on a sample, as a batch and as a stream", err=True)
+    found = try_sample(workload)
     click.echo(
-        f"as a batch {format_duration(batch_s)}, as a stream {format_duration(stream_s)}: equal, "
-        f"within a relative tolerance of {workload.tolerance:g} for floating point"
+        f"{workload.name}: {len(found.results)} results of {sample.RECORDS} records a source over "
+        f"{sample.span_s(workload):g} s, such as"
+    )
+    first = found.results.sort_values(list(workload.identity)).head(SHOWN)
+    click.echo(_with_times(first[workload.columns], workload).to_string(index=False))
+    click.echo(
+        f"as a batch {format_duration(found.batch_s)}, as a stream "
+        f"{format_duration(found.stream_s)}: equal, within a relative tolerance of "
+        f"{workload.tolerance:g} for floating point"
     )
 
 
-def _demand_equal(stream: pd.DataFrame, batch: pd.DataFrame, workload: Workload) -> None:
-    """Raise `UsageError` if a stream of the sample gives other results than its batch."""
-    from harness.judging.undelivered import UNSEEN_REMEDY
-    from harness.measure.versions import compare
+def _with_times(results: pd.DataFrame, workload: Workload) -> pd.DataFrame:
+    """Return the results with the window's time as a time."""
+    import pandas as pd
 
-    found = compare(
-        stream, batch, list(workload.identity), workload.values, tolerance=workload.tolerance
-    )
-    if found.equal:
-        return
-    unclosed = len(found.missing) and not len(found.wrong) and not len(found.extra)
-    raise UsageError(
-        f"workload {workload.name!r}: as a stream the query gives other results than as a batch: "
-        f"{found.describe()}",
-        remedy=UNSEEN_REMEDY
-        if unclosed
-        else "make it a function of its input: no clock, no random numbers, no order of arrival",
-    )
-
-
-@contextmanager
-def _session() -> Iterator[SparkSession]:
-    """Open a Spark session inside this process, without a cluster."""
-    import os
-
-    from harness.environment.java import find_java
-
-    os.environ["JAVA_HOME"] = str(find_java().home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    from pyspark.sql import SparkSession
-
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.log.level": "ERROR",
-    }
-    session = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()
+    at = pd.to_datetime(results[workload.window_column], unit="ms")
+    return results.assign(**{workload.window_column: at})
 
 
 def _kills(file: Path, workload: Workload, asked: _Asked, chosen: RunOptions) -> int:

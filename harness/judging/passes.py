@@ -31,11 +31,12 @@ from harness.judging import undelivered
 from harness.judging.metering import Meter
 from harness.judging.table_sink import TableWriter
 from harness.load.generator import LoadGenerator, LoadResult, send_markers
-from harness.load.plan import EventTime, LoadPlan, Stream
+from harness.load.plan import BY_THE_CLOCK, EventTime, LoadPlan, Stream
 from harness.load.profile import RateProfile
 from harness.measure.collector import Collector, Message
 from harness.measurement import Context
 from workloads.base import RecordedSource, Source, Workload
+from workloads.toolkit.records import UNSEEN_REMEDY
 
 Answer = TypeVar("Answer")
 
@@ -77,7 +78,7 @@ class PassPlan:
     schedule: Schedule
     table: Path | None = None
     """A database file that gets the results, too."""
-    event: EventTime = EventTime()
+    event: EventTime = BY_THE_CLOCK
     """The event time of its records."""
 
 
@@ -181,7 +182,7 @@ def load_plan(
     topic_of: Mapping[str, str],
     *,
     marker_s: float = 0.0,
-    event: EventTime = EventTime(),
+    event: EventTime = BY_THE_CLOCK,
 ) -> LoadPlan:
     """Return the sources' streams, which share the rate. ``marker_s``: see `Stream`.
 
@@ -418,9 +419,7 @@ class Pass:
             start_unix_s=self.plan.event.origin(start),
         )
         if why is not None:
-            raise UsageError(
-                f"workload {self.plan.workload.name!r}: {why}", remedy=undelivered.UNSEEN_REMEDY
-            )
+            raise UsageError(f"workload {self.plan.workload.name!r}: {why}", remedy=UNSEEN_REMEDY)
 
     def _missing(self, collector: Collector, events: Sequence[Event], start: float) -> str:
         return undelivered.describe(

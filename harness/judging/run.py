@@ -23,7 +23,7 @@ from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import trust
 from harness.judging.outcome import in_one_form, judge
 from harness.judging.passes import Pass, PassPlan, PassRecord
-from harness.load.plan import EventTime
+from harness.load.plan import BY_THE_CLOCK, EventTime
 from harness.load.profile import RateProfile
 from harness.measure.versions import versions
 from harness.measurement import Context
@@ -61,7 +61,7 @@ class LiveRun:
     again. A late load or kill makes every run invalid, except in the smoke profile."""
     punctual_s: float | None = None
     """Permitted lateness of a kill; by default a share of the checkpoint interval."""
-    event: EventTime = EventTime()
+    event: EventTime = BY_THE_CLOCK
     """The event time of every pass."""
 
     def punctual_under(self, setup: Setup) -> float:

@@ -17,6 +17,8 @@ from workloads.base import Workload
 
 GRACE_S = 10.0
 """Time after the last markers in which their batch may still be under way."""
+REPORTED_S = 1.0
+"""Longest time between the end of a batch and its report."""
 _MOST = 6
 """Windows that are named."""
 
@@ -26,13 +28,15 @@ def unseen_markers(
 ) -> str | None:
     """Return a sentence if the query drops the markers before they can close a window; else None.
 
-    They were sent at ``marked_unix_s`` with an event time after ``until_unix_s``. A batch that was
-    done `GRACE_S` later and left no record unread has read them."""
+    They were sent at ``marked_unix_s`` with an event time after ``until_unix_s``. A batch that
+    began later and left no record unread has read them; one from before may end long after."""
     batches = [e for e in events if e.kind is EventKind.PROGRESS and NEWEST in e.detail]
     read = [
         e
         for e in batches
-        if e.at_unix_s > marked_unix_s and e.detail["rows"] and not e.detail["behind_records"]
+        if e.at_unix_s - e.detail["duration_s"] > marked_unix_s + REPORTED_S
+        and e.detail["rows"]
+        and not e.detail["behind_records"]
     ]
     newest = [seen for e in batches if (seen := _unix_s(e.detail[NEWEST])) is not None]
     if not read or max(newest, default=0.0) >= until_unix_s:
@@ -43,14 +47,6 @@ def unseen_markers(
         f"every record, its newest event time is {upto} of the load, and windows up to "
         f"{until_unix_s - start_unix_s:g} s stay open"
     )
-
-
-UNSEEN_REMEDY = (
-    "Spark moves a filter on a record or on a grouping key in front of the watermark, also one "
-    "that stands after the aggregation: filter on an aggregate instead, such as "
-    '.where(F.col("orders") > 0) with F.count(...), or use '
-    "workloads.toolkit.records.behind_watermark"
-)
 
 
 def describe(

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from harness.child import Emit, end_with_parent, orders, speaker
 from harness.load.lag import LagHistogram
-from harness.load.plan import EventTime, Stream, whole_ms
+from harness.load.plan import BY_THE_CLOCK, EventTime, Stream, whole_ms
 from workloads.base import RecordSource
 
 SLICE_S = 0.004
@@ -44,7 +44,11 @@ class _Sender:
     """One stream with its position in the schedule."""
 
     def __init__(
-        self, stream: Stream, producer: Producer, start_unix_s: float, event: EventTime
+        self,
+        stream: Stream,
+        producer: Producer,
+        start_unix_s: float,
+        event: EventTime = BY_THE_CLOCK,
     ) -> None:
         self.stream = stream
         self._event = event

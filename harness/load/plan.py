@@ -13,7 +13,6 @@ from harness.errors import UsageError
 from harness.load.profile import Floats, RateProfile
 from workloads.base import Reference
 
-
 Time = TypeVar("Time", float, Floats)
 
 
@@ -124,12 +123,16 @@ class EventTime:
         return cls(begin_unix_s=data[0], speed=data[1])
 
 
+BY_THE_CLOCK = EventTime()
+"""The event time of a load whose records are stamped with the instant of their sending."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
     """All streams of a run, which share one start, one process and one event time."""
 
     streams: Sequence[Stream]
-    event: EventTime = EventTime()
+    event: EventTime = BY_THE_CLOCK
 
     def __post_init__(self) -> None:
         if not self.streams:

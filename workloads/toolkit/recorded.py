@@ -4,7 +4,7 @@ A recording is one file or a directory of files. Its records are sorted by their
 dealt to the partitions in turn. Each is sent at its own distance from the first one, in event time,
 with its recorded time as the timestamp; a recording that is shorter than the load begins anew.
 
-Tests: ``tests/workloads/test_recorded.py``."""
+Tests: ``tests/workloads/test_own_mistakes.py``."""
 
 from __future__ import annotations
 

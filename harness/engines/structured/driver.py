@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,6 @@ from harness.child import DIED, Emit, orders, speaker
 from harness.engines.deliveries import BEHIND, NEWEST
 from harness.engines.structured import accuracy, frames, sample
 from harness.errors import UsageError
-from workloads import packages
 from workloads.base import QUERY, Reference, Workload
 
 if TYPE_CHECKING:
@@ -173,10 +171,7 @@ class Driver:
         if not reference.is_file or reference.to_json() in self._checked:
             return
         self._checked.append(reference.to_json())
-        file = Path(reference.target.rpartition(":")[0])
-        if needed := packages.places(file, workload.packages):
-            archive = packages.packed(needed, Path(tempfile.mkdtemp(prefix="faultline-")))
-            self._spark.sparkContext.addPyFile(str(archive))
+        sample.send_packages(self._spark, workload, reference)
         sample.check_query(self._spark, workload)
 
     def _count_executors(self) -> None:
