@@ -79,6 +79,9 @@ class _Silent:
     def measures(self, engine: str) -> None:
         """Do nothing: no record is kept."""
 
+    def surroundings(self, name: str, conditions: object) -> None:
+        """Keep no record."""
+
     def progress(self, stage: str, **_: Any) -> None:
         pass
 

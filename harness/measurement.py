@@ -90,6 +90,9 @@ class Context(Protocol):
     def measures(self, engine: str) -> None:
         """Record the name of the measured engine."""
 
+    def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
+        """Record other load of the machine during the pass of that name."""
+
     def progress(
         self,
         stage: str,
@@ -107,8 +110,6 @@ class Scheduling:
 
     alone: bool = False
     """True if it measures its own processor time, which other computed runs would lengthen."""
-    beside: bool = False
-    """True if computed runs may run at the same time: it measures neither time nor cost."""
     early: bool = False
     """True if it comes right after the computed runs of seconds, so that a first measured figure
     is there soon."""

@@ -29,6 +29,9 @@ class Quiet:
     def measures(self, engine: str) -> None:
         """Do nothing: no record is kept."""
 
+    def surroundings(self, name: str, conditions: object) -> None:
+        """Keep no record."""
+
     def progress(self, stage: str, *, fraction: float | None = None, **_: object) -> None:
         if fraction is None:  # else it is said twice a second
             print(stage, file=sys.stderr, flush=True)

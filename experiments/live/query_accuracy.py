@@ -265,7 +265,7 @@ MEASUREMENT = Measurement(
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 110.0, Profile.PAPER: 800.0},
     run=run,
-    scheduling=Scheduling(beside=True, keeps=kept),
+    scheduling=Scheduling(keeps=kept),
     chooses=["harness.engines.tasks.engine"],
 )
 

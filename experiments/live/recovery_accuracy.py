@@ -176,7 +176,7 @@ MEASUREMENT = Measurement(
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 70.0, Profile.QUICK: 90.0, Profile.PAPER: 300.0},
     run=run,
-    scheduling=Scheduling(beside=True, keeps=kept),
+    scheduling=Scheduling(keeps=kept),
     chooses=["harness.engines.tasks.engine"],
 )
 

@@ -108,11 +108,11 @@ def kills_of(results: Results) -> pd.DataFrame:
 def _late(
     windows: pd.DataFrame, normal_s: float | None, from_s: float, until_s: float
 ) -> int | None:
-    """Return the results of windows that came late after an instant and were due before another."""
+    """Return the results of windows that came late, and were complete between two instants."""
     if normal_s is None or pd.isna(normal_s):
         return None
     late = (windows["latency_s"] > normal_s) & (windows["complete_s"] > from_s)
-    return int(windows.loc[late & (windows["due_s"] < until_s), "expected"].sum())
+    return int(windows.loc[late & (windows["complete_s"] <= until_s), "expected"].sum())
 
 
 def _wrong(run: Mapping[str, Any]) -> int | None:

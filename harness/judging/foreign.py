@@ -8,14 +8,19 @@ known."""
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
 
+from harness.results.record import Outcome, Profile
+
 HIGH_FOREIGN, HIGH_STEAL = 0.10, 0.05
-"""Shares of the machine above which the report says that others were busy. Fixed on 2026-11-22."""
+"""Shares of the machine above which a pass counts as disturbed. Its run is made again; if it stays
+disturbed, its record is marked. Fixed on 2026-11-22, with that consequence since 2026-11-23."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +30,58 @@ class ForeignLoad:
     foreign_share: float | None
     steal_share: float | None
     """The hypervisor's time for other machines; None where it is not reported."""
+    load_average: float | None = None
+    """Mean number of processes that ran or waited in the last minute, by core, ours included."""
 
     @property
     def high(self) -> bool:
-        """True if a reader of the numbers should be warned of other load."""
+        """True if a share is above its limit."""
         foreign, steal = self.foreign_share or 0.0, self.steal_share or 0.0
         return foreign > HIGH_FOREIGN or steal > HIGH_STEAL
+
+    def conditions(self) -> dict[str, float | None]:
+        """Return the values of a record."""
+        return {
+            "foreign_share": self.foreign_share,
+            "steal_share": self.steal_share,
+            "load_average": self.load_average,
+        }
+
+
+def worst_of(passes: Sequence[Mapping[str, float | None]]) -> dict[str, float | str | None]:
+    """Return the largest value of every condition over the passes of a run.
+
+    ``disturbed`` is the reason why the run counts as disturbed, None if it does not."""
+    names = dict.fromkeys(name for one in passes for name in one)
+    worst = {
+        name: max((v for one in passes if (v := one.get(name)) is not None), default=None)
+        for name in names
+    }
+    load = ForeignLoad(
+        foreign_share=worst.get("foreign_share"), steal_share=worst.get("steal_share")
+    )
+    why = (
+        f"other processes used {load.foreign_share or 0:.0%} of the machine during a pass, and the "
+        f"hypervisor kept {load.steal_share or 0:.0%}; at most {HIGH_FOREIGN:.0%} and "
+        f"{HIGH_STEAL:.0%} are allowed"
+    )
+    return {**worst, "disturbed": why if load.high else None}
+
+
+def under_conditions(
+    outcome: Outcome, passes: Sequence[Mapping[str, float | None]], profile: Profile
+) -> Outcome:
+    """Return the outcome with the state of the machine during its passes, the worst of each value.
+
+    A disturbed run is in doubt (`worst_of`), except in the smoke profile,
+    whose times decide nothing."""
+    if outcome.skipped:
+        return outcome
+    worst = worst_of(passes)
+    again = outcome.again
+    if again is None and profile is not Profile.SMOKE:
+        again = None if worst["disturbed"] is None else str(worst["disturbed"])
+    return replace(outcome, values={**worst, **outcome.values}, again=again)
 
 
 class ForeignMeter:
@@ -71,6 +122,7 @@ class ForeignMeter:
         return ForeignLoad(
             foreign_share=max(0.0, busy_s - self._ours_s) / whole_s if self._counted else None,
             steal_share=None if steal is None else (steal - before.steal) / whole_s,
+            load_average=os.getloadavg()[0] / (psutil.cpu_count() or 1),
         )
 
 

@@ -23,7 +23,7 @@ class Meter:
     def __init__(self, cluster: Cluster, engine: EngineUsage) -> None:
         self._cluster, self._engine = cluster, engine
         self._rows: list[dict[str, object]] = []
-        self._foreign = ForeignMeter(ours_are_below=cluster.backend == "local")
+        self._foreign = ForeignMeter(ours_are_below=cluster.backend.startswith("local"))
         self._problem: Exception | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="meter", daemon=True)

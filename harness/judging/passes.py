@@ -40,6 +40,8 @@ from workloads.toolkit.records import UNSEEN_REMEDY
 
 Answer = TypeVar("Answer")
 
+WARM_UP = "warm-up"
+"""The name of a pass that is not measured."""
 OUT_PARTITIONS = 2
 MARKER_S = 0.1
 """Longest time between two markers in a partition, for every engine: all get the same input, and a
@@ -295,8 +297,9 @@ class Pass:
             record = self._record(
                 start, generator.result(), messages, injector.done, meter.frame(), drained
             )
-            foreign = meter.foreign()
             others = max(others, len(neighbours()))
+            conditions = {**meter.foreign().conditions(), "other_clusters": float(others)}
+            self._context.surroundings(self.plan.name, conditions)
             return replace(
                 record,
                 table=self._table(writer, start),
@@ -304,11 +307,7 @@ class Pass:
                 undelivered=self._undelivered,
                 died=self._died,
                 clock_jump_s=_clocks_s() - clocks_s,
-                conditions={
-                    "foreign_share": foreign.foreign_share,
-                    "steal_share": foreign.steal_share,
-                    "other_clusters": others,
-                },
+                conditions=conditions,
             )
 
     def _asking(self, injector: Injector, ask: Callable[[], Answer]) -> Answer | None:

@@ -22,7 +22,7 @@ from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import trust
 from harness.judging.outcome import in_one_form, judge
-from harness.judging.passes import Pass, PassPlan, PassRecord
+from harness.judging.passes import WARM_UP, Pass, PassPlan, PassRecord
 from harness.load.plan import BY_THE_CLOCK, EventTime
 from harness.load.profile import RateProfile
 from harness.measure.versions import versions
@@ -30,8 +30,6 @@ from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from workloads.base import Workload
 
-WARM_UP = "warm-up"
-"""The name of a pass that is not measured."""
 STILL_FALLING = 0.9
 """An engine is still warming up while the time of its batches is below this share of their time in
 the piece of load before. Fixed on 2026-11-22."""

@@ -153,7 +153,7 @@ class Collector:
             append_ms=message.timestamp()[1],
             partition=message.partition(),
             offset=message.offset(),
-            value=message.value(),
+            value=message.value() or b"",
             copy=int(headers.get(self._header, b"0")),
             headers=headers,
         )

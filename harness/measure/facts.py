@@ -78,5 +78,7 @@ FACTS: Mapping[str, str] = {
     "run is invalid; the smoke profile, which decides equality alone, keeps it without times.",
     "foreign_share": "Share of the machine's cores that other programs used during the pass.",
     "steal_share": "Share of the machine's cores that the hypervisor gave to other machines.",
+    "load_average": "Processes that ran or waited on the machine in the last minute, by core.",
+    "disturbed": "Why other load makes the run doubtful: it was above a stated limit.",
     "other_clusters": "Other clusters of this user that ran on the machine then.",
 }

@@ -186,6 +186,9 @@ class _Context:
     def measures(self, engine: str) -> None:
         self._refuse()
 
+    def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
+        self._refuse()
+
     def progress(self, stage: str, **_: float | None) -> None:
         pass
 

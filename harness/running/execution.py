@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
@@ -21,6 +21,8 @@ from harness.cluster.base import Cluster, ClusterSpec
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment
+from harness.judging.foreign import under_conditions
+from harness.judging.passes import WARM_UP
 from harness.measurement import Kept, Measurement, Origin, run_seed
 from harness.results.provenance import (
     describe_commit,
@@ -87,6 +89,8 @@ class _RunContext:
     """Name of the measured live engine; empty before and without one."""
     meanwhile: Callable[[], None] | None = None
     """Callback for each progress report of the run."""
+    passes: list[Mapping[str, float | None]] = field(default_factory=list)
+    """Other load of the machine, of each pass that counts."""
 
     @property
     def profile(self) -> Profile:
@@ -118,6 +122,10 @@ class _RunContext:
     def measures(self, engine: str) -> None:
         assert self.engine in ("", engine), f"{self.engine} and {engine} in one run"
         self.engine = engine
+
+    def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
+        if name != WARM_UP:
+            self.passes.append(conditions)
 
     def progress(
         self,
@@ -158,6 +166,8 @@ class Runner:
         self._others = others
         self._codes: dict[str, str] = {}
         self._environment_failed = False
+        self._busy = False
+        """True once other load has disturbed all attempts at a run."""
         self._machine = machine_name()
 
     def plan(
@@ -204,8 +214,7 @@ class Runner:
                     done=is_done,
                     seconds=0.0 if skipped else seconds(point, cold and not is_done),
                     skipped=skipped,
-                    patient=experiment.measurement.scheduling.beside
-                    or settings.profile is Profile.SMOKE,
+                    patient=settings.profile is Profile.SMOKE,
                 )
                 cold = cold and is_done
 
@@ -320,7 +329,8 @@ class Runner:
         """Yield the record of every attempt at a run.
 
         An invalid run is made again, as is one in doubt. A run that its servers failed is made once
-        more, on new ones."""
+        more, on new ones. Where other load disturbed every attempt at an earlier run of the command
+        already, the machine is busy for good, and disturbed runs are not made again."""
         for number in range(1, ATTEMPTS + 1):
             if ahead is not None and number == 1:
                 record = self._take(run, settings, ahead)
@@ -330,8 +340,13 @@ class Runner:
             if record.status == FAILED:
                 if not self._environment_failed or number > 1:
                     return
-            elif record.status != INVALID and record.again is None:
+            elif record.status != INVALID and (record.again is None or self._only_busy(record)):
                 return
+        self._busy = self._busy or record.values.get("disturbed") is not None
+
+    def _only_busy(self, record: Record) -> bool:
+        """Return True if other load alone is in doubt, on a machine that is busy for good."""
+        return self._busy and record.again == record.values.get("disturbed")
 
     def _calibration(
         self, experiment: Experiment, settings: RunSettings
@@ -371,6 +386,8 @@ class Runner:
         attempt = replace(self._attempt(run, settings), number=number)
         started = time.monotonic()
         outcome, why = self._measure(run, context)
+        if outcome is not None and context.passes:
+            outcome = under_conditions(outcome, context.passes, settings.profile)
         attempt = replace(attempt, engine=context.engine)
         made = RunResult(
             outcome=outcome,

@@ -59,10 +59,8 @@ class Stage(IntEnum):
     """Computed in seconds: the first figures."""
     MEASURED_EARLY = 2
     """A measured figure to look at while the rest is made."""
-    MEASURED_BESIDE = 3
-    """Measurements that computed runs do not disturb."""
-    COMPUTED = 4
-    MEASURED = 5
+    COMPUTED = 3
+    MEASURED = 4
 
 
 SOON_S = 15.0
@@ -75,10 +73,8 @@ def stage_of(experiment: Experiment, cost_s: float, *, smoke: bool) -> Stage:
         return Stage.COMPUTED_SOON if cost_s <= SOON_S else Stage.COMPUTED
     if smoke:
         return Stage.SMOKE_MEASURED
-    scheduling = experiment.measurement.scheduling
-    if scheduling.early:
-        return Stage.MEASURED_EARLY
-    return Stage.MEASURED_BESIDE if scheduling.beside else Stage.MEASURED
+    early = experiment.measurement.scheduling.early
+    return Stage.MEASURED_EARLY if early else Stage.MEASURED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +90,8 @@ class PlannedRun:
     skipped: str | None = None
     """The reason why this cluster cannot make it."""
     patient: bool = False
-    """True if its duration decides nothing."""
+    """True if its duration decides nothing: in the smoke profile. Nothing is computed during any
+    other measurement."""
 
     @property
     def to_make(self) -> bool:

@@ -121,6 +121,9 @@ class Sharing:
     def measures(self, engine: str) -> None:
         assert engine == self._engine.name
 
+    def surroundings(self, name: str, conditions: object) -> None:
+        """Keep no record."""
+
     def progress(self, stage: str, **_: object) -> None:
         """Do nothing: there is no observer."""
 

@@ -34,6 +34,9 @@ class SmokeContext:
     def measures(self, engine: str) -> None:
         """Keep no record."""
 
+    def surroundings(self, name: str, conditions: object) -> None:
+        """Keep no record."""
+
     def progress(self, stage: str, **_: object) -> None:
         assert stage
 

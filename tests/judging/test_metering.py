@@ -12,8 +12,9 @@ import pytest
 
 from harness.cluster.base import Cluster, Usage
 from harness.judging import foreign
-from harness.judging.foreign import ForeignLoad, ForeignMeter
+from harness.judging.foreign import ForeignLoad, ForeignMeter, under_conditions
 from harness.judging.metering import Meter
+from harness.results.record import Outcome, Profile
 
 Times = namedtuple("Times", ["user", "nice", "system", "irq", "softirq", "steal"])
 
@@ -74,6 +75,29 @@ def test_what_others_used_is_what_is_left(monkeypatch: pytest.MonkeyPatch) -> No
     assert load.foreign_share == pytest.approx((14 - 4 - 2) / 20)
     assert load.steal_share == pytest.approx(2 / 20)
     assert load.high
+    assert load.load_average is not None
+
+
+@pytest.mark.parametrize(
+    ("shares", "disturbed"),
+    [
+        ([{"foreign_share": 0.02, "steal_share": 0.0}], False),
+        ([{"foreign_share": 0.02}, {"foreign_share": 0.11}], True),
+        ([{"foreign_share": None, "steal_share": 0.06}], True),
+        ([{"foreign_share": None, "steal_share": None}], False),
+    ],
+)
+def test_a_run_is_disturbed_if_one_of_its_passes_was(
+    shares: list[dict[str, float | None]], disturbed: bool
+) -> None:
+    outcome = Outcome(values={"y": 1})
+    for profile in (Profile.SMOKE, Profile.QUICK):
+        found = under_conditions(outcome, shares, profile)
+        assert (found.values["disturbed"] is not None) == disturbed
+        assert (found.again is not None) == (disturbed and profile is not Profile.SMOKE)
+    assert found.values["foreign_share"] == max(
+        (v for one in shares if (v := one["foreign_share"]) is not None), default=None
+    )
 
 
 def test_containers_are_nobodys_children() -> None:

@@ -21,7 +21,7 @@ from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.running.discovery import find
-from harness.running.execution import Runner
+from harness.running.execution import ATTEMPTS, Runner
 from harness.running.plan import RunSettings
 from harness.running.warm_cluster import LOG_BYTES, ClusterPool
 from tests.toys import Watcher, changed, square, toy
@@ -464,3 +464,25 @@ def test_an_estimate_counts_every_attempt_and_what_a_cold_start_costs(tmp_path: 
     runner.store = RecordStore(tmp_path)
     plan = runner.plan([live], RunSettings(profile=Profile.QUICK))
     assert [run.seconds for run in plan] == [5] * 6
+
+
+def test_a_disturbed_run_is_made_again_until_the_machine_counts_as_busy(tmp_path: Path) -> None:
+    """Every measured run has the state of the machine, and one rule decides about it."""
+
+    def run(point: Point, context: Context) -> Outcome:
+        context.surroundings("warm-up", {"foreign_share": 0.9, "steal_share": 0.9})
+        share = 0.4 if point["x"] != 1 else 0.01
+        context.surroundings("twin", {"foreign_share": 0.0, "steal_share": 0.0})
+        context.surroundings("failures", {"foreign_share": share, "steal_share": 0.0})
+        return Outcome(values={"y": 1})
+
+    settings = RunSettings(profile=Profile.QUICK, repeats=1)
+    found = make(RecordStore(tmp_path), measured("stock/toy", run=run), settings=settings).finished
+    assert [(record.point["x"], record.attempt) for record in found] == [
+        (1, 1),
+        *((2, attempt) for attempt in range(1, ATTEMPTS + 1)),
+        (3, 1),
+    ]
+    assert [record.values["foreign_share"] for record in found] == [0.01, 0.4, 0.4, 0.4, 0.4]
+    assert [record.again is not None for record in found] == [False, True, True, True, True]
+    assert all(record.status == OK for record in found)

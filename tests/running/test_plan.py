@@ -15,8 +15,9 @@ from harness.results.record import SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.running.computed import AT_ONCE
 from harness.running.discovery import find
+from harness.running.execution import Runner
 from harness.running.plan import PlannedRun, RunSettings, ahead_of, seconds_left
-from tests.running.test_execution import make, measured, ramp, scaled
+from tests.running.test_execution import make, measured, no_cluster, ramp, scaled
 from tests.toys import Watcher, changed, toy
 
 
@@ -72,7 +73,7 @@ def test_a_smoke_run_begins_with_clusters_beside_which_others_are_computed(tmp_p
 def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
     tmp_path: Path, profile: Profile
 ) -> None:
-    """Elsewhere a measurement is disturbed as little as possible."""
+    """Elsewhere nothing is computed beside a measurement."""
     (computed,) = find(["intervals/dag-delay"])
     watcher = Watcher()
     until = time.monotonic() + 30
@@ -84,7 +85,7 @@ def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
         return Outcome(values={"y": len(watcher.campaigns)})
 
     long = changed(computed, seconds_per_run=dict.fromkeys(Profile, 60.0))
-    patient = measured("stock/patient", beside=True, run=waits)
+    patient = measured("stock/patient", early=True, run=waits)
     settings = RunSettings(profile=profile, repeats=1)
     make(RecordStore(tmp_path), patient, long, settings=settings, watcher=watcher)
     order = [name for name, _ in watcher.campaigns]
@@ -95,17 +96,13 @@ def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
     assert max(seen) == brief
 
 
-def test_what_bears_others_comes_before_what_is_computed_beside_it(tmp_path: Path) -> None:
-    watcher = make(
-        RecordStore(tmp_path),
-        measured("stock/late"),
-        toy(identifier="stock/long", seconds=9),
-        measured("stock/patient", beside=True),
-        measured("stock/early", early=True),
-        settings=RunSettings(profile=Profile.QUICK),
-    )
-    order = [name for name, _ in watcher.campaigns]
-    assert order == ["stock/early", "stock/patient", "stock/long", "stock/late"]
+@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
+def test_nothing_is_computed_beside_a_measurement(tmp_path: Path, profile: Profile) -> None:
+    settings = RunSettings(profile=profile, repeats=1)
+    (computed,) = find(["intervals/dag-delay"])
+    runner = Runner(RecordStore(tmp_path), no_cluster, Watcher())
+    runs = runner.plan([measured("stock/one"), measured("stock/two"), computed], settings)
+    assert not any(run.patient or run.bears_others for run in runs)
 
 
 def test_a_measured_run_names_its_servers_and_another_java_is_another_question(
@@ -134,14 +131,14 @@ def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster(
     (computed,) = find(["intervals/dag-delay"])
     live = measured("stock/toy")
 
-    def planned(experiment: Experiment, *, done: bool = False) -> PlannedRun:
+    def planned(experiment: Experiment, *, done: bool = False, patient: bool = False) -> PlannedRun:
         return PlannedRun(
             experiment=experiment,
             point={},
             repeat=0,
             done=done,
             seconds=10,
-            patient=experiment.measurement.scheduling.beside,
+            patient=patient,
         )
 
     runs = [planned(computed), planned(live, done=True), planned(computed)]
@@ -149,7 +146,7 @@ def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster(
     assert ahead_of(runs, 0) == [0, 2]
     assert ahead_of(runs, 4) == [4]
     assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10
-    patient = planned(measured("stock/toy", beside=True))
+    patient = planned(measured("stock/toy"), patient=True)
     assert ahead_of([patient, patient, *runs], 0) == [2, 4]
     skipped = replace(planned(live), skipped="its failures need cut")
     assert ahead_of([skipped, *runs], 0) == [1, 3], "nothing is measured there"

@@ -8,6 +8,7 @@ Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from confluent_kafka import Message
 from harness.engines.tasks import exchange
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Arrivals
+from harness.engines.tasks.records import RESEND_S
 from harness.engines.tasks.sources import SourceReader
 from harness.engines.tasks.spares import Spares
 from harness.hosting.answers import fence_output, publish_output
@@ -59,6 +61,8 @@ class Copies:
         self._outputs: dict[int, exchange.OutputTail] = {}
         self._waiting: dict[int, list[do.FenceOutput | do.PublishOutput]] = {}
         """Sink to its requests to its partition without an answer so far."""
+        self._sent: dict[int, tuple[tuple[int, int, int] | None, float]] = {}
+        """Sink to its newest publication of ordinary records, and when it was sent."""
         self._positioning: dict[int, list[told.Order]] = {}
         """Task to the orders that wait until its copy's reader has a position."""
 
@@ -271,7 +275,7 @@ class Copies:
         if output is None:
             return
         self._waiting.setdefault(effect.task, []).append(effect)
-        if not self._answered(effect, output.reader):
+        if not self._answered(effect, output.reader) and self._may_send(effect):
             entry: OutputFence | OutputBatch
             if isinstance(effect, do.FenceOutput):
                 entry = OutputFence(term=effect.term)
@@ -280,8 +284,20 @@ class Copies:
                     term=effect.term, sequence=effect.sequence, records=effect.records
                 )
             partition = self.job.out_partition(effect.task)
-            self._sender.append(self.job.out_topic, partition, effect.task, entry)
+            columns = self.job.ordinary_columns
+            self._sender.append(self.job.out_topic, partition, effect.task, entry, columns)
         self._output_moved(effect.task, output.reader)
+
+    def _may_send(self, effect: do.FenceOutput | do.PublishOutput) -> bool:
+        """Return False if many records of the same publication were sent a moment ago."""
+        if not self.job.ordinary_columns or isinstance(effect, do.FenceOutput):
+            return True
+        which, now_s = (effect.incarnation, effect.term, effect.sequence), time.monotonic()
+        sent, at_s = self._sent.get(effect.task, (None, 0.0))
+        if sent == which and now_s - at_s < RESEND_S:
+            return False
+        self._sent[effect.task] = which, now_s
+        return True
 
     @staticmethod
     def _answered(effect: do.FenceOutput | do.PublishOutput, reader: OutputReader) -> bool:

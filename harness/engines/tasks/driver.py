@@ -151,12 +151,14 @@ class Driver:
 
 
 def main() -> None:
-    os.nice(GIVES_WAY)
     emit = speaker()
     driver: Driver | None = None
     try:
         lines = orders()
-        driver = Driver(next(lines), emit)
+        first = next(lines)
+        if first.pop("gives_way"):
+            os.nice(GIVES_WAY)
+        driver = Driver(first, emit)
         for line in lines:
             if "away_s" in line:
                 driver.away_s = line["away_s"]

@@ -263,6 +263,7 @@ class TaskEngine:
             data_topic=self._data,
             out_topic=work.out_topic,
             out_partitions=work.out_partitions,
+            ordinary_columns=tuple(work.workload.columns) if given.ordinary_records else (),
             notes_progress=given.notes_progress,
             by_connection=given.by_connection,
             speed=speed_of(given, len(nodes)),
@@ -336,8 +337,9 @@ class TaskEngineKind(EngineKind):
         return None
 
     def key(self, setup: Setup) -> str:
-        """Return one key for all setups: a pass brings its setup to the processes."""
-        return f"engine {self.name}"
+        """Return one key for all setups of a priority: a pass brings its setup to the processes."""
+        gives_way = parameters_of(setup).gives_way
+        return f"engine {self.name}" + ("" if gives_way else ", all at one priority")
 
 
 @contextmanager
@@ -345,7 +347,7 @@ def running_engine(setup: Setup, cluster: Cluster) -> Iterator[TaskEngine]:
     """Its processes are started, and ended however this ends."""
     directory = cluster.run_directory / f"tasks-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
-    fleet = Fleet(cluster, directory)
+    fleet = Fleet(cluster, directory, gives_way=parameters_of(setup).gives_way)
     try:
         fleet.start()
         yield TaskEngine(setup, fleet)

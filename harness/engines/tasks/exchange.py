@@ -11,6 +11,7 @@ there and nowhere else."""
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from harness.engines.deliveries import COPY_HEADER
+from harness.engines.tasks import records
 from harness.hosting.codec import CorruptData, decode, encode
 from harness.protocol.effects import OutputRecord
 from harness.protocol.inputs import TaskMessage
@@ -83,6 +85,7 @@ def producer_settings(client: Settings) -> dict[str, Any]:
         "compression.type": "none",
         "message.max.bytes": 16_000_000,
         "message.timeout.ms": 10_000,
+        "queue.buffering.max.messages": 1_000_000,
         "delivery.report.only.error": True,
         "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 200,
@@ -225,6 +228,7 @@ class Sender:
     def __init__(self, client: Settings, node: int) -> None:
         self._producer = Producer(producer_settings(client))
         self._node = str(node).encode()
+        self._parts = 0
         self.lost = 0
         """Messages that found the client's queue full."""
 
@@ -237,9 +241,20 @@ class Sender:
             headers.append((FOR_COPY, str(incarnation).encode()))
         self._produce(topic, to, encode(message), headers)
 
-    def append(self, topic: str, partition: int, sink: int, entry: OutputEntry) -> None:
-        """Append an entry to an output partition. It counts once it has been read back."""
-        self._produce(topic, partition, encode(entry), [(OF_SINK, str(sink).encode())])
+    def append(
+        self, topic: str, partition: int, sink: int, entry: OutputEntry, columns: Sequence[str] = ()
+    ) -> None:
+        """Append an entry to an output partition. It counts once it has been read back.
+
+        With ``columns`` its results are ordinary records (`harness.engines.tasks.records`)."""
+        own = [(OF_SINK, str(sink).encode())]
+        if not columns:
+            self._produce(topic, partition, encode(entry), own)
+            return
+        self._parts += 1
+        part = f"{self._node.decode()}.{os.getpid()}.{self._parts}"
+        for value, headers in records.records_of(entry, part, columns):
+            self._produce(topic, partition, value, [*own, *headers.items()])
 
     def tend(self) -> None:
         """Let the client report what it gave up. Call it now and then."""
@@ -250,7 +265,7 @@ class Sender:
         self._producer.flush(within_s)
 
     def _produce(
-        self, topic: str, partition: int, value: bytes, headers: list[tuple[str, bytes]]
+        self, topic: str, partition: int, value: bytes | None, headers: list[tuple[str, bytes]]
     ) -> None:
         try:
             self._producer.produce(topic, value, partition=partition, headers=headers)
@@ -283,20 +298,27 @@ class OutputTail:
         """Follow a sink; ``changed`` is called when entries of it have been read."""
         self.reader = OutputReader()
         self._sink, self._changed = sink, changed
+        self._results = records.Results()
 
     def take(self, messages: Sequence[Message]) -> None:
         """Follow the entries of the partition, and report when its end has moved."""
         for message in messages:
-            entry = entry_of(message, self._sink)
+            entry = entry_of(message, self._sink, self._results)
             if entry is not None:
                 self.reader.accept(entry)
         self._changed(self.reader)
 
 
-def entry_of(message: Message, sink: int) -> OutputEntry | None:
-    """Return an entry of ``sink``; None for one of another writer."""
-    if header(message, OF_SINK) != sink:
+def entry_of(
+    message: Message, sink: int, results: records.Results | None = None
+) -> OutputEntry | None:
+    """Return an entry of ``sink``; None for one of another writer, and for a single result."""
+    headers = dict(message.headers() or ())
+    if headers.get(OF_SINK) != str(sink).encode():
         return None
+    if results is not None and records.is_ordinary(headers):
+        found = results.take(message.value(), headers)
+        return None if found is None else found[0]
     try:
         entry = decode(message.value())
     except CorruptData:

@@ -49,8 +49,9 @@ take half a minute, and one that has died is reported at once."""
 class Fleet:
     """A coordinator, a driver, and one node per node of the cluster. Make it, `start` it."""
 
-    def __init__(self, cluster: Cluster, directory: Path) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, directory: Path, *, gives_way: bool = True) -> None:
+        """Prepare; ``gives_way``: the driver has a lower priority than the nodes."""
+        self.cluster, self._gives_way = cluster, gives_way
         self.nodes: Sequence[Node] = cluster.nodes()
         self._directory = directory
         self._secret = secrets.token_hex(32)
@@ -97,7 +98,8 @@ class Fleet:
             environment=environment,
         )
         workers = len({node.worker for node in self.nodes})
-        self.driver.send({"conf": {**self.cluster.spark_conf(), **CONF}})
+        conf = {**self.cluster.spark_conf(), **CONF}
+        self.driver.send({"conf": conf, "gives_way": self._gives_way})
         self.driver.wait_for(
             f"{workers} executors",
             lambda e: e["event"] == "executors" and e["count"] >= workers,

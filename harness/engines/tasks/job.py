@@ -49,6 +49,9 @@ class Job:
     """A partition per task: what the copies of that task receive."""
     out_topic: str
     out_partitions: int
+    ordinary_columns: tuple[str, ...] = ()
+    """The columns of a result, where each is a record of its own
+    (`harness.engines.tasks.records`); empty: a record is all results of a batch."""
     notes_progress: bool = True
     """True if nodes note every batch of a primary, which measuring recoveries needs."""
     by_connection: bool = True
@@ -109,7 +112,7 @@ class Job:
         document["workload"] = self.workload.to_json()
         for name in ("scheme", "nodes"):
             document[name] = to_parts(document[name])[0].decode()
-        for name in ("placement", "replicas_at"):
+        for name in ("placement", "replicas_at", "ordinary_columns"):
             document[name] = list(document[name])
         document["speed"] = asdict(self.speed)
         document["links"] = asdict(self.links)
@@ -121,7 +124,7 @@ class Job:
         values["workload"] = Reference.from_json(values["workload"])
         for name in ("scheme", "nodes"):
             values[name] = from_parts(values[name])
-        for name in ("placement", "replicas_at"):
+        for name in ("placement", "replicas_at", "ordinary_columns"):
             values[name] = tuple(values[name])
         values["speed"], values["links"] = Speed(**values["speed"]), Links(**values["links"])
         return cls(**values)

@@ -36,6 +36,12 @@ class TaskParameters:
     """True if the end of a node's connection counts as its death."""
     notes_progress: bool = True
     """True if every batch is noted, which measuring recoveries needs."""
+    ordinary_records: bool = False
+    """True if every result is a record of its own, a JSON object as of Spark's sink; False: a
+    record is all results of a batch, encoded once."""
+    gives_way: bool = True
+    """True if the driver, which only places nodes, has a lower priority than the nodes; False: all
+    processes have the priority of the stock engine's."""
     plan: Sequence[int] = ()
     """The tasks with a replica, for rppg, ppa and dpc."""
     adapt_s: float = 0.0

@@ -13,13 +13,14 @@ import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
 from harness.engines.deliveries import relative_windows
+from harness.engines.tasks.records import Results, in_ms, is_ordinary
 from harness.errors import EnvironmentFailure
 from harness.hosting.codec import CorruptData, Encoded, decode
 from harness.measure.collector import Message
-from harness.measure.values import from_arrow
+from harness.measure.values import from_arrow, read_json
 from harness.measure.versions import Stability
 from harness.protocol.effects import Kind, OutputRecord
-from harness.protocol.output import OutputBatch, OutputReader
+from harness.protocol.output import OutputBatch, OutputEntry, OutputReader
 from workloads.base import Workload
 from workloads.toolkit.operators import SOURCE_SCHEMA
 
@@ -49,6 +50,8 @@ class Reading:
         self._readers: dict[int, OutputReader] = {}
         self._standing: dict[int, dict[int, pd.DataFrame]] = {}
         """Sink to batch to the tentative results that no undo has taken back."""
+        self._waiting: dict[int, Results] = {}
+        """Sink to its results whose entry has not come."""
         self._stable_below: dict[int, int] = {}
         self.undone_stable = 0
         """Stable outputs that an undo would take back: there must be none."""
@@ -57,25 +60,34 @@ class Reading:
 
     def take(self, message: Message) -> list[pd.DataFrame]:
         """Return the results in a message; none if it is fenced off, repeated or a fence."""
+        entry, rows = self._entry(message)
+        if entry is None:
+            return []
+        reader = self._readers.setdefault(message.copy, OutputReader())
+        if isinstance(entry, OutputBatch) and entry.term < reader.term:
+            self.fenced.append(Fenced(sink=message.copy, at_ms=message.append_ms, term=entry.term))
+        frames = []
+        for number, record in enumerate(reader.accept(entry)):
+            self._check(message.copy, record)
+            found = self._results(message.copy, record, rows[number] if rows is not None else None)
+            if len(found):
+                arrival = {"arrival_ms": message.append_ms, "copy": message.copy}
+                frames.append(found.assign(**arrival, stability=_STABILITY[record.kind].value))
+        return frames
+
+    def _entry(self, message: Message) -> tuple[OutputEntry | None, list[list[bytes]] | None]:
+        """Return the entry of a message, and its results where they were records of their own."""
+        if is_ordinary(message.headers):
+            waiting = self._waiting.setdefault(message.copy, Results())
+            return waiting.take(message.value, message.headers) or (None, None)
         try:
-            entry = decode(message.value)
+            return decode(message.value), None
         except CorruptData as error:
             raise EnvironmentFailure(
                 f"record {message.offset} of the out topic's partition {message.partition} is none "
                 f"of the engine's: {error.what}",
                 remedy="see who else writes to this broker",
             ) from error
-        reader = self._readers.setdefault(message.copy, OutputReader())
-        if isinstance(entry, OutputBatch) and entry.term < reader.term:
-            self.fenced.append(Fenced(sink=message.copy, at_ms=message.append_ms, term=entry.term))
-        frames = []
-        for record in reader.accept(entry):
-            self._check(message.copy, record)
-            found = self._results(message.copy, record)
-            if len(found):
-                arrival = {"arrival_ms": message.append_ms, "copy": message.copy}
-                frames.append(found.assign(**arrival, stability=_STABILITY[record.kind].value))
-        return frames
 
     def standing(self) -> int:
         """Tentative results that were neither taken back nor replaced."""
@@ -88,16 +100,21 @@ class Reading:
         elif record.batch < stable:
             self.undone_stable += stable - record.batch
 
-    def _results(self, sink: int, record: OutputRecord) -> pd.DataFrame:
+    def _results(
+        self, sink: int, record: OutputRecord, rows: Sequence[bytes] | None
+    ) -> pd.DataFrame:
         standing = self._standing.setdefault(sink, {})
         if record.kind is Kind.UNDO:
             void = [standing.pop(batch) for batch in sorted(standing) if batch >= record.batch]
             found = pd.concat(void) if void else self._frame(None)
             return found.assign(**dict.fromkeys(self.workload.values))
-        found = self._frame(record.payload)
+        found = self._frame(record.payload) if rows is None else self._read(rows)
         if record.kind is Kind.TENTATIVE:
             standing[record.batch] = found
         return found
+
+    def _read(self, rows: Sequence[bytes]) -> pd.DataFrame:
+        return read_json(rows, self.workload.columns)
 
     def _frame(self, payload: Any) -> pd.DataFrame:
         columns = self.workload.columns
@@ -109,14 +126,7 @@ class Reading:
 
 def plain(table: pa.Table, columns: Sequence[str]) -> pd.DataFrame:
     """Results with timestamps as milliseconds since the epoch, as every engine delivers them."""
-    arrays = [table.column(name) for name in columns]
-    whole = [
-        array.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
-        if pa.types.is_timestamp(array.type)
-        else array
-        for array in arrays
-    ]
-    return from_arrow(pa.table(whole, names=list(columns)))
+    return from_arrow(in_ms(table, columns))
 
 
 def read_results(

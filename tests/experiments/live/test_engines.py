@@ -98,7 +98,10 @@ def test_times_count_from_the_earlier_instant() -> None:
     assert row["signal_ms"] == pytest.approx(8, abs=0.01)
 
 
-def table(*, ours: float, theirs: float, restored_ms: float, failures: int = 0) -> pd.DataFrame:
+def table(
+    *, ours: float, theirs: float, restored_ms: float, failures: int = 0, each: int = 50
+) -> pd.DataFrame:
+    """Return rows of rates, and ``each`` kills of a scheme."""
     rates: list[dict[str, Any]] = [
         {"part": part, "engine": name, "scheme": "checkpoint", "interval_s": 0.1,
          "workload": "word count", "rate_per_s": 5_000.0, "records_per_core_s": rate,
@@ -109,20 +112,35 @@ def table(*, ours: float, theirs: float, restored_ms: float, failures: int = 0) 
     ]  # fmt: skip
     kills: list[dict[str, Any]] = [
         {"part": "recovery", "engine": "tasks", "scheme": scheme, "seen_ms": 3.0,
-         "takeover_ms": 5.0, "restored_ms": restored_ms, "failures": failures}
-        for scheme in ("active", "checkpoint")
+         "takeover_ms": 5.0, "restored_ms": restored_ms, "failures": failures, "how": how}
+        for scheme, how in (("active", "replica"), ("checkpoint", "checkpoint"))
+        for _ in range(each)
     ]  # fmt: skip
     return pd.DataFrame(rates + kills)
 
 
 def test_every_sentence_can_hold_and_can_fail() -> None:
     good = held(EXPERIMENT, table(ours=200_000, theirs=10_000, restored_ms=20))
-    assert list(good.values()) == [True] * 10
+    assert list(good.values()) == [True] * 11
     bad = table(ours=12_000, theirs=10_000, restored_ms=900, failures=2)
     assert failing(EXPERIMENT, bad) == {
         "word-count/efficiency", "word-count/saturated", "right-output", "replica-restored",
         "checkpoint-restored",
     }  # fmt: skip
+
+
+def test_a_99th_percentile_needs_a_hundred_kills() -> None:
+    few = judged(EXPERIMENT, table(ours=200_000, theirs=10_000, restored_ms=20, each=6))
+    assert few["seen-99th-percentile"].held is None
+    assert "100 kills" in str(few["seen-99th-percentile"].why)
+    assert few["seen-every"].held
+
+
+def test_what_began_anew_was_not_restored_from_a_checkpoint() -> None:
+    kills = table(ours=200_000, theirs=10_000, restored_ms=20)
+    anew = kills.assign(how=kills["how"].replace("checkpoint", "checkpoint, initial state"))
+    assert judged(EXPERIMENT, kills)["checkpoint-restored"].held
+    assert judged(EXPERIMENT, anew)["checkpoint-restored"].held is None
 
 
 def test_engines_are_compared_where_both_keep_up() -> None:
@@ -150,7 +168,7 @@ def test_engines_are_compared_where_both_keep_up() -> None:
 
 def test_what_was_not_measured_is_not_judged() -> None:
     part = table(ours=1, theirs=1, restored_ms=1)
-    assert len(held(EXPERIMENT, part[part["part"] == "recovery"])) == 6, "as in smoke"
+    assert len(held(EXPERIMENT, part[part["part"] == "recovery"])) == 7, "as in smoke"
     rates = part[(part["part"] == "rate") & (part["engine"] == "tasks")]
     verdicts = held(EXPERIMENT, rates.assign(seen_ms=None, takeover_ms=None, restored_ms=None))
     assert verdicts.pop("complete") is True

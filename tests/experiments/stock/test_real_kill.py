@@ -65,6 +65,9 @@ class OneRun:
     def measures(self, engine: str) -> None:
         """Nobody keeps a record."""
 
+    def surroundings(self, name: str, conditions: object) -> None:
+        """Keep no record."""
+
     def progress(self, stage: str, **_: object) -> None:
         self.stages.append(stage)
 
