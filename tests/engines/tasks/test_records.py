@@ -119,10 +119,10 @@ class Produced:
 @pytest.mark.parametrize(("missing", "sequence"), [((), 1), ((2,), 0)])
 def test_a_sink_counts_what_it_reads_back(missing: Sequence[int], sequence: int) -> None:
     tail = OutputTail(3, lambda reader: None)
-    tail.take([Produced(one) for one in log(FENCE, FIRST, missing=missing)])  # type: ignore[arg-type]
+    tail.take([Produced(one) for one in log(FENCE, FIRST, missing=missing)])
     assert (tail.reader.term, tail.reader.sequence) == (1, sequence)
     other = OutputTail(4, lambda reader: None)
-    other.take([Produced(one) for one in log(FENCE, FIRST)])  # type: ignore[arg-type]
+    other.take([Produced(one) for one in log(FENCE, FIRST)])
     assert other.reader.term == -1
 
 
