@@ -37,9 +37,9 @@ BATCHES, MARGIN = 10, 1.2
 """Least number of batches in the seconds that count, and a margin for longer ones."""
 MOST_RECORDS = 2_000_000
 """Most records of a rung: all of them are read again for the ground truth."""
-KEPT_S, STEADY_SHARE = 0.3, 0.25
-"""A latency is steady if the medians of both halves differ by at most this share of the first, or
-by this time; the time of a batch, if they differ by at most the share. Fixed on 2026-11-23."""
+KEPT_S, KEPT_BATCHES, STEADY_SHARE = 0.3, 0.5, 0.25
+"""A latency is steady if the medians of both halves differ by at most this time, or this share of a
+batch; the time of a batch, if they differ by at most the last share. Fixed on 2026-11-23."""
 SERVERS = (BROKER, REDIS)
 _WARMED: WeakKeyDictionary[Engine, dict[str, float]] = WeakKeyDictionary()
 """By running engine, the workloads that it is warm for, with the time of a batch."""
@@ -53,11 +53,13 @@ class Course(StrEnum):
     FALLING = "falling"
 
 
-def course_of(early: float | None, late: float | None, *, least: float = 0.0) -> Course | None:
-    """Return the course between two medians; None if one is missing."""
+def course_of(
+    early: float | None, late: float | None, *, within: float | None = None
+) -> Course | None:
+    """Return the course between two medians, None without both; by default by `STEADY_SHARE`."""
     if early is None or late is None:
         return None
-    tolerance = max(least, STEADY_SHARE * early)
+    tolerance = STEADY_SHARE * early if within is None else within
     if late > early + tolerance:
         return Course.RISING
     return Course.FALLING if late < early - tolerance else Course.STEADY
@@ -225,7 +227,8 @@ def rung_of(
     early_s, late_s = _median(latency_s[early]), _median(latency_s[~early])
     batch_early_s, batch_late_s = batch_halves_s(record, from_s=SETTLE_S)
     times = _batch_times_s(record, SETTLE_S)
-    latency_course = course_of(early_s, late_s, least=KEPT_S)
+    batch_s = _median(times["duration_s"]) if len(times) else None
+    within_s = max(KEPT_S, KEPT_BATCHES * (batch_s or 0.0))
     found = {
         "rate_per_s": rate_per_s,
         "load_s": record.until_s,
@@ -233,9 +236,9 @@ def rung_of(
         "latency_p99_s": float(latency_s.quantile(0.99)) if len(latency_s) else None,
         "latency_early_s": early_s,
         "latency_late_s": late_s,
-        "latency_course": latency_course,
+        "latency_course": course_of(early_s, late_s, within=within_s),
         "batches": len(times),
-        "batch_s": _median(times["duration_s"]) if len(times) else None,
+        "batch_s": batch_s,
         "batch_early_s": batch_early_s,
         "batch_late_s": batch_late_s,
         "batch_course": course_of(batch_early_s, batch_late_s),

@@ -31,6 +31,7 @@ class Message:
     """The copy of the query that sent it; 0 without a header."""
     headers: Mapping[str, bytes] = field(default_factory=dict)
     """All of its headers, for the engine (`harness.engines.base.Engine.read`)."""
+    key: bytes | None = None
 
 
 class Collector:
@@ -156,4 +157,5 @@ class Collector:
             value=message.value() or b"",
             copy=int(headers.get(self._header, b"0")),
             headers=headers,
+            key=message.key(),
         )

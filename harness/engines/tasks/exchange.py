@@ -228,7 +228,9 @@ class Sender:
     def __init__(self, client: Settings, node: int) -> None:
         self._producer = Producer(producer_settings(client))
         self._node = str(node).encode()
-        self._parts = 0
+        self._client, self._attempts = client, 0
+        self._of_records: Producer | None = None
+        """A client of its own for output as ordinary records."""
         self.lost = 0
         """Messages that found the client's queue full."""
 
@@ -251,10 +253,24 @@ class Sender:
         if not columns:
             self._produce(topic, partition, encode(entry), own)
             return
-        self._parts += 1
-        part = f"{self._node.decode()}.{os.getpid()}.{self._parts}"
-        for value, headers in records.records_of(entry, part, columns):
-            self._produce(topic, partition, value, [*own, *headers.items()])
+        self._attempts += 1
+        key = records.key_of(sink, f"{self._node.decode()}.{os.getpid()}.{self._attempts}")
+        producer = self._of_records = self._of_records or Producer(
+            {**producer_settings(self._client), **records.LINGER}
+        )
+        rows, headers = records.rows_of(entry, columns)
+        try:
+            for each in rows:
+                if each.headers:
+                    for value in each.values:
+                        producer.produce(topic, value, key, partition, headers=dict(each.headers))
+                else:
+                    batch = [{"value": value, "key": key} for value in each.values]
+                    self.lost += len(batch) - producer.produce_batch(topic, batch, partition)
+            producer.produce(topic, None, key, partition, headers=[*own, *headers.items()])
+        except (BufferError, KafkaException):  # the protocol repeats it
+            self.lost += 1
+        producer.poll(0)
 
     def tend(self) -> None:
         """Let the client report what it gave up. Call it now and then."""
@@ -265,7 +281,7 @@ class Sender:
         self._producer.flush(within_s)
 
     def _produce(
-        self, topic: str, partition: int, value: bytes | None, headers: list[tuple[str, bytes]]
+        self, topic: str, partition: int, value: bytes, headers: list[tuple[str, bytes]]
     ) -> None:
         try:
             self._producer.produce(topic, value, partition=partition, headers=headers)
@@ -313,12 +329,18 @@ def entry_of(
     message: Message, sink: int, results: records.Results | None = None
 ) -> OutputEntry | None:
     """Return an entry of ``sink``; None for one of another writer, and for a single result."""
-    headers = dict(message.headers() or ())
-    if headers.get(OF_SINK) != str(sink).encode():
-        return None
-    if results is not None and records.is_ordinary(headers):
-        found = results.take(message.value(), headers)
+    key = message.key()
+    if key is not None and results is not None:
+        if not key.startswith(records.key_of(sink)):
+            return None
+        value = message.value()
+        if value:
+            results.add(key, value)
+            return None
+        found = results.close(key, dict(message.headers() or ()))
         return None if found is None else found[0]
+    if header(message, OF_SINK) != sink:
+        return None
     try:
         entry = decode(message.value())
     except CorruptData:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from harness.engines.deliveries import deliveries
 from harness.engines.tasks.exchange import OF_SINK, OutputTail, Sender
 from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Reading, read_results
-from harness.engines.tasks.records import Results, json_rows, records_of
+from harness.engines.tasks.records import Results, json_rows, key_of, rows_of
 from harness.hosting.codec import Encoded
 from harness.measure.collector import Message
 from harness.measure.values import read_json
@@ -44,23 +45,24 @@ def publication(
 
 def log(*entries: OutputEntry, missing: Sequence[int] = ()) -> list[Message]:
     """Return the messages of sink 3 for these entries, without those of some offsets."""
-    found: list[Message] = []
-    offset = 0
+    sent: list[tuple[bytes, bytes, Mapping[str, bytes]]] = []
     for number, entry in enumerate(entries):
-        for value, headers in records_of(entry, f"0.1.{number}", COLUMNS):
-            if offset not in missing:
-                found.append(
-                    Message(
-                        append_ms=10_000 + offset,
-                        partition=0,
-                        offset=offset,
-                        value=value or b"",
-                        copy=3,
-                        headers={OF_SINK: b"3", **headers},
-                    )
-                )
-            offset += 1
-    return found
+        key, (rows, headers) = key_of(3, str(number)), rows_of(entry, COLUMNS)
+        sent += [(key, value, each.headers) for each in rows for value in each.values]
+        sent.append((key, b"", {OF_SINK: b"3", **headers}))
+    return [
+        Message(
+            append_ms=10_000 + offset,
+            partition=0,
+            offset=offset,
+            value=value,
+            copy=int(headers.get(OF_SINK, b"0")),
+            headers=headers,
+            key=key,
+        )
+        for offset, (key, value, headers) in enumerate(sent)
+        if offset not in missing
+    ]
 
 
 def read(messages: Sequence[Message]) -> list[tuple[str, int, str]]:
@@ -112,6 +114,9 @@ class Produced:
     def headers(self) -> list[tuple[str, bytes]]:
         return list(self._message.headers.items())
 
+    def key(self) -> bytes | None:
+        return self._message.key
+
     def value(self) -> bytes | None:
         return self._message.value or None
 
@@ -126,14 +131,35 @@ def test_a_sink_counts_what_it_reads_back(missing: Sequence[int], sequence: int)
     assert other.reader.term == -1
 
 
+class Client:
+    """A producer whose queue may be short."""
+
+    def __init__(self, settings: Mapping[str, Any], room: int = 100) -> None:
+        self.produced: list[bytes | None] = []
+        self._room = room
+
+    def produce(self, topic: str, value: bytes | None, *_: object, **__: object) -> None:
+        self.produced.append(value)
+
+    def produce_batch(self, topic: str, messages: Sequence[Any], partition: int) -> int:
+        taken = messages[: self._room]
+        self.produced += [one["value"] for one in taken]
+        return len(taken)
+
+    def poll(self, seconds: float) -> None:
+        """Do nothing."""
+
+
 def test_the_sender_writes_a_record_per_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    produced: list[Any] = []
-    monkeypatch.setattr(Sender, "_produce", lambda self, *given: produced.append(given))
-    sender = Sender({"bootstrap.servers": "127.0.0.1:1"}, 0)
+    monkeypatch.setattr("harness.engines.tasks.exchange.Producer", Client)
+    sender = Sender({}, 0)
     sender.append("out", 0, 3, FIRST, COLUMNS)
-    assert [value is None for _, _, value, _ in produced] == [False, False, True]
-    sender.append("out", 0, 3, FIRST)
-    assert len(produced) == 4, "otherwise one record for all"
+    client = cast(Client, sender._of_records)
+    assert [value is None for value in client.produced] == [False, False, True]
+    assert sender.lost == 0
+    client._room = 1
+    sender.append("out", 0, 3, FIRST, COLUMNS)
+    assert sender.lost == 1, "the publication is incomplete, and does not count"
     assert not TaskParameters().ordinary_records
 
 
@@ -153,5 +179,13 @@ def test_values_are_written_as_spark_writes_them() -> None:
     assert json_rows(None, ["f"]) == json_rows(Encoded(table.slice(0, 0)), ["f"]) == []
 
 
+@pytest.mark.parametrize("words", [["a", "b"], ["a", 'quo"te'], ["a", None], ["ä", "\\\n"]])
+def test_any_text_can_be_written(words: list[str | None]) -> None:
+    table = pa.table({"n": [1, 2], "w": pa.array(words, pa.string())})
+    rows = json_rows(table, ["n", "w"])
+    assert [json.loads(row) for row in rows] == table.to_pylist()
+
+
 def test_bytes_of_another_origin_are_passed_over() -> None:
-    assert Results().take(None, {"entry": b"nonsense"}) is None
+    assert Results().close(b"3.", {"entry": b"nonsense"}) is None
+    assert Results().close(b"3.", {}) is None

@@ -73,7 +73,8 @@ def test_stationarity_is_tested_both_ways() -> None:
     assert course_of(3.7, 5.1) is Course.RISING
     assert course_of(5.1, 3.7) is Course.FALLING
     assert course_of(4.0, 4.4) is course_of(4.4, 4.0) is Course.STEADY
-    assert course_of(0.03, 0.2, least=0.3) is Course.STEADY
+    assert course_of(0.03, 0.2, within=0.3) is Course.STEADY
+    assert course_of(11.8, 12.9, within=0.3) is Course.RISING, "however long it is"
     assert course_of(None, 1.0) is None
 
 
