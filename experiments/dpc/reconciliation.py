@@ -269,8 +269,8 @@ EXPERIMENT = Experiment(
         "The state is a window of whole buckets, so in the right panel S is two buckets (198 to "
         "996 tuples) where the paper has 20 tuples.",
         "Table 2 leaves out that tuples keep coming while a node reconciles, and are processed "
-        "behind those that are redone: the delay is 1 / (1 - λ p_proc) times as long, 12 % more "
-        "for one box at 4,980 tuples/s and 28 % for two, so two boxes more than double the slope.",
+        "behind those that are redone: the delay is 1 / (1 - λ p_proc) times as long. With "
+        "two boxes p_proc is twice as large, so they more than double the slope.",
         "Two boxes have the state of one between them; undo/redo rebuilds both from the input of "
         "the first.",
     ),

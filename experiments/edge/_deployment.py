@@ -46,8 +46,8 @@ TASKS_PER_DATACENTER = 3.5
 fit, which is the case that the paper describes for RPPG+DRA."""
 NOTES = (
     "The rates on the x axes are lost except the default of 100 tuples/s per gateway. Demands "
-    "are chosen: source 0.3 + 0.0018 r cores, filter 0.04 + 0.0008 r, aggregator 0.16 + 0.0014 r, "
-    "sink 0.1, for r tuples/s per gateway.",
+    "are chosen: source 0.3 + 0.0018 r cores, filter 0.04 + 0.0008 r, sink 0.1, for r "
+    "tuples/s per gateway; aggregator 0.16 and 0.0002 for each tuple/s that it receives.",
     "Chosen: the cloud hosts the master and the database and has 0.2 cores left; a gateway has "
     "room for its own source and filter, as its other services take the rest; a micro "
     "datacenter has room for both aggregators and a replica of one of them (the paper's case for "

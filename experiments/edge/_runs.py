@@ -53,8 +53,8 @@ STAMP = "simulated, virtual time; demands, rates and 200 µs per tuple chosen"
 NOTES = (
     "Simulated in virtual time by the protocol code of the live engine. Chosen: 200 µs to process "
     "a tuple, 5 µs to write or read one of a checkpoint, checkpoints every 12 s, 100 bytes a "
-    "tuple. The failure is of the node with both aggregators, at 30.6 s, when no window is on its "
-    "way; the node stays away.",
+    "tuple. The failure is of the node with both aggregators, at "
+    f"{FAILURE_S + STRIKES_AFTER_S:g} s, when no window is on its way; the node stays away.",
     "A task without a replica comes back in a worker that is started in the nearest other "
     "datacenter, after the heartbeat's timeout of 5 s and another second (chosen). Replicas take "
     "over when the dead node's connections close: in the paper both copies send all along. Output "

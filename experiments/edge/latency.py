@@ -113,8 +113,8 @@ def fast(table: pd.DataFrame) -> Finding:
     "slow",
     "Overall latency of ck-only+DRA and RPPG+DRA is around 5 s or higher",
     because="Without a failure a result takes as long here as under RPPG+RAS; the outage adds to "
-    "the mean the results that it delays. The mean over the rates stays below 5 s, and the higher "
-    "rates are near or above. What a node can take is not in the paper and is chosen.",
+    "the mean the results that it delays, presumably the more the less a node has left to catch up "
+    "with. What a node can take is not in the paper and is chosen.",
 )
 def slow(table: pd.DataFrame) -> Finding:
     means, paper_s = _overall(table), PAPER_S["slow"]
@@ -126,7 +126,7 @@ def slow(table: pd.DataFrame) -> Finding:
     "slower",
     "ck-only+DRA and RPPG+DRA are slower than RPPG+RAS (relative reading)",
     because="ck-only+DRA is; RPPG+DRA is not: the replica of one of the two aggregators takes over "
-    "at once, as Fig. 5b has it, so half of the results have no delay.",
+    "at once, as Fig. 5b has it, so half of the results presumably have no delay.",
 )
 def slower(table: pd.DataFrame) -> Finding:
     means = _overall(table)
@@ -139,9 +139,9 @@ def slower(table: pd.DataFrame) -> Finding:
     "recovery-above-5",
     "During recovery all but RPPG+RAS rise above 5 s, even full-rep+DRA",
     because="A replica takes over as soon as the failure is detected, so full replication has "
-    "nothing to restore. It becomes slower only at the highest rate, where all replicas together "
-    "take more than the nodes have. It is not where the replicas are: both aggregators' are on a "
-    "living node. Why full replication was slow in the paper is not said there, and not known.",
+    "nothing to restore. Where it becomes slower all replicas together presumably take more than "
+    "the nodes have. It is not where the replicas are: both aggregators' are on a living node. Why "
+    "full replication was slow in the paper is not said there, and not known.",
 )
 def recovery_above_5(table: pd.DataFrame) -> Finding:
     during = _runs.mean_of(table, "recovery_s")
@@ -166,8 +166,8 @@ CLAIMS = [
         "ck-only+DRA",
         "RPPG+DRA",
         because="DRA leaves one of the two aggregators' replicas on its primary's node, where it "
-        "dies with it, and one elsewhere. That is what makes Fig. 5b's throughput drop to half, "
-        "and so half of the results is not late. With checkpoints alone all of them are. Both "
+        "dies with it, and one elsewhere. That is presumably what makes Fig. 5b's throughput drop "
+        "to half, and so half of the results is not late. With checkpoints alone all are. Both "
         "sentences of the paper together would need that the results of a living replica are as "
         "late as those that are restored.",
     ),

@@ -199,8 +199,8 @@ def changes_little(table: pd.DataFrame) -> Finding:
     "both-no-worse",
     "Planning by both things leaves no more than planning by the printed equation",
     because="RPPG takes the riskiest tasks first and does not ask what a replica costs. With truer "
-    "times it puts larger tasks first, for which fewer fit the budget, so a better estimate may "
-    "leave a little more. With replicas of equal cost it could not.",
+    "times it presumably puts larger tasks first, for which fewer fit the budget, so a better "
+    "estimate may leave a little more. With replicas of equal cost it could not.",
 )
 def both_no_worse(table: pd.DataFrame) -> Finding:
     left = _left(table)

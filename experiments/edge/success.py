@@ -89,8 +89,8 @@ def all_in_the_end(table: pd.DataFrame) -> Finding:
 @paper(
     "hundred-percent",
     "RPPG+RAS and full-rep+DRA process 100 % in time",
-    because="RPPG+RAS does at every rate, and so does full replication at all but the highest. "
-    "There its replicas take more than the nodes have, and some of the results are late.",
+    because="At a high rate the replicas of full replication presumably take more than the nodes "
+    "have, and some of the results are late.",
 )
 def hundred_percent(table: pd.DataFrame) -> Finding:
     timely = _runs.mean_of(table, "success_in_time")
@@ -107,8 +107,8 @@ def _around(id: str, name: str, share: float, because: str | None = None) -> Cla
 @paper(
     "match-rate",
     "RPPG+RAS and full-rep+DRA match the input rate; the other two are lower",
-    because="RPPG+RAS does. Under full replication the results of the second of the failure come a "
-    "little later, and at the highest rate its replicas overload the nodes for some seconds.",
+    because="Under full replication the results of the second of the failure come a little "
+    "later, and at a high rate its replicas presumably overload the nodes for some seconds.",
 )
 def match_rate(table: pd.DataFrame) -> Finding:
     slow = _runs.mean_of(table, "slow_seconds")
@@ -125,9 +125,9 @@ CLAIMS = [
         "ck-only-80",
         "ck-only+DRA",
         0.8,
-        because="At the higher rates half of the minute is late, because the nodes have little "
-        "left to catch up with after the outage; below that it is about nine tenths. The nodes' "
-        "capacity is chosen, since the paper does not print it.",
+        because="At the higher rates more of the minute is late, presumably because the nodes "
+        "have little left to catch up with after the outage. Their capacity is chosen, since the "
+        "paper does not print it.",
     ),
     match_rate,
 ]

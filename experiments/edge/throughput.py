@@ -157,9 +157,9 @@ CLAIMS = [
         "full-unchanged",
         "full-rep+DRA",
         because="In the second of the failure the results of one of the two aggregators are "
-        "missing; they come within the next two seconds, and nothing is lost. RPPG+RAS, whose "
-        "replicas of the aggregators are on the same node, has no such second; what differs "
-        "between the two are the filters' replicas, which only full replication has.",
+        "missing; they come soon after, and nothing is lost. Under RPPG+RAS, with the aggregators' "
+        "replicas on the same node, none are. The difference presumably comes from the filters' "
+        "replicas, which only full replication has.",
     ),
     _unchanged("ras-unchanged", "RPPG+RAS"),
     ten_seconds,

@@ -155,8 +155,8 @@ def spare_nodes(table: pd.DataFrame) -> Finding:
     "within one percentage point too",
     because="Repairs are lognormal with a long tail, and the closed form takes their mean as a "
     "constant. A restart enters it as exp(-λR), whose mean over such repairs is larger than its "
-    "value at their mean. The rest comes from failures that cluster. The closed form is therefore "
-    "too low, the more so the more often a system fails.",
+    "value at their mean. The rest presumably comes from failures that cluster. The closed form "
+    "is therefore too low, the more so the more often a system fails.",
 )
 def repairs(table: pd.DataFrame) -> Finding:
     within = table["off_repair"].abs() + table["margin_repair"] <= 1.0
@@ -195,7 +195,7 @@ EXPERIMENT = Experiment(
     notes=(
         "Failure data: Los Alamos National Laboratory, LA-UR-05-7318, fitted by maximum "
         "likelihood to the gaps that are not zero. Repairs: lognormal, μ = 4.154, σ = 1.402 (log "
-        "minutes), mean 2.8 h.",
+        "minutes).",
         "Chosen: c = 60 s; a restart of 5 min on a spare node.",
     ),
     figure_size_in=(10.5, 4.5),

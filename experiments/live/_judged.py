@@ -91,7 +91,7 @@ def simulated_near(*cell: str) -> Claim:
 
     @hypothesis(
         "simulated-near-measured",
-        "Simulated and measured latency are near each other",
+        f"Simulated and measured latency differ by at most a factor of {FAR:g} or {NEAR_S:g} s",
         because="Each simulated node has cores of its own. Here the cores of one machine presumably"
         " take back the memory of 15 killed processes while 15 tasks take over, or find, read and "
         "open their checkpoints. The simulator does not have that time, and it weighs ten times as "

@@ -245,7 +245,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     claims=CLAIMS,
     notes=(
-        "20 of 34 nodes, on the cluster of the other live figures, with the testbed's declared "
+        "20 nodes of the cluster of the other live figures, with the testbed's declared "
         "delays (20 and 50 ms) and 100 Mbit/s; the receiver "
         "holds a message back until it could have come. Quick: 17 s of input and the failure in "
         "second 6, drawn at the paper's second 30.",

@@ -238,9 +238,9 @@ def active_half(tables: Tables) -> Finding:
     "tentative-much-earlier",
     "Tentative output begins up to ten times earlier than all tasks are back",
     rule=CHANGED,
-    because="Where all times are a tenth of the papers', the time that tentative output takes is "
-    "not: a batch has to end, the coordinator closes it for the lost tasks, and it passes through "
-    "all operators of 34 processes on one machine.",
+    because="Where all times are a tenth of the papers', the time that tentative output takes "
+    "presumably is not: a batch has to end, the coordinator closes it for the lost tasks, and it "
+    "passes through all operators of 34 processes on one machine.",
 )
 def tentative_earlier(tables: Tables) -> Finding:
     by, whole = _live(tables)

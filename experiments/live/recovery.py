@@ -370,10 +370,10 @@ CLAIMS = [
         "storm-faster-with-short-windows",
         "With 10 s windows Storm is faster than Checkpoint with a 30 s interval when all "
         "nodes fail",
-        because="Storm's replay is exact here: the last of four operators needs four windows of "
-        "the sources, and each operator waits for the output of the one above it. Checkpoints are "
-        "read by all of them at once and are at most 30 s old. ppa/recovery-correlated simulates "
-        "this for other windows, too.",
+        because="Presumably because Storm's replay is exact here: the last of four operators "
+        "needs four windows of the sources, and each operator waits for the output of the one "
+        "above it. Checkpoints are read by all of them at once and are at most 30 s old. "
+        "ppa/recovery-correlated simulates this for other windows, too.",
     )(
         lambda tables: _longer(
             _means(tables).query("failure == @CORRELATED and window_s == 10"), "CKP-30s", "Storm"

@@ -257,7 +257,7 @@ EXPERIMENT = Experiment(
     smoke_covered_by="live/engines",
     notes=[
         f"Stock engine: state {SETTINGS}, trigger as fast as it can, the best of live/engines. "
-        "Task engine: 7 tasks, batches of 0.1 s. Two workers with three slots each on one machine.",
+        "Task engine: batches of 0.1 s. Two workers with three slots each on one machine.",
         "A line per run: the median result of a window; shaded: its first to its last.",
         f"Late: {LATE_S:g} s later than the median before the kill. The tenth was fixed before "
         "measuring.",

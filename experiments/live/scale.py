@@ -237,7 +237,7 @@ EXPERIMENT = Experiment(
     smoke_covered_by="live/engines",
     notes=[
         f"{LEVELS + 1} levels, {2 * SOURCES - 1} tasks and as many replicas, batches of "
-        f"{INTERVAL_S:g} s, heartbeats every 0.25 s; CPU from {SETTLE_S:g} s of the load to its "
+        f"{INTERVAL_S:g} s; CPU from {SETTLE_S:g} s of the load to its "
         "end. Kafka, Redis and the load generator are not counted.",
         "The start is cold where this is the first run on its cluster; jars and Java were there.",
         f"A live experiment: {TYPICAL_EXPERIMENT_S:g} s, chosen.",

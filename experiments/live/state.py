@@ -191,7 +191,7 @@ def per_mb(table: pd.DataFrame) -> Finding:
 
 @hypothesis(
     "replica-any-size",
-    "With a replica a kill is restored within 100 ms (median), whatever the size.",
+    "With a replica a kill is restored within 100 ms (median), of its state.",
 )
 def replica_any_size(table: pd.DataFrame) -> Finding:
     value, small = (_largest(_by_size(table, REPLICAS, up_to)) for up_to in (SIZES[-1], MB))

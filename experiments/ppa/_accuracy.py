@@ -195,8 +195,8 @@ NOTES = (
 )
 TOP_100 = (
     "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve the "
-    "same pages, so the requests of a few servers are a sample from which nearly the same pages "
-    "come out first. OF and IC count requests, so the accuracy can be far above them."
+    "same pages, so the requests of a few servers are presumably a sample from which nearly the "
+    "same pages come out first. OF and IC count requests, so the accuracy can be far above them."
 )
 """A reason why the accuracy of Q1 is not its OF."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-TOPOLOGIES: Mapping[Profile, int] = {Profile.SMOKE: 2, Profile.QUICK: 20, Profile.PAPER: 100}
+TOPOLOGIES: Mapping[Profile, int] = {Profile.SMOKE: 2, Profile.QUICK: 100, Profile.PAPER: 100}
 RATIOS: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: (0.2, 0.5, 0.8),
     Profile.QUICK: tuple(round(0.1 * step, 1) for step in range(1, 10)),

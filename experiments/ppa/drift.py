@@ -232,7 +232,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     claims=CLAIMS,
     notes=(
-        "Shares of June 14 are those of 10,000 genuine records of 43 seconds, of June 30 those of "
+        "Shares of June 14 are those of 10,000 consecutive genuine records, of June 30 those of "
         "the whole day. Server 100 has no request on the first day. Starting a replica costs, "
         "retiring one does not.",
         "Q1 with 30 source tasks, a merger for every five, one sink; OF when all else fails.",

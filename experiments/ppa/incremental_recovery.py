@@ -51,7 +51,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid=_random.everywhere(_random.POINTS),
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.3, Profile.PAPER: 8.0},
+    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 1.5, Profile.PAPER: 1.5},
     run=run,
 )
 

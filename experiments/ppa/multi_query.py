@@ -37,7 +37,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid=_random.everywhere([{"priorities": kind.value} for kind in TITLES]),
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 3.0, Profile.PAPER: 25.0},
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 16.0, Profile.PAPER: 16.0},
     run=run,
 )
 

@@ -241,8 +241,8 @@ CLAIMS = [
     _slight(
         INCREASES,
         because="With full partitioning a task gains nothing by itself until a whole MC-tree is "
-        "replicated. Ordering tasks by their own increase has nothing to go by until then, as in "
-        "greedy. The figure shows the difference on full topologies and on all others.",
+        "replicated. Ordering tasks by their own increase presumably has nothing to go by until "
+        "then, as in greedy. The figure shows the difference on full topologies and on all others.",
     ),
     _slight("the first four"),
     close_on_full,

@@ -127,7 +127,8 @@ CLAIMS = [
         "SA is quite close to DP in the actual query accuracy",
         because="SA's plan keeps other servers than DP's, though their OF is close. Where every "
         "page is on one server only, a server holds some pages of the top 100 or none, whatever "
-        "its share of the requests is, so a small difference in OF can be a large one in accuracy.",
+        "its share of the requests is. So a small difference in OF can be a large one in accuracy, "
+        "and presumably is here.",
     )(lambda table: _near(table, "accuracy")),
     paper("greedy-last-in-of", "Greedy has the worst OF for both queries")(
         lambda table: _last(table, "value")

@@ -27,7 +27,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid=_random.everywhere(_random.POINTS),
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.9, Profile.PAPER: 12.0},
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 5.0, Profile.PAPER: 5.0},
     run=run,
 )
 

@@ -120,9 +120,9 @@ CLAIMS = [
     _close(
         _accuracy.OWN_PAGES,
         "close/q1-own-pages",
-        because="INC brings the busiest servers back first, and these hold most of the pages of "
-        "the top 100: the accuracy runs ahead of the OF, which counts requests. Under TO no output "
-        "comes until the last task is back: both are 0.",
+        because="INC brings the busiest servers back first, and these presumably hold most of the "
+        "pages of the top 100: the accuracy runs ahead of the OF, which counts requests. Under TO "
+        "no output comes until the last task is back: both are 0.",
     ),
     _close("Q2", "close/q2"),
 ]

@@ -141,9 +141,10 @@ IEEE Access 2021; read off a figure by hand; another machine and another job."""
 LOCALITY_NOTE = (
     "Settings that differ from Spark's defaults are in harness/engines/structured/settings.py and "
     "in the cluster's. Of the waiting times only the limit on a silent executor differs, 20 s "
-    "instead of 120. One default matters much here: spark.locality.wait. A task whose state was on "
-    "the killed executor waits 3 s and more for a place near it before it goes elsewhere, again in "
-    "every stateful stage. The more aggregations a query has, the longer it takes to come back."
+    "instead of two minutes. One default matters much here: spark.locality.wait. A task whose "
+    "state was on the killed executor waits 3 s and more for a place near it before it goes "
+    "elsewhere, again in every stateful stage. So a query with more aggregations presumably takes "
+    "longer to come back."
 )
 
 NOTES = (

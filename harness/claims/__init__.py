@@ -21,7 +21,7 @@ measured; a rule that needs missing rows may simply fail there (`judge`)."""
 
 from __future__ import annotations
 
-from harness.claims.claim import Claim, ClaimKind, Finding, Rule, Verdict, Word, judge
+from harness.claims.claim import Cause, Claim, ClaimKind, Finding, Rule, Verdict, Word, judge
 from harness.claims.regions import region, shares
 from harness.claims.rules import (
     all_of,
@@ -39,7 +39,7 @@ from harness.claims.rules import (
 from harness.claims.samples import Sample, difference_of, median_of, ratio_of
 
 __all__ = [
-    "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of", "at_least",
-    "at_most", "difference_of", "every", "found", "hypothesis", "invariant", "judge", "median_of",
-    "near", "not_asked", "paper", "ratio_of", "region", "shares", "unmeasured",
+    "Cause", "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of",
+    "at_least", "at_most", "difference_of", "every", "found", "hypothesis", "invariant", "judge",
+    "median_of", "near", "not_asked", "paper", "ratio_of", "region", "shares", "unmeasured",
 ]  # fmt: skip

@@ -32,6 +32,19 @@ class Word(StrEnum):
     NOT_MEASURED = "not measured"
 
 
+class Cause(StrEnum):
+    """The four words for what a paper's sentence that does not hold here fails by."""
+
+    READING = "our reading"
+    """What is built or compared here differs from the paper's, or is not modelled."""
+    LOST = "lost parameter"
+    """A value that is in no copy of the paper, and is chosen here."""
+    NOT_SO = "not so"
+    """It was built as the paper describes it, and the sentence is not true of it."""
+    MACHINE = "machine"
+    """The speed or the size of the machines."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """The version of what is compared, with its limit and tolerance, and when it was fixed."""
@@ -76,6 +89,8 @@ class Claim:
     because: str | None = None
     """The reason why it does not hold, found by examining results; shown only then, and only if
     the finding has none of its own."""
+    cause: Cause | None = None
+    """The same reason in a word."""
     unmeasured_because: str | None = None
     """The same where a complete campaign does not decide it."""
     rule: Rule = field(default_factory=Rule)
@@ -93,6 +108,8 @@ class Verdict:
     measured: Mapping[str, Any]
     why: str | None = None
     """The reason for a verdict other than "holds"; never shown otherwise."""
+    cause: Cause | None = None
+    """That reason in a word, where it does not hold."""
     rule: Rule = field(default_factory=Rule)
     sample: Sample | None = None
     post_hoc: bool = False
@@ -141,6 +158,7 @@ def _verdict(claim: Claim, finding: Finding, problem: str | None = None) -> Verd
         held=held,
         measured=finding.measured,
         why=None if held else why,
+        cause=claim.cause if held is False else None,
         rule=claim.rule,
         sample=finding.sample,
         problem=problem,

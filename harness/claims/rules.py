@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from harness.claims.claim import Claim, ClaimKind, Finding, Rule
+from harness.claims.claim import Cause, Claim, ClaimKind, Finding, Rule
 from harness.claims.samples import Sample
 
 Number = Callable[[Any], float | Sample | None]
@@ -97,6 +97,7 @@ class Sentence:
     text: str
     kind: ClaimKind
     because: str | None = None
+    cause: Cause | None = None
     unmeasured_because: str | None = None
     rule: Rule = field(default_factory=Rule)
 
@@ -108,6 +109,7 @@ class Sentence:
             kind=self.kind,
             decide=decide,
             because=self.because,
+            cause=self.cause,
             unmeasured_because=self.unmeasured_because,
             rule=self.rule,
         )

@@ -279,7 +279,8 @@ def _summarize(
             kind = " (invariant)" if _invariant(claim) else ""
             click.echo(f"  {mark}{kind}: {claim.text}")
             if claim.why not in (None, SMOKE_DECIDES):
-                click.echo(f"    why: {claim.why}")
+                word = f" ({claim.cause.value})" if claim.cause else ""
+                click.echo(f"    why{word}: {claim.why}")
         if item.problem:
             click.echo(f"  its table or claims could not be made:\n{item.problem}")
     for record in bad:

@@ -126,7 +126,8 @@ def _claim(row: dict[str, Any]) -> str:
     numbers = " · ".join(f"{_text(key)} = {_text(value)}" for key, value in row["measured"])
     small = f"<small>{numbers}</small>"
     if row["why"]:
-        small += f"<br>Why: {_text(row['why'])}"
+        word = f" ({row['cause']})" if row["cause"] else ""
+        small += f"<br>Why{word}: {_text(row['why'])}"
     return (
         f'<tr><td style="text-align:left">{MARKS[row["verdict"]]} {row["verdict"]}</td>'
         f'<td style="text-align:left">{_text(row["text"])}<br>{small}</td></tr>'

@@ -394,6 +394,7 @@ def _claim_row(claim: Verdict) -> dict[str, Any]:
         "css": verdict.replace(" ", "-"),
         "measured": [(label(key), _number(value)) for key, value in claim.measured.items()],
         "why": claim.why,
+        "cause": claim.cause and claim.cause.value,
         "post_hoc": claim.post_hoc,
         "rule": claim.rule,
     }

@@ -48,6 +48,7 @@ class Assessment:
                 "held": claim.held,
                 "measured": dict(claim.measured),
                 "why": claim.why,
+                "cause": claim.cause and claim.cause.value,
                 "verdict": claim.word.value,
                 "rule": {"version": claim.rule.version, "since": claim.rule.since},
                 "post_hoc": claim.post_hoc,

@@ -271,6 +271,7 @@ CLAIM_COLUMNS: Mapping[str, str] = {
     "post_hoc": "True if its rule was changed after data of this seed had been seen.",
     "measured": "The numbers behind the verdict, as JSON.",
     "why": "Reason why it does not hold or was not measured, if known; else empty.",
+    "cause": "That reason in a word: our reading, lost parameter, not so, machine; else empty.",
 }
 
 

@@ -22,6 +22,7 @@ class Computing:
         rules = options.scheme.tentative
         self._undo = rules is not None and rules.method is Method.UNDO
         self._operators = operators
+        self._sources = frozenset(options.wiring.sources)
         self.compute_us = [0] * len(operators)
         self.copy_us = [0] * len(operators)
         """The part of that for copying state, or writing checkpoints."""
@@ -51,6 +52,11 @@ class Computing:
         done = node.free_at[lane] = begin + cost_us * node.slowness
         return begin, done
 
+    def check(self, node: SimulatedNode, now: int, message: told.BatchArrived) -> None:
+        """Spend the time that a node needs to recognize a batch that it had before."""
+        count = self._operators[message.task].tuples((message.payload,))
+        self.occupy(node, now, self._costs.check_us * count, 0)
+
     def write(self, node: SimulatedNode, now: int, checkpoint: told.Checkpoint) -> tuple[int, int]:
         """(tuples of state, when they are written): nothing else is computed meanwhile."""
         size = self._operators[checkpoint.task].state_tuples(checkpoint.state)
@@ -62,8 +68,11 @@ class Computing:
     def _process_us(self, effect: do.ProcessBatch, operator: TaskOperator) -> int:
         costs = self._costs
         cost = costs.batch_us
-        if costs.tuple_us:
-            cost += costs.tuple_us * operator.tuples(effect.inputs)
+        each = costs.tuple_us
+        if costs.source_us is not None and effect.task in self._sources:
+            each = costs.source_us
+        if each:
+            cost += each * operator.tuples(effect.inputs)
         if effect.copies_state:
             each = costs.compare_us if self._undo else costs.copy_us
             copying = each * operator.state_tuples(effect.state)

@@ -91,6 +91,10 @@ class Costs:
     """Any batch, however small."""
     tuple_us: int = 0
     """Processing one tuple (p_proc)."""
+    source_us: int | None = None
+    """Reading and sending on one tuple at a source; None: as processing."""
+    check_us: int = 0
+    """Recognizing one tuple that was received before."""
     copy_us: int = 0
     """Copying one tuple of state (p_copy)."""
     compare_us: int = 0
@@ -121,7 +125,10 @@ class Network:
     log_us: int = 5_000
     bytes_per_s: int = 0
     """The bandwidth that each batch or checkpoint gets on a link: its size over this is added to
-    the delay, and links do not fill up. 0: no limit. Messages within a node are not limited."""
+    the delay. 0: no limit. Messages within a node are not limited."""
+    queues: bool = False
+    """True if what is sent over a link between two nodes waits for what was sent before; otherwise
+    links do not fill up."""
     tuple_bytes: int = 100
     """The size of one tuple."""
     pairs_us: tuple[tuple[int, ...], ...] = ()

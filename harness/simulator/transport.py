@@ -44,6 +44,8 @@ class Transport:
         """Task to {node: incarnations} of the copies that are there."""
         self.loss_percent = 0
         self.sent_messages = 0
+        self._free_at: dict[tuple[int, int], int] = {}
+        """The time at which a link has carried all that was sent, where links queue."""
         self.carried_tuples = 0
         """Tuples that crossed a link between two nodes, or a node and the store, where links are
         limited (`Network.bytes_per_s`)."""
@@ -103,7 +105,7 @@ class Transport:
         if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
             tuples = self._operators[message.task].tuples((message.payload,))
             self.carried_tuples += tuples
-            link += self._network.transfer_us(tuples)
+            link += self._carried_us(sender, receiver, self._network.transfer_us(tuples))
         kernel = self._kernel
         if self.loss_percent:
             for delay in self.delays(link):
@@ -112,6 +114,14 @@ class Transport:
         self.sent_messages += 1
         at = kernel.now + link + int(self._random.random() * self._jitter_us)
         kernel.at(at, MESSAGE, self._deliver, receiver, node.boot, message)
+
+    def _carried_us(self, sender: int, receiver: int, transfer_us: int) -> int:
+        """Return the time until a link has carried something, its queue included."""
+        if not self._network.queues:
+            return transfer_us
+        now, link = self._kernel.now, (sender, receiver)
+        done = self._free_at[link] = max(now, self._free_at.get(link, 0)) + transfer_us
+        return done - now
 
     def link_us(self, sender: int, receiver: int) -> int:
         """Return the delay between two nodes, or a node and the `COORDINATOR`."""

@@ -93,6 +93,7 @@ class World:
         """The reports of the machines about copies, in the order of time."""
         self.fault_counts: Counter[str] = Counter()
         self._performers = self._by_effect()
+        self._checks = options.costs.check_us > 0
 
     # -- reading is free -------------------------------------------------------------------
 
@@ -183,6 +184,10 @@ class World:
         self, task: int, node: SimulatedNode, machine: NodeMachine, item: told.NodeInput, clock: int
     ) -> Sequence[do.Effect]:
         watch = self.watch
+        if self._checks and type(item) is told.BatchArrived:
+            copies = machine.copies_of(task)
+            if any(item.batch < copy.position for copy in copies):
+                self.computing.check(node, self.kernel.now, item)
         for before in watch.before:
             before(node.number, task, item, clock)
         effects = machine.handle(item, now=clock)

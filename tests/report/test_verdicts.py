@@ -265,7 +265,7 @@ def test_the_report_is_one_file_with_every_verdict(
     assert set(documents[0]) == {
         "experiment", "figure", "paper", "kind", "text", "held", "measured", "why", "profile",
         "machine_name", "engines", "id", "rule", "verdict", "post_hoc", "samples", "interval",
-        "runs", "commits",
+        "runs", "commits", "cause",
     }  # fmt: skip
     assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
 

@@ -115,12 +115,16 @@ def rung(engine: str, rate_per_s: float, **changed: Any) -> dict[str, Any]:
     return {**row, **changed}
 
 
-def tables(*rungs: dict[str, Any], restored_ms: float = 20, failures: int = 0) -> Tables:
+def tables(
+    *rungs: dict[str, Any], restored_ms: float = 20, failures: int = 0, each: int = 50
+) -> Tables:
+    """Return the tables of these rungs, and of ``each`` kills of a scheme."""
     frame = pd.DataFrame(rungs)
     kills = [
         {"part": "recovery", "engine": "tasks", "scheme": scheme, "seen_ms": 3.0,
-         "takeover_ms": 5.0, "restored_ms": restored_ms, "failures": failures}
-        for scheme in ("active", "checkpoint")
+         "takeover_ms": 5.0, "restored_ms": restored_ms, "failures": failures, "how": how}
+        for scheme, how in (("active", "replica"), ("checkpoint", "checkpoint"))
+        for _ in range(each)
     ]  # fmt: skip
     return {"rungs": frame, "curves": curves_of(frame), "kills": pd.DataFrame(kills)}
 
@@ -134,7 +138,7 @@ LADDERS = [
 def test_every_sentence_can_hold_and_can_fail() -> None:
     good = held(EXPERIMENT, tables(*LADDERS))
     assert set(good.values()) == {True}
-    assert len(good) == 12
+    assert len(good) == 13
     slow = {"records_per_core_s": 21_000.0, "all_records_per_core_s": 16_000.0}
     dear = [one | (slow if one["engine"] == "tasks" else {}) for one in LADDERS]
     dear = [one | ({"latency_p50_s": 0.5} if one["engine"] == "tasks" else {}) for one in dear]
@@ -144,6 +148,21 @@ def test_every_sentence_can_hold_and_can_fail() -> None:
         "word-count/saturated", "word-count/latency", "right-output", "replica-restored",
         "checkpoint-restored",
     }  # fmt: skip
+
+
+def test_a_99th_percentile_needs_a_hundred_kills() -> None:
+    few = judged(EXPERIMENT, tables(*LADDERS, each=6))
+    assert few["seen-99th-percentile"].held is None
+    assert "100 kills" in str(few["seen-99th-percentile"].why)
+    assert few["seen-every"].held
+
+
+def test_what_began_anew_was_not_restored_from_a_checkpoint() -> None:
+    found = tables(*LADDERS)
+    how = found["kills"]["how"].replace("checkpoint", "checkpoint, initial state")
+    anew = {**found, "kills": found["kills"].assign(how=how)}
+    assert judged(EXPERIMENT, found)["checkpoint-restored"].held
+    assert judged(EXPERIMENT, anew)["checkpoint-restored"].held is None
 
 
 def test_a_wrong_value_is_found_where_the_number_of_results_is_right() -> None:
@@ -200,7 +219,7 @@ def test_a_limit_within_the_interval_leaves_it_undecided() -> None:
 
 def test_what_was_not_measured_is_not_judged() -> None:
     smoke = tables()
-    assert len(held(EXPERIMENT, smoke)) == 6
+    assert len(held(EXPERIMENT, smoke)) == 7
     ours = tables(*LADDERS[:3])
     verdicts = held(EXPERIMENT, ours)
     assert verdicts["complete"] is True

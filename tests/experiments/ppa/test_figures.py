@@ -14,6 +14,7 @@ from harness.claims import ClaimKind, Verdict
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.measurement import Context
+from harness.protocol.scheme import Recovery
 from harness.report.verdicts import verdicts
 from harness.running.discovery import of_group
 from harness.topology import named
@@ -137,6 +138,31 @@ def test_a_failed_node_is_measured_from_its_detection_until_its_task_is_back() -
     # 2 x rate tuples a second, 100 us each: 9 s of them against 1 s, on top of the checkpoint.
     assert slow == pytest.approx(9 * 0.4 + 40_000 * (5e-6 + 2e-6), abs=1.0)
     assert fast == pytest.approx(1 * 0.2 + 20_000 * (5e-6 + 2e-6), abs=0.5)
+
+
+def test_source_replay_takes_one_window_however_many_operators_it_passes() -> None:
+    storm = _recovery.Contender(label="Storm", recovery=Recovery.REPLAY)
+    recovered = _recovery.measure(
+        _recovery.options_of(
+            storm, window_s=10, rate=1_000, failed=_recovery.SYNTHETIC, phase=0.5, seed=1
+        )
+    )
+    # every task reads 10 s of 2,000 tuples a second, 100 us each, one batch behind the one above
+    assert recovered.latency_s() == pytest.approx(10 * 0.2 + 3 * 0.2, abs=0.3)
+
+
+def test_a_longer_synchronization_period_delays_what_comes_after_a_takeover() -> None:
+    late = [
+        _recovery.measure(
+            _recovery.options_of(
+                _recovery.Contender(label="Active", replicated=_recovery.SYNTHETIC, trim_s=trim_s),
+                window_s=10, rate=1_000, failed=_recovery.SYNTHETIC, phase=0.5, seed=1,
+            )
+        )
+        for trim_s in (5, 30)
+    ]  # fmt: skip
+    assert late[0].latency_s() == pytest.approx(late[1].latency_s(), abs=0.01)
+    assert late[1].resumed_s > late[0].resumed_s + 0.03
 
 
 def test_phases_spread_evenly() -> None:
