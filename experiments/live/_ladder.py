@@ -4,7 +4,8 @@ A rung is a pass at one rate over seconds that count (`SETTLE_S` to its end), te
 An engine holds a rate if the load was on time, every result was delivered, and neither the latency
 nor the time of a batch grows from the first half of these seconds to the second. The first rate
 that it does not hold saturates it: there all records count, until the last one is processed. A rung
-with a late load, or with batches that are still becoming shorter, is made once more."""
+with a late load, with rows that came too late to count, or with batches that are still becoming
+shorter, is made once more."""
 
 from __future__ import annotations
 
@@ -31,6 +32,8 @@ WARM_S = {Profile.SMOKE: (2.0, 2.0), Profile.QUICK: (60.0, 120.0), Profile.PAPER
 """Least and most warm-up of the stock engine, for each workload on an application. It ends when the
 time of a batch no longer falls. The task engine's is `OURS_WARM_S`: it compiles nothing."""
 OURS_WARM_S = 6.0
+WARM_RUNG = 1
+"""The rung whose rate warms it up: at the lowest one, code runs too seldom to be compiled."""
 LEAST_S = {Profile.SMOKE: 2.0, Profile.QUICK: 6.0, Profile.PAPER: 15.0}
 """Least number of seconds that count."""
 BATCHES, MARGIN = 10, 1.2
@@ -69,6 +72,8 @@ def why_not_held(rung: Mapping[str, Any]) -> str | None:
     """Return the reason why an engine does not hold a rate, None if it does."""
     if rung["load_late"] is not None:
         return f"the load was late: {rung['load_late']}"
+    if rung["dropped"]:
+        return "its watermark dropped rows, so it answered another question"
     if not rung["drained"]:
         return "it did not deliver everything in time"
     if rung["latency_course"] is None:
@@ -90,7 +95,7 @@ def climb(
             falling = Course.FALLING in (rung["latency_course"], rung["batch_course"])
             why = why_not_held(rung)
             rung |= {"tries": number, "held": why is None, "why_not": why, "settled": not falling}
-            if rung["load_late"] is None and not falling:
+            if rung["load_late"] is None and not rung["dropped"] and not falling:
                 break
         rungs.append(rung)
         if not rung["held"]:
@@ -110,7 +115,8 @@ def measure_ladder(
 ) -> Outcome:
     """Warm the engine up, and measure it at these rates until one saturates it."""
     passes = _Passes(engine, cluster, context, workload, interval_s)
-    batch_s = passes.warm_up(rates[0]) if stock else passes.warm_up_ours(rates[0])
+    first = rates[: WARM_RUNG + 1][-1]
+    batch_s = passes.warm_up(first) if stock else passes.warm_up_ours(first)
 
     def measure(rate_per_s: float) -> dict[str, Any]:
         nonlocal batch_s
@@ -207,7 +213,8 @@ class _Passes:
         due = truth[truth["window_start_s"] <= record.until_s]
         wrong = compare(record.deliveries, due, self._workload)
         found = rung_of(record, self._workload, watch, rate_per_s)
-        counted = sum(wrong.values()) if record.drained else None
+        judged = record.drained and not found["dropped"]
+        counted = sum(wrong.values()) if judged else None
         return {**found, **wrong, "wrong": counted, "results": len(record.deliveries)}
 
 

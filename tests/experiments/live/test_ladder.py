@@ -22,7 +22,7 @@ from harness.results.record import Profile
 from tests.judging.constructed import WORKLOAD, record
 
 STEADY: Mapping[str, Any] = {
-    "load_late": None, "drained": True, "latency_course": Course.STEADY,
+    "load_late": None, "dropped": 0, "drained": True, "latency_course": Course.STEADY,
     "batch_course": Course.STEADY,
 }  # fmt: skip
 
@@ -43,7 +43,11 @@ def test_a_ladder_ends_with_the_first_rate_that_is_not_held() -> None:
 
 @pytest.mark.parametrize(
     ("trouble", "doubtful"),
-    [({"load_late": "late"}, "held"), ({"batch_course": Course.FALLING}, "settled")],
+    [
+        ({"load_late": "late"}, "held"),
+        ({"dropped": 1}, "held"),
+        ({"batch_course": Course.FALLING}, "settled"),
+    ],
 )
 def test_a_rung_in_doubt_is_made_once_more(trouble: dict[str, Any], doubtful: str) -> None:
     good, bad = {**STEADY}, {**STEADY, **trouble}
@@ -62,6 +66,7 @@ def test_a_rung_in_doubt_is_made_once_more(trouble: dict[str, Any], doubtful: st
         ({"batch_course": Course.RISING}, False),
         ({"latency_course": None}, False),
         ({"drained": False}, False),
+        ({"dropped": 3}, False),
         ({"load_late": "late"}, False),
     ],
 )
