@@ -116,7 +116,7 @@ def run(point: Point, context: Context) -> Outcome:
     if recovery:
         return measure_kills(
             engine, cluster, context, workload=workload, rate_per_s=rate_per_s,
-            interval_s=interval_s, kills=KILLS[context.profile],
+            interval_s=interval_s, kills=KILLS[context.profile], checkpoint_s=CHECKPOINT_S,
         )  # fmt: skip
     rates = [rate for rate in RATES[context.profile] if rate <= rate_per_s]
     with append_only(cluster, wanted=not stock and bool(point["durable"])):

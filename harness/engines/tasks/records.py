@@ -25,10 +25,7 @@ from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
 
 ENTRY, ROWS = "entry", "rows"
 """Headers of a record without a value: the entry, and the number of results of its records."""
-RESEND_S = 2.0
-"""Time without an answer after which a publication of many records is sent again. The protocol
-asks with every heartbeat, which is a good deal for one record and too often for thousands."""
-LINGER = {"linger.ms": 2, "batch.num.messages": 100_000, "batch.size": 4_000_000}
+LINGER = {"linger.ms": 2, "batch.num.messages": 100_000}
 """Settings of the client that sends them: a request has many."""
 _TO_JSON = msgspec.json.Encoder(decimal_format="number").encode
 _ESCAPED = r'["\\\x00-\x1f\x7f]'

@@ -16,7 +16,7 @@ from harness.engines.tasks.exchange import OF_SINK, OutputTail, Sender
 from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Reading, read_results
 from harness.engines.tasks.records import Results, json_rows, key_of, rows_of
-from harness.hosting.codec import Encoded
+from harness.hosting.codec import Encoded, encode
 from harness.measure.collector import Message
 from harness.measure.values import read_json
 from harness.protocol.effects import Kind, OutputRecord
@@ -141,7 +141,7 @@ class Client:
     def produce(self, topic: str, value: bytes | None, *_: object, **__: object) -> None:
         self.produced.append(value)
 
-    def produce_batch(self, topic: str, messages: Sequence[Any], partition: int) -> int:
+    def produce_batch(self, topic: str, messages: Sequence[Any], **_: object) -> int:
         taken = messages[: self._room]
         self.produced += [one["value"] for one in taken]
         return len(taken)
@@ -152,14 +152,17 @@ class Client:
 
 def test_the_sender_writes_a_record_per_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.engines.tasks.exchange.Producer", Client)
-    sender = Sender({}, 0)
-    sender.append("out", 0, 3, FIRST, COLUMNS)
+    lost: list[int] = []
+    sender = Sender({}, 0, lambda sink, error: lost.append(sink))
+    sender.append_results("out", 0, 3, FIRST, COLUMNS)
     client = cast(Client, sender._of_records)
     assert [value is None for value in client.produced] == [False, False, True]
-    assert sender.lost == 0
     client._room = 1
-    sender.append("out", 0, 3, FIRST, COLUMNS)
-    assert sender.lost == 1, "the publication is incomplete, and does not count"
+    sender.append_results("out", 0, 3, FIRST, COLUMNS)
+    assert lost == [3], "the publication is incomplete, and is sent again"
+    assert client.produced[3:] == client.produced[:1]
+    sender.append("out", 0, 3, encode(FIRST))
+    assert len(cast(Client, sender._producer).produced) == 1, "otherwise one record for all"
     assert not TaskParameters().ordinary_records
 
 
