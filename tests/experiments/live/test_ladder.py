@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,8 +19,14 @@ from experiments.live._ladder import Course, climb, counted_s, course_of, rung_o
 from experiments.live._rates import SETTINGS, SLOTS, TUNED, append_only, workload_named
 from harness.cluster.base import Cluster
 from harness.cluster.processes import ProcessIdentity, read_stat
+from harness.engines.base import Setup
 from harness.errors import EnvironmentFailure
+from harness.measurement import Context
 from harness.results.record import Profile
+from tests.engines.test_toy import Keeping
+from tests.engines.test_toy import toy_cluster as toy_cluster
+from tests.engines.toy import WORKLOAD as TOY
+from tests.engines.toy import Toy, ToyKind
 from tests.judging.constructed import WORKLOAD, record
 
 STEADY: Mapping[str, Any] = {
@@ -226,3 +234,37 @@ def test_batches_are_halved_by_their_end() -> None:
     one = replace(record(), batches=batches)
     assert _ladder.batch_halves_s(one, from_s=4.0) == (3.0, 2.0)
     assert _cpu.BROKER == "kafka"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_ladder_of_a_toy_engine(
+    toy_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: int
+) -> None:
+    """Its results are compared with the truth, rung by rung, and the table can be stored."""
+    monkeypatch.setattr(_ladder, "SETTLE_S", 0.5)
+    monkeypatch.setattr(_ladder, "LEAST_S", dict.fromkeys(Profile, 1.5))
+    monkeypatch.setattr(_ladder, "OURS_WARM_S", 0.5)
+    monkeypatch.setattr(
+        _ladder, "_all_cpu_s", lambda cluster, engine: {"python": time.time(), "kafka": 1.0}
+    )
+    context = Keeping(tmp_path)
+    context.profile = Profile.SMOKE
+    truth = Toy.truth
+    monkeypatch.setattr(Toy, "truth", lambda self, work: truth(self, work).iloc[wrong:])
+    with ToyKind().open(Setup(scheme="wait"), toy_cluster) as engine:
+        engine.configure(Setup(scheme="wait"))
+        context._engine = engine
+        outcome = _ladder.measure_ladder(
+            engine, toy_cluster, cast(Context, context), workload=TOY, rates=[50.0],
+            interval_s=0.1, stock=False,
+        )  # fmt: skip
+    path = tmp_path / "ladder.parquet"
+    outcome.series["ladder"].to_parquet(path)
+    [row] = pd.read_parquet(path).to_dict("records")
+    assert row["drained"]
+    assert row["wrong"] == row["contradictions"] == wrong
+    assert row["results"] > 0
+    assert outcome.values["wrong_results"] == wrong
+    assert row["all_records_per_core_s"] > 0
+    assert {"foreign_share", "steal_share", "load_late", "why_not", "tries"} <= set(row)
