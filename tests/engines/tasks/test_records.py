@@ -17,10 +17,11 @@ from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Reading, read_results
 from harness.engines.tasks.records import Results, json_rows, key_of, rows_of
 from harness.hosting.codec import Encoded, encode
-from harness.measure.collector import Message
+from harness.measure.collector import Collector, Message
 from harness.measure.values import read_json
 from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
+from tests.load.test_generator import Broker
 from workloads.wordcount import word_count
 
 WORKLOAD = word_count()
@@ -192,3 +193,31 @@ def test_any_text_can_be_written(words: list[str | None]) -> None:
 def test_bytes_of_another_origin_are_passed_over() -> None:
     assert Results().close(b"3.", {"entry": b"nonsense"}) is None
     assert Results().close(b"3.", {}) is None
+
+
+@pytest.mark.slow
+def test_a_broker_carries_every_form() -> None:
+    """Results in bulk, tentative ones one by one, and entries without a value."""
+    broker, lost = Broker(), []
+    try:
+        sender = Sender(broker.confluent(), 0, lambda sink, error: lost.append(error))
+        tentative = publication(1, 1, 0, counts(5, a=1), Kind.TENTATIVE)
+        many = publication(1, 2, 0, counts(5, **{f"w{n}": n for n in range(2_000)}))
+        for entry in (FENCE, tentative, many):
+            sender.append_results("out", 0, 3, entry, COLUMNS)
+        sender.flush(20)
+        with Collector(broker.confluent(), "out", 1, copy_header=OF_SINK) as collector:
+            messages = collector.finish()
+    finally:
+        broker.close()
+    assert lost == []
+    found = read(messages)
+    assert found[0] == ("a", 1, "tentative")
+    assert [one for one in found if one[2] == "stable"] == [
+        (f"w{n}", n, "stable") for n in range(2_000)
+    ]
+    ordinary = deliveries([one for one in messages if one.value], WORKLOAD, 0.0)
+    assert ordinary["stability"].value_counts().to_dict() == {"stable": 2_000, "tentative": 1}
+    tail = OutputTail(3, lambda reader: None)
+    tail.take([Produced(one) for one in messages])
+    assert (tail.reader.term, tail.reader.sequence) == (1, 2)
