@@ -147,9 +147,9 @@ def _short_windows(cells: Cells) -> dict[str, Sample | None]:
 
 
 LONGER = {
-    "storm-faster-with-short-windows": "Presumably because Storm's replay is exact here: the last of "
-    "four operators needs four windows of the sources, and each operator waits for the output of the one above "
-    "it. Checkpoints are read by all of them at once and are at most 30 s old. "
+    "storm-faster-with-short-windows": "Presumably because Storm's replay is exact here: the last "
+    "of four operators needs four windows of the sources, and each operator waits for the output "
+    "of the one above it. Checkpoints are read by all of them at once and are at most 30 s old. "
     "ppa/recovery-correlated simulates this for other windows, too.",
 }
 CLAIMS = [

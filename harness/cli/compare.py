@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,10 +34,8 @@ VARIANTS = "variants"
 
 
 @click.command("compare", epilog=_EPILOG)
-@click.argument("one", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument(
-    "other", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
-)
+@click.argument("one", type=click.Path(exists=True, path_type=Path))
+@click.argument("other", type=click.Path(exists=True, path_type=Path), required=False)
 @click.option("--experiment", help="Only this experiment, or this group.")
 @click.option("--profile", help="Only this profile.")
 @click.option(
@@ -243,7 +242,7 @@ def _passes(each: Found) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield point, each.record.values
     path = each.directory / f"{VARIANTS}.parquet"
     if path.exists():
-        table = pd.read_parquet(path)
+        table = pd.read_parquet(io.BytesIO(path.read_bytes()))
         for variant, values in zip(table.pop("variant"), table.to_dict("records"), strict=True):
             yield f"{point} {variant}", {str(name): value for name, value in values.items()}
 
