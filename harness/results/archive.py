@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.results.provenance import machine_name
 
 Place = Path | zipfile.Path
 """A file or a directory, on the disk or in an archive."""
 CLAIMS = "report/claims.json"
 _RECORD = re.compile(r"records(?:/[^/]+){4}/record\.json")
+_ON_DISK = "*/*/*/*/record.json"
+"""Group, experiment, machine, run."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -39,11 +43,31 @@ def opened(root: Path) -> Place:
 def records(place: Place) -> Iterator[Place]:
     """Yield the file of every record, sorted."""
     if isinstance(place, Path):
-        # records/<group>/<experiment>/<machine>/<run>/record.json
-        yield from sorted((place / "records").glob("*/*/*/*/record.json"))
+        yield from sorted((place / "records").glob(_ON_DISK))
     else:
         names = (name for name in place.root.namelist() if _RECORD.fullmatch(name))
         yield from (place / name for name in sorted(names))
+
+
+def unpacked(source: Path, scratch: Path) -> Path:
+    """Return a directory with the results in ``source``; an archive is unpacked into ``scratch``.
+
+    Raises `UsageError` for a file that is not an archive."""
+    place = opened(source)
+    if isinstance(place, Path):
+        return place
+    place.root.extractall(scratch)
+    return scratch
+
+
+def shown_machine(root: Path, *, any_of_them: bool) -> str | None:
+    """Return the machine whose records a report shows: this one, if it has any.
+
+    Else, with ``any_of_them``, the one with the most records; None if there is none."""
+    machines = Counter(path.parent.parent.name for path in (root / "records").glob(_ON_DISK))
+    if machine_name() in machines:
+        return machine_name()
+    return machines.most_common(1)[0][0] if machines and any_of_them else None
 
 
 def pack(root: Path, file: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.export import command
+from harness.cli.main import cli
 from harness.errors import UsageError
 from harness.report import build
 from harness.results import load
@@ -51,6 +53,22 @@ def test_a_series_that_is_gone_is_not_packed_and_not_listed(measured: Path, tmp_
     with pytest.raises(UsageError, match="6 series are gone, the first one is noise of"):
         pack(measured, tmp_path / "all.zip")
     assert not (tmp_path / "all.zip").exists()
+
+
+def test_a_report_shows_the_results_of_another_machine(measured: Path, tmp_path: Path) -> None:
+    for place in measured.glob("records/*/*/*"):
+        place.rename(place.parent / "another-machine")
+    pack(measured, tmp_path / "all.zip")
+    for source in (measured, tmp_path / "all.zip"):
+        out = tmp_path / f"of-{source.name}"
+        call = ["report", "--from", str(source), "--out", str(out), "--json"]
+        result = CliRunner().invoke(cli, call)
+        assert result.exit_code == 0, result.output
+        assert {each["verdict"] for each in json.loads(result.stdout)["claims"]} != set()
+        assert (out / "report" / "index.html").exists()
+    refused = CliRunner().invoke(cli, ["report", "--out", str(measured)])
+    assert isinstance(refused.exception, UsageError)
+    assert "--from results/baselines" in refused.exception.remedy, "what ships is offered"
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
