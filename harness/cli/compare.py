@@ -64,7 +64,9 @@ def command(
     claims_alone: bool,
     as_json: bool,
 ) -> None:
-    """Compare the medians of every quantity in the results directories ONE and OTHER.
+    """Compare the medians of every quantity in the results ONE and OTHER.
+
+    Each is a directory, or an archive of `export --raw`.
 
     Only valid runs of the same point are compared. Runs on different kinds of cluster are never
     pooled: if a directory holds several kinds, choose one with --cluster or --with. A run with
@@ -81,12 +83,13 @@ def command(
             "there is only one set of results",
             remedy="give another directory, or kinds of cluster with --cluster and --with",
         )
+    named = {root: _opened(root) for root in (one, other or one)}
     wanted = [
         (one, _kind(backend), "--cluster"),
         *((other or one, _kind(name), "--with") for name in others or (None,)),
     ]
     found = {
-        root: load(root, experiment=experiment, profile=profile)
+        root: load(named[root], experiment=experiment, profile=profile)
         for root in dict.fromkeys(root for root, _, _ in wanted)
     }
     demand_runs(experiment, found.values())
@@ -112,6 +115,16 @@ def _kind(name: str | None) -> str | None:
     from harness.cluster.external.settings import name_of
 
     return name_of(Path(name)) if name and name.endswith((".yaml", ".yml")) else name
+
+
+def _opened(root: Path) -> Path:
+    """Return a directory with the results in ``root``; an archive is unpacked for this command."""
+    import tempfile
+
+    from harness.results.archive import unpacked
+
+    scratch = tempfile.TemporaryDirectory()
+    return unpacked(root, Path(click.get_current_context().with_resource(scratch)))
 
 
 def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:

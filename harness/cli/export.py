@@ -121,7 +121,7 @@ def _raw(file: Path, roots: tuple[Path, ...]) -> None:
         raise UsageError(f"--raw {file}: an archive is a .zip", remedy="name it FILE.zip")
     check_out(file.absolute().parent)
     count = pack(roots[0] if roots else SHIPPED, file)
-    click.echo(f"{count} records, {file.stat().st_size / 1e6:,.1f} MB: {file}")
+    click.echo(f"{count} records, {file.stat().st_size / 1e3:,.0f} kB: {file}")
 
 
 def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: str | None) -> None:
@@ -163,7 +163,7 @@ def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: st
             f"--experiment: there is no valid run of {experiment!r} in {root}",
             remedy=did_you_mean(experiment or "", known),
         )
-    click.echo(f"{count} figures: {folder}")
+    click.echo(f"{count} {'figure' if count == 1 else 'figures'}: {folder}")
 
 
 def _write(frame: pd.DataFrame, file: Path) -> None:

@@ -70,6 +70,15 @@ def shown_machine(root: Path, *, any_of_them: bool) -> str | None:
     return machines.most_common(1)[0][0] if machines and any_of_them else None
 
 
+def folder_of(record: Place) -> Place:
+    """Return the directory of a record, which also has its series."""
+    return record.parent if isinstance(record, Path) else zipfile.Path(record.root, _within(record))
+
+
+def _within(record: zipfile.Path) -> str:
+    return record.at.rpartition("/")[0] + "/"
+
+
 def pack(root: Path, file: Path) -> int:
     """Write the results in ``root`` into one file; return the number of records.
 

@@ -107,8 +107,8 @@ def _records(root: Path, warn: Warn) -> Iterator[Found]:
             continue
         yield Found(
             record=record,
-            directory=path.parent,
-            machine_name=path.parent.parent.name,
+            directory=archive.folder_of(path),
+            machine_name=Path(str(path)).parent.parent.name,
             root=root,
         )
 

@@ -14,11 +14,11 @@ from tests.judging.constructed import SCHEDULE, WORKLOAD, record, truth
 
 
 def wrong(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(count=frame["count"].where(frame.index != 20, 1))
+    return frame.assign(count=frame["count"].mask(frame.index == 20, 1))
 
 
 def lost(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.drop(index=frame.index[20])
+    return frame.drop(index=frame.index[[20]])
 
 
 def twice(frame: pd.DataFrame) -> pd.DataFrame:
@@ -27,7 +27,8 @@ def twice(frame: pd.DataFrame) -> pd.DataFrame:
 
 def tentative(frame: pd.DataFrame) -> pd.DataFrame:
     early = frame.iloc[[20]].assign(count=1, arrival_s=0.5, stability="tentative")
-    return pd.concat([early, frame.assign(stability="stable")], ignore_index=True)
+    both: pd.DataFrame = pd.concat([early, frame.assign(stability="stable")], ignore_index=True)
+    return both
 
 
 @pytest.mark.parametrize("spoil", [lambda frame: frame, wrong, lost, twice, tentative])

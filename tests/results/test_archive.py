@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from harness.cli.export import command
 from harness.cli.main import cli
 from harness.errors import UsageError
-from harness.report import build
+from harness.report import build, sides
 from harness.results import load
 from harness.results.archive import pack
 from harness.results.store import RecordStore
@@ -69,6 +69,19 @@ def test_a_report_shows_the_results_of_another_machine(measured: Path, tmp_path:
     refused = CliRunner().invoke(cli, ["report", "--out", str(measured)])
     assert isinstance(refused.exception, UsageError)
     assert "--from results/baselines" in refused.exception.remedy, "what ships is offered"
+
+
+def test_an_archive_is_compared_like_a_directory(
+    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sides, "all_experiments", lambda: [toy()])
+    file = tmp_path / "all.zip"
+    pack(measured, file)
+    result = CliRunner().invoke(cli, ["compare", str(measured), str(file), "--json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert [each["results"] for each in document["sides"]] == [str(measured), str(file)]
+    assert {each["id"] for each in document["claims"]} == {"rising", "positive"}
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
