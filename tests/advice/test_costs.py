@@ -100,7 +100,11 @@ def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
     assert outage(kills(4.0)) == "4 s"
     assert outage(kills(4.0, 8.0, 5.0)) == "5 s (4 to 8)"
     assert outage(kills(None)) == "–"
-    assert outage(kills(4.0).assign(at_least_s=20.0)) == "4 s; 1 not by the end"
+    assert outage(kills(None).assign(at_least_s=20.0)) == "over 20 s"
+    some = kills(4.0, 6.0, None)
+    assert outage(some.assign(at_least_s=[None, None, 20.0])) == "6 s (4 s to over 20 s)"
+    most = kills(4.0, None, None).assign(at_least_s=[None, 21.0, 20.0])
+    assert outage(most) == "over 20 s (4 s to over 20 s)"
     five = outage(kills(4.0, 5.0, 6.0, 7.0, 100.0))
     assert five.startswith("6 s (4 to ")
     assert costs.costs_of(kills(4.0, 5.0))["late"].item() == "3"
