@@ -21,6 +21,7 @@ Examples:
   ./faultline run stock/worker-kill --failures docs/examples/failures.yaml --repeats 3
   ./faultline run stock/worker-kill --point scheme=checkpoint,interval_s=2
   ./faultline run stock/worker-kill --conf spark.locality.wait=0s
+  ./faultline run live/peers --engine kafka-streams --engine tasks
   ./faultline run stock/worker-kill --workload orders.py --rate 2000 --speed 60
   ./faultline run intervals --profile smoke --json
   ./faultline run ppa/regions --profile paper --spread lab.yaml --workers 40
@@ -33,6 +34,13 @@ Examples:
     "--workload",
     type=click.Path(path_type=Path),
     help="A Python file with a workload of your own, where the experiment takes one.",
+)
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="NAME or FILE",
+    help="Only this engine, by its name or a file of your own (docs/own-engine.md); repeatable.",
 )
 @click.option(
     "--point",
@@ -57,6 +65,7 @@ Examples:
 def command(
     experiments: tuple[str, ...],
     workload: Path | None,
+    engines: tuple[str, ...],
     point: str | None,
     spread: str | None,
     workers: int | None,
@@ -64,7 +73,7 @@ def command(
     chosen: RunOptions,
     as_json: bool,
 ) -> None:
-    """Run EXPERIMENTs by name; a group's name means all of its experiments.
+    """Run EXPERIMENTs by name; a group's name means all of its experiments that fetch nothing.
 
     `./faultline list` shows the names. Runs that were made before with the same code, seed and
     options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
@@ -74,7 +83,9 @@ def command(
     from harness.running.discovery import at_point, find
     from workloads.base import load_workload_file
 
-    own = {**own, **workload_options(workload)}
+    files = (".yaml", ".yml", ".py")
+    asked = [Path(name) if name.endswith(files) else name for name in engines]
+    own = {**own, **workload_options(workload), "engine": asked}
     if spread is None and workers is not None:
         own["workers"] = workers
     settings, found = chosen.settings(**own), find(experiments)

@@ -22,7 +22,7 @@ from harness.judging.contributions import tuple_success
 from harness.judging.failures import OF_ONE_FAILURE, Failure
 from harness.judging.passes import PassRecord
 from harness.load.plan import Stream
-from harness.measure.recovery import Unrecovered
+from harness.measure.recovery import CALM_S, Unrecovered
 from harness.measure.values import normalized, types_of
 from harness.measure.versions import Comparison, Versions, compare, versions
 from harness.measure.windows import (
@@ -53,6 +53,7 @@ def judge(
     timed: bool = True,
     stationary: bool = True,
     punctual_s: float | None = None,
+    calm_s: float = CALM_S,
 ) -> Outcome:
     """Judge a pass with failures by its twin and by the ground truth.
 
@@ -60,7 +61,8 @@ def judge(
     seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
     (the smoke profile) a pass that was not on time makes no run invalid (`harness.judging.trust`),
     and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` is the
-    permitted lateness of a kill, by default that of a checkpoint every ``trigger_s``."""
+    permitted lateness of a kill, by default that of a checkpoint every ``trigger_s``. ``calm_s``
+    ends a recovery (`harness.measure.recovery.recovery`)."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
     if punctual_s is None:
         punctual_s = trust.punctual_s(trigger_s)
@@ -78,6 +80,8 @@ def judge(
         twin_kept_up=kept_up,
         arrival_s=broken.first["arrival_s"],
         twin_arrival_s=calm.first["arrival_s"],
+        twin_windows=calm.windows,
+        calm_s=calm_s,
     )
     if mistimed is not None:
         after = [failure.without_times for failure in after]

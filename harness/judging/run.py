@@ -25,6 +25,7 @@ from harness.judging.outcome import in_one_form, judge
 from harness.judging.passes import WARM_UP, Pass, PassPlan, PassRecord
 from harness.load.plan import BY_THE_CLOCK, EventTime
 from harness.load.profile import RateProfile
+from harness.measure.recovery import CALM_S
 from harness.measure.versions import versions
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
@@ -59,6 +60,8 @@ class LiveRun:
     again. A late load or kill makes every run invalid, except in the smoke profile."""
     punctual_s: float | None = None
     """Permitted lateness of a kill; by default a share of the checkpoint interval."""
+    calm_s: float = CALM_S
+    """Time on time that ends a recovery; shorter where all times of the run are."""
     event: EventTime = BY_THE_CLOCK
     """The event time of every pass."""
 
@@ -129,6 +132,7 @@ def measure_each(
             timed=context.profile is not Profile.SMOKE,
             stationary=run.timed,
             punctual_s=run.punctual_under(variants[name].setup),
+            calm_s=run.calm_s,
         )
         for name, (failed, truth, work) in broken.items()
     }

@@ -13,6 +13,7 @@ import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
+from harness.engines.members import score_members
 from harness.engines.tasks.adapting import Adapting, Alternating, Changing, SourceRates
 from harness.engines.tasks.choices import (
     infos,
@@ -29,17 +30,14 @@ from harness.engines.tasks.job import Job, files_of, wiring_for
 from harness.engines.tasks.noticed import Noticed
 from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Fenced, Reading, plain, read_input, read_results
-from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
 from harness.hosting.codec import from_parts
 from harness.hosting.restoration import Noted
 from harness.measure.collector import Message
-from harness.measure.versions import versions
 from harness.protocol.effects import CopyEvent
 from harness.protocol.schemes import SCHEMES, Replicas
 from harness.protocol.wiring import Wiring
 from workloads.base import TASKS, Workload
-from workloads.toolkit.accuracy import members_by_window
 from workloads.toolkit.local import run_locally
 
 NAME = "tasks"
@@ -56,7 +54,6 @@ class TaskEngine:
         self.used = False
         self.job: Job | None = None
         self._work: Work | None = None
-        self._topics = ExitStack()
         self._meanwhile = ExitStack()
         """Threads that run during a pass."""
         self.adapting: Changing | None = None
@@ -87,13 +84,8 @@ class TaskEngine:
 
     def begin(self, work: Work) -> None:
         assert self._work is None, "one workload at a time"
-        self._data = f"{work.out_topic}-data"
-        wiring = self._job(work, start_unix_s=0).wiring  # what cannot be run is refused here
+        self._job(work, start_unix_s=0).wiring  # noqa: B018  # what cannot be run is refused here
         self.used, self._work = True, work
-        self._topics = ExitStack()
-        self._topics.enter_context(
-            topics(self.fleet.cluster.kafka, {self._data: len(wiring.names)})
-        )
         self.check()
 
     def begins_at(self, unix_s: float) -> None:
@@ -122,7 +114,6 @@ class TaskEngine:
     def end(self) -> None:
         self._meanwhile.close()
         self.fleet.end()
-        self._topics.close()
         self._work = None
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
@@ -168,22 +159,7 @@ class TaskEngine:
 
     def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
         """In this process, by the workload's `members_of`: no Spark session is needed."""
-        workload = work.workload
-        if workload.members_of is None:
-            return Scored(
-                reason=f"workload {workload.name!r} does not say in Python what the members of a "
-                "result are: give it members_of"
-            )
-        seen = versions(delivered, workload.identity_in_run, workload.values)
-        windows = members_by_window(workload, accurate, {"first": seen.first, "last": seen.last})
-        total = int(windows["members"].sum())
-        if not total:
-            return Scored(reason="the twin's results have no members")
-        return Scored(
-            first=float(windows["first"].sum() / total),
-            last=float(windows["last"].sum() / total),
-            windows=windows,
-        )
+        return score_members(accurate, delivered, work.workload)
 
     # -- beyond the contract -------------------------------------------------------------------
 
@@ -260,7 +236,6 @@ class TaskEngine:
             placement=placement_of(given, nodes, wiring),
             replicas_at=replicas_of(given, nodes, scheme, wiring),
             topic_of=dict(work.topic_of),
-            data_topic=self._data,
             out_topic=work.out_topic,
             out_partitions=work.out_partitions,
             ordinary_columns=tuple(work.workload.columns) if given.ordinary_records else (),
