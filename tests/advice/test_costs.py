@@ -81,7 +81,9 @@ def test_the_verdict_is_the_judges(
 ) -> None:
     found = results(tmp_path, failed)
     assert said in costs.verdict_of(found.frame)
-    assert costs.kills_of(found)["wrong"].replace({np.nan: None}).tolist() == [wrong, wrong]
+    assert costs.kills_of(found)["wrong"].astype(object).where(
+        lambda s: s.notna(), None
+    ).tolist() == [wrong, wrong]
 
 
 def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
@@ -102,8 +104,8 @@ def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
     assert outage(kills(None)) == "–"
     assert outage(kills(None).assign(at_least_s=20.0)) == "over 20 s"
     some = kills(4.0, 6.0, None)
-    assert outage(some.assign(at_least_s=[None, None, 20.0])) == "6 s (4 s to over 20 s)"
-    most = kills(4.0, None, None).assign(at_least_s=[None, 21.0, 20.0])
+    assert outage(some.assign(at_least_s=[np.nan, np.nan, 20.0])) == "6 s (4 s to over 20 s)"
+    most = kills(4.0, None, None).assign(at_least_s=[np.nan, 21.0, 20.0])
     assert outage(most) == "over 20 s (4 s to over 20 s)"
     five = outage(kills(4.0, 5.0, 6.0, 7.0, 100.0))
     assert five.startswith("6 s (4 to ")
