@@ -17,6 +17,7 @@ from experiments.live import _topology
 from experiments.live._judged import (
     SAMPLED,
     Tables,
+    at_the_real_instants,
     bar_of,
     described,
     equal_output,
@@ -214,9 +215,10 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     A sample is a cell of one run; ``latencies`` has medians and intervals (`summary_of`)."""
     by = [*POINT, "faster", "interval_s", "series"]
     rows = results.series("latencies", (*POINT, "faster")).reindex(columns=["run", *by, *COLUMNS])
+    shown = [at_the_real_instants(rows, engine, by[1:]) for engine in (PACED, SIMULATED)]
     return {
         "samples": rows,
-        "latencies": summary_of(rows, by),
+        "latencies": summary_of(pd.concat(shown, ignore_index=True), by),
         "passes": passes_of(results, POINT, "tentative", "uncorrected"),
     }
 
@@ -258,7 +260,8 @@ def _lines(axes: Axes, samples: pd.DataFrame, mine: pd.DataFrame, measure: str) 
                 marker=marker, linestyle=line if live else ":", label=name if live else None,
                 markerfacecolor=colour if live else "none",
             )  # fmt: skip
-            cells = samples[samples["series"].eq(name) & samples["engine"].eq(engine)]
+            of_series = samples[samples["series"] == name]
+            cells = at_the_real_instants(of_series, engine, ["rate", "interval_s"])
             for interval_s in rows["interval_s"]:
                 here = cells[cells["interval_s"].eq(interval_s) & cells["rate"].isin(rows["rate"])]
                 bar_of(

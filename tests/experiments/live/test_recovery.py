@@ -182,7 +182,7 @@ def test_a_single_failure_is_the_mean_over_the_tasks_that_may_fail(tmp_path: Pat
         [{"engine": "live", "window_s": 10, "rate": 1_000, "faster": 10.0, "run": "one"}]
     )
     found = recovery.table(Results(runs, {"one": tmp_path}))["latencies"]
-    mean = found.set_index(["contender", "failure"])["mean"]
+    mean = found.set_index(["contender", "failure"])["latency_s"]
     assert mean["Storm", SINGLE] == pytest.approx((8 * 1 + 4 * 2 + 2 * 3 + 1 * 4) / 15)
     assert mean["Storm", CORRELATED] == pytest.approx(5)
     assert pd.isna(mean["CKP-5s", SINGLE]), "one never came back"
