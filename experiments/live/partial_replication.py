@@ -292,7 +292,8 @@ def _ratios(
             for name, one in cell.groupby("series", sort=False)
         }
         values = [by.get(name, pd.Series(dtype=float)) for name in (longer, shorter)]
-        endless = [one if name == FIRST else one.fillna(float("inf")) for name, one in
+        watched = measure == "outside_s"
+        endless = [one if watched or name == FIRST else one.fillna(float("inf")) for name, one in
                    zip((longer, shorter), values, strict=True)]  # fmt: skip
         name = f"{longer} / {shorter}, {rate:,} tuples/s, {interval_s:g} s"
         found[name] = ratio_of(*endless) if all(len(one.dropna()) for one in endless) else None
