@@ -354,7 +354,7 @@ def kills_of(found: Outcome, at_s: Mapping[int, float]) -> dict[int, Kill]:
         if not len(mine):
             continue
         row = mine.iloc[0]
-        found_back = OutputRecovery.from_row(row.to_dict())
+        found_back = OutputRecovery.from_row({str(name): one for name, one in row.items()})
         kills[task] = Kill(
             at_s=float(row["at_s"]),
             outside_s=found_back.seen_s,
