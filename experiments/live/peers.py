@@ -53,7 +53,7 @@ SETTINGS: Mapping[tuple[str, str], tuple[str, Any]] = {
     (TASKS, AS_IT_COMES): ("checkpoint", TaskParameters()),
     (TASKS, TUNED): ("active", TaskParameters()),
     (STREAMS, AS_IT_COMES): ("changelog", KafkaStreamsParameters()),
-    (STREAMS, TUNED): ("changelog", STREAMS_TUNED),
+    (STREAMS, TUNED): ("standby", STREAMS_TUNED),
 }
 EXACTLY_ONCE = {(TASKS, AS_IT_COMES), (TASKS, TUNED), (STREAMS, TUNED)}
 """The others promise at least once; of an engine of your own nothing is known."""

@@ -62,7 +62,7 @@ class TestTasks(OnLocalCluster):
 @pytest.mark.long  # its jars are fetched when a run first asks for them
 class TestKafkaStreams(OnLocalCluster):
     kind, workload = find_engine("kafka-streams"), WORDS
-    setup = Setup(scheme="changelog", parameters=replace(TUNED, in_memory=True))
+    setup = Setup(scheme="standby", parameters=replace(TUNED, in_memory=True))
     spec = ClusterSpec(racks=2, workers_per_rack=1, memory_mb_per_worker=512)
     load_s, kill_s, away_s = 8.0, 3.0, 1.0
 

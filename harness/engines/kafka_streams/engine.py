@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from harness.cluster.base import Cluster
 from harness.engines.base import ClusterNeeds, Event, EventKind, Setup, Work
-from harness.engines.kafka_streams.parameters import KafkaStreamsParameters
+from harness.engines.kafka_streams.parameters import TUNED, KafkaStreamsParameters
 from harness.engines.programs.engine import Line, ProgramKind
 from harness.engines.programs.start import Job, Start
 from harness.environment.jars import ensure_sets
@@ -20,6 +20,7 @@ NAME = FORM = "kafka-streams"
 HERE = Path(__file__).parent
 LOCK, CLASSES, SOURCES = HERE / "jars.lock.json", HERE / "classes", HERE / "java"
 PROPERTIES = "streams.properties"
+STANDBY = "standby"
 READY_WITHIN_S = 120.0
 _RUNNING = re.compile(r'\{"event":"state".*"to":"RUNNING".*\}')
 _STORES = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$"
@@ -27,8 +28,8 @@ _INTERNAL_WITHIN_S = 20.0
 
 
 def parameters_of(setup: Setup) -> KafkaStreamsParameters:
-    """Return the setup's parameters, the defaults if it has none."""
-    given = setup.parameters or KafkaStreamsParameters()
+    """Return the setup's parameters, by default those of its scheme."""
+    given = setup.parameters or (TUNED if setup.scheme == STANDBY else KafkaStreamsParameters())
     assert isinstance(given, KafkaStreamsParameters), given
     return given
 
@@ -41,9 +42,12 @@ class KafkaStreamsKind(ProgramKind):
     form = FORM
     parameters = KafkaStreamsParameters
     schemes: ClassVar[Mapping[str, ClusterNeeds]] = {
-        "changelog": ClusterNeeds(
-            summary="state is restored from its changelog, or taken over by a standby", nodes=2
-        )
+        "changelog": ClusterNeeds(summary="its defaults: state comes from its changelog", nodes=2),
+        STANDBY: ClusterNeeds(
+            summary="a standby on another rack takes over; exactly once, a session of 6 s",
+            racks=2,
+            nodes=2,
+        ),
     }
 
     def start(self, job: Job, cluster: Cluster) -> Start:
