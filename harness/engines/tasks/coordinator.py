@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from harness.child import Emit, orders, speaker
@@ -31,6 +32,7 @@ from harness.engines.tasks.heard import (
     Malformed,
     Unreachable,
     Where,
+    read_busy,
     read_frame,
     read_lifeline,
 )
@@ -46,6 +48,8 @@ from harness.protocol.coordinator.placement import Placement, Planned, Spread
 REPLICA_AFTER_S = 0.1
 """Shortest time from a loss to the order of a new replica: opening its input takes processor time
 from the copies that take over, and nobody waits for it."""
+LONGEST_BUSY_US = 60_000_000
+"""Time for which a node may compute without a heartbeat; a loop that never ends counts as dead."""
 FRESH_US = 1_000_000
 """Age of a node's last word, or four heartbeats, until which it counts as being in touch."""
 
@@ -58,6 +62,7 @@ class ConnectedNode:
         self.shift_us, self.address, self.token = hello.shift_us, hello.address, hello.token
         self.where = Where(run="", hosts=[0, []])
         """Its copies, as it last reported them."""
+        self.last: told.HeartbeatReceived | None = None
         self.heard_us = now_us()
         """When its last heartbeat came."""
         self.tasks: frozenset[int] = frozenset()
@@ -111,12 +116,19 @@ class Deciding:
 
     def heard(self, member: ConnectedNode, heartbeat: told.HeartbeatReceived) -> None:
         """Note from a heartbeat what its node hosts and has published."""
+        member.last = heartbeat
         member.tasks = frozenset(copy.task for copy in heartbeat.copies)
         for copy in heartbeat.copies:
             if copy.published > self._published.get(copy.task, 0):
                 self._published[copy.task] = copy.published
                 self._emit({"event": "published", "task": copy.task, "below": copy.published})
         self._after_the_way(member, heartbeat)
+
+    def busy(self, member: ConnectedNode, busy_us: int) -> None:
+        """Repeat the last heartbeat of a node whose process lives and computes, up to a limit."""
+        if member.last is not None and busy_us < LONGEST_BUSY_US:
+            again = replace(member.last, cause=f"busy for {busy_us} µs", gone=())
+            self._after_the_way(member, again)
 
     def lost(self, member: ConnectedNode) -> None:
         """Handle the end of a node's connection."""
@@ -315,8 +327,10 @@ class CoordinatorProcess:
 
     async def _outlive(self, lifeline: Connection, node: int, token: str) -> None:
         """Wait until a node's lifeline ends: then the connection ends that it belongs to."""
-        while await lifeline.receive() is not None:
-            pass
+        while (frame := await lifeline.receive()) is not None:
+            member = self._members.get(node)
+            if member is not None and member.token == token and self._deciding is not None:
+                self._deciding.busy(member, read_busy(frame))
         member = self._members.get(node)
         if member is not None and member.token == token:
             member.connection.ended()

@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.cluster.processes import HostProcess
 from harness.engines.tasks.clocks import Clock
-from harness.engines.tasks.control import Connection, connect
+from harness.engines.tasks.control import Connection, connect, frame_of
 from harness.engines.tasks.direct import Peers, Trouble
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
@@ -43,9 +43,24 @@ class CoordinatorLink:
         self._arguments = arguments
         self._boot = boot
         self._connection: Connection | None = None
+        self._beaten_us = self._every_us = 0
+        """When the last heartbeat was sent, and their interval; 0 without a pass."""
+
+    def beats(self, every_us: int) -> None:
+        """Begin a pass with this interval of heartbeats; 0: end it."""
+        self._beaten_us, self._every_us = now_us(), every_us
+
+    def busy(self) -> bytes | None:
+        """Return a frame about a loop that is late with its heartbeat, for the lifeline's thread."""
+        every, beaten = self._every_us, self._beaten_us
+        if not every or now_us() - beaten <= 2 * every:
+            return None
+        return frame_of({"busy_us": now_us() - beaten})
 
     def send(self, document: Mapping[str, Any]) -> None:
         """Send a frame; it is lost while there is no coordinator."""
+        if "heartbeat" in document:
+            self._beaten_us = now_us()
         if self._connection is not None:
             self._connection.send(document)
 
@@ -98,7 +113,7 @@ class CoordinatorLink:
         Where it cannot be held as it must be, the coordinator gets none."""
         line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
         descriptor = line.duplicate()
-        if hold_alone(descriptor):
+        if hold_alone(descriptor, self.busy):
             line.send({"lifeline": self._arguments["node"], "connection": token})
         os.close(descriptor)
         await line.leave()
@@ -194,6 +209,7 @@ class NodeProcess:
             self._tell(frame["to"])
         elif "end" in frame:
             self._end_pass()
+            link.beats(0)
             peers.receiver = None
         return "leave" not in frame
 
@@ -213,6 +229,7 @@ class NodeProcess:
         node = self._arguments["node"]
         self._hosted = Hosted(node, boot, job, client, peers, self._pass_store, link)
         peers.receiver = self._hosted
+        link.beats(job.scheme.heartbeat_us)
         self._hosted.start()
 
     def _runs(self, run: str) -> bool:
