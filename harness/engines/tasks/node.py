@@ -51,7 +51,7 @@ class CoordinatorLink:
         self._beaten_us, self._every_us = now_us(), every_us
 
     def busy(self) -> bytes | None:
-        """Return a frame about a loop that is late with its heartbeat, for the lifeline's thread."""
+        """Return a frame for the lifeline if the loop is late with its heartbeat."""
         every, beaten = self._every_us, self._beaten_us
         if not every or now_us() - beaten <= 2 * every:
             return None
