@@ -14,7 +14,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -39,6 +39,7 @@ from harness.engines.tasks.heard import (
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.store import Store
+from harness.engines.tasks.underway import UnderWay
 from harness.hosting.codec import decode, encode, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -50,6 +51,8 @@ REPLICA_AFTER_S = 0.1
 from the copies that take over, and nobody waits for it."""
 LONGEST_BUSY_US = 60_000_000
 """Time for which a node may compute without a heartbeat; a loop that never ends counts as dead."""
+STORE_WITHIN_US = 15_000_000
+"""Time after which a request to the store counts as lost; its client gives up before."""
 FRESH_US = 1_000_000
 """Age of a node's last word, or four heartbeats, until which it counts as being in touch."""
 
@@ -82,6 +85,7 @@ class Deciding:
         self._members, self._emit = members, emit
         self.directory = Directory(job.run, members)
         self._store = Store(redis, job.run)
+        self._requests = UnderWay()
         self._loop = asyncio.get_running_loop()
         self._running: set[asyncio.Task[None]] = set()
         self._over = False
@@ -185,7 +189,7 @@ class Deciding:
         self._emit({"event": "note", "node": -1, **note})
 
     def _store_registry(self, effect: do.StoreRegistry) -> None:
-        self._run(self._put(effect))
+        self._ask("store the registry", effect.version, lambda: self._put(effect))
 
     async def _put(self, effect: do.StoreRegistry) -> None:
         higher = await self._store.put_registry(
@@ -197,7 +201,7 @@ class Deciding:
             self.tell(told.RegistryRefused(cause=effect.cause, term=higher))
 
     def _load_registry(self, effect: do.LoadRegistry) -> None:
-        self._run(self._get(effect))
+        self._ask("load the registry", effect.owner, lambda: self._get(effect))
 
     async def _get(self, effect: do.LoadRegistry) -> None:
         term, found = await self._store.take_registry(effect.owner)
@@ -216,18 +220,37 @@ class Deciding:
         self._emit({"event": "problem", "node": -1, "what": effect.reason, "remedy": remedy})
 
     def _forget(self, effect: do.ForgetCheckpoints) -> None:
-        self._run(self._store.forget(len(self.job.wiring.names), effect.below))
+        tasks = len(self.job.wiring.names)
+        self._ask(
+            "forget checkpoints", effect.below, lambda: self._store.forget(tasks, effect.below)
+        )
 
-    def _run(self, work: Any) -> None:
+    def _ask(self, kind: str, what: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Send a request to the store, unless the same one is under way.
+
+        After an error the machine's next request of its kind counts."""
+        key = kind, 0, 0
+        operation = self._requests.start(key, what, now_us(), timeout_us=STORE_WITHIN_US)
+        if operation is None:
+            return
+
         async def guarded() -> None:
             try:
-                await work
-            except (RedisError, OSError):
-                return  # the protocol requests it again
+                await work()
+            except (RedisError, OSError) as error:
+                self._requests.failed(key, operation, now_us())
+                self._emit(trouble_of(-1, f"Redis, {kind}", str(error)))
+            else:
+                self._requests.done(key, operation)
 
         running = self._loop.create_task(guarded())
         self._running.add(running)
         running.add_done_callback(self._running.discard)
+
+
+def trouble_of(node: int, where: str, what: str) -> dict[str, Any]:
+    """Return the event of a client's error, which the engine goes on from."""
+    return {"event": "trouble", "node": node, "where": where, "what": what, "at_us": now_us()}
 
 
 def _strategy(job: Job) -> Placement:
@@ -323,7 +346,7 @@ class CoordinatorProcess:
             elif hello is not None and "hello" in hello:
                 await self._accompany(connection, Hello.read(hello, Clock.here()))
         except Malformed as error:
-            self._emit({"event": "trouble", "node": -1, "where": "control", "what": str(error)})
+            self._emit(trouble_of(-1, "control", str(error)))
 
     async def _outlive(self, lifeline: Connection, node: int, token: str) -> None:
         """Wait until a node's lifeline ends: then the connection ends that it belongs to."""
@@ -392,6 +415,8 @@ class CoordinatorProcess:
                 self._deciding.directory.changed(member)
         elif isinstance(heard, Unreachable):
             self._note_unreachable(member, heard)
+        elif heard["event"] == "trouble":
+            self._emit(trouble_of(member.number, heard["where"], heard["what"]))
         else:
             more = {"shift_us": member.shift_us} if heard["event"] == "note" else {}
             self._emit({**heard, "node": member.number, **more})

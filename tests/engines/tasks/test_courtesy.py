@@ -339,3 +339,48 @@ async def test_an_operator_that_was_slow_leaves_the_loop(monkeypatch: pytest.Mon
     here._compute(ABOVE, work, 2, done.append)
     assert computed[-1] == (2, "MainThread")
     here.stop()
+
+
+@in_a_loop
+async def test_a_coordinator_repeats_no_request_to_a_store_that_stalls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 50_000_000
+    monkeypatch.setattr(coordinator, "now_us", lambda: now)
+    events: list[Any] = []
+    deciding = Deciding(job(), REDIS, {}, events.append)
+    await deciding._store.close()
+    store = SlowRegistry()
+    deciding._store = cast(Any, store)
+    told_: list[Any] = []
+    monkeypatch.setattr(deciding, "tell", told_.append)
+    put = do.StoreRegistry(cause="sweep", term=1, version=3, registry=None)
+    for _ in range(40):
+        deciding._perform([put])
+        now += 250_000
+    await until(lambda: store.versions == [3])
+    deciding._perform([do.StoreRegistry(cause="loss", term=1, version=4, registry=None)])
+    await until(lambda: store.versions == [3, 4])
+    store.answers.put_nowait(RedisError("away"))
+    store.answers.put_nowait(None)
+    await until(lambda: bool(told_))
+    assert [one.version for one in told_] == [4], "a later one does not wait for it"
+    assert [event["event"] for event in events] == ["trouble"]
+    await deciding.stop(clear=False)
+
+
+class SlowRegistry:
+    """A store of the registry that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.versions: list[int] = []
+        self.answers: asyncio.Queue[Exception | None] = asyncio.Queue()
+
+    async def put_registry(self, term: int, version: int, registry: bytes) -> None:
+        self.versions.append(version)
+        answer = await self.answers.get()
+        if answer is not None:
+            raise answer
+
+    async def close(self) -> None:
+        """Do nothing: it has no connections."""
