@@ -143,6 +143,9 @@ class Measurement:
     """Names of the user's options that it understands."""
     actions: frozenset[Action] = frozenset()
     """Actions of its failures that some backends lack. There, every run is a recorded skip."""
+    fetches: str | None = None
+    """What its runs fetch when they are first made. Only its own name asks for that, not its
+    group's; ``reproduce`` leaves it out without ``--peers``."""
     check: Callable[[Profile, Mapping[str, Any]], None] | None = None
     """Raises `harness.errors.UsageError` for unusable options, before anything starts. It gets the
     profile and the options that are accepted."""

@@ -85,6 +85,7 @@ def word_count(
                 target="workloads.wordcount:program",
                 parameters={"depth": depth, "partitions": partitions, "counters": counters},
             ),
+            "kafka-streams": {"class": "faultline.WordCount", "counters": counters},
         },
         identity=["window_start", "word"],
         values=["count"],

@@ -31,6 +31,7 @@ from datasets.worldcup.format import RECORD, RECORD_BYTES
 from datasets.worldcup.generator import REPLAY_FACTOR, Day66
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
+from harness.topology.partitioning import Partitioning
 from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
@@ -163,11 +164,14 @@ def program(
     rate: float | None = None,
     slicers: int = 20,
     mergers: int | None = None,
+    full: bool = False,
 ) -> ops.TableProgram:
     """Q1 as tasks: ``slicers`` (O1, one per partition), ``mergers`` (O2) and one top task (O3).
 
     20 slicers follow from the papers' "20 MC-trees"; a merger for every five of them is chosen.
-    ``rate`` is records per second in all, by default the mean of the papers' replay."""
+    With ``full`` every slicer sends to every merger, by object: then the MC-trees are as many as
+    slicers times mergers. ``rate`` is records per second in all, by default the mean of the papers'
+    replay."""
     if mergers is None:
         mergers = max(1, slicers // SLICERS_PER_MERGER)
     total = DAY_66_REQUESTS * REPLAY_FACTOR / 86_400 if rate is None else rate
@@ -179,14 +183,19 @@ def program(
             Operator(name="top", parallelism=1),
         ),
         edges=(
-            Edge(upstream="slice", downstream="merge", partitioning=ops.merging(slicers, mergers)),
+            Edge(
+                upstream="slice",
+                downstream="merge",
+                partitioning=Partitioning.FULL if full else ops.merging(slicers, mergers),
+            ),
             Edge(upstream="merge", downstream="top", partitioning=ops.merging(mergers, 1)),
         ),
     )
 
     def task(operator: str, index: int) -> ops.TableTask:
         if operator == "slice":
-            return SliceCount(timeline)
+            slices = SliceCount(timeline)
+            return ByObject(slices, mergers) if full else slices
         return MergeCounts(timeline) if operator == "merge" else Top(timeline)
 
     return ops.TableProgram(
@@ -245,6 +254,25 @@ class SliceCount(ops.TableTask):
         if state.num_rows and self.timeline.ends_pane(batch):
             return self.initial(), (state.select(COUNTS.names),)
         return state, (_NO_COUNTS,)
+
+
+class ByObject(ops.TableTask):
+    """O1 where each merger has objects of its own: the counts of ``inner``, split."""
+
+    def __init__(self, inner: SliceCount, mergers: int) -> None:
+        self.inner, self.mergers = inner, mergers
+        self.memory = inner.memory
+
+    def initial(self) -> pa.Table:
+        return self.inner.initial()
+
+    def work(
+        self, state: pa.Table, batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
+        state, (counts,) = self.inner.work(state, batch, inputs)
+        return state, ops.split_rows(
+            counts, ops.numbers(counts, "object") % self.mergers, self.mergers
+        )
 
 
 _SLICED = pa.schema([("slice", pa.int64()), *COUNTS])

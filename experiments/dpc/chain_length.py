@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Finding, every, found, paper
+from harness.claims import Cause, Finding, every, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, ORANGE, VERMILION
 from harness.measurement import Context, Measurement, Origin
@@ -178,6 +178,7 @@ def _why_fewer(table: pd.DataFrame) -> str | None:
     "delay-no-fewer",
     "On chains of two or more Delay & Delay yields no fewer tentative tuples than Process & "
     "Process",
+    cause=Cause.READING,
 )
 def delay_no_fewer(table: pd.DataFrame) -> Finding:
     delay, process = (_by_length(table, name, "tentative") for name in (DELAY, PROCESS))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Finding, every, found, hypothesis, paper
+from harness.claims import Cause, Finding, every, found, hypothesis, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from harness.measurement import Context, Measurement, Origin
@@ -174,6 +174,7 @@ def process_bound(table: pd.DataFrame) -> Finding:
 @paper(
     "process-most",
     "Process & Process yields the most tentative tuples in failures longer than 3 s",
+    cause=Cause.READING,
 )
 def process_most(table: pd.DataFrame) -> Finding:
     counts = _by_duration(table, longer_s=X_S).dropna(subset=PROCESS)
@@ -181,7 +182,11 @@ def process_most(table: pd.DataFrame) -> Finding:
     return every(most == counts[PROCESS], _why_more(table), **_named(most), **_more(table))
 
 
-@paper("delaying-fewer", "Delaying in either state cuts tentative tuples without breaking X")
+@paper(
+    "delaying-fewer",
+    "Delaying in either state cuts tentative tuples without breaking X",
+    cause=Cause.READING,
+)
 def delaying_fewer(table: pd.DataFrame) -> Finding:
     counts = _by_duration(table, longer_s=X_S).dropna()
     fewer = {name: bool((counts[name] < counts[PROCESS]).all()) for name in DELAYING}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.edge import _deployment, _runs
+from experiments.edge import _deployment, _storm
 from experiments.edge._deployment import GATEWAYS, MECHANISMS, line
-from experiments.edge._runs import FAILURE_S, INPUT_S, RECOVERY_S
+from experiments.edge._runs import FAILURE_S, INPUT_S, RECOVERY_S, Setting
 from harness.claims import Claim, Finding, every, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import stamp
@@ -31,14 +31,14 @@ SIMULATED = "simulated"
 
 def run(point: Point, context: Context) -> Outcome:
     """One minute of input at the paper's default rate."""
-    setting = _runs.Setting(
+    setting = Setting(
         mechanism=str(point["mechanism"]),
         rate=RATE,
         failure=bool(point["failure"]),
-        seed=context.seed("network"),
+        seed=context.seed("watermarks"),
     )
     context.progress(setting.mechanism)
-    measured = _runs.measure(setting)
+    measured = _storm.measure(setting)
     throughput = measured.throughput()
     frame = pd.DataFrame({"second": throughput.index, "tuples_per_s": throughput.to_numpy()})
     return Outcome(values={"success": measured.success()}, series={"throughput": frame})
@@ -57,7 +57,7 @@ MEASUREMENT = Measurement(
     origin=Origin.SIMULATED,
     grid=dict.fromkeys(Profile, grid()),
     repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run=dict.fromkeys(Profile, 0.2),
+    seconds_per_run=dict.fromkeys(Profile, 0.5),
     run=run,
 )
 
@@ -77,7 +77,7 @@ def table(results: Results) -> pd.DataFrame:
     return frame.drop(columns="run")
 
 
-def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _runs.STAMP) -> None:
+def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _storm.STAMP) -> None:
     """Draw (a) without, (b) with the failure; ``stamped`` is the origin of the numbers."""
     panels = figure.subplots(2, 1, sharex=True, sharey=True)
     titles = ("(a) fail-free condition", f"(b) failure injected at {FAILURE_S} s")
@@ -115,7 +115,11 @@ def calm_near_rate(table: pd.DataFrame) -> Finding:
     return every((means / OFFERED - 1).abs() <= NEAR, **shown, offered=OFFERED, tolerance=NEAR)
 
 
-@paper("ck-gap", "ck-only+DRA has a gap after the failure and has recovered within about 10 s")
+@paper(
+    "ck-gap",
+    "ck-only+DRA has a gap after the failure and has recovered within about 10 s (circular: a "
+    "worker's start was chosen by it)",
+)
 def ck_gap(table: pd.DataFrame) -> Finding:
     after = _after(table)
     least, gap = _worst(after, "ck-only+DRA"), _gap_s(after, "ck-only+DRA")
@@ -129,8 +133,8 @@ def rppg_dra_half(table: pd.DataFrame) -> Finding:
     return found(HALF[0] <= least <= HALF[1], least_share=least, accepted=list(HALF))
 
 
-def _unchanged(id: str, name: str, because: str | None = None) -> Claim:  # noqa: A002
-    @paper(id, f"The throughput of {name} does not change significantly", because=because)
+def _unchanged(id: str, name: str) -> Claim:  # noqa: A002
+    @paper(id, f"The throughput of {name} does not change significantly")
     def unchanged(table: pd.DataFrame) -> Finding:
         least = _worst(_after(table), name) / OFFERED
         return found(least >= 1 - NEAR, least_share=least, tolerance=NEAR)
@@ -153,14 +157,7 @@ CLAIMS = [
     calm_near_rate,
     ck_gap,
     rppg_dra_half,
-    _unchanged(
-        "full-unchanged",
-        "full-rep+DRA",
-        because="In the second of the failure the results of one of the two aggregators are "
-        "missing; they come soon after, and nothing is lost. Under RPPG+RAS, with the aggregators' "
-        "replicas on the same node, none are. The difference presumably comes from the filters' "
-        "replicas, which only full replication has.",
-    ),
+    _unchanged("full-unchanged", "full-rep+DRA"),
     _unchanged("ras-unchanged", "RPPG+RAS"),
     ten_seconds,
 ]
@@ -206,6 +203,6 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     claims=CLAIMS,
-    notes=(*_deployment.NOTES, *_runs.NOTES),
+    notes=(*_deployment.NOTES, *_storm.NOTES),
     figure_size_in=(8.0, 5.6),
 )

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Finding, every, invariant, paper
+from harness.claims import Cause, Finding, every, invariant, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLACK, BLUE, GREEN, VERMILION, stamp
 from harness.measurement import Context, Measurement, Origin
@@ -138,6 +138,7 @@ def theory_30_min(table: pd.DataFrame) -> Finding:
     "theory-t-star",
     "Theoretical utilization at T* of all six rows (not reproducible from the printed c and R; the "
     "differences have both signs)",
+    cause=Cause.LOST,
     because="The printed values do not follow from the printed c, R and T*. A cost of 0.75 s, "
     "found from them, gives the three rows of five operators. Presumably the authors took T* from "
     "the 30-minute run and U(T*) with the c of another run, where windows are smaller. No single "

@@ -2,7 +2,11 @@
 
 A dead node is seen by the end of its connection. It is restored when every task of it is where it
 was: its new primary has processed, stable, all batches of the old one. Times count from the
-earliest instant at which the kill can have happened, just before its first signal."""
+earliest instant at which the kill can have happened, just before its first signal.
+
+That is the engine's own measure. From outside, a kill is over when output is on time again
+(`outside`): windows that were complete before the first kill say what is on time. A pass whose
+kills came late is invalid by the rule of all others (`harness.judging.trust`)."""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.results.record import Outcome
+from harness.results.record import Outcome, Profile
 
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
@@ -26,6 +30,15 @@ SLACK_S, WITHIN_S = 0.1, 2.0
 """Time before and after a kill in which events of its node are caused by it."""
 
 
+OUTSIDE_NOTE = (
+    "Two measures of each kill. As the engine reports it: until every task of the node is where it "
+    "was. As seen from outside: from the first signal until the last late window was complete; "
+    "late is what comes later than usual before the first kill. Windows come at their end and a "
+    "kill falls between two ends, so the second measure has up to a slide of waiting in it, or is "
+    "0 where no window was late."
+)
+
+
 def measure_kills(
     engine: Engine,
     cluster: Cluster,
@@ -34,6 +47,7 @@ def measure_kills(
     workload: Workload,
     rate_per_s: float,
     interval_s: float,
+    checkpoint_s: float,
     kills: int,
     gap_s: float = KILL_GAP_S,
     first_s: float = 2.0,
@@ -41,13 +55,17 @@ def measure_kills(
 ) -> Outcome:
     """Run a pass in which a node dies every ``gap_s`` from ``first_s`` on.
 
-    Each once the one before is back: the nodes numbered ``victims`` in turn, by default all."""
+    Each once the one before is back: the nodes numbered ``victims`` in turn, by default all. Each
+    repetition begins at another place between two checkpoints. ``checkpoint_s``: the interval that
+    decides how late a kill may be."""
     from experiments.live._runs import steady_pass
     from harness.cluster.base import Action
     from harness.engines.deliveries import relative_windows
     from harness.failures.schedule import FailureEvent, Schedule
+    from harness.judging import trust
     from harness.judging.passes import Pass
 
+    first_s += context.seed("phase") % 1000 / 1000 * checkpoint_s
     nodes = engine.targets()
     names = [nodes[number].name for number in victims or range(len(nodes))]
     events = [
@@ -66,7 +84,9 @@ def measure_kills(
     with Pass(plan, cluster, engine, directory, context) as one:
         record = one.run()
         truth = relative_windows(engine.truth(one.work), workload, record.start_unix_s)
-    wrong = compare(record.deliveries, truth[truth["window_start_s"] <= seconds], workload)
+    truth = truth[truth["window_start_s"] <= seconds]
+    wrong = compare(record.deliveries, truth, workload)
+    timed = context.profile is not Profile.SMOKE
     return Outcome(
         values={
             **wrong,
@@ -75,8 +95,12 @@ def measure_kills(
             "injected": sum(1 for done in record.injected if any(v.felt for v in done.victims)),
             "drained": record.drained,
         },
-        series={"kills": recoveries(record, within_s=gap_s - 0.5)},
-        invalid=record.load.invalid,
+        series={
+            "kills": recoveries(record, within_s=gap_s - 0.5).merge(
+                outside(record, truth, workload, calm_s=workload.slide_s), how="left", on="at_s"
+            )
+        },
+        invalid=trust.late_pass(record, checkpoint_s, timed=timed),
     )
 
 
@@ -92,6 +116,50 @@ def compare(deliveries: pd.DataFrame, truth: pd.DataFrame, workload: Workload) -
         "duplicated": int(stable.duplicated(identity).sum()),
         "contradictions": len(found.extra) + len(found.wrong),
     }
+
+
+def outside(
+    record: PassRecord, truth: pd.DataFrame, workload: Workload, *, calm_s: float
+) -> pd.DataFrame:
+    """Return a row per kill: ``at_s``, and the recovery of the output as a user sees it.
+
+    A window is due at its end. ``usual_ms`` is the median lateness of the windows that were
+    complete before the first kill, and ``resolution_ms`` the least delay above it that counts as
+    late. ``outside_ms`` is the time until the last late window was complete before output was on
+    time for ``calm_s``, 0 if none was late; null with a reason in ``outside_why_not`` and, where
+    output did not come back, a lower bound in ``outside_at_least_ms``."""
+    from harness.judging import failures
+    from harness.measure.recovery import recoveries as of_windows
+    from harness.measure.windows import normal_of, summarize_windows
+
+    columns = [
+        "at_s", "outside_ms", "outside_at_least_ms", "outside_why_not", "overlaps", "usual_ms",
+        "resolution_ms",
+    ]  # fmt: skip
+    kills_s = [one.at_s for one in failures.done(record)]
+    stable = record.deliveries[record.deliveries["stability"] == "stable"]
+    first = stable.sort_values("arrival_s").drop_duplicates(workload.identity_in_run)
+    windows = summarize_windows(first, truth, lambda start_s: start_s + workload.window_s)
+    calm = windows[windows["complete_s"] < min(kills_s, default=0.0)]
+    if not len(calm):
+        return pd.DataFrame(columns=columns).astype({"at_s": float})
+    normal = normal_of(calm, from_s=workload.window_s, until_s=record.until_s)
+    found = of_windows(
+        windows, failed_at_s=kills_s, normal=normal, until_s=record.until_s, calm_s=calm_s
+    )
+    rows = [
+        (
+            at_s,
+            _ms(one.seconds, 0.0),
+            _ms(one.at_least_s, 0.0),
+            one.why_not and one.why_not.value,
+            one.overlaps,
+            normal.median_s * 1000,
+            normal.resolution_s * 1000,
+        )
+        for at_s, one in zip(kills_s, found, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFrame:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from experiments.live._judged import Tables, bar_of
 from experiments.stock._workloads import WORKLOADS
+from harness.claims.samples import FEWEST
 from harness.figures.style import BLACK, GREY, Look, stamp
 
 if TYPE_CHECKING:
@@ -26,57 +28,77 @@ BRIEFLY_S = 1e-3
 HATCHES = {EXPONENTIAL: "", CORRELATED: "////"}
 
 
-def draw_matrix(table: pd.DataFrame, figure: Figure, looks: Mapping[str, Look]) -> None:
-    """Draw above the matrix: per workload, the papers' recovery and the accuracy of first versions.
+def draw_matrix(tables: Tables, figure: Figure, looks: Mapping[str, Look]) -> None:
+    """Draw above the matrix: per workload, both recoveries and the accuracy of first versions.
 
     Below the trade: a scheme's cost without a failure against its loss in one, a point a scheme; a
     line joins those that no other scheme beats in both. ``looks`` has the schemes in their order.
     """
-    halves: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1))
+    table, kills = tables["cells"], tables["kills"]
+    halves: Any = figure.subfigures(2, 1, height_ratios=(1.5, 1))
     above, below = halves
     shown = {name: look for name, look in looks.items() if name in set(table["scheme"])}
-    bars = above.subplots(2, len(WORKLOADS), sharey="row", squeeze=False)
+    bars = above.subplots(3, len(WORKLOADS), sharey="row", squeeze=False)
     trade = below.subplots(2, len(WORKLOADS), sharey="row", sharex="col", squeeze=False)
     for column, (workload, scaled) in enumerate(WORKLOADS.items()):
         mine = table[table["workload"] == workload]
-        _bars(bars[0][column], mine, "paper_recovery_s", shown)
-        _bars(bars[1][column], mine, "paper_accuracy_first", shown)
+        hit = kills[kills["workload"] == workload]
+        _bars(bars[0][column], hit, "paper_recovery_s", shown, least=BRIEFLY_S)
+        _bars(bars[1][column], hit, "outside_s", shown, least=BRIEFLY_S)
+        _bars(bars[2][column], mine, "paper_accuracy_first", shown)
         bars[0][column].set_title(scaled.label, loc="left")
-        bars[0][column].set_xticklabels([])
+        for row in (0, 1):
+            bars[row][column].set_xticklabels([])
         points = trades(mine)
         _trade(trade[0][column], points, "lost", shown)
         _trade(trade[1][column], points, "back_s", shown)
         trade[1][column].set_xlabel("processor time, no failure (s)")
-    for axes in (*bars[0], *trade[1]):
+    for axes in (*bars[0], *bars[1], *trade[1]):
         axes.set_yscale("log")
-    bars[0][0].set_ylim(bottom=BRIEFLY_S)
-    bars[0][0].set_ylabel("from the detection until\nall tasks are back (s, log.)")
-    bars[1][0].set_ylabel("accuracy of the first\nversions (share)")
+    for row in (0, 1):
+        bars[row][0].set_ylim(bottom=BRIEFLY_S)
+    bars[0][0].set_ylabel("back as the engine\nreports it (s, log.)")
+    bars[1][0].set_ylabel("back on time, seen\nfrom outside (s, log.)")
+    bars[2][0].set_ylabel("accuracy of the first\nversions (share)")
     trade[0][0].set_ylabel("accuracy lost (share)")
-    trade[1][0].set_ylabel("until all tasks\nare back (s, log.)")
+    trade[1][0].set_ylabel("back as the engine\nreports it (s, log.)")
     _legends(above, below, shown)
     cells = table.groupby(["workload", "scheme", "failures"]).size()
     runs = int(cells.max()) if len(cells) else 0
     stamp(figure, f"{'1 run' if runs == 1 else f'{runs} runs'} a cell; 2 racks on one machine")
 
 
-def _bars(axes: Axes, mine: pd.DataFrame, measure: str, shown: Mapping[str, Look]) -> None:
-    """Draw a pair of bars per scheme; instead of a bar, a dash: not measured, or a 0."""
+def _bars(
+    axes: Axes,
+    mine: pd.DataFrame,
+    measure: str,
+    shown: Mapping[str, Look],
+    least: float = 0.0,
+) -> None:
+    """Draw a pair of bars per scheme, the median; instead of one a dash: not measured, or a 0.
+
+    Intervals where there are samples for one, and otherwise a dot per sample."""
     at_the_foot: Any = {"xycoords": ("data", "axes fraction"), "ha": "center"}
     for number, (name, look) in enumerate(shown.items()):
         for offset, failures in zip((-0.2, 0.2), FAILURES, strict=True):
             rows = mine[(mine["scheme"] == name) & (mine["failures"] == failures)]
-            value = pd.to_numeric(rows[measure]).mean()
-            if np.isnan(value):
+            values = pd.to_numeric(rows[measure]).dropna().astype(float).tolist()
+            if not values:
                 axes.annotate("–", (number + offset, 0.01), **at_the_foot, color=GREY)
                 continue
+            value = float(np.median(values))
             if value == 0:
                 axes.annotate("0", (number + offset, 0.01), **at_the_foot, color=look.color)
-                continue
-            axes.bar(
-                number + offset, value, width=0.38, color=look.color,
-                hatch=HATCHES[failures], edgecolor="white",
-            )  # fmt: skip
+            else:
+                axes.bar(
+                    number + offset, value, width=0.38, color=look.color,
+                    hatch=HATCHES[failures], edgecolor="white",
+                )  # fmt: skip
+            if len(values) >= FEWEST:
+                bar_of(axes, number + offset, values, color=BLACK, marker="", least=least)
+            elif len(values) > 1:
+                above = [each for each in values if each > least]
+                axes.plot([number + offset] * len(above), above, ".", color=BLACK, markersize=2)
     labels = [name.replace(" ", "\n").replace("+", "\n+") for name in shown]
     axes.set_xticks(range(len(shown)), labels)
     axes.set_xlim(-0.5, len(shown) - 0.5)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.live import _topology
-from experiments.live._judged import fastest, in_time
+from experiments.live._judged import bar_of, fastest, in_time
 from experiments.live._topology import LIVE, PACED, SIMULATED
 from harness.figures.style import BLUE, GREY, stamp
 
@@ -21,6 +21,9 @@ FAILURES = (SINGLE, CORRELATED)
 
 # Shown: no record depends on what follows.
 
+LEAST_S = 1e-3
+"""Begin of the logarithmic axis: a recovery that was seen by nobody is drawn there."""
+
 LOOKS = {
     "Active-5s": (BLUE, "s"), "CKP-5s": ("#E08A5B", "v"), "CKP-30s": ("#8C3D00", "^"),
     "Storm": (GREY, "X"),
@@ -30,15 +33,21 @@ ENGINES = {SIMULATED: 0.0, PACED: 0.5, LIVE: 1.0}
 """Filled part of each engine's marker."""
 
 
-def draw_latencies(latencies: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per failure: groups of (window, rate) as in the papers, marks of contenders."""
-    groups = list(dict.fromkeys(zip(latencies["window_s"], latencies["rate"], strict=True)))
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, failure in zip(panels, FAILURES, strict=True):
-        _panel(axes, latencies[latencies["failure"] == failure], groups)
-        axes.set_title(failure, loc="left")
-    panels[0].set_ylabel("recovery latency (s, logarithmic)" + in_time(fastest(latencies)))
-    _legend(figure, latencies)
+def draw_latencies(samples: pd.DataFrame, figure: Figure) -> None:
+    """Draw a column per failure: groups of (window, rate) as in the papers, marks of contenders.
+
+    Above as the engine reports it, below seen from outside: medians with intervals, all samples."""
+    groups = list(dict.fromkeys(zip(samples["window_s"], samples["rate"], strict=True)))
+    panels: Any = figure.subplots(2, 2, sharey=True, sharex=True)
+    for column, failure in enumerate(FAILURES):
+        mine = samples[samples["failure"] == failure]
+        for axes, measure in zip(panels[:, column], ("latency_s", "outside_s"), strict=True):
+            _panel(axes, mine, groups, measure)
+        panels[0][column].set_title(failure, loc="left")
+        panels[1][column].set_xlabel("window length in the papers and rate of each source task")
+    panels[0][0].set_ylabel("as the engine reports it\n(s, logarithmic)")
+    panels[1][0].set_ylabel("seen from outside\n(s, logarithmic)" + in_time(fastest(samples)))
+    _legend(figure, samples)
     stamp(
         figure,
         "34 processes of one machine, killed for real, and the same in virtual time; speed of a "
@@ -46,24 +55,27 @@ def draw_latencies(latencies: pd.DataFrame, figure: Figure) -> None:
     )
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[tuple[float, int]]) -> None:
+def _panel(
+    axes: Axes, rows: pd.DataFrame, groups: Sequence[tuple[float, int]], measure: str
+) -> None:
     width = 0.8 / len(LOOKS)
     for number, contender in enumerate(LOOKS):
         for engine in ENGINES:
             mine = rows[(rows["contender"] == contender) & (rows["engine"] == engine)]
             colour, marker = LOOKS[contender]
             shift = (list(ENGINES).index(engine) - 1) * width / 4
-            for _, row in mine.iterrows():
-                place = groups.index((row["window_s"], row["rate"]))
-                x = place + (number - (len(LOOKS) - 1) / 2) * width + shift
-                axes.plot(
-                    [x], [max(row["mean"], 1e-4)], marker=marker, color=colour, linestyle="none",
-                    markersize=6, **_filling(engine, colour),
+            for cell, cells in mine.groupby(["window_s", "rate"], sort=False):
+                x = groups.index(cell) + (number - (len(LOOKS) - 1) / 2) * width + shift
+                values = cells[measure].dropna().astype(float).tolist()
+                shown = [max(value, LEAST_S) for value in values]
+                axes.plot([x] * len(shown), shown, ".", color=colour, markersize=2, alpha=0.5)
+                bar_of(
+                    axes, x, values, color=colour, marker=marker, least=LEAST_S,
+                    **_filling(engine, colour),
                 )  # fmt: skip
     axes.set_yscale("log")
     axes.set_xticks(range(len(groups)), [f"window {w:g} s\n{r:,} tuples/s" for w, r in groups])
     axes.set_xlim(-0.5, len(groups) - 0.5)
-    axes.set_xlabel("window length in the papers and rate of each source task")
 
 
 def _filling(engine: str, colour: str) -> dict[str, Any]:
@@ -74,19 +86,19 @@ def _filling(engine: str, colour: str) -> dict[str, Any]:
     return {"fillstyle": "left", "markerfacecoloralt": "white"}
 
 
-def _legend(figure: Figure, latencies: pd.DataFrame) -> None:
+def _legend(figure: Figure, samples: pd.DataFrame) -> None:
     from matplotlib.lines import Line2D
 
     shown = [
         Line2D([], [], color=LOOKS[c][0], marker=LOOKS[c][1], linestyle="none", label=c)
         for c in LOOKS
-        if c in set(latencies["contender"])
+        if c in set(samples["contender"])
     ]
     shown += [
         Line2D(
             [], [], color="#444444", marker="o", linestyle="none", label=e, **_filling(e, "#444444")
         )
         for e in ENGINES
-        if e in set(latencies["engine"])
+        if e in set(samples["engine"])
     ]
     figure.legend(handles=shown, loc="outside lower center", ncols=len(shown))

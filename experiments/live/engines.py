@@ -88,7 +88,14 @@ def run(point: Point, context: Context) -> Outcome:
     rate_per_s, interval_s = _number(point, "rate_per_s"), _number(point, "interval_s")
     load: Any = {"workload": workload, "rate_per_s": rate_per_s, "interval_s": interval_s}
     if recovery:
-        return measure_kills(engine, cluster, context, kills=KILLS[context.profile], **load)
+        return measure_kills(
+            engine,
+            cluster,
+            context,
+            kills=KILLS[context.profile],
+            checkpoint_s=CHECKPOINT_S,
+            **load,
+        )
     saturated = point["part"] == SATURATION
     return measure_rate(engine, cluster, context, saturated=saturated, stock=stock, **load)
 

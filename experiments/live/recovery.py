@@ -2,8 +2,10 @@
 
 The papers' recovery topology on 34 nodes. One node after another (a task of each level), or all 15
 at once, are killed under active replication, checkpoints of two intervals, and source replay. Live
-runs have the declared speed of the simulator's nodes, or are as fast as this machine is. Latency is
-the papers': from the detection until the failed tasks are back where they were.
+runs have the declared speed of the simulator's nodes, or are as fast as this machine is. A recovery
+has two measures. The papers' is the engine's own: from the detection until the failed tasks are
+back where they were. From outside it lasts from the first signal until output is on time again.
+Each live failure is also simulated at the instant at which it really was.
 
 One run is one (window, rate): a twin, and for each contender a pass with four single failures and a
 pass with the correlated one. Every pass's stable output is compared with the twin's and the truth.
@@ -15,25 +17,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from experiments.live import _topology
 from experiments.live._judged import (
-    CHANGED,
+    MEASURED,
     Tables,
-    all_if,
-    equal_output,
-    numbers,
     passes_of,
-    simulated_near,
+    summary_of,
+    weighted,
 )
+from experiments.live._recovery_claims import CLAIMS
 from experiments.live._recovery_figure import CORRELATED, FAILURES, SINGLE, draw_latencies
 from experiments.live._runs import outcome_of
-from experiments.live._topology import LIVE, PACED, SIMULATED, SPEC, Contender, Shape, Ways
+from experiments.live._topology import (
+    LIVE,
+    PACED,
+    SIMULATED,
+    SPEC,
+    Contender,
+    Kill,
+    Shape,
+    Ways,
+)
 from experiments.ppa import _random
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
-from harness.claims import Claim, Finding, found, paper
 from harness.experiment import Experiment
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -45,8 +53,8 @@ if TYPE_CHECKING:
 
 ALL_PLACES = "all"
 
-Row = tuple[str, str, str, float | None]
-"""Contender, failure, place and latency."""
+Row = dict[str, Any]
+"""Contender, failure and place; the latency, and for a live failure what else is known of it."""
 CONTENDERS: Mapping[str, Contender] = {
     # As in the papers sources stay: the 15 backup nodes have room for the synthetic tasks.
     "Active-5s": Contender(scheme="rppg", trim_s=5, plan=SYNTHETIC),
@@ -98,35 +106,41 @@ SCALES: Mapping[Profile, Scale] = {
     ),
     Profile.PAPER: Scale(faster=1, first_warmup_s=10),
 }
-AFTER_S = 15
-"""Length of the load after the last kill."""
+AFTER_S = 30
+"""Length of the load after the last kill: output has to be watched until it is on time again."""
 STORM_APART_S = 30
 """Least time between two single failures of a pass without checkpoints."""
 LONGEST_S = max(each.checkpoint_s for each in CONTENDERS.values())
-PHASES = (0.4, 0.65, 0.9, 0.15)
-"""Places of single kills within the longest checkpoint interval, one level after the other."""
+PHASES = (0.4, 0.15, 0.9, 0.65)
+"""Places of single kills within the longest checkpoint interval, one level after the other: so far
+apart that the output can be on time between two of them."""
 LATE = 0.9
 """Place of the correlated kill."""
 
 
-def fail_at_s(window_s: float, scale: Scale) -> dict[str, dict[int, float]]:
+def fail_at_s(window_s: float, scale: Scale, shift: float = 0.0) -> dict[str, dict[int, float]]:
     """Return for both kinds of failure, by task, the instant of its kill.
 
     A task of the n-th level fails alone when n windows are full, and not before the first
     checkpoint of the longest interval, each at the next one of the `PHASES` of that interval. All
-    fail together `LATE` in it, at the last such instant that is not behind the last single one."""
+    fail together `LATE` in it, at the last such instant that is not behind the last single one.
+
+    A repetition has a ``shift`` (0 to 1) of its own: all single kills come by that part of the
+    distance of two phases later, and the correlated one by that part of an interval."""
     firsts, every = _topology.one_of_each_level(), LONGEST_S
-    step_s = every * (PHASES[1] - PHASES[0])
+    step_s = every * (PHASES[1] - PHASES[0] + 1)
+    later_s = shift * every / len(PHASES)
     single, at_s = {}, every * PHASES[0]
     for number, level in enumerate(scale.levels):
         phase = PHASES[number % len(PHASES)]
         while at_s < max(every, (level + 1) * window_s) or not _in_phase(at_s, phase):
             at_s += step_s
-        single[firsts[level]] = at_s / scale.faster
+        single[firsts[level]] = (at_s + later_s) / scale.faster
         at_s += step_s
     at_s -= step_s
-    whole = at_s // every - (at_s % every < every * LATE)
-    together_s = max(whole, 1) * every + every * LATE
+    late = (LATE + shift) % 1
+    whole = at_s // every - (at_s % every < every * late)
+    together_s = max(whole, 1) * every + every * late
     return {
         SINGLE: single,
         CORRELATED: dict.fromkeys(SYNTHETIC, together_s / scale.faster),
@@ -146,7 +160,8 @@ def run(point: Point, context: Context) -> Outcome:
         faster=scale.faster,
         speed=point["engine"] != LIVE,
     )
-    passes = list(_passes(fail_at_s(shape.window_s, scale), scale, point))
+    shift = context.seed("phase") % 1000 / 1000
+    passes = list(_passes(fail_at_s(shape.window_s, scale, shift), scale, point))
     if point["engine"] == SIMULATED:
         return _simulated(shape, passes, scale, context)
     variants = {
@@ -164,8 +179,12 @@ def run(point: Point, context: Context) -> Outcome:
     )
     rows = []
     for each in passes:
-        back = _topology.ways(outcomes[each.name].series["incidents"], each.at_s)
-        rows += each.rows(back)
+        found = outcomes[each.name]
+        back = _topology.ways(found.series["incidents"], each.at_s)
+        kills = _topology.kills_of(found, each.at_s)
+        context.progress(f"simulating {each.name}")
+        contender, seed = CONTENDERS[each.contender], context.seed("network")
+        rows += each.rows(back, kills, _topology.counterpart(shape, contender, kills, seed))
     return outcome_of(outcomes, {"faster": scale.faster}, latencies=_latencies(rows))
 
 
@@ -177,20 +196,34 @@ class PassKills:
     failure: str
     part: int
     at_s: Mapping[int, float]
+    faster: float
 
     @property
     def name(self) -> str:
         """Its name, which is part of a topic's."""
         return f"{self.contender}-{self.failure.replace(' ', '-')}-{self.part}"
 
-    def rows(self, back: Ways) -> list[Row]:
+    def rows(
+        self, back: Ways, kills: Mapping[int, Kill] | None = None, simulated: Ways | None = None
+    ) -> list[Row]:
         """Return a row for each task that failed alone, or one for all of them."""
-        if self.failure == CORRELATED:
-            return [(self.contender, self.failure, ALL_PLACES, back.latency_s(list(self.at_s)))]
-        return [
-            (self.contender, self.failure, _topology.level_of(task), back.latency_s([task]))
-            for task in self.at_s
-        ]
+        together = self.failure == CORRELATED
+        groups = [list(self.at_s)] if together else [[task] for task in self.at_s]
+        rows: list[Row] = []
+        for tasks in groups:
+            kill = (kills or {}).get(tasks[0])
+            rows.append(
+                {
+                    "contender": self.contender,
+                    "failure": self.failure,
+                    "place": ALL_PLACES if together else _topology.level_of(tasks[0]),
+                    "latency_s": back.latency_s(tasks),
+                    "simulated_s": simulated and simulated.latency_s(tasks),
+                    "phase": None if kill is None else kill.at_s * self.faster / LONGEST_S % 1,
+                    **(kill.row if kill is not None else {}),
+                }
+            )
+        return rows
 
 
 def _passes(
@@ -210,7 +243,13 @@ def _passes(
                 chosen = kills[part::apart]
                 if apart > 1:
                     chosen = _moved_apart(chosen, STORM_APART_S / scale.faster)
-                yield PassKills(contender=contender, failure=failure, part=part, at_s=dict(chosen))
+                yield PassKills(
+                    contender=contender,
+                    failure=failure,
+                    part=part,
+                    at_s=dict(chosen),
+                    faster=scale.faster,
+                )
 
 
 def _moved_apart(kills: Sequence[tuple[int, float]], least_s: float) -> list[tuple[int, float]]:
@@ -235,10 +274,14 @@ def _simulated(
 
 
 def _latencies(rows: Sequence[Row]) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=["contender", "failure", "place", "latency_s"])
-    return frame.astype({"latency_s": float})
+    frame = pd.DataFrame(rows, columns=["contender", "failure", "place", *MEASURES])
+    numbers = ["latency_s", "simulated_s", "phase", "outside_s", "twin_s"]
+    return frame.astype(dict.fromkeys(numbers, float))
 
 
+MEASURES = (
+    "latency_s", "simulated_s", "phase", "outside_s", "outside_why_not", "overlaps", "twin_s",
+)  # fmt: skip
 _FEW: Sequence[tuple[int, int]] = ((10, 1_000), (10, 2_000), (30, 1_000))
 
 
@@ -271,116 +314,31 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-MUCH = 5.0
-"""Active is "much lower" if the passive ways take at least this many times as long."""
-PROPORTION = (1.5, 2.5)
-"""Accepted growth for twice the rate."""
 POINT = ["engine", "window_s", "rate"]
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``latencies`` in seconds of the run, over repetitions, and ``passes`` (`passes_of`).
+    """Return ``samples``, ``latencies`` and ``passes`` (`passes_of`); times are those of the run.
 
-    A single failure's is the mean over the tasks that may fail, as in the papers."""
+    A sample is a cell of one run, with both measures of the recovery: ``latency_s``, the engine's,
+    and ``outside_s``. A single failure's is the mean over the tasks that may fail, as in the
+    papers. ``latencies`` has their medians and intervals, a row per cell (`summary_of`)."""
     by = [*POINT, "faster", "contender", "failure"]
     rows = results.series("latencies", (*POINT, "faster"))
-    rows = rows.reindex(columns=["run", *by, "place", "latency_s"])
+    rows = rows.reindex(columns=["run", *by, "place", *MEASURES])
     weight = rows["place"].map({ALL_PLACES: 1, **LEVELS})  # the tasks of a level behave alike
-    weighted = rows.assign(weight=weight, latency_s=rows["latency_s"] * weight)
-    runs = weighted.groupby(["run", *by], sort=False)[["latency_s", "weight"]]
-    each = runs.sum(min_count=1).assign(back=runs.count()["latency_s"], of=runs.size())
-    latency_s = (each["latency_s"] / each["weight"]).where(each["back"] == each["of"])
-    grouped = latency_s.rename("latency_s").reset_index().groupby(by, sort=False)["latency_s"]
-    means = grouped.agg(["mean", "min", "max", "count", "size"]).reset_index()
-    means.loc[means["count"] < means["size"], "mean"] = np.nan  # one never came back
-    return {"latencies": means, "passes": passes_of(results, POINT, "difference_from_twin")}
+    found = weighted(rows, weight.astype(float), ["run", *by], MEASURED)
+    return {
+        "samples": found,
+        "latencies": summary_of(found, by),
+        "kills": rows,
+        "passes": passes_of(results, POINT, "difference_from_twin"),
+    }
 
 
 def draw(tables: Tables, figure: Figure) -> None:
-    """Draw a panel per failure, a mark per contender and engine."""
-    draw_latencies(tables["latencies"], figure)
-
-
-def _means(tables: Tables, engine: str = PACED) -> pd.DataFrame:
-    """Return the means of one engine: a row per cell, a column per contender."""
-    mine = tables["latencies"]
-    cells = mine[mine["engine"] == engine].set_index(["failure", "window_s", "rate", "contender"])
-    return cells["mean"].astype(float).unstack("contender").reindex(columns=list(CONTENDERS))
-
-
-def _longer(cells: pd.DataFrame, longer: Any, shorter: Any, name: str = "{}") -> Finding:
-    """Return whether one column is above another, in the rows where both were measured."""
-    both = cells.reindex(columns=[longer, shorter]).dropna()
-    shown = numbers(both.round(3).to_dict("list"), name)
-    return found(all_if(len(both), both[longer] > both[shorter]), **shown)
-
-
-def _active(claim: str, engine: str) -> Claim:
-    @paper(
-        claim,
-        f"Active replication recovers much faster than Checkpoint and Storm ({engine})",
-        rule=CHANGED,
-        because="When 15 processes die at once, the machine's cores presumably have to take back "
-        "their memory before any replica gets its turn, so active replication takes longer than in "
-        "the simulator. The shorter the checkpoint interval, the less there is to process again, "
-        "and the smaller is the factor.",
-    )
-    def much_faster(tables: Tables) -> Finding:
-        means = _means(tables, engine)
-        factor = means.drop(columns="Active-5s").min(axis=1) / means["Active-5s"]
-        held = all_if(len(factor) and factor.notna().all(), factor >= MUCH)
-        return found(held, factors=factor.round(1).tolist(), needed=MUCH)
-
-    return much_faster
-
-
-@paper(
-    "in-proportion-to-rate",
-    "Checkpoint and Storm grow in proportion to the rate",
-    rule=CHANGED,
-    because="The more recent the checkpoints, the less input has to be processed again. Finding "
-    "and opening 15 checkpoints at once on one machine is then presumably a large part of the "
-    "latency, and does not depend on the rate. In the simulator each node has cores of its own.",
-)
-def grows_with_rate(tables: Tables) -> Finding:
-    means = _means(tables).drop(columns="Active-5s")
-    low, high = (means.query("rate == @rate").droplevel("rate") for rate in (1_000, 2_000))
-    growth = (high / low).dropna(how="all").dropna(how="all", axis=1)
-    held = all_if(len(growth), (growth >= PROPORTION[0]) & (growth <= PROPORTION[1]))
-    factors = growth.round(2).to_dict("list")
-    return found(held, factors_for_twice_the_rate=factors, accepted=list(PROPORTION))
-
-
-CLAIMS = [
-    equal_output,
-    _active("active-much-faster", PACED),
-    _active("active-much-faster-as-fast-as-it-is", LIVE),
-    grows_with_rate,
-    paper("longer-with-interval", "Checkpoint takes longer with a longer interval")(
-        lambda tables: _longer(_means(tables), "CKP-30s", "CKP-5s")
-    ),
-    paper(
-        "storm-longer-with-window", "Storm takes longer with 30 s windows than with 10 s windows"
-    )(
-        lambda tables: _longer(
-            _means(tables)["Storm"].unstack("window_s"), 30.0, 10.0, "window_{:g}_s"
-        )
-    ),
-    paper(
-        "storm-faster-with-short-windows",
-        "With 10 s windows Storm is faster than Checkpoint with a 30 s interval when all "
-        "nodes fail",
-        because="Presumably because Storm's replay is exact here: the last of four operators "
-        "needs four windows of the sources, and each operator waits for the output of the one "
-        "above it. Checkpoints are read by all of them at once and are at most 30 s old. "
-        "ppa/recovery-correlated simulates this for other windows, too.",
-    )(
-        lambda tables: _longer(
-            _means(tables).query("failure == @CORRELATED and window_s == 10"), "CKP-30s", "Storm"
-        )
-    ),
-    simulated_near("failure", "window_s", "rate", "contender"),
-]
+    """Draw both measures of each failure, a mark per contender and engine."""
+    draw_latencies(tables["samples"], figure)
 
 
 EXPERIMENT = Experiment(
@@ -405,9 +363,12 @@ EXPERIMENT = Experiment(
         "A killed process is found by its closed connection, so that those that die together are "
         "found together, as by the papers' master; detection is not counted. Killed processes are "
         f"there again {_topology.RESTART_S:g} s later, as empty standby nodes.",
-        "When 15 die at once, a latency counts from the last that was found, some 0.1 s after the "
-        "first: the papers' master finds all of them in one look, and so does the simulator.",
+        "When 15 die at once, the engine's latency counts from the last that was found: the "
+        "papers' master finds all of them in one look, and so does the simulator.",
+        *_topology.TWO_MEASURES,
+        "A run is one sample, with an input and phases of its own: error bars are 95 % intervals "
+        "of medians, from five samples on (--repeats 5).",
     ),
-    figure_size_in=(10.0, 4.8),
+    figure_size_in=(10.0, 7.2),
     smoke_covered_by="stock/worker-kill",
 )

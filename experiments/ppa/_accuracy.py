@@ -22,9 +22,11 @@ import pandas as pd
 import pyarrow as pa
 
 from experiments.ppa import _random
+from harness.claims import Rule
 from harness.measurement import Context
 from harness.planning.base import ReplicationPlan
 from harness.results.record import Outcome, Point, Profile
+from harness.seeds import DEFAULT_SEED
 from harness.topology.model import Topology
 from workloads.base import Workload
 from workloads.toolkit.accuracy import local_accuracy
@@ -42,8 +44,28 @@ SLICERS = 20
 """The papers' Q1 has 20 MC-trees."""
 TRAFFIC_TASKS = 8
 """Tasks of each of Q2's first three operators; with the sink 25 tasks, as in Q1. Chosen."""
+FULL_EDGE = "Q1, 2 × 10"
 OWN_PAGES = "Q1, own pages"
-QUERIES = ("Q1", OWN_PAGES, "Q2")
+QUERIES = ("Q1", FULL_EDGE, OWN_PAGES, "Q2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A reading of Q1's "20 MC-trees", and of the servers that hold a page."""
+
+    slicers: int = SLICERS
+    mergers: int | None = None
+    """None: a merger for every five slicers, which alone send to it. Else a full edge."""
+    own_pages: bool = False
+    window_s: float = 10
+    """The papers give no length."""
+
+
+READINGS: Mapping[str, Reading] = {
+    "Q1": Reading(),
+    FULL_EDGE: Reading(slicers=2, mergers=10),
+    OWN_PAGES: Reading(own_pages=True),
+}
 COMPUTED = "computed"
 """The engine of these points: operators in this process. Live engines add points of their own."""
 POINTS: Sequence[Mapping[str, str]] = [{"query": q, "engine": COMPUTED} for q in QUERIES]
@@ -77,13 +99,17 @@ SCALES: Mapping[Profile, Scale] = {
 class PaperQuery:
     """One of the papers' queries with its input, ready to be run in part."""
 
-    def __init__(self, name: str, profile: Profile, seed: int) -> None:
+    def __init__(self, reading: Reading | None, profile: Profile, seed: int) -> None:
+        """Prepare Q1 under a reading, or Q2 (None)."""
         scale = SCALES[profile]
-        self.workload, rate, seconds = _workload(name, scale, seed)
+        self.workload, rate, seconds = _workload(reading, scale, seed)
         timeline = timeline_of(self.workload, start_us=START_US, batch_s=BATCH_S)
-        program = program_of(self.workload, timeline=timeline, rate=rate)
+        edge: dict[str, Any] = {}
+        if reading is not None and reading.mergers is not None:
+            edge = {"mergers": reading.mergers, "full": True}
+        program = program_of(self.workload, timeline=timeline, rate=rate, **edge)
         sources, self.records = recorded(self.workload, program, seconds=seconds)
-        if name == OWN_PAGES:
+        if reading is not None and reading.own_pages:
             program = with_own_pages(program)
         self.topology: Topology = program.topology
         self._runs = PartialRuns(program, sources, batches=int(seconds / BATCH_S))
@@ -99,9 +125,11 @@ class PaperQuery:
         return share
 
 
-def _workload(name: str, scale: Scale, seed: int) -> tuple[Workload, float | None, float]:
+def _workload(
+    reading: Reading | None, scale: Scale, seed: int
+) -> tuple[Workload, float | None, float]:
     """Return the workload, records per second (None: the papers' clock), and seconds."""
-    if name == "Q2":
+    if reading is None:
         workload = traffic_jams(
             seed=seed,
             users=scale.users,
@@ -111,12 +139,14 @@ def _workload(name: str, scale: Scale, seed: int) -> tuple[Workload, float | Non
             slide_s=10,
         )
         return workload, None, scale.traffic_s
-    return world_cup(seed=seed, partitions=SLICERS), scale.requests_per_s, scale.requests_s
+    window_s = reading.window_s
+    workload = world_cup(seed=seed, partitions=reading.slicers, window_s=window_s)
+    return workload, scale.requests_per_s, scale.requests_s
 
 
 def q1_topology() -> Topology:
     """Return Q1 as it runs at the papers' rate, without an input."""
-    workload, rate, _ = _workload("Q1", SCALES[Profile.PAPER], 0)
+    workload, rate, _ = _workload(Reading(), SCALES[Profile.PAPER], 0)
     timeline = timeline_of(workload, start_us=START_US, batch_s=BATCH_S)
     return program_of(workload, timeline=timeline, rate=rate).topology
 
@@ -124,7 +154,7 @@ def q1_topology() -> Topology:
 @lru_cache(maxsize=4)
 def query(name: str, profile: Profile, seed: int) -> PaperQuery:
     """Return the query called ``name``, one of `QUERIES`."""
-    return PaperQuery(name, profile, seed)
+    return PaperQuery(READINGS.get(name), profile, seed)
 
 
 Choice = Callable[[Topology, int], ReplicationPlan]
@@ -189,10 +219,19 @@ STAMP = "computed: dead tasks' outputs left out, no cluster; task counts partly 
 NOTES = (
     "Computed by the workload's own operators, task by task, with the outputs of dead tasks left "
     "out: the steady state of a failure, without its beginning.",
-    "Tasks: Q1 20-4-1 (the 20 and the 1 are printed), Q2 8-8-8-1 (chosen).",
+    "Tasks: Q1 20-4-1, which has the printed 20 MC-trees and the printed one task at the end; Q2 "
+    "8-8-8-1 (chosen).",
+    f'"{FULL_EDGE}" reads the same 20 MC-trees as 2 slicers that send to all of 10 mergers, which '
+    "have objects of their own: where the sentences about accuracy hold (ppa/query-readings).",
     '"Own pages" is Q1 with every page on one server only, where the archive\'s servers are '
     "mirrors; the papers' data lies between the two.",
 )
+PRINTED_QUERIES = ("Q1", "Q2")
+"""The paper's sentences are about these; the others are readings of ours."""
+RESTRICTED = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
+"""Version 1 asked the same of Q1 with own pages, which no paper describes."""
+AS_2_X_10 = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
+"""Version 1 knew the reading 20-4-1 alone."""
 TOP_100 = (
     "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve the "
     "same pages, so the requests of a few servers are presumably a sample from which nearly the "

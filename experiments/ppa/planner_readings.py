@@ -183,7 +183,7 @@ def _margin(
     return (means[one] - means[other]).dropna()
 
 
-@paper(
+@hypothesis(  # argued in section 4.4, and not measured there
     "virtual-sink",
     "The virtual sink is ahead of single-query SA on the weighted sum of the queries",
     because="Both are heuristics that take nothing back. Where the priority grows with a query's "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from experiments.ppa import _accuracy, _random
-from harness.claims import Finding, every, invariant, paper
+from harness.claims import Cause, Finding, every, hypothesis, invariant, paper
+from harness.claims.rules import Sentence
 from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, stamp
 from harness.measurement import Context, Measurement, Origin
@@ -71,20 +73,28 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _accuracy.STAMP)
 
 
-def _wide(table: pd.DataFrame, measure: str) -> pd.DataFrame:
+OTHERS = (_accuracy.FULL_EDGE, _accuracy.OWN_PAGES)
+
+
+def _wide(
+    table: pd.DataFrame, measure: str, queries: Collection[str] = _accuracy.PRINTED_QUERIES
+) -> pd.DataFrame:
     rows = _accuracy.computed(table)
+    rows = rows[rows["query"].isin(queries)]
     return rows.pivot_table(index=["query", "ratio"], columns="planner", values=measure)
 
 
 @invariant("dp-best", "No planner's OF exceeds that of DP")
 def dp_best(table: pd.DataFrame) -> Finding:
-    values = _wide(table, "value")
+    values = _wide(table, "value", _accuracy.QUERIES)
     excess = values.sub(values["dp"], axis=0).max(axis=1)
     return every(excess <= 1e-9, largest_excess=excess.max())
 
 
-def _near(table: pd.DataFrame, measure: str) -> Finding:
-    values = _wide(table, measure)
+def _near(
+    table: pd.DataFrame, measure: str, queries: Collection[str] = _accuracy.PRINTED_QUERIES
+) -> Finding:
+    values = _wide(table, measure, queries)
     behind = values["dp"] - values["sa"]
     return every(
         behind <= CLOSE,
@@ -112,6 +122,7 @@ def _last(table: pd.DataFrame, measure: str) -> Finding:
 @paper(
     "greedy-last-on-average",
     "Read over all ratios: greedy has the worst mean accuracy for both queries",
+    rule=_accuracy.RESTRICTED,
 )
 def greedy_last_on_average(table: pd.DataFrame) -> Finding:
     means = _wide(table, "accuracy").groupby("query").mean()[list(CONTESTANTS)]
@@ -119,24 +130,40 @@ def greedy_last_on_average(table: pd.DataFrame) -> Finding:
     return every(last, means={query: _random.named(row) for query, row in means.iterrows()})
 
 
+def _printed(id: str, text: str) -> Sentence:  # noqa: A002
+    return paper(
+        id,
+        text,
+        rule=_accuracy.RESTRICTED,
+        because="At single ratios planners keep different servers, presumably by little in OF. The "
+        "mean over the ratios is a sentence of its own.",
+        cause=Cause.NOT_SO,
+    )
+
+
 CLAIMS = [
     dp_best,
-    paper("sa-close-in-of", "SA is quite close to DP in OF")(lambda table: _near(table, "value")),
-    paper(
-        "sa-close-in-accuracy",
-        "SA is quite close to DP in the actual query accuracy",
-        because="SA's plan keeps other servers than DP's, though their OF is close. Where every "
-        "page is on one server only, a server holds some pages of the top 100 or none, whatever "
-        "its share of the requests is. So a small difference in OF can be a large one in accuracy, "
-        "and presumably is here.",
-    )(lambda table: _near(table, "accuracy")),
-    paper("greedy-last-in-of", "Greedy has the worst OF for both queries")(
+    _printed("sa-close-in-of", "SA is quite close to DP in OF")(
+        lambda table: _near(table, "value")
+    ),
+    _printed("sa-close-in-accuracy", "SA is quite close to DP in the actual query accuracy")(
+        lambda table: _near(table, "accuracy")
+    ),
+    _printed("greedy-last-in-of", "Greedy has the worst OF for both queries")(
         lambda table: _last(table, "value")
     ),
-    paper("greedy-last-in-accuracy", "Greedy has the worst accuracy for both queries")(
+    _printed("greedy-last-in-accuracy", "Greedy has the worst accuracy for both queries")(
         lambda table: _last(table, "accuracy")
     ),
     greedy_last_on_average,
+    hypothesis(
+        "other-readings",
+        "SA is quite close to DP in accuracy under other readings of Q1: 2 × 10 tasks, own pages",
+        because="SA's plan keeps other servers than DP's, though their OF is close. Where every "
+        "page is on one server only, a server holds some pages of the top 100 or none, whatever "
+        "its share of the requests is. So a small difference in OF can be a large one in accuracy, "
+        "presumably as here.",
+    )(lambda table: _near(table, "accuracy", OTHERS)),
 ]
 
 EXPERIMENT = Experiment(
@@ -149,5 +176,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     claims=CLAIMS,
     notes=_accuracy.NOTES,
-    figure_size_in=(10.0, 6.0),
+    figure_size_in=(13.0, 6.0),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Finding, found, paper
+from harness.claims import Cause, Finding, found, paper
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
@@ -113,6 +113,7 @@ CLAIMS = [
         "is not a measured difference. Which way it goes depends on the mix of "
         "partitionings, which the paper does not print (ppa/regions counts the combinations where "
         "it holds).",
+        cause=Cause.LOST,
     )(_random.descending(lambda table: _sa(table, "b", *_random.PANELS["b"][1])[::-1])),
     paper("structured", "(c) The OF of structured topologies is higher than that of full ones")(
         _random.ahead(lambda table: _apart(table, "c", "structured", "full"))
@@ -124,6 +125,7 @@ CLAIMS = [
         "SA's planner for full topologies looks for whole MC-trees, and greedy does not. "
         "ppa/planner-readings compares it with the reading of the text: SA takes tasks by their "
         "own increase.",
+        cause=Cause.READING,
     ).at_most(_gap_on_full, CLOSE),
     paper("joins", "(d) With more joins OF is lower, at every ratio")(
         _random.ahead(lambda table: _apart(table, "d", "no joins", "50 % joins"))

@@ -35,6 +35,7 @@ from harness.claims.rules import (
     not_asked,
     paper,
     unmeasured,
+    with_interval,
 )
 from harness.claims.samples import Sample, difference_of, median_of, ratio_of
 
@@ -42,4 +43,5 @@ __all__ = [
     "Cause", "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of",
     "at_least", "at_most", "difference_of", "every", "found", "hypothesis", "invariant", "judge",
     "median_of", "near", "not_asked", "paper", "ratio_of", "region", "shares", "unmeasured",
+    "with_interval",
 ]  # fmt: skip

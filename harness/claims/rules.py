@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 from harness.claims.claim import Cause, Claim, ClaimKind, Finding, Rule
-from harness.claims.samples import Sample
+from harness.claims.samples import FEWEST, Sample
 
 Number = Callable[[Any], float | Sample | None]
 """Takes an experiment's tables; None if the number was not measured."""
@@ -64,6 +64,15 @@ def _of_sample(
     if sample.low is not None:
         shown["interval_95"] = [sample.low, sample.high]  # type: ignore[assignment]
     return Finding(held=held, why=why, measured={**shown, **measured}, sample=sample)
+
+
+def with_interval(finding: Finding) -> Finding:
+    """Leave a finding open whose sample is too small for an interval, and say what to do."""
+    sample = finding.sample
+    if sample is None or sample.low is not None:
+        return finding
+    why = f"it takes {FEWEST} samples for an interval, and there are {sample.n}: add --repeats"
+    return replace(finding, held=None, why=why)
 
 
 def near(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,7 @@ Examples:
   ./faultline endure --seed 7 --pass 3                       one pass of that, again
   ./faultline endure --kills 50 --scheme ppa --scheme dpc --workload world-cup
   ./faultline endure --kills 100 --network namespaces        cut racks off, too
+  ./faultline endure --engine kafka-streams --scheme standby --kills 20
 """
 
 
@@ -35,6 +36,8 @@ Examples:
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Root of the random schedules."
 )
+@click.option("--engine", "named", metavar="NAME or FILE", default="tasks", show_default=True,
+              help="Another engine, or a file of your own (docs/own-engine.md).")  # fmt: skip
 @click.option("--scheme", "contenders", metavar="NAME", multiple=True,
               help="Only this scheme; repeatable.  [default: all in turn]")  # fmt: skip
 @click.option("--workload", "chosen", metavar="NAME or FILE", multiple=True,
@@ -50,6 +53,7 @@ Examples:
 def command(
     kills: int,
     seed: int,
+    named: str,
     contenders: tuple[str, ...],
     chosen: tuple[str, ...],
     only: int | None,
@@ -58,14 +62,15 @@ def command(
     backend: str,
     as_json: bool,
 ) -> None:
-    """Kill nodes, racks and the coordinator of the running task engine, again and again.
+    """Kill nodes, racks and the coordinator of a running engine, again and again.
 
     Kills come at random instants, also during recoveries, and nodes are frozen for a while. Where
     the cluster can do it (--network namespaces, --cluster docker), racks are cut off the network.
 
     After each pass the output is compared with the ground truth: every batch of the same input,
     computed once and in order. The exit code is 1 if a result was lost, delivered twice, wrong,
-    taken back, or left tentative, or if a process was left behind."""
+    taken back, or left tentative, or if a process was left behind. Under another engine than
+    "tasks" only nodes and racks are killed, and a result may be delivered twice."""
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked
@@ -74,6 +79,8 @@ def command(
     from harness.engines.tasks.contenders import CONTENDERS
     from harness.engines.tasks.engine import running_engine
 
+    if named != "tasks":
+        sys.exit(_other(named, contenders, chosen, kills, seed, only, rate, backend, as_json))
     workloads = _workloads(contenders, chosen, seed)
     spec = ClusterSpec(
         racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
@@ -104,18 +111,72 @@ def command(
         run = getattr(cluster, "run", None)
     tally.leftover_processes = len(marked(run)) if run is not None else 0
     document = {**asdict(tally), "seed": seed, "seconds": round(time.monotonic() - began, 1)}
-    if as_json:
-        emit_json(document)
-    else:
-        wrong = f"{tally.failures} wrong" if tally.failures else "nothing wrong"
-        click.echo(
-            f"{tally.kills} killed in {tally.runs} passes and "
-            f"{format_duration(document['seconds'])}: {tally.results} results, {wrong}"
-        )
-        for name, count in document.items():
-            click.echo(f"  {name}: {count}")
+    _tell(document, tally.runs, tally.failures, as_json)
     if tally.failures:
         sys.exit(1)
+
+
+def _other(
+    engine: str, schemes: Sequence[str], chosen: Sequence[str], kills: int, seed: int,
+    only: int | None, rate: float, backend: str, as_json: bool,
+) -> int:  # fmt: skip
+    """Endure an engine by its contract alone; return the exit code."""
+    from harness.cluster.backends import find_backend
+    from harness.cluster.base import ClusterSpec
+    from harness.cluster.processes import marked
+    from harness.endurance.any_engine import AnyEndurance
+    from harness.endurance.draw import RUN_S, workloads_for
+    from harness.engines.base import Setup
+    from harness.engines.kinds import find_engine
+    from workloads.base import load_workload_file
+
+    if len(schemes) > 1 or len(chosen) > 1:
+        raise UsageError(
+            f"endure --engine {engine} takes one scheme and one workload",
+            remedy="name one of each, and the next ones in another command",
+        )
+    kind = find_engine(engine)
+    setup = Setup(scheme=schemes[0] if schemes else next(iter(kind.schemes)))
+    (name,) = chosen or ("word-count",)
+    workload = (
+        load_workload_file(Path(name)) if name.endswith(".py") else workloads_for([name], seed)[0]
+    )
+    spec = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=2, memory_mb_per_worker=640)
+    kind.needs(setup)
+    say, began, place = elapsed_reporter(), time.monotonic(), find_backend(backend)
+    place.enter(sys.argv[1:])
+    with place.make(spec) as cluster:
+        endurance = AnyEndurance(
+            kind=kind, setup=setup, cluster=cluster, workload=workload, seed=seed,
+            rate_per_s=rate, seconds=RUN_S, report=say,
+        )  # fmt: skip
+        endurance.check()
+        cluster.start(say)
+        counts = endurance.until(kills) if only is None else endurance.only(only - 1)
+        run = getattr(cluster, "run", None)
+    counts.leftover_processes = len(marked(run)) if run is not None else 0
+    seconds = round(time.monotonic() - began, 1)
+    _tell(
+        {**asdict(counts), "seed": seed, "seconds": seconds},
+        counts.passes,
+        counts.failures,
+        as_json,
+    )
+    return 1 if counts.failures else 0
+
+
+def _tell(document: Mapping[str, Any], passes: int, failures: int, as_json: bool) -> None:
+    """Print what was counted."""
+    if as_json:
+        emit_json(dict(document))
+        return
+    wrong = f"{failures} wrong" if failures else "nothing wrong"
+    click.echo(
+        f"{document['kills']} killed in {passes} passes and "
+        f"{format_duration(document['seconds'])}: {document['results']} results, {wrong}"
+    )
+    for name, count in document.items():
+        click.echo(f"  {name}: {count}")
 
 
 def _workloads(contenders: Sequence[str], chosen: Sequence[str], seed: int) -> list[Workload]:

@@ -143,7 +143,10 @@ def _with_run_options(command: Command) -> Command:
                 "--seed", default=DEFAULT_SEED, show_default=True, help="Root of all randomness."
             ),
             click.option(
-                "--repeats", type=int, help="Runs of each point, instead of the profile's number."
+                "--repeats",
+                type=int,
+                help="Runs of each point, instead of the profile's number. Those that are there "
+                "count; the others are added, each with seeds of its own.",
             ),
             out_option,
             click.option(

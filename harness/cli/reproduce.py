@@ -8,6 +8,7 @@ import click
 
 from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
+from harness.environment.cache import to_stderr
 
 _EPILOG = """\b
 Examples:
@@ -15,6 +16,7 @@ Examples:
   ./faultline reproduce --profile smoke
   ./faultline reproduce --paper ppa --dry-run
   ./faultline reproduce --profile paper --repeats 5 --out /data/faultline
+  ./faultline reproduce --paper live --peers
 """
 
 
@@ -24,9 +26,12 @@ Examples:
     type=click.Choice(["ppa", "intervals", "edge", "dpc", "stock", "live"]),
     help="Only the figures of this paper (stock, live: those measured on real servers).",
 )
+@click.option(
+    "--peers", is_flag=True, help="Also run other systems, which are fetched when first needed."
+)
 @run_options
 @json_option
-def command(paper: str | None, chosen: RunOptions, as_json: bool) -> None:
+def command(paper: str | None, peers: bool, chosen: RunOptions, as_json: bool) -> None:
     """Run every experiment, and write the report after each (smoke: at the end).
 
     Figures that are computed in seconds come first, then a first measured figure, then the other
@@ -38,7 +43,11 @@ def command(paper: str | None, chosen: RunOptions, as_json: bool) -> None:
     You can interrupt it: the same command goes on where it stopped. Exit code: 0 done, 1 an
     invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the environment failed."""
     from harness.cli.measure import measure
-    from harness.running.discovery import to_reproduce
+    from harness.running.discovery import of_group, to_reproduce
 
     settings = chosen.settings()
-    sys.exit(measure(to_reproduce(paper, settings.profile), settings, chosen, as_json=as_json))
+    for left_out in of_group(paper) if not peers else ():
+        if (fetched := left_out.measurement.fetches) is not None:
+            to_stderr(f"leaving out {left_out.id}, which fetches {fetched}: add --peers to run it")
+    experiments = to_reproduce(paper, settings.profile, peers=peers)
+    sys.exit(measure(experiments, settings, chosen, as_json=as_json))

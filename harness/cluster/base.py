@@ -154,6 +154,8 @@ class RunningProgram(ABC):
     node: str
     incarnation: int
     """1 for the first start."""
+    left_behind: int = 0
+    """Processes that lived on when its own one had ended by itself, until `stop` killed them."""
 
     @property
     @abstractmethod

@@ -32,8 +32,10 @@ class ProgramProcess(Protocol):
     def exit_code(self) -> int | None:
         """Return None while it lives."""
 
-    def end(self, within_s: float) -> None:
-        """Send SIGTERM, and after ``within_s`` SIGKILL to all of its processes; wait."""
+    def end(self, within_s: float) -> int:
+        """Send SIGTERM, and after ``within_s`` SIGKILL to all of its processes; wait.
+
+        Return the number of processes that its own one left behind."""
 
 
 class Program(RunningProgram):
@@ -94,7 +96,7 @@ class Program(RunningProgram):
 
     def stop(self, *, within_s: float = 10.0) -> None:
         self.stopped = True
-        self.process.end(within_s)
+        self.left_behind = self.process.end(within_s)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from harness.engines.base import EngineKind
+from harness.engines.kafka_streams.engine import KafkaStreamsKind
+from harness.engines.programs.described import SUFFIXES, engine_of_file
 from harness.engines.structured.engine import StructuredKind
 from harness.engines.tasks.engine import TaskEngineKind
 from harness.errors import UsageError
@@ -11,12 +15,17 @@ from harness.text import did_you_mean
 ENGINES: tuple[EngineKind, ...] = (
     StructuredKind(),
     TaskEngineKind(),
+    KafkaStreamsKind(),
 )
 """The simulator is not in it: it runs in virtual time, where nothing can begin or drain."""
 
 
 def find_engine(name: str) -> EngineKind:
-    """Return the engine of that name; raise `UsageError` with the nearest one if there is none."""
+    """Return the engine of that name, or the one that a file describes or defines.
+
+    Raises `UsageError` with the nearest name if there is none, or with the mistake in the file."""
+    if name.endswith((*SUFFIXES, ".py")):
+        return engine_of_file(Path(name))
     for kind in ENGINES:
         if kind.name == name:
             return kind

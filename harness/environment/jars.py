@@ -5,7 +5,8 @@ sets that must not be mixed (the broker's Scala and Jackson are not Spark's). Th
 leaves out dependencies that PySpark contains. A set is in the user's cache in a directory named
 after its pins; a file gets its name there only after a check of its SHA-256.
 
-``python -m harness.environment.jars --relock`` resolves the lock's roots again and rewrites it."""
+``python -m harness.environment.jars --relock`` resolves the lock's roots again and rewrites it;
+with the path of another engine's lock, that one."""
 
 from __future__ import annotations
 
@@ -69,7 +70,18 @@ def ensure_jars(report: Notify = to_stderr, *, fetch: bool = True, lock: Path = 
     A file with another SHA-256 is reported and fetched again. Files that have arrived are kept,
     also when fetching is interrupted. Raises `EnvironmentFailure` with the missing files when they
     cannot be fetched, or at once if ``fetch`` is false."""
-    wanted = list(places(locked_jars(lock)))
+    sets = ensure_sets(report, fetch=fetch, lock=lock)
+    return Jars(broker=sets[BROKER][0].parent, connector=tuple(sets[CONNECTOR]))
+
+
+def ensure_sets(
+    report: Notify = to_stderr, *, fetch: bool = True, lock: Path
+) -> dict[str, list[Path]]:
+    """Return the checked files of each set of a lock, as `ensure_jars` does for the house's own.
+
+    An engine that is fetched on demand has a lock of its own next to its code."""
+    sets = locked_jars(lock)
+    wanted = list(places(sets))
     if wrong := _wrong(wanted):
         if not fetch:
             raise _missing(wrong, "")
@@ -77,9 +89,7 @@ def ensure_jars(report: Notify = to_stderr, *, fetch: bool = True, lock: Path = 
             # Another process may have brought them while this one waited.
             if wrong := _wrong(wanted):
                 _fetch(wrong, report)
-    connector = [path for path, _ in wanted if path.parent.name.startswith(CONNECTOR)]
-    broker = next(path.parent for path, _ in wanted if path.parent.name.startswith(BROKER))
-    return Jars(broker=broker, connector=tuple(connector))
+    return {name: [path for path, _ in places({name: jars})] for name, jars in sets.items()}
 
 
 def locked_jars(lock: Path = LOCK) -> dict[str, list[Jar]]:
@@ -290,6 +300,6 @@ if __name__ == "__main__":
 
     with suppress(IndexError):
         if sys.argv[1] == "--relock":
-            relock(LOCK)
+            relock(Path(sys.argv[2]) if len(sys.argv) > 2 else LOCK)
             sys.exit(0)
-    sys.exit("usage: python -m harness.environment.jars --relock")
+    sys.exit("usage: python -m harness.environment.jars --relock [FILE.lock.json]")

@@ -20,6 +20,7 @@ from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import ENDS
 from harness.judging.passes import PassRecord
 from harness.measure.recovery import (
+    CALM_S,
     OutputRecovery,
     Unrecovered,
     not_within,
@@ -64,6 +65,9 @@ class Failure:
     ended_at_s: float | None = None
     """The restart, resumption or healing of its target; None if there was none."""
     recovery: OutputRecovery = _NOT_MEASURED
+    twin_recovery_s: float | None = None
+    """The recovery that the same rule finds in the twin at that instant, where nothing failed: the
+    noise of the measure. None where it finds no recovery time."""
     detected_at_s: float | None = None
     detected_by: str | None = None
     paper_recovery_s: float | None = None
@@ -111,6 +115,7 @@ class Failure:
             "spread_s": self.spread_s,
             "ended_at_s": self.ended_at_s,
             "detected_at_s": self.detected_at_s,
+            "twin_recovery_s": self.twin_recovery_s,
             **self.outcome,
         }
 
@@ -152,8 +157,8 @@ _PLANNED = (
 )  # fmt: skip
 _PLAIN = (
     "target", "scope", "planned_at_s", "at_s", "lateness_s", "spread_s", "ended_at_s",
-    "detected_at_s", "detected_by", "paper_recovery_s", "paper_recovery_why_not", "silence_s",
-    "twin_silence_s", "output_gap_s",
+    "detected_at_s", "detected_by", "twin_recovery_s", "paper_recovery_s",
+    "paper_recovery_why_not", "silence_s", "twin_silence_s", "output_gap_s",
 )  # fmt: skip
 """The fields that the stored table has as they are."""
 _EXAMPLE = Failure(action=Action.KILL, target="", scope="", at_s=0.0)
@@ -231,18 +236,23 @@ def aftermath(
     twin_kept_up: bool,
     arrival_s: pd.Series[float],
     twin_arrival_s: pd.Series[float],
+    twin_windows: pd.DataFrame,
+    calm_s: float = CALM_S,
 ) -> list[Failure]:
     """Return the failures of a pass with their consequences.
 
-    ``arrival_s`` are the arrivals of first versions, in this pass and in the twin."""
+    ``arrival_s`` are the arrivals of first versions, in this pass and in the twin. ``calm_s``: see
+    `recoveries`."""
     failures = done(record)
-    found = _recoveries(record, failures, windows, normal, twin_kept_up)
+    found = _recoveries(record, failures, windows, normal, twin_kept_up, calm_s)
+    nothing = _recoveries(record, failures, twin_windows, normal, twin_kept_up, calm_s)
     nexts = [*(failure.at_s for failure in failures[1:]), float("inf")]
     return [
         replace(
             failure,
             recovery=recovery,
-            **_detection(record, failure, next_at_s),
+            twin_recovery_s=calmly.seconds,
+            **detection(record, failure, next_at_s),
             **_silence(
                 arrival_s,
                 twin_arrival_s,
@@ -251,7 +261,9 @@ def aftermath(
                 comparable=twin_kept_up,
             ),
         )
-        for failure, recovery, next_at_s in zip(failures, found, nexts, strict=False)
+        for failure, recovery, calmly, next_at_s in zip(
+            failures, found, nothing, nexts, strict=False
+        )
     ]
 
 
@@ -277,6 +289,7 @@ def _recoveries(
     windows: pd.DataFrame,
     normal: Normal | None,
     twin_kept_up: bool,
+    calm_s: float,
 ) -> Sequence[OutputRecovery]:
     """Return the recoveries; an engine that died or stalled did not recover, in any case."""
     if record.died is not None or record.stalled:
@@ -286,11 +299,15 @@ def _recoveries(
         why = Unrecovered.TWIN_INCOMPLETE if normal is None else Unrecovered.TWIN_BEHIND
         return [unmeasured(why) for _ in failures]
     instants = [failure.at_s for failure in failures]
-    return recoveries(windows, failed_at_s=instants, normal=normal, until_s=record.until_s)
+    return recoveries(
+        windows, failed_at_s=instants, normal=normal, until_s=record.until_s, calm_s=calm_s
+    )
 
 
-def _detection(record: PassRecord, failure: Failure, until_s: float) -> dict[str, Any]:
-    """Return the engine's first report of a failure before the next one, and its recovery."""
+def detection(record: PassRecord, failure: Failure, until_s: float) -> dict[str, Any]:
+    """Return the engine's first report of a failure before the next one, and its recovery.
+
+    The names are those of `Failure`'s fields."""
     noticed = _incidents(record, DETECTED, failure, failure.at_s, until_s)
     if not len(noticed):
         return {"paper_recovery_why_not": Unknown.NOT_DETECTED.value}

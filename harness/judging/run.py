@@ -23,7 +23,9 @@ from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import trust
 from harness.judging.outcome import in_one_form, judge
 from harness.judging.passes import WARM_UP, Pass, PassPlan, PassRecord
+from harness.load.plan import BY_THE_CLOCK, EventTime
 from harness.load.profile import RateProfile
+from harness.measure.recovery import CALM_S
 from harness.measure.versions import versions
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
@@ -58,6 +60,10 @@ class LiveRun:
     again. A late load or kill makes every run invalid, except in the smoke profile."""
     punctual_s: float | None = None
     """Permitted lateness of a kill; by default a share of the checkpoint interval."""
+    calm_s: float = CALM_S
+    """Time on time that ends a recovery; shorter where all times of the run are."""
+    event: EventTime = BY_THE_CLOCK
+    """The event time of every pass."""
 
     def punctual_under(self, setup: Setup) -> float:
         """Return the permitted lateness of a kill under a setup."""
@@ -126,6 +132,7 @@ def measure_each(
             timed=context.profile is not Profile.SMOKE,
             stationary=run.timed,
             punctual_s=run.punctual_under(variants[name].setup),
+            calm_s=run.calm_s,
         )
         for name, (failed, truth, work) in broken.items()
     }
@@ -259,7 +266,7 @@ class Passes:
             truth = self.engine.truth(one.work)
             return (
                 record,
-                relative_windows(truth, self._run.workload, record.start_unix_s),
+                relative_windows(truth, self._run.workload, record.origin_unix_s),
                 one.work,
             )
 
@@ -273,6 +280,7 @@ class Passes:
             interval_s=min(self._run.interval_s, 1.0) if name == WARM_UP else self._run.interval_s,
             schedule=schedule,
             table=self._table(name),
+            event=self._run.event,
         )
         return Pass(plan, self._cluster, self.engine, self._directory, self._context)
 

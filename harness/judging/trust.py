@@ -44,6 +44,15 @@ def unpunctual(failed: PassRecord, limit_s: float) -> str | None:
     )
 
 
+def late_pass(record: PassRecord, checkpoint_s: float, *, timed: bool) -> str | None:
+    """Return the reason why a pass without a twin was not on time; None unless ``timed``.
+
+    The rule is the judge's: its load, and its kills by the checkpoint interval."""
+    if not timed:
+        return None
+    return record.load.invalid or unpunctual(record, punctual_s(checkpoint_s))
+
+
 def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:
     """Return the reason why the output cannot be compared."""
     if not len(truth):

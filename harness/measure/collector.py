@@ -31,6 +31,8 @@ class Message:
     """The copy of the query that sent it; 0 without a header."""
     headers: Mapping[str, bytes] = field(default_factory=dict)
     """All of its headers, for the engine (`harness.engines.base.Engine.read`)."""
+    read_ms: int = 0
+    """When it was read here, in ms since the epoch; only after the end of its transaction."""
 
 
 class Collector:
@@ -48,11 +50,14 @@ class Collector:
         self._finishing = threading.Event()
         self._ends: Sequence[int] | None = None
         self._problem: str | None = None
+        self._reached = [0] * partitions
+        """The end of each partition as it was met; the marks of transactions are no messages."""
         self._consumer = Consumer(
             {
                 **client,
                 "group.id": f"collector-{topic}",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
                 "fetch.wait.max.ms": 50,
                 "fetch.queue.backoff.ms": 5,
                 "log_level": 2,  # its end is the broker's too; that is no news
@@ -104,7 +109,7 @@ class Collector:
         return sorted(self._messages, key=lambda m: (m.append_ms, m.partition, m.offset))
 
     def _has(self, ends: Sequence[int]) -> bool:
-        read = [0] * self._partitions
+        read = list(self._reached)
         for message in list(self._messages):
             read[message.partition] = max(read[message.partition], message.offset + 1)
         return all(have >= end for have, end in zip(read, ends, strict=True))
@@ -122,7 +127,7 @@ class Collector:
 
     def _take(self) -> None:
         """Read the messages that are there, after a short wait for the first one."""
-        from confluent_kafka import KafkaException
+        from confluent_kafka import KafkaError, KafkaException
 
         first = self._consumer.poll(0.05)
         if first is None:
@@ -131,6 +136,8 @@ class Collector:
             error = message.error()
             if error is None:
                 self._messages.append(self._read(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._reached[message.partition()] = message.offset()
             elif error.fatal():
                 raise KafkaException(error)
 
@@ -156,4 +163,5 @@ class Collector:
             value=message.value() or b"",
             copy=int(headers.get(self._header, b"0")),
             headers=headers,
+            read_ms=time.time_ns() // 1_000_000,
         )

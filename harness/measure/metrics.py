@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from harness.measure.recovery import CALM_S
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
-from harness.measure.windows import TOLERANCE, USUAL_SHARE
+from harness.measure.windows import LEAST_LATE_S, TOLERANCE, USUAL_SHARE
 
 
 class Direction(StrEnum):
@@ -77,11 +77,12 @@ METRICS: tuple[Metric, ...] = (
         unit="s",
         direction=Direction.LOWER,
         definition="From the failure until the output has caught up: the arrival of the last late "
-        f"result before every window was on time for {CALM_S:g} s. A window is late when it took "
+        f"result before every window was on time for {CALM_S:g} s, or for less where all times of "
+        "a run are shorter. A window is late when it took "
         f"more than {TOLERANCE:g} times as long as {USUAL_SHARE:.0%} of the no-failure twin's "
-        "windows. 0 when no window was late. Every failure has its own; where the next one came "
-        "before the output was on time again, the run is marked (overlaps), because the two "
-        "recoveries cannot be separated.",
+        f"windows, and more than {LEAST_LATE_S:g} s longer. 0 when no window was late. Every "
+        "failure has its own; where the next one came before the output was on time again, the "
+        "run is marked (overlaps), because the two recoveries cannot be separated.",
     ),
     Metric(
         name="recovery_at_least_s",

@@ -17,6 +17,11 @@ TOLERANCE = 1.25
 """Factor of the twin's usual tail above which a window is late. Fixed on 2026-11-21 before the
 first kill was measured: two runs of the same thing differ by some tenths."""
 
+LEAST_LATE_S = 0.05
+"""Least time above the twin's usual tail for which a window is late. Fixed on 2026-11-23: a process
+of a busy two-core machine waits this long for its turn, and a quarter of an engine's latency of
+30 ms is less, so that a single such window counted as a recovery of seconds."""
+
 USUAL_SHARE = 0.9
 """The share of the twin's windows that its usual tail bounds. Until 2026-11-22 it was the slowest
 window, so that one hiccup of the twin could hide a whole outage."""
@@ -83,7 +88,7 @@ class Normal:
     @property
     def late_s(self) -> float:
         """The latency above which a window is late."""
-        return TOLERANCE * self.usual_s
+        return max(TOLERANCE * self.usual_s, self.usual_s + LEAST_LATE_S)
 
     @property
     def resolution_s(self) -> float:

@@ -43,9 +43,9 @@ class Campaign:
 
     records: Sequence[Record]
     """The newest record of each point and repetition: a complete one if there is any, else a valid
-    or skipped one if there is any."""
+    or skipped one if there is any. Repetitions beyond the number asked for come last."""
     expected: int
-    """Number of runs of a complete campaign."""
+    """Number of runs of a complete campaign, with the further repetitions that are there."""
     directories: Mapping[str, Path]
     left_out: int = 0
     """Missing runs outside of the command's points."""
@@ -249,13 +249,19 @@ def _gathered(
         key = point_key(record.point, record.repeat)
         if key not in chosen or _worth(record) >= _worth(chosen[key]):
             chosen[key] = record
-    kept = [chosen[key] for key in wanted if key in chosen]
+    points = {point_key(point, 0) for point in grid}
+    more = [
+        key
+        for key, record in chosen.items()
+        if record.repeat >= repeats and record.settled and point_key(record.point, 0) in points
+    ]
+    kept = [chosen[key] for key in [*wanted, *more] if key in chosen]
     runs = {record.run for record in kept}
     missing = [key for key in wanted if key not in chosen]
     now = [point_key(point, repeat) for point in asked or grid for repeat in range(repeats)]
     return Campaign(
         records=kept,
-        expected=len(wanted),
+        expected=len(wanted) + len(more),
         left_out=sum(key not in now for key in missing),
         directories={record.run: path for record, path in mine},
         others=[

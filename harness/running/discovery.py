@@ -43,13 +43,17 @@ def all_experiments() -> Sequence[Experiment]:
 
 
 def find(ids: Sequence[str]) -> Sequence[Experiment]:
-    """Return the experiments with these ids; a group's name means all of its experiments.
+    """Return the experiments with these ids; a group's name means all that fetch nothing.
 
     Raises `UsageError` for an unknown id."""
     known = {experiment.id: experiment for experiment in all_experiments()}
     chosen: dict[str, Experiment] = {}
     for wanted in ids:
-        matches = [e for e in known.values() if wanted in (e.id, e.group)]
+        matches = [
+            e
+            for e in known.values()
+            if wanted == e.id or (wanted == e.group and e.measurement.fetches is None)
+        ]
         if not matches:
             names = [*dict.fromkeys(e.group for e in known.values()), *known]
             near = nearest(wanted.rstrip("/"), names)
@@ -73,11 +77,14 @@ def of_group(group: str | None) -> Sequence[Experiment]:
     return chosen
 
 
-def to_reproduce(group: str | None, profile: Profile) -> Sequence[Experiment]:
+def to_reproduce(
+    group: str | None, profile: Profile, *, peers: bool = False
+) -> Sequence[Experiment]:
     """Return the experiments that ``reproduce`` runs: all of a group, or of all groups.
 
-    The smoke profile leaves out those that another one covers."""
-    chosen = of_group(group)
+    Those that fetch another system belong to them only with ``peers``. The smoke profile leaves out
+    those that another one covers."""
+    chosen = [e for e in of_group(group) if peers or e.measurement.fetches is None]
     if profile is not Profile.SMOKE:
         return chosen
     return [e for e in chosen if e.smoke_covered_by is None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -11,6 +12,7 @@ from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Setup
+from harness.engines.kafka_streams.parameters import TUNED
 from harness.engines.kinds import ENGINES, find_engine
 from harness.errors import UsageError
 from tests.cluster.contract import silent
@@ -56,8 +58,17 @@ class TestTasks(OnLocalCluster):
     setup, spec = Setup(scheme="checkpoint", parameters=PARAMETERS), SPEC
 
 
+@pytest.mark.cluster
+@pytest.mark.long  # its jars are fetched when a run first asks for them
+class TestKafkaStreams(OnLocalCluster):
+    kind, workload = find_engine("kafka-streams"), WORDS
+    setup = Setup(scheme="standby", parameters=replace(TUNED, in_memory=True))
+    spec = ClusterSpec(racks=2, workers_per_rack=1, memory_mb_per_worker=512)
+    load_s, kill_s, away_s = 8.0, 3.0, 1.0
+
+
 def test_every_engine_is_under_the_contract() -> None:
-    tested = {each.kind.name for each in (TestStock, TestTasks)}
+    tested = {each.kind.name for each in (TestStock, TestTasks, TestKafkaStreams)}
     assert tested == {kind.name for kind in ENGINES}
 
 

@@ -66,6 +66,23 @@ def test_failures_that_overlap_are_said_not_to_be_told_apart() -> None:
     assert table["recovery_s"].tolist() == pytest.approx([8.0, 6.0])
 
 
+def test_the_noise_of_the_measure_is_what_it_finds_in_the_twin() -> None:
+    kill = done(10.0, "kill", "r1n1", "r1n1")
+    table = recoveries(STOPPED, kill)
+    assert table["twin_recovery_s"].tolist() == [0.0]
+    twin = record(deliveries({11: 6.0}), name="twin")
+    noisy = judged(record(deliveries(STOPPED), failures=[kill]), twin).series["recoveries"]
+    assert noisy["twin_recovery_s"].tolist() == pytest.approx([10.0])
+
+
+def test_a_later_hiccup_is_another_disturbance_where_all_times_are_short() -> None:
+    kill = done(10.0, "kill", "r1n1", "r1n1")
+    late = {9: 4.0, 13: 3.0}
+    assert recoveries(late, kill)["recovery_s"].tolist() == pytest.approx([9.0])
+    short = judged(record(deliveries(late), failures=[kill]), calm_s=2.0).series["recoveries"]
+    assert short["recovery_s"].tolist() == pytest.approx([6.0])
+
+
 def test_detection_and_recovery_as_the_papers_define_it() -> None:
     incidents = pd.DataFrame(
         {

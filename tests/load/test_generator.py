@@ -32,7 +32,7 @@ class Broker:
         self.bootstrap = f"{found.host}:{found.port}"
         self.topic_prefix, self.replication = "", 1
 
-    def confluent(self) -> dict[str, str | int]:
+    def confluent(self, *, on_executor: bool = False) -> dict[str, str | int]:
         return {"bootstrap.servers": self.bootstrap}
 
     def close(self) -> None:

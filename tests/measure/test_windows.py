@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from harness.measure.windows import (
+    LEAST_LATE_S,
     TOLERANCE,
     Normal,
     due_times,
@@ -95,3 +96,9 @@ def test_timeline_counts_every_bin() -> None:
     assert table["throughput_per_s"].tolist() == [4, 0, 0, 2]
     assert table["latency_p50_s"].dropna().tolist() == [2, 5]
     assert table["latency_max_s"].dropna().tolist() == [3, 5]
+
+
+def test_a_window_of_a_fast_engine_is_not_late_by_some_milliseconds() -> None:
+    normal = Normal(median_s=0.025, usual_s=0.03, slowest_s=0.04)
+    assert normal.late_s == pytest.approx(0.03 + LEAST_LATE_S)
+    assert normal.resolution_s > LEAST_LATE_S

@@ -136,6 +136,18 @@ def test_a_skip_completes_a_campaign_and_stands_in_no_table(tmp_path: Path) -> N
     assert len(campaign.results().frame) == 1
 
 
+def test_repetitions_that_are_there_count_beyond_the_number_asked_for(tmp_path: Path) -> None:
+    store, (first, *_) = RecordStore(tmp_path), GRID
+    for repeat in range(3):
+        one = replace(attempt(at=1000.0 + repeat), repeat=repeat, point=dict(first))
+        keep(store, Record.completed(one, Outcome(values={"y": repeat}), seconds=0))
+    campaign = store.campaign(QUESTION, "a", "here", 1, [first])
+    assert campaign.complete
+    assert campaign.results().frame["y"].tolist() == [0, 1, 2]
+    more = store.campaign(QUESTION, "a", "here", 5, [first])
+    assert (len(more.records), more.expected) == (3, 5), "two are still to be made"
+
+
 def test_a_failure_does_not_hide_what_was_settled(tmp_path: Path) -> None:
     store = RecordStore(tmp_path)
     keep(store, Record.completed(attempt(), Outcome(values={"y": 1}), seconds=0))

@@ -90,6 +90,10 @@ def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_group_stands_for_its_experiments() -> None:
     assert find(["intervals"]) == of_group("intervals")
+    fetching = [e for e in of_group("live") if e.measurement.fetches is not None]
+    assert [e.id for e in fetching] == ["live/peers"]
+    assert find(["live"]) == [e for e in of_group("live") if e not in fetching]
+    assert find(["live/peers"]) == fetching
     assert {e.group for e in find(["intervals", "stock"])} == {"intervals", "stock"}
 
 
@@ -98,7 +102,8 @@ def test_what_smoke_leaves_out_is_covered_by_what_it_runs() -> None:
     left_out = [e for e in all_experiments() if e.id not in run]
     assert {e.smoke_covered_by for e in left_out} <= run
     for profile in (Profile.QUICK, Profile.PAPER):
-        assert to_reproduce(None, profile) == all_experiments()
+        assert to_reproduce(None, profile, peers=True) == all_experiments()
+        assert all(e.measurement.fetches is None for e in to_reproduce(None, profile))
 
 
 def test_a_group_without_experiments_is_refused() -> None:

@@ -124,9 +124,10 @@ class DockerProgram:
             self._code = self._containers.executed(self._command)
         return self._code
 
-    def end(self, within_s: float) -> None:
+    def end(self, within_s: float) -> int:
+        """End it; processes that it leaves behind are killed, and not counted: 0."""
         if self.exit_code() is not None:
-            return
+            return 0
         worker = self.host.worker
         with failing(f"program {self.pid} in {worker} could not be ended"):
             self._containers.of(worker).exec_run(["sh", "-c", f"kill -TERM {self.pid}"])
@@ -137,6 +138,7 @@ class DockerProgram:
         self._share.spent_cpu_s += tree.cpu_s
         while self.exit_code() is None:
             time.sleep(_POLL_S)
+        return 0
 
 
 class DockerWorkers(Workers[DockerSlot]):

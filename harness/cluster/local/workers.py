@@ -105,14 +105,17 @@ class LocalProgram:
         while self.exit_code() is None:
             time.sleep(_POLL_S)
 
-    def end(self, within_s: float) -> None:
+    def end(self, within_s: float) -> int:
         identity = self._child.identity
+        name = self._child.name
         if self.exit_code() is None and identity is not None:
             send_signal(identity, signal.SIGTERM)
             deadline = time.monotonic() + within_s
             while self.exit_code() is None and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
-        name = self._child.name
+            # Its children may need a moment to notice.
+            while self._is_survived(name) and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
         done = signal_all(
             lambda: members(self._run, PROGRAM_VARIABLE).get(name, ()), signal.SIGKILL
         )
@@ -120,6 +123,10 @@ class LocalProgram:
         wait_until_gone(killed, limit_s=_KILLED_LIMIT_S)
         self._share.spent_cpu_s += _cpu_s(done.processes)
         self.reap(killed)
+        return 0 if identity in killed else len(killed)
+
+    def _is_survived(self, name: str) -> bool:
+        return self.exit_code() is not None and bool(members(self._run, PROGRAM_VARIABLE).get(name))
 
 
 class LocalWorkers(Workers[LocalSlot]):

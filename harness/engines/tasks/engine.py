@@ -13,6 +13,7 @@ import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
+from harness.engines.members import score_members
 from harness.engines.tasks.adapting import Adapting, Alternating, Changing, SourceRates
 from harness.engines.tasks.choices import (
     infos,
@@ -33,12 +34,10 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.hosting.codec import from_parts
 from harness.hosting.restoration import Noted
 from harness.measure.collector import Message
-from harness.measure.versions import versions
 from harness.protocol.effects import CopyEvent
 from harness.protocol.schemes import SCHEMES, Replicas
 from harness.protocol.wiring import Wiring
 from workloads.base import TASKS, Workload
-from workloads.toolkit.accuracy import members_by_window
 from workloads.toolkit.local import run_locally
 
 NAME = "tasks"
@@ -161,22 +160,7 @@ class TaskEngine:
 
     def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
         """In this process, by the workload's `members_of`: no Spark session is needed."""
-        workload = work.workload
-        if workload.members_of is None:
-            return Scored(
-                reason=f"workload {workload.name!r} does not say in Python what the members of a "
-                "result are: give it members_of"
-            )
-        seen = versions(delivered, workload.identity_in_run, workload.values)
-        windows = members_by_window(workload, accurate, {"first": seen.first, "last": seen.last})
-        total = int(windows["members"].sum())
-        if not total:
-            return Scored(reason="the twin's results have no members")
-        return Scored(
-            first=float(windows["first"].sum() / total),
-            last=float(windows["last"].sum() / total),
-            windows=windows,
-        )
+        return score_members(accurate, delivered, work.workload)
 
     # -- beyond the contract -------------------------------------------------------------------
 

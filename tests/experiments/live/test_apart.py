@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from experiments.live import _ballast, _cpu, _measured_costs, predicted, same_kill, scale, state
+from experiments.live import _ballast, _cpu, _measured_costs, predicted, scale, state
 from experiments.live._cpu import CpuWatch
 from experiments.live._measured_costs import MeasuredCosts, changes_us
 from harness.cluster import processes
@@ -124,32 +124,6 @@ def test_the_cost_of_nodes_can_hold_and_can_fail() -> None:
     assert "136 heartbeats and 62 batches" in idle.why
 
 
-def lines(*, stock_s: float, tasks_s: float, lost: int = 0) -> dict[str, pd.DataFrame]:
-    """Return results that come 0.1 s late, and later for the time given after the kill."""
-    rows, runs = [], []
-    for engine, schemes in same_kill.ROWS:
-        for scheme, _, _ in schemes:
-            long_s = stock_s if engine == same_kill.STRUCTURED else tasks_s
-            runs.append({"engine": engine, "scheme": scheme, "lost": lost, "contradictions": 0})
-            for ended_s in np.arange(-5, 15, same_kill.SLIDE_S):
-                late_s = 3.0 if 0 <= ended_s < long_s else 0.1
-                rows.append(
-                    {"run": f"{engine} {scheme}", "engine": engine, "scheme": scheme, "repeat": 0,
-                     "ended_s": ended_s, "first_s": late_s, "late_s": late_s, "last_s": late_s}
-                )  # fmt: skip
-    return {"runs": pd.DataFrame(runs), "windows": pd.DataFrame(rows)}
-
-
-def test_the_same_kill_can_hold_and_can_fail() -> None:
-    good = lines(stock_s=8, tasks_s=0.5)
-    assert all_hold(same_kill.EXPERIMENT, good)
-    bad = lines(stock_s=3, tasks_s=1, lost=2)
-    assert set(held(same_kill.EXPERIMENT, bad).values()) == {False}
-    alone = {name: frame[frame["engine"] == "tasks"] for name, frame in good.items()}
-    assert list(held(same_kill.EXPERIMENT, alone).values()) == [True, None, None]
-    assert len(panels(same_kill.EXPERIMENT, good)) == 2
-
-
 def test_cpu_between_two_instants() -> None:
     watch = CpuWatch.__new__(CpuWatch)
     watch._samples = [(10.0, {"java": 1.0}), (12.0, {"java": 2.0, "python": 1.0}),
@@ -166,7 +140,7 @@ NODES = [(f"r{rack}n{number}", f"r{rack}") for rack in (1, 2) for number in (1, 
 
 def test_the_simulator_charges_a_recovery_for_what_it_needs() -> None:
     def takeover_ms(scheme: str, **changes: int) -> float:
-        found = predicted.predict(scheme, NODES, replace(COSTS, **changes), 2)
+        found = predicted.predict(scheme, NODES, replace(COSTS, **changes), [6.0, 8.537])
         assert found["tasks"].str.contains("split.0")[0]
         first = found.iloc[0]
         assert 0 < first["there_ms"] <= first["ready_ms"] <= first["takeover_ms"]

@@ -11,14 +11,21 @@ import pytest
 from experiments.live import _matrix_figure, _plans, matrix
 from experiments.live._six_nodes import SPEC
 from experiments.stock._workloads import WORKLOADS
-from harness.claims import ClaimKind
+from harness.claims import ClaimKind, Word
 from harness.cluster.base import Action
 from harness.measure.recovery import Unrecovered
 from harness.measurement import Context
 from harness.results.record import Profile
 from harness.topology.fidelity import Evaluator
-from tests.experiments.live.judging import all_hold, failing, held, panels
+from tests.experiments.live.judging import all_hold, failing, held, judged, panels
 from tests.experiments.smoke import SmokeContext
+
+
+def tables(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the tables of a campaign with these cells: two kills and two passes each."""
+    kills = pd.concat([cells, cells], ignore_index=True)
+    costs = kills.assign(spent_s=kills["twin_cpu_s"])
+    return {"cells": cells, "kills": kills.assign(outside_s=kills["recovery_s"]), "costs": costs}
 
 
 def made_up() -> pd.DataFrame:
@@ -38,6 +45,7 @@ def made_up() -> pd.DataFrame:
             "twin_cpu_s": 9.0 if replicated else 5.0,
             "recovery_why_not": None, "uncorrected": 0,
             "output_gap_s": 0.1 if point["scheme"] == "stock PPA" else 4.0,
+            "twin_recovery_s": 0.0,
             "paper_accuracy_first": 0.8 if point["scheme"] == "PPA" else 1.0,
         }  # fmt: skip
         rows.append(row)
@@ -50,8 +58,8 @@ def test_there_are_thirty_two_cells_besides_the_stock_ones_and_an_invariant_for_
     assert len(table) == 56
     invariants = [claim for claim in matrix.CLAIMS if claim.kind is ClaimKind.INVARIANT]
     assert len({claim.id for claim in invariants}) == 56
-    assert all_hold(matrix.EXPERIMENT, table)
-    ours = held(matrix.EXPERIMENT, table[table["scheme"].isin(matrix.OURS)])
+    assert all_hold(matrix.EXPERIMENT, tables(table))
+    ours = held(matrix.EXPERIMENT, tables(table[table["scheme"].isin(matrix.OURS)]))
     assert len(ours) == 32 + 3, "stock claims are not asked of a grid without its cells"
 
 
@@ -68,7 +76,7 @@ def test_one_bad_cell_breaks_its_own_invariant_alone(column: str, value: object)
     table[column] = pd.Series(
         [value if place == 5 else each for place, each in enumerate(table[column])], dtype=object
     )
-    [broken] = failing(matrix.EXPERIMENT, table)
+    [broken] = failing(matrix.EXPERIMENT, tables(table))
     assert broken == f"{table.loc[5, 'workload']}/checkpoint/{table.loc[5, 'failures']}"
 
 
@@ -78,7 +86,7 @@ def test_a_second_query_that_gains_nothing_is_refuted() -> None:
     table.loc[mine, "output_gap_s"] = 5.0
     table.loc[mine, "uncorrected"] = 3
     second = {"stock-tentative-replaced", "stock-second-query-shorter-gap"}
-    assert failing(matrix.EXPERIMENT, table) == second
+    assert failing(matrix.EXPERIMENT, tables(table)) == second
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -99,7 +107,8 @@ def test_a_stock_engine_that_stalls_breaks_no_invariant() -> None:
         table.loc[row, "output_equals_truth"] = False
         table.loc[row, "recovery_why_not"] = Unrecovered.STALLED.value
     cell = f"{table.loc[ours, 'workload']}/checkpoint/{table.loc[ours, 'failures']}"
-    assert failing(matrix.EXPERIMENT, table) == {cell, "stock-goes-on"}, "the task engine may not"
+    failed = failing(matrix.EXPERIMENT, tables(table))
+    assert failed == {cell, "stock-goes-on"}, "the task engine may not"
 
 
 @pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
@@ -122,10 +131,21 @@ def test_every_stock_worker_that_is_killed_is_restarted_and_one_lives(
     assert schedule.events[-1].at_s < scale.load_s
 
 
+def test_a_difference_within_the_noise_is_undecided() -> None:
+    table = made_up()
+    ours = table["scheme"].isin(["full replication", "checkpoint"])
+    table.loc[ours, "paper_recovery_s"] = [0.1 * (row % 7) for row in range(int(ours.sum()))]
+    verdict = judged(matrix.EXPERIMENT, tables(table))["replication-back-sooner"]
+    assert verdict.word is Word.UNDECIDED
+    assert verdict.sample is not None
+    assert verdict.sample.n >= 5
+    assert "outside_s, checkpoint" in verdict.measured
+
+
 def test_what_was_not_measured_is_null() -> None:
     table = made_up()
     table["paper_recovery_s"] = None
-    assert held(matrix.EXPERIMENT, table)["replication-back-sooner"] is None
+    assert held(matrix.EXPERIMENT, tables(table))["replication-back-sooner"] is None
 
 
 def test_the_frontier_holds_what_no_other_scheme_beats() -> None:
@@ -149,13 +169,13 @@ def test_a_trade_is_over_the_cells_that_were_measured() -> None:
 
 
 def test_it_is_drawn() -> None:
-    assert all(axes.has_data() for axes in panels(matrix.EXPERIMENT, made_up()))
+    assert all(axes.has_data() for axes in panels(matrix.EXPERIMENT, tables(made_up())))
 
 
 def test_no_point_of_the_trade_lies_outside_its_panel() -> None:
     table = made_up()
     table["paper_recovery_s"] = [float(number) for number in range(len(table))]
-    for axes in panels(matrix.EXPERIMENT, table)[-8:]:
+    for axes in panels(matrix.EXPERIMENT, tables(table))[-8:]:
         low, high = axes.get_ylim()
         for line in axes.get_lines():
             assert all(low <= float(y) <= high for y in np.asarray(line.get_ydata(), float))

@@ -18,21 +18,31 @@ from tests.experiments.smoke import SmokeContext
 LATENCY_S = {"PPA-1.0": 0.012, "PPA-0.5-active": 0.011, "PPA-0.5": 0.4, "PPA-0": 0.6, FIRST: 0.03}
 
 
-def made_up() -> dict[str, pd.DataFrame]:
+def made_up(runs: int = 6) -> dict[str, pd.DataFrame]:
     rows: list[dict[str, Any]] = [
-        {"engine": engine, "rate": rate, "interval_s": interval_s, "series": name, "mean": mean,
-         "faster": 10.0}
+        {"engine": engine, "rate": rate, "interval_s": interval_s, "series": name,
+         "latency_s": seconds * (1 + 0.01 * run), "outside_s": seconds + 0.2,
+         "simulated_s": None if name == FIRST else seconds, "faster": 10.0}
         for engine in (PACED, SIMULATED)
         for rate in (1_000, 2_000)
         for interval_s in (5, 30)
-        for name, mean in LATENCY_S.items()
+        for name, seconds in LATENCY_S.items()
+        for run in range(runs)
         if engine == PACED or name != FIRST
     ]  # fmt: skip
     mine = [{"variant": f"{plan}-every-5s"} for plan in ("PPA-0.5", "PPA-0")]
     return {
-        "latencies": pd.DataFrame(rows),
+        "samples": pd.DataFrame(rows),
         "passes": passes(*mine, engine=PACED, rate=1_000, tentative=40, uncorrected=0),
     }
+
+
+def test_too_few_samples_decide_nothing() -> None:
+    found = held(EXPERIMENT, made_up(runs=1))
+    assert {name for name, value in found.items() if value is None} == {
+        "in-order-of-plans", "active-half-much-earlier", "tentative-much-earlier",
+        "simulated-near-measured",
+    }  # fmt: skip
 
 
 def test_all_claims_hold_where_all_is_well() -> None:
@@ -50,15 +60,15 @@ def test_all_claims_hold_where_all_is_well() -> None:
 )
 def test_every_claim_can_fail(series: str, factor: float, claim: str) -> None:
     table = made_up()
-    rows = table["latencies"]
-    rows.loc[(rows["series"] == series) & (rows["engine"] == PACED), "mean"] *= factor
+    rows = table["samples"]
+    rows.loc[(rows["series"] == series) & (rows["engine"] == PACED), "latency_s"] *= factor
     assert claim in failing(EXPERIMENT, table)
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
     table = made_up()
-    rows = table["latencies"]
-    rows.loc[rows["series"] == FIRST, "mean"] = None
+    rows = table["samples"]
+    rows.loc[rows["series"] == FIRST, "latency_s"] = None
     assert held(EXPERIMENT, table)["tentative-much-earlier"] is None
 
 
@@ -73,6 +83,9 @@ def test_the_kill_falls_late_in_an_interval_with_full_windows(interval_s: int) -
     at_s = partial_replication.kill_at_s(interval_s)
     assert at_s >= partial_replication.FULL_S
     assert at_s / interval_s % 1 == pytest.approx(partial_replication.PHASE)
+    other_s = partial_replication.kill_at_s(interval_s, shift=0.5)
+    assert other_s / interval_s % 1 == pytest.approx((partial_replication.PHASE + 0.5) % 1)
+    assert other_s >= partial_replication.FULL_S
 
 
 def test_quick_leaves_intervals_out_of_live_runs_alone() -> None:

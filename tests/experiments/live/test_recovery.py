@@ -11,9 +11,9 @@ import pytest
 from experiments.live import _topology, recovery
 from experiments.live._recovery_figure import CORRELATED, FAILURES, SINGLE
 from experiments.live.recovery import EXPERIMENT, SCALES
-from harness.claims import ClaimKind
+from harness.claims import ClaimKind, Word
 from harness.measurement import Context
-from harness.results.record import Point, Profile
+from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from tests.experiments.live.judging import all_hold, failing, held, judged, passes
 from tests.experiments.smoke import SmokeContext
@@ -21,22 +21,62 @@ from tests.experiments.smoke import SmokeContext
 LATENCY_S = {"Active-5s": 0.01, "CKP-5s": 0.2, "CKP-30s": 0.9, "Storm": 0.5}
 
 
-def made_up() -> dict[str, pd.DataFrame]:
+SAMPLES = 6
+
+
+def made_up(runs: int = SAMPLES) -> dict[str, pd.DataFrame]:
     """As a campaign of the quick profile has it: all grows with the rate, Storm with the window."""
     rows: list[dict[str, Any]] = []
     for point in EXPERIMENT.grid[Profile.QUICK]:
         for contender, seconds in LATENCY_S.items():
             rate = int(str(point["rate"])) / 1_000 if contender != "Active-5s" else 1
             window = int(str(point["window_s"])) / 10 if contender == "Storm" else 1
-            mean = seconds * rate * window
-            rows += [
-                {**point, "contender": contender, "failure": failure, "mean": mean, "min": mean,
-                 "max": mean, "count": 1, "size": 1, "faster": 10.0}
-                for failure in FAILURES
-            ]  # fmt: skip
+            for run in range(runs):
+                latency_s = seconds * rate * window * (1 + 0.01 * run)
+                rows += [
+                    {**point, "run": f"{run}", "contender": contender, "failure": failure,
+                     "place": "all", "faster": 10.0, "latency_s": latency_s,
+                     "outside_s": latency_s + 0.2, "simulated_s": latency_s, "twin_s": 0.0}
+                    for failure in FAILURES
+                ]  # fmt: skip
     mine = [{"variant": name} for name in ("CKP-5s-single-node", "Storm-all-15-nodes")]
     both = passes(*mine, engine=_topology.PACED, window_s=10, rate=1_000, difference_from_twin="")
-    return {"latencies": pd.DataFrame(rows), "passes": both}
+    samples = pd.DataFrame(rows)
+    return {"samples": samples, "kills": samples.copy(), "passes": both}
+
+
+def test_too_few_samples_decide_nothing() -> None:
+    verdicts = judged(EXPERIMENT, made_up(runs=4))
+    assert verdicts["active-much-faster"].word is Word.UNDECIDED
+    assert "--repeats" in str(verdicts["active-much-faster"].why)
+    assert verdicts["equal-output"].word is Word.HOLDS
+
+
+def test_a_limit_inside_the_interval_decides_nothing() -> None:
+    table = made_up()
+    rows = table["samples"]
+    mine = (rows["contender"] == "Active-5s") & (rows["engine"] == _topology.PACED)
+    spread = rows.loc[mine, "run"].astype(int) % 2 * 90 + 1
+    rows.loc[mine, "latency_s"] *= spread
+    assert judged(EXPERIMENT, table)["active-much-faster"].word is Word.UNDECIDED
+
+
+def test_both_measures_are_shown_with_intervals_and_numbers_of_samples() -> None:
+    measured = judged(EXPERIMENT, made_up())["active-much-faster"].measured
+    for shown in (measured["cells"], measured["seen_from_outside"]):
+        value, low, high, n = next(iter(shown.values()))
+        assert low <= value <= high
+        assert n == SAMPLES
+
+
+def test_a_repetition_has_phases_of_its_own() -> None:
+    scale = SCALES[Profile.QUICK]
+    one, other = (recovery.fail_at_s(10, scale, shift) for shift in (0.1, 0.6))
+    for failure in FAILURES:
+        for task in one[failure]:
+            phases = [each[failure][task] * 10 / recovery.LONGEST_S % 1 for each in (one, other)]
+            assert abs(phases[0] - phases[1]) > 0.1
+        assert min(one[failure].values()) * 10 >= recovery.LONGEST_S
 
 
 def test_all_claims_hold_where_all_is_well() -> None:
@@ -53,7 +93,7 @@ def test_a_pass_that_lost_something_breaks_the_invariant() -> None:
 @pytest.mark.parametrize(
     ("contender", "factor", "claim"),
     [
-        ("Active-5s", 50, "active-much-faster"),
+        ("Active-5s", 90, "active-much-faster"),
         ("CKP-5s", 20, "longer-with-interval"),
         ("Storm", 20, "storm-faster-with-short-windows"),
         ("Storm", 20, "simulated-near-measured"),
@@ -61,17 +101,20 @@ def test_a_pass_that_lost_something_breaks_the_invariant() -> None:
 )
 def test_every_claim_can_fail(contender: str, factor: float, claim: str) -> None:
     table = made_up()
-    rows = table["latencies"]
-    changed = (rows["contender"] == contender) & (rows["engine"] == _topology.PACED)
-    rows.loc[changed, "mean"] *= factor
+    for name in ("samples", "kills"):
+        rows = table[name]
+        changed = (rows["contender"] == contender) & (rows["engine"] == _topology.PACED)
+        rows.loc[changed, "latency_s"] *= factor
     assert claim in failing(EXPERIMENT, table)
 
 
 def test_without_live_runs_nothing_is_judged() -> None:
     table = made_up()
-    latencies = table["latencies"]
-    only: pd.DataFrame = latencies[latencies["engine"] == _topology.SIMULATED]
-    verdicts = held(EXPERIMENT, {"latencies": only, "passes": table["passes"][:0]})
+    only = {
+        name: table[name][table[name]["engine"] == _topology.SIMULATED]
+        for name in ("samples", "kills")
+    }
+    verdicts = held(EXPERIMENT, {**only, "passes": table["passes"][:0]})
     assert set(verdicts.values()) == {None}
 
 
@@ -133,6 +176,7 @@ def test_a_single_failure_is_the_mean_over_the_tasks_that_may_fail(tmp_path: Pat
         ("CKP-5s", SINGLE, "O1", 1.0), ("CKP-5s", SINGLE, "O2", None),
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["contender", "failure", "place", "latency_s"])
+    frame = frame.assign(outside_s=2 * frame["latency_s"])
     frame.to_parquet(tmp_path / "latencies.parquet")
     runs = pd.DataFrame(
         [{"engine": "live", "window_s": 10, "rate": 1_000, "faster": 10.0, "run": "one"}]
@@ -142,6 +186,8 @@ def test_a_single_failure_is_the_mean_over_the_tasks_that_may_fail(tmp_path: Pat
     assert mean["Storm", SINGLE] == pytest.approx((8 * 1 + 4 * 2 + 2 * 3 + 1 * 4) / 15)
     assert mean["Storm", CORRELATED] == pytest.approx(5)
     assert pd.isna(mean["CKP-5s", SINGLE]), "one never came back"
+    outside = found.set_index(["contender", "failure"])["outside_s"]
+    assert outside["Storm", CORRELATED] == pytest.approx(10)
 
 
 def test_storms_single_failures_are_far_apart() -> None:
@@ -183,3 +229,26 @@ def test_the_simulated_half_recovers() -> None:
     found = recovery.run(point, cast(Context, context)).series["latencies"]
     by = found.set_index(["contender", "failure"])["latency_s"]
     assert (by["Active-5s"] < by["CKP-30s"]).all()
+
+
+def test_the_simulator_gets_the_instants_that_really_were() -> None:
+    shape = _topology.Shape(window_s=10, rate=1_000, faster=10)
+    contender, at_s = recovery.CONTENDERS["CKP-30s"], {16: 5.0, 17: 5.0}
+    rows = [
+        {"planned_at_s": planned_s, "at_s": real_s, "recovery_s": None, "recovery_at_least_s": 1.5,
+         "recovery_why_not": "not caught up by the end of the load", "overlaps": False,
+         "twin_recovery_s": 0.0}
+        for planned_s, real_s in ((4.0, 4.0), (5.0, 5.08))
+    ]  # fmt: skip
+    found = Outcome(series={"recoveries": pd.DataFrame(rows)})
+    kills = _topology.kills_of(found, at_s)
+    assert {kill.at_s for kill in kills.values()} == {5.08}
+    assert {kill.outside_s for kill in kills.values()} == {1.5}, "a lower bound is a value"
+    late, planned = (
+        shape.simulated(contender, instants, seed=1)
+        for instants in ({task: kill.at_s for task, kill in kills.items()}, at_s)
+    )
+    assert {fault.at_us for fault in late.faults} == {5_080_000}
+    back = _topology.counterpart(shape, contender, kills, seed=1).latency_s([16, 17])
+    assert back == _topology.simulate(late).latency_s([16, 17])
+    assert back != _topology.simulate(planned).latency_s([16, 17])

@@ -1,0 +1,132 @@
+"""The parts of an outage of stock Spark, from the event log of Spark itself.
+
+Spark writes an event for every executor that it gives up and for every task that it launches. From
+the kill until the next batch is committed, time passes in four ways: the executor is not missed yet
+(*detection*), no task runs and none waits for its place (*rescheduling*), no task runs because
+Spark waits for a free slot near a task's state (*locality wait*, `spark.locality.wait` for each
+level of nearness), or tasks of the batch run and it is committed (*first batch*)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LOCALITY_WAIT_S = 3.0
+"""Spark's own default of `spark.locality.wait`."""
+LOG = {
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+}
+"""Settings with which Spark writes its events as lines of JSON."""
+FAR = ("NODE_LOCAL", "RACK_LOCAL", "ANY")
+"""Levels of nearness for which Spark has waited; without a wish a task has another level."""
+PARTS = ("detection_s", "rescheduling_s", "locality_wait_s", "first_batch_s")
+"""Names of the parts, in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRun:
+    """One launched task. Times are Unix seconds."""
+
+    began_s: float
+    ended_s: float | None
+    """None while it runs, and for a task that was lost with its executor."""
+    locality: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """The events that decide the parts of an outage."""
+
+    removed_s: Sequence[float]
+    """Instants at which an executor was given up."""
+    tasks: Sequence[TaskRun]
+
+
+def settings(directory: Path) -> Mapping[str, str]:
+    """Return the settings of an application that writes its events into a directory."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    return {**LOG, "spark.eventLog.dir": directory.as_uri()}
+
+
+def read_reports(directory: Path) -> Reports:
+    """Read the event logs of all applications in a directory, also of those that still run."""
+    lines = (
+        line
+        for file in sorted(directory.iterdir())
+        if file.is_file()
+        for line in file.read_text(errors="replace").splitlines()
+    )
+    return reports_of(_events(lines))
+
+
+def _events(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue  # the last line of a log that is being written
+
+
+def reports_of(events: Iterable[Mapping[str, Any]]) -> Reports:
+    """Return what decides the parts of an outage, from Spark's events."""
+    removed: list[float] = []
+    begun: dict[int, TaskRun] = {}
+    ended: list[TaskRun] = []
+    for event in events:
+        kind = event.get("Event")
+        if kind == "SparkListenerExecutorRemoved":
+            removed.append(event["Timestamp"] / 1000)
+        elif kind in ("SparkListenerTaskStart", "SparkListenerTaskEnd"):
+            info = event["Task Info"]
+            one = TaskRun(
+                began_s=info["Launch Time"] / 1000, ended_s=None, locality=info["Locality"]
+            )
+            if kind == "SparkListenerTaskStart":
+                begun[info["Task ID"]] = one
+                continue
+            begun.pop(info["Task ID"], None)
+            if event["Task End Reason"].get("Reason") == "Success":
+                finish_s = info["Finish Time"] / 1000
+                ended.append(TaskRun(began_s=one.began_s, ended_s=finish_s, locality=one.locality))
+    return Reports(removed_s=removed, tasks=[*ended, *begun.values()])
+
+
+def parts(
+    reports: Reports, *, killed_s: float, committed_s: float | None, wait_s: float
+) -> dict[str, float | None]:
+    """Return the seconds of each of the `PARTS`, which together last from the kill to the commit.
+
+    ``committed_s``: the report of the next batch; ``wait_s``: `spark.locality.wait`. All are None
+    where Spark reports no lost executor, or no batch after it. Spark waits once for each level, so
+    a pause before a task that is far from its state has whole multiples of that time in it."""
+    lost = [at_s for at_s in reports.removed_s if at_s >= killed_s - _CLOCKS_S]
+    if not lost or committed_s is None or committed_s < min(lost):
+        return dict.fromkeys(PARTS)
+    removed_s = max(killed_s, min(lost))
+    ran = sorted(
+        (max(one.began_s, removed_s), min(one.ended_s, committed_s), one.locality)
+        for one in reports.tasks
+        if one.ended_s is not None and one.ended_s > removed_s and one.began_s < committed_s
+    )
+    until_s, idle_s, near_s = removed_s, 0.0, 0.0
+    for began_s, ended_s, locality in ran:
+        pause_s = max(0.0, began_s - until_s)
+        idle_s += pause_s
+        if locality in FAR and wait_s > 0:
+            near_s += min(pause_s, round(pause_s / wait_s) * wait_s)
+        until_s = max(until_s, ended_s)
+    return {
+        "detection_s": removed_s - killed_s,
+        "rescheduling_s": idle_s - near_s,
+        "locality_wait_s": near_s,
+        "first_batch_s": committed_s - removed_s - idle_s,
+    }
+
+
+_CLOCKS_S = 0.05
+"""Most by which Spark's clock, in milliseconds, may be before the instant of the first signal."""

@@ -1,0 +1,180 @@
+"""Endurance of any engine by its contract: kills at random instants, and the judge's comparison.
+
+The schedule of a pass follows from the seed, the pass and the cluster's shape. What each process
+does at that instant does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from harness.cluster.base import Action, Cluster, Node
+from harness.engines.base import Engine, EngineKind, Setup
+from harness.engines.deliveries import relative_windows
+from harness.errors import UsageError
+from harness.failures.schedule import FailureEvent, Schedule
+from harness.judging.outcome import against_truth
+from harness.judging.passes import Pass, PassPlan
+from harness.load.profile import RateProfile
+from harness.seeds import derive_seed, generator
+from workloads.base import Workload
+
+if TYPE_CHECKING:
+    from harness.measurement import Context
+
+FIRST_S, CALM_S = 5.0, 5.0
+"""Time without kills at the beginning and at the end of a pass."""
+MEAN_GAP_S = 8.0
+"""Mean time from a restart to the next kill."""
+AWAY_S = (0.3, 3.0)
+"""Shortest and longest absence of a killed node."""
+RACK_SHARE = 0.2
+"""Share of kills that take a whole rack."""
+INTERVAL_S = 0.5
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """All passes so far."""
+
+    kills: int = 0
+    passes: int = 0
+    results: int = 0
+    """Due results."""
+    lost: int = 0
+    contradictions: int = 0
+    """Results that are not due, or have another value."""
+    repeated: int = 0
+    """Results that were delivered again; at least once allows it."""
+    stalled: int = 0
+    """Passes that did not finish."""
+    died: int = 0
+    """Passes in which the engine died."""
+    leftover_processes: int = 0
+
+    @property
+    def failures(self) -> int:
+        """Number of errors that no guarantee allows."""
+        return self.lost + self.contradictions + self.stalled + self.died + self.leftover_processes
+
+
+def kills(seed: int, number: int, nodes: Sequence[Node], seconds: float) -> Schedule:
+    """Draw the kills of a pass; one target is away at a time."""
+    draws = generator(derive_seed(seed, "endure", number), "any engine")
+    racks = sorted({node.rack for node in nodes})
+    events: list[FailureEvent] = []
+    at_s = FIRST_S + float(draws.exponential(MEAN_GAP_S))
+    while at_s < seconds - CALM_S:
+        whole = len(racks) > 1 and draws.random() < RACK_SHARE
+        among = racks if whole else [node.name for node in nodes]
+        target = among[int(draws.integers(len(among)))]
+        back_s = at_s + float(draws.uniform(*AWAY_S))
+        events.append(FailureEvent(at_s=at_s, action=Action.KILL, target=target))
+        events.append(FailureEvent(at_s=back_s, action=Action.RESTART, target=target))
+        at_s = back_s + float(draws.exponential(MEAN_GAP_S))
+    return Schedule(events=events, origin="random kills", seed=seed)
+
+
+class _Alone:
+    """The context of a pass that belongs to no run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def measures(self, engine: str) -> None:
+        """Keep no record."""
+
+    def surroundings(self, name: str, conditions: object) -> None:
+        """Keep nothing: no time is compared."""
+
+    def progress(self, stage: str, **_: object) -> None:
+        """Show nothing: a pass reports its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyEndurance:
+    """An engine and a workload that are run again and again."""
+
+    kind: EngineKind
+    setup: Setup
+    cluster: Cluster
+    workload: Workload
+    seed: int
+    rate_per_s: float
+    seconds: float
+    report: Callable[[str], None] = lambda line: None
+
+    def check(self) -> None:
+        """Raise `UsageError` if this engine cannot run the workload on this cluster."""
+        why_not = self.kind.lacks(self.setup, self.workload, self.cluster.spec)
+        if why_not is not None:
+            raise UsageError(why_not, remedy="choose another --workload or --engine")
+
+    def until(self, kills_wanted: int) -> Counts:
+        """Make passes until this number of kills was reached."""
+        counts = Counts()
+        with ExitStack() as stack:
+            engine: Engine | None = None
+            while counts.kills < kills_wanted:
+                if engine is None:
+                    engine = stack.enter_context(self.kind.open(self.setup, self.cluster))
+                    engine.configure(self.setup)
+                if not self.run(engine, counts.passes, counts):
+                    stack.close()  # another one of its kind goes on
+                    engine = None
+                self.report(f"{counts.kills} of {kills_wanted} kills")
+        return counts
+
+    def only(self, number: int) -> Counts:
+        """Make one pass, from 0."""
+        counts = Counts()
+        with self.kind.open(self.setup, self.cluster) as engine:
+            engine.configure(self.setup)
+            self.run(engine, number, counts)
+        return counts
+
+    def run(self, engine: Engine, number: int, counts: Counts) -> bool:
+        """Make the pass of that number; return False if the engine is of no more use."""
+        schedule = kills(self.seed, number, engine.targets(), self.seconds)
+        plan = PassPlan(
+            name=f"endure-{number + 1}",
+            workload=self.workload,
+            rate=RateProfile.constant(self.rate_per_s, self.seconds),
+            interval_s=INTERVAL_S,
+            schedule=schedule,
+        )
+        directory = self.cluster.scratch(f"endure-{number + 1}")
+        context = cast("Context", _Alone(directory))
+        with Pass(plan, self.cluster, engine, directory, context) as one:
+            record = one.run()
+            self.cluster.restore(self.report)
+            truth = relative_windows(engine.truth(one.work), self.workload, record.start_unix_s)
+        identity = self.workload.identity_in_run
+        due = truth[truth["window_start_s"] <= self.seconds]
+        stable = record.deliveries[record.deliveries["stability"] == "stable"]
+        difference = against_truth(stable, due, self.workload, identity)
+        felt = sum(
+            1
+            for done in record.injected
+            if done.event.action is Action.KILL and any(victim.felt for victim in done.victims)
+        )
+        wrong = len(difference.extra) + len(difference.wrong)
+        counts.kills += felt
+        counts.passes += 1
+        counts.results += len(due)
+        counts.lost += len(difference.missing)
+        counts.contradictions += wrong
+        counts.repeated += int(stable.duplicated(identity).sum())
+        counts.stalled += record.stalled
+        counts.died += record.died is not None
+        self.report(
+            f"pass {number + 1}: {felt} killed, {len(due)} results due, "
+            f"{len(difference.missing)} lost, {wrong} wrong; again: --seed {self.seed} --pass "
+            f"{number + 1}"
+        )
+        if record.died is not None:
+            self.report(record.died)
+        return record.died is None and not record.stalled

@@ -1,0 +1,217 @@
+"""An engine that a YAML file describes: commands, and no code in this tree.
+
+docs/own-engine.md explains the fields; docs/examples has a whole engine."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.engines.base import ClusterNeeds, Engine, EngineKind, Setup
+from harness.engines.programs.engine import ProgramKind
+from harness.engines.programs.start import READY, READY_WITHIN_S, Job, Start
+from harness.environment.cache import cache_directory, locked, to_stderr
+from harness.errors import EnvironmentFailure, UsageError
+from harness.text import did_you_mean
+from workloads.base import TASKS, Workload, load_file
+
+SUFFIXES = (".yaml", ".yml")
+PREPARED_WITHIN_S = 1800.0
+_LAST_LINES = 6
+SCHEME = "own"
+"""The scheme of an engine that knows one way to survive."""
+KIND = "ENGINE"
+"""The name in a Python file that holds an `EngineKind`."""
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_EXAMPLE = "docs/own-engine.md shows a whole file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """The fields of the file."""
+
+    name: str
+    command: Sequence[str]
+    """Runs on each node. ``{here}`` is the file's directory, ``{cache}`` a directory for what this
+    engine fetches, ``{python}`` this Python, ``{node}`` and ``{rack}`` the node's names."""
+    prepare: Sequence[str] = ()
+    """Runs once on the harness's machine before the first start, to fetch or to compile."""
+    summary: str = "an engine of one's own"
+    workloads: Sequence[str] = ()
+    """Names of the workloads that it can run; empty: every one with the form."""
+    form: str = TASKS
+    """The form that a workload must have (`Workload.forms`)."""
+    ready: str = READY
+    ready_within_s: float = READY_WITHIN_S
+    stop_within_s: float = 10.0
+    transactional: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 1
+    """Fewest nodes that it needs."""
+
+
+class DescribedKind(ProgramKind):
+    """An engine from a file."""
+
+    schemes: ClassVar[Mapping[str, ClusterNeeds]]
+
+    def __init__(self, description: Description, here: Path) -> None:
+        """Take the fields of a file in the directory ``here``."""
+        self.name, self.summary = description.name, description.summary
+        self.form = description.form  # type: ignore[misc] # of this file's engine alone
+        self.schemes = {  # type: ignore[misc]
+            SCHEME: ClusterNeeds(summary="its own way", nodes=description.nodes)
+        }
+        self._description, self._here = description, here
+
+    def start(self, job: Job, cluster: Cluster) -> Start:
+        own = self._description
+        words = {**self._words(), "node": job.node.name, "rack": job.node.rack}
+        return Start(
+            command=[_filled(part, words) for part in own.command],
+            env={name: _filled(value, words) for name, value in own.env.items()},
+            ready=re.compile(own.ready),
+            ready_within_s=own.ready_within_s,
+            stop_within_s=own.stop_within_s,
+        )
+
+    def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
+        """Prepare what the programs need, then open; raises `EnvironmentFailure` if it fails."""
+        if command := [_filled(part, self._words()) for part in self._description.prepare]:
+            with locked(f"engine-{self.name}", report=to_stderr):
+                _prepare(self.name, command)
+        return super().open(setup, cluster)
+
+    def _words(self) -> dict[str, str]:
+        cache = cache_directory() / "engines" / self.name
+        return {"here": str(self._here), "cache": str(cache), "python": sys.executable}
+
+    def transactional(self, setup: Setup) -> bool:
+        return self._description.transactional
+
+    def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
+        own = self._description.workloads
+        if (reason := super().lacks(setup, workload, spec)) is not None:
+            return reason
+        if own and workload.name not in own:
+            return f"{self.name} runs {', '.join(own)}, and not workload {workload.name!r}"
+        return None
+
+
+def _prepare(name: str, command: Sequence[str]) -> None:
+    """Run a command to its end; Ctrl-C ends it, too."""
+    to_stderr(f"preparing engine {name}: {' '.join(command)}")
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=PREPARED_WITHIN_S, check=False,
+        )  # fmt: skip
+        what, said = f"with exit code {done.returncode}", done.stderr or done.stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        what, said = f"({error})", ""
+    else:
+        if done.returncode == 0:
+            return
+    last = "".join(f"\n    {line}" for line in said.splitlines()[-_LAST_LINES:])
+    raise EnvironmentFailure(
+        f"engine {name} could not be prepared: {command[0]} failed {what}{last}",
+        remedy="see to it that what it fetches can be reached, then start again",
+    )
+
+
+def engine_of_file(path: Path) -> EngineKind:
+    """Return the engine that a YAML file describes, or that a Python file defines as `KIND`.
+
+    Raises `UsageError` with the mistake in it."""
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}", remedy=f"give its path; {_EXAMPLE}")
+    if path.suffix == ".py":
+        kind = getattr(load_file(path), KIND, None)
+        if not isinstance(kind, EngineKind):
+            raise UsageError(
+                f"{path} defines no {KIND}",
+                remedy=f"write {KIND} = MyKind(), an instance of a subclass of EngineKind",
+            )
+        return kind
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no YAML: {error}", remedy=_EXAMPLE) from error
+    return DescribedKind(_described(path, document), path.resolve().parent)
+
+
+def _described(path: Path, document: Any) -> Description:
+    known = {each.name: each.type for each in fields(Description)}
+    _demand(isinstance(document, dict), path, f"it is a {type(document).__name__}", "write fields")
+    for name in document:
+        _demand(name in known, path, f"there is no field {name!r}", did_you_mean(str(name), known))
+    for name in ("name", "command"):
+        _demand(name in document, path, f"it lacks the field {name!r}", _EXAMPLE)
+    description = Description(**document)
+    for name, kinds, words in _FORMS:
+        value = getattr(description, name)
+        good = isinstance(value, kinds) and (not isinstance(value, bool) or kinds is bool)
+        _demand(good, path, f"{name} is {value!r}", f"give {words}")
+    command = description.command
+    _demand(
+        command and all(isinstance(part, str) for part in command),
+        path,
+        f"command is {command!r}",
+        'give a list of words: ["{python}", "{here}/engine.py"]',
+    )
+    _demand(
+        _NAME.fullmatch(description.name),
+        path,
+        f"the engine is called {description.name!r}",
+        "use lower-case letters, digits and dashes, a letter first",
+    )
+    try:
+        re.compile(description.ready)
+    except re.error as error:
+        _demand(False, path, f"ready is no regular expression: {error}", "correct it")
+    first = _filled(command[0], {"here": str(path.resolve().parent), "python": sys.executable})
+    _demand(
+        "{" in first or shutil.which(first),
+        path,
+        f"there is no program {first!r}",
+        "install it, or give its whole path",
+    )
+    return description
+
+
+_FORMS: Sequence[tuple[str, Any, str]] = (
+    ("name", str, "a name in lower-case letters"),
+    ("command", list, "a list of words"),
+    ("prepare", (list, tuple), "a list of words"),
+    ("summary", str, "one line"),
+    ("workloads", (list, tuple), "a list of names"),
+    ("form", str, "a key of the workload's forms"),
+    ("ready", str, "a regular expression for a line of its output"),
+    ("ready_within_s", (int, float), "a number of seconds"),
+    ("stop_within_s", (int, float), "a number of seconds"),
+    ("transactional", bool, "true or false"),
+    ("env", dict, "names and values"),
+    ("nodes", int, "a whole number"),
+)
+
+
+def _demand(holds: object, path: Path, what: str, remedy: str) -> None:
+    if not holds:
+        raise UsageError(f"{path}: {what}", remedy=remedy)
+
+
+def _filled(text: object, words: Mapping[str, str]) -> str:
+    found = str(text)
+    for word, value in words.items():
+        found = found.replace("{" + word + "}", value)
+    return found

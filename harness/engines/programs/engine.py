@@ -1,0 +1,343 @@
+"""Programs on nodes behind the contract of `harness.engines.base`.
+
+A pass starts a program on every node and ends it; nothing stays between passes. The pass has ended
+when every result that is due (`truth`) is in the out topic. So a program needs to report nothing
+but that it is ready; events are for what it notices of failures."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import pandas as pd
+
+from harness.cluster.base import Cluster, ClusterSpec, Node, RunningProgram, Usage
+from harness.engines.base import Engine, EngineKind, Event, EventKind, Scored, Setup, Work
+from harness.engines.deliveries import COPY_HEADER, deliveries
+from harness.engines.members import score_members
+from harness.engines.programs.start import JOB_FILE, Job, Start
+from harness.engines.programs.truth import truth_of, why_no_truth
+from harness.errors import EnvironmentFailure, UsageError
+from harness.measure.collector import Collector, Message
+from workloads.base import Workload
+
+_POLL_S = 0.05
+_HEALTH_S = 1.0
+_LAST_LINES = 12
+_SHOWN_BYTES = 120
+_REPORTED = (
+    EventKind.DETECTED, EventKind.RESTARTED, EventKind.RECOVERED, EventKind.FAILED,
+    EventKind.PROGRESS,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of JSON in a program's output."""
+
+    node: str
+    document: Mapping[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    node: Node
+    start: Start
+    program: RunningProgram
+    first: int
+    """Its incarnation at the beginning of the pass."""
+
+    def logs(self) -> Iterator[Path]:
+        """Yield the output of each incarnation of this pass."""
+        log, now = self.program.log, self.program.incarnation
+        for number in range(self.first, now + 1):
+            yield log.with_name(f"{log.name.removesuffix(f'.{now}.log')}.{number}.log")
+
+    def is_ready(self) -> bool:
+        return any(self.start.ready.fullmatch(line) for line in _lines(self.program.log))
+
+
+class ProgramEngine:
+    """A program on every node of the cluster, for one pass at a time."""
+
+    def __init__(self, kind: ProgramKind, setup: Setup, cluster: Cluster) -> None:
+        """Start nothing: a program needs the topics of its pass."""
+        self.name, self.used = kind.name, False
+        self._kind, self._setup, self._cluster = kind, setup, cluster
+        self._running: list[_Running] = []
+        self._work: Work | None = None
+        self._lines: list[Line] = []
+        self._start_unix_s = 0.0
+        self._due: pd.DataFrame | None = None
+        self._stack = ExitStack()
+
+    def configure(self, setup: Setup) -> None:
+        self._setup = setup
+
+    def check(self) -> None:
+        """Return if no program of an earlier pass is left."""
+        if self._running:
+            raise EnvironmentFailure(
+                f"the programs of engine {self.name} did not end with their pass",
+                remedy="look into their logs in the run directory",
+            )
+
+    def targets(self) -> Sequence[Node]:
+        return self._cluster.nodes()
+
+    def closes_after_s(self, workload: Workload) -> float:
+        return workload.watermark_delay_s
+
+    def begin(self, work: Work) -> None:
+        assert self._work is None, "one workload at a time"
+        self.used, self._work, self._due, self._lines = True, work, None, []
+        self._stack = ExitStack()
+        kafka = self._cluster.kafka
+        self._collector = self._stack.enter_context(
+            Collector(
+                kafka.confluent(), work.out_topic, work.out_partitions, copy_header=COPY_HEADER
+            )
+        )
+        nodes = self.targets()
+        try:
+            for node in nodes:
+                job = Job(work=work, setup=self._setup, node=node, nodes=nodes, kafka=kafka)
+                self._launch(node, self._kind.start(job, self._cluster), job)
+            self._wait_until_ready()
+        except BaseException:
+            self.end()
+            raise
+
+    def _launch(self, node: Node, start: Start, job: Job) -> None:
+        program = self._cluster.launch(
+            node.name,
+            start.command,
+            name=self.name,
+            env=start.env,
+            files={JOB_FILE: job.document(), **start.files},
+        )
+        running = _Running(node=node, start=start, program=program, first=program.incarnation)
+        self._running.append(running)
+
+    def _wait_until_ready(self) -> None:
+        began_s, waiting = time.monotonic(), list(self._running)
+        while waiting:
+            self.raise_problems()
+            waiting = [one for one in waiting if not one.is_ready()]
+            for one in waiting:
+                if time.monotonic() - began_s > one.start.ready_within_s:
+                    raise self._failure(
+                        one,
+                        f"did not print {one.start.ready.pattern!r} on a line of its own within "
+                        f"{one.start.ready_within_s:g} s",
+                        "let it print that when it works, or allow more time (ready_within_s)",
+                    )
+            time.sleep(_POLL_S if waiting else 0)
+
+    def begins_at(self, unix_s: float) -> None:
+        self._start_unix_s = unix_s
+
+    def drain(self, until_unix_s: float, *, within_s: float) -> bool:
+        """Wait until every result that is due has come, by identity: the judge compares values."""
+        work = self._of_pass()
+        if self._due is None:
+            self._due = self.truth(work)
+        identity = list(work.workload.identity)
+        window = self._due[work.workload.window_start]
+        ended = window + round(work.workload.window_s * 1000) <= round(until_unix_s * 1000)
+        due = set(self._due[ended][identity].itertuples(index=False, name=None))
+        deadline, seen, healthy_until = time.monotonic() + within_s, 0, 0.0
+        while due:
+            new = self._collector.since(seen)
+            seen += len(new)
+            found = deliveries(new, work.workload, 0.0) if new else None
+            if found is not None:
+                starts = (found.pop("window_start_s") * 1000).round().astype("int64")
+                found[work.workload.window_start] = starts
+                due -= set(found[identity].itertuples(index=False, name=None))
+                continue
+            self.raise_problems()
+            if time.monotonic() > deadline:
+                return False
+            if time.monotonic() > healthy_until:
+                self._cluster.health()
+                healthy_until = time.monotonic() + _HEALTH_S
+            time.sleep(_POLL_S)
+        return True
+
+    def raise_problems(self) -> None:
+        """Raise for a program that ended by itself; a killed one is a failure that was planned."""
+        for one in self._running:
+            code = one.program.exit_code
+            if code not in (None, -SIGKILL):
+                raise self._failure(
+                    one,
+                    f"ended by itself with exit code {code}",
+                    "correct what its last lines say; it must run until SIGTERM",
+                )
+
+    def end(self) -> None:
+        running, self._running = self._running, []
+        work, self._work = self._work, None
+        with self._stack:
+            if not running:
+                return
+            with ThreadPoolExecutor(len(running)) as pool:
+                stops = [
+                    pool.submit(one.program.stop, within_s=one.start.stop_within_s)
+                    for one in running
+                ]
+            self._lines = list(_read_lines(running))
+            for stop in stops:
+                stop.result()
+            if work is not None:
+                self._kind.ended(work, self._cluster)
+        if left := {one.node.name: one.program.left_behind for one in running}:
+            _demand_none(self.name, left)
+
+    def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
+        """Return every result; of a transactional engine by the time at which it could be read."""
+        for message in messages:
+            _demand_result(self.name, message.value, work.workload)
+        found = deliveries(messages, work.workload, start_unix_s)
+        if not self._kind.transactional(self._setup):
+            return found
+        found["arrival_s"] = [
+            max(message.append_ms, message.read_ms) / 1000 - start_unix_s for message in messages
+        ]
+        return found.sort_values("arrival_s", kind="stable", ignore_index=True)
+
+    def events(self) -> Sequence[Event]:
+        lines = list(_read_lines(self._running)) if self._running else self._lines
+        return sorted(self._kind.noticed(lines), key=lambda event: event.at_unix_s)
+
+    def usage(self) -> Mapping[str, Usage]:
+        """Return nothing: every program belongs to a node."""
+        return {}
+
+    def truth(self, work: Work) -> pd.DataFrame:
+        if self._due is None:
+            self._due = truth_of(self._cluster.kafka.confluent(), work, self._start_unix_s)
+        return self._due
+
+    def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
+        return score_members(accurate, delivered, work.workload)
+
+    def _of_pass(self) -> Work:
+        assert self._work is not None, "nothing was begun"
+        return self._work
+
+    def _failure(self, one: _Running, what: str, remedy: str) -> EnvironmentFailure:
+        last = "\n".join(f"    {line}" for line in list(_lines(one.program.log))[-_LAST_LINES:])
+        return EnvironmentFailure(
+            f"engine {self.name}: its program on {one.node.name} {what}. The last lines of "
+            f"{one.program.log}:\n{last or '    (it printed nothing)'}",
+            remedy=remedy,
+        )
+
+
+class ProgramKind(EngineKind):
+    """An engine that consists of programs. Subclasses give their start, and what else they have."""
+
+    @abstractmethod
+    def start(self, job: Job, cluster: Cluster) -> Start:
+        """Return the start of the program on one node."""
+
+    def transactional(self, setup: Setup) -> bool:
+        """Return True if results can be read only some time after they were written."""
+        return False
+
+    def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
+        """Return the events in lines of JSON: ``event`` (a kind), ``at_ms``, ``target``, ``cause``.
+
+        Other lines are left out."""
+        found = []
+        for line in lines:
+            said = line.document
+            with suppress(KeyError, ValueError, TypeError):
+                kind = EventKind(said["event"])
+                if kind in _REPORTED:
+                    found.append(
+                        Event(
+                            kind=kind,
+                            at_unix_s=float(said["at_ms"]) / 1000,
+                            target=said.get("target"),
+                            cause=said.get("cause"),
+                            detail={"error": said["error"]} if kind is EventKind.FAILED else {},
+                        )
+                    )
+        return found
+
+    def ended(self, work: Work, cluster: Cluster) -> None:
+        """Remove what the programs of a pass made outside of their nodes; by default nothing."""
+
+    def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
+        return super().lacks(setup, workload, spec) or why_no_truth(workload)
+
+    def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
+        self.needs(setup)
+        return _opened(ProgramEngine(self, setup, cluster))
+
+
+@contextmanager
+def _opened(engine: ProgramEngine) -> Iterator[Engine]:
+    try:
+        yield engine
+    finally:
+        engine.end()
+
+
+def _lines(log: Path) -> Iterator[str]:
+    with suppress(FileNotFoundError), log.open(errors="replace") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield line.rstrip()
+
+
+def _read_lines(running: Sequence[_Running]) -> Iterator[Line]:
+    for one in running:
+        for log in one.logs():
+            for text in _lines(log):
+                if text.startswith("{"):
+                    with suppress(ValueError):
+                        yield Line(node=one.node.name, document=json.loads(text))
+
+
+def _demand_result(name: str, value: bytes, workload: Workload) -> None:
+    """Raise `UsageError` for a message that is not a result."""
+    try:
+        result = json.loads(value)
+        missing = [column for column in workload.columns if column not in result]
+        start = result.get(workload.window_start)
+    except (ValueError, AttributeError, TypeError) as error:
+        missing, start, why = [], 0, f"no JSON object ({error})"
+    else:
+        why = f"without {', '.join(missing)}" if missing else ""
+    if not why and type(start) is not int:
+        why = f"with {workload.window_start} {start!r}, which is no whole number of milliseconds"
+    if why:
+        raise UsageError(
+            f"engine {name} wrote a result {why}: {value[:_SHOWN_BYTES]!r}",
+            remedy=f"write a JSON object with {', '.join(workload.columns)}, the window's start in "
+            "milliseconds since the epoch",
+        )
+
+
+def _demand_none(name: str, left: Mapping[str, int]) -> None:
+    """Raise `UsageError` for processes that were left behind; they have been killed."""
+    there = {node: number for node, number in left.items() if number}
+    if there:
+        raise UsageError(
+            f"engine {name} left processes behind when it was stopped: "
+            + ", ".join(f"{number} on {node}" for node, number in there.items())
+            + "; they were killed",
+            remedy="let its program end its own processes on SIGTERM, and then itself",
+        )

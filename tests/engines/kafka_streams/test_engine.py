@@ -1,0 +1,142 @@
+"""Kafka Streams without servers: its class is its source's, its settings, and its events."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.cluster.base import Node
+from harness.cluster.endpoints import KafkaEndpoint
+from harness.engines.base import EventKind, Setup
+from harness.engines.kafka_streams.engine import (
+    CLASSES,
+    LOCK,
+    SOURCES,
+    KafkaStreamsKind,
+    properties_text,
+    settings,
+)
+from harness.engines.kafka_streams.parameters import TUNED, KafkaStreamsParameters
+from harness.engines.programs.engine import Line
+from harness.engines.programs.start import Job
+from harness.environment.jars import LOCK as OWN_LOCK
+from harness.environment.jars import ensure_sets, locked_jars
+from harness.errors import EnvironmentFailure, UsageError
+from tests.engines.contract import EngineKindContract
+from workloads.wordcount import word_count
+
+WORDS = word_count(text=[__file__], depth=4)
+
+
+class TestKafkaStreamsKind(EngineKindContract):
+    kind, workload = KafkaStreamsKind(), WORDS
+
+
+def the_jars() -> list[Path]:
+    """Return the jars if they are in the cache: a test fetches none."""
+    try:
+        return ensure_sets(fetch=False, lock=LOCK)["kafka-streams"]
+    except EnvironmentFailure as missing:
+        pytest.skip(missing.what.splitlines()[0])
+
+
+@pytest.mark.slow
+def test_the_shipped_class_is_that_of_its_source(tmp_path: Path) -> None:
+    javac = shutil.which("javac")
+    if javac is None:
+        pytest.skip("there is no javac")
+    version = subprocess.run([javac, "-version"], capture_output=True, text=True, check=True)
+    if not (version.stdout + version.stderr).startswith("javac 17."):
+        pytest.skip("the classes were compiled by javac 17, which alone gives the same bytes")
+    sources = sorted(SOURCES.rglob("*.java"))
+    path = ":".join(map(str, the_jars()))
+    command = [javac, "--release", "17", "-cp", path, "-d", str(tmp_path), *map(str, sources)]
+    subprocess.run(command, check=True, timeout=120)
+    made = {file.relative_to(tmp_path): file.read_bytes() for file in tmp_path.rglob("*.class")}
+    shipped = {file.relative_to(CLASSES): file.read_bytes() for file in CLASSES.rglob("*.class")}
+    assert made.keys() == shipped.keys()
+    assert made == shipped, "compile the source again, as CONTRIBUTING.md says"
+
+
+def test_it_has_the_version_of_the_broker() -> None:
+    (streams,) = [
+        jar for jar in locked_jars(LOCK)["kafka-streams"] if jar.artifact == "kafka-streams"
+    ]
+    clients = [jar for jar in locked_jars(OWN_LOCK)["broker"] if jar.artifact == "kafka-clients"]
+    assert streams.version == clients[0].version
+
+
+def job() -> Job:
+    node = Node(name="r1n1", rack="r1", worker="r1w1", host="127.0.0.2")
+    work = SimpleNamespace(
+        name="pass-1", workload=WORDS, topic_of={"lines": "in"}, out_topic="out", out_partitions=2
+    )
+    kafka = KafkaEndpoint(
+        bootstrap="here:1", username="me", password='a"\\b', mechanism="SCRAM-SHA-256"
+    )
+    setup = Setup(scheme="changelog")
+    return Job(work=cast(Any, work), setup=setup, node=node, nodes=[node], kafka=kafka)
+
+
+def test_defaults_are_kafka_streams_own() -> None:
+    given = settings(job(), KafkaStreamsParameters())
+    assert given["processing.guarantee"] == "at_least_once"
+    assert given["num.standby.replicas"] == "0"
+    assert given["group.protocol"] == "classic"
+    left = ("session.timeout.ms", "transaction.timeout.ms", "rack.aware.assignment.tags")
+    assert not set(left) & given.keys()
+    assert given["faultline.window.ms"] == "4000"
+
+
+def test_tuned_settings_are_those_of_its_documentation() -> None:
+    given = settings(job(), TUNED)
+    assert given["processing.guarantee"] == "exactly_once_v2"
+    assert (given["session.timeout.ms"], given["heartbeat.interval.ms"]) == ("6000", "2000")
+    assert given["rack.aware.assignment.tags"] == "rack"
+    assert given["client.tag.rack"] == "r1"
+
+
+def test_a_password_survives_the_properties_file() -> None:
+    text = properties_text(settings(job(), KafkaStreamsParameters()))
+    (line,) = [line for line in text.splitlines() if line.startswith("sasl.jaas.config=")]
+    assert 'a\\\\"\\\\\\\\b' in line, "a backslash of the login line is doubled for the file"
+
+
+def test_wrong_parameters_are_refused() -> None:
+    with pytest.raises(UsageError, match="no guarantee 'twice'"):
+        KafkaStreamsParameters(guarantee="twice")
+    with pytest.raises(UsageError, match="the broker sets the session timeout"):
+        KafkaStreamsParameters(protocol="streams", session_timeout_s=6)
+
+
+def lines(*said: tuple[str, float, dict[str, Any]]) -> list[Line]:
+    return [
+        Line(node=node, document={"at_ms": at_s * 1000, **document})
+        for node, at_s, document in said
+    ]
+
+
+def test_a_loss_is_detected_by_the_rebalancing_and_over_when_all_run() -> None:
+    both, one = "r1n1:11 r2n1:22", "r2n1:22"
+    events = KafkaStreamsKind().noticed(
+        lines(
+            ("r1n1", 1, {"event": "members", "hosts": both}),
+            ("r2n1", 1, {"event": "members", "hosts": both}),
+            ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
+            ("r2n1", 8, {"event": "members", "hosts": one}),
+            ("r2n1", 8.5, {"event": "restore-ended", "records": 40}),
+            ("r2n1", 9, {"event": "state", "to": "RUNNING"}),
+            ("r2n1", 12, {"event": "members", "hosts": "r1n1:33 r2n1:22"}),
+        )
+    )
+    assert [(event.kind, event.at_unix_s, event.target) for event in events] == [
+        (EventKind.DETECTED, 7.9, "r1n1"),
+        (EventKind.RESTARTED, 8, "r1n1"),
+        (EventKind.RECOVERED, 9, "r1n1"),
+    ]
+    assert events[0].detail["restored_records"] == 40

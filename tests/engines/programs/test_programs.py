@@ -1,0 +1,215 @@
+"""Engines that are programs: the contract with a made-up one, and what can go wrong with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.engines.base import EngineKind, Setup
+from harness.engines.kinds import find_engine
+from harness.engines.programs.described import SCHEME, engine_of_file
+from harness.errors import EnvironmentFailure, FaultlineError, UsageError
+from harness.failures.schedule import NO_FAILURES
+from harness.judging import passes
+from harness.judging.passes import Pass, PassPlan
+from harness.load import generator
+from harness.load.profile import RateProfile
+from harness.measurement import Context
+from tests.engines.contract import EngineContract, EngineKindContract, Sharing
+from tests.engines.programs.fake import DESCRIPTION, MADE_UP, WORKLOAD, ProgramCluster
+from tests.engines.test_toy import made_when_named
+from tests.load.test_generator import Broker
+from workloads.wordcount import word_count
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], EngineKind]:
+    """Return the engine of a file with these lines more, or with others."""
+    place = tmp_path_factory.mktemp("described")
+
+    def make(more: str = "", text: str = DESCRIPTION) -> EngineKind:
+        path = place / "made-up.yaml"
+        path.write_text(text + more)
+        return engine_of_file(path)
+
+    return make
+
+
+def made_up() -> EngineKind:
+    """Return the engine of the test's own file, as classes hold it."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "made-up.yaml")
+        path.write_text(DESCRIPTION)
+        return find_engine(str(path))
+
+
+class TestMadeUpKind(EngineKindContract):
+    kind, workload = made_up(), WORKLOAD
+
+
+@pytest.mark.slow
+class TestMadeUp(EngineContract):
+    kind, workload, setup = made_up(), WORKLOAD, Setup(scheme=SCHEME)
+    load_s, kill_s, away_s, interval_s = 3.0, 1.2, 0.3, 0.1
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def cluster(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+        broker = Broker()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(generator, "LATE_SHARE", 1.0)
+            patch.setattr(passes, "topics", made_when_named)
+            yield cast(Cluster, ProgramCluster(broker, tmp_path_factory.mktemp("cluster")))
+        broker.close()
+
+
+@pytest.fixture
+def failing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, described: Callable[..., EngineKind]
+) -> Iterator[Callable[..., FaultlineError]]:
+    """Run a pass of a faulty engine, and return its error; nothing of it may be left."""
+    monkeypatch.setattr(generator, "LATE_SHARE", 1.0)
+    monkeypatch.setattr(passes, "topics", made_when_named)
+    broker = Broker()
+    cluster = ProgramCluster(broker, tmp_path)
+    plan = PassPlan(
+        name="fault", workload=WORKLOAD, rate=RateProfile.constant(100, 1.0), interval_s=0.1,
+        schedule=NO_FAILURES,
+    )  # fmt: skip
+
+    def once(kind: EngineKind) -> None:
+        with kind.open(Setup(scheme=SCHEME), cast(Cluster, cluster)) as engine:
+            context = cast(Context, Sharing(engine, tmp_path))
+            with Pass(plan, cast(Cluster, cluster), engine, tmp_path, context) as one:
+                one.run()
+
+    def run(fault: str, more: str = "", command: str = "") -> FaultlineError:
+        text = DESCRIPTION.replace('made_up.py"', f'made_up.py", "{fault}"')
+        if command:
+            text = f'name: made-up\nform: sums\ncommand: ["{{python}}", "-c", "{command}"]\n'
+        kind = described(more, text=text)
+        with pytest.raises(FaultlineError) as caught:
+            once(kind)
+        assert cluster.program is not None
+        assert cluster.program.exit_code is not None, "nothing is left behind"
+        return caught.value
+
+    yield run
+    broker.close()
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_never_ready_is_named_with_its_last_lines(
+    failing: Callable[..., FaultlineError],
+) -> None:
+    error = failing("silent", "ready_within_s: 0.5\n")
+    assert isinstance(error, EnvironmentFailure)
+    assert "did not print 'ready' on a line of its own within 0.5 s" in error.what
+    assert "ready_within_s" in error.remedy
+
+
+@pytest.mark.slow
+def test_a_result_that_cannot_be_parsed_is_shown(failing: Callable[..., FaultlineError]) -> None:
+    error = failing("garbled")
+    assert isinstance(error, UsageError)
+    assert "engine made-up wrote a result no JSON object" in error.what
+    assert "b'?'" in error.what
+    assert "window_start, sum" in error.remedy
+
+
+@pytest.mark.slow
+def test_processes_that_are_left_behind_are_killed_and_named(
+    failing: Callable[..., FaultlineError],
+) -> None:
+    error = failing("child")
+    assert isinstance(error, UsageError)
+    assert "left processes behind when it was stopped: 1 on r1n1" in error.what
+    assert "SIGTERM" in error.remedy
+
+
+@pytest.mark.slow
+def test_an_engine_that_ends_by_itself_is_named_with_its_exit_code(
+    failing: Callable[..., FaultlineError],
+) -> None:
+    error = failing("", command="raise SystemExit('no licence')")
+    assert "its program on r1n1 ended by itself with exit code 1" in error.what
+    assert "no licence" in error.what
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "it is a NoneType"),
+        ("name: x\n", "it lacks the field 'command'"),
+        ("name: x\ncommand: [cat]\nredy: y\n", "there is no field 'redy'"),
+        ("name: x\ncommand: cat\n", "command is 'cat'"),
+        ("name: X y\ncommand: [cat]\n", "the engine is called 'X y'"),
+        ("name: x\ncommand: [cat]\nready: '('\n", "ready is no regular expression"),
+        ("name: x\ncommand: [no-such-program]\n", "there is no program 'no-such-program'"),
+        ("name: x\ncommand: [cat]\nready_within_s: soon\n", "ready_within_s is 'soon'"),
+        ("name: [x\n", "is no YAML"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named(
+    described: Callable[..., EngineKind], text: str, what: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        described(text=text)
+    assert what in caught.value.what
+    assert caught.value.remedy
+
+
+def test_what_cannot_be_prepared_is_named_with_its_last_words(
+    described: Callable[..., EngineKind], tmp_path: Path
+) -> None:
+    cluster = cast(Cluster, ProgramCluster(None, tmp_path))
+    kind = described('prepare: ["sh", "-c", "echo no network >&2; exit 6"]\n')
+    with pytest.raises(EnvironmentFailure) as caught:
+        kind.open(Setup(scheme=SCHEME), cluster)
+    assert "engine made-up could not be prepared: sh failed with exit code 6" in caught.value.what
+    assert "no network" in caught.value.what
+
+
+def test_preparation_runs_before_the_first_start(
+    described: Callable[..., EngineKind], tmp_path: Path
+) -> None:
+    cluster = cast(Cluster, ProgramCluster(None, tmp_path))
+    kind = described(f'prepare: ["touch", "{tmp_path / "made"}"]\n')
+    with kind.open(Setup(scheme=SCHEME), cluster):
+        assert (tmp_path / "made").exists()
+
+
+def test_the_example_of_the_documents_can_be_read() -> None:
+    kind = find_engine("docs/examples/quix/engine.yaml")
+    assert kind.lacks(Setup(scheme=SCHEME), word_count(depth=4), ClusterSpec(racks=2)) is None
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no file"):
+        find_engine(str(tmp_path / "engine.yaml"))
+
+
+def test_a_python_file_gives_its_kind(tmp_path: Path) -> None:
+    path = tmp_path / "engine.py"
+    path.write_text("from tests.engines.toy import ToyKind\nENGINE = ToyKind()\n")
+    assert find_engine(str(path)).name == "toy"
+    other = tmp_path / "other.py"
+    other.write_text("")
+    with pytest.raises(UsageError, match="defines no ENGINE"):
+        find_engine(str(other))
+
+
+def test_only_the_named_workloads_are_run(described: Callable[..., EngineKind]) -> None:
+    kind: Any = described("workloads: [word-count]\n")
+    reason = kind.lacks(Setup(scheme=SCHEME), WORKLOAD, ClusterSpec())
+    assert reason == "made-up runs word-count, and not workload 'sums'"
+
+
+def test_the_made_up_engine_is_small() -> None:
+    assert len(MADE_UP.read_text().splitlines()) < 60

@@ -1,0 +1,215 @@
+"""The same kill: the parts of a stock outage, two measures, samples, and claims that can fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.live import _outage, same_kill
+from experiments.live._kills import measure_kills, outside
+from experiments.live._outage import PARTS, parts, reports_of
+from harness.claims import Word
+from harness.judging import trust
+from harness.judging.passes import PassRecord
+from harness.results.record import Profile
+from tests.experiments.live.judging import all_hold, held, judged, panels
+from tests.judging.constructed import (
+    KILL_AT_S,
+    LOAD_S,
+    WORKLOAD,
+    deliveries,
+    injected,
+    record,
+    truth,
+)
+
+
+def tables(
+    *, stock_s: float = 8.0, tasks_s: float = 0.4, kills: int = 6, lost: int = 0
+) -> dict[str, pd.DataFrame]:
+    """Return as many kills of each row, whose results are late for the times given."""
+    rows, windows, runs = [], [], []
+    for name, row in same_kill.ROWS.items():
+        runs.append({"row": name, "lost": lost, "contradictions": 0})
+        late_s = stock_s if row.stock else tasks_s
+        for sample in range(kills):
+            own: dict[str, Any] = {"run": name, "row": name, "repeat": 0, "sample": sample}
+            rows.append(
+                {**own, "engine_s": late_s / 2, "outside_s": late_s * (1 + 0.01 * sample),
+                 "outside_at_least_s": None, "detection_s": 0.1, "usual_s": 0.1,
+                 "part_detection_s": 0.1, "part_rescheduling_s": 0.1, "part_first_batch_s": 0.2,
+                 "part_locality_wait_s": None, "catching_up_s": 0.1}
+            )  # fmt: skip
+            for ended_s in np.arange(-3, 15, same_kill.SLIDE_S):
+                at_s = 3.0 if 0 <= ended_s < late_s else 0.1
+                windows.append(
+                    {**own, "ended_s": ended_s, "first_s": at_s, "late_s": at_s, "last_s": at_s,
+                     "usual_s": 0.1}
+                )  # fmt: skip
+    frame = pd.DataFrame(rows)
+    return {
+        "runs": pd.DataFrame(runs),
+        "kills": frame,
+        "windows": pd.DataFrame(windows),
+        "parts": frame.drop(columns=["run", "repeat"]).groupby("row", sort=False).first()
+        .reset_index(),
+    }  # fmt: skip
+
+
+def without(found: dict[str, pd.DataFrame], row: str) -> dict[str, pd.DataFrame]:
+    return {name: frame[frame["row"] != row] for name, frame in found.items()}
+
+
+def test_it_can_hold_and_can_fail() -> None:
+    good = tables()
+    assert all_hold(same_kill.EXPERIMENT, good)
+    bad = tables(stock_s=3, tasks_s=1, lost=2)
+    assert set(held(same_kill.EXPERIMENT, bad).values()) == {False}
+    found = held(same_kill.EXPERIMENT, without(good, "stock"))
+    assert found["late-a-tenth-as-long-with-replicas"] is None
+    assert found["late-a-tenth-as-long-with-replicas-as-tuned"] is True
+
+
+@pytest.mark.parametrize(("kills", "spread"), [(1, 1.0), (6, 9.0)])
+def test_few_samples_and_a_limit_in_the_interval_decide_nothing(kills: int, spread: float) -> None:
+    found = tables(kills=kills)
+    mine = found["kills"]["row"].eq("active") & found["kills"]["sample"].mod(2).eq(1)
+    found["kills"].loc[mine, "outside_s"] *= spread
+    verdict = judged(same_kill.EXPERIMENT, found)["late-a-tenth-as-long-with-replicas"]
+    assert verdict.word is Word.UNDECIDED
+    assert verdict.sample is not None
+    assert verdict.sample.n == kills
+    assert {"active engine_s", "active outside_s"} <= set(verdict.measured)
+
+
+def test_a_recovery_that_was_watched_in_vain_never_helps_us() -> None:
+    found = tables()
+    found["kills"]["outside_s"] = found["kills"]["outside_s"].where(found["kills"]["sample"] > 0)
+    found["kills"]["outside_at_least_s"] = 6.0
+    assert same_kill.samples(found, "stock", "outside_s")[0] == 6.0
+    assert same_kill.samples(found, "active", "outside_s")[0] == float("inf")
+
+
+def test_it_is_drawn_also_without_a_row() -> None:
+    found = tables()
+    assert len(panels(same_kill.EXPERIMENT, found)) == 3
+    assert len(panels(same_kill.EXPERIMENT, without(found, "stock"))) == 3
+    nothing = {name: frame[:0] for name, frame in found.items()}
+    assert len(panels(same_kill.EXPERIMENT, nothing)) == 3
+
+
+def task(number: int, began_s: float, ended_s: float | None, locality: str) -> list[dict[str, Any]]:
+    info = {"Task ID": number, "Launch Time": began_s * 1000, "Locality": locality}
+    begun: dict[str, Any] = {"Event": "SparkListenerTaskStart", "Task Info": info}
+    if ended_s is None:
+        return [begun]
+    done = {**info, "Finish Time": ended_s * 1000}
+    reason = {"Reason": "Success"}
+    return [
+        begun,
+        {"Event": "SparkListenerTaskEnd", "Task Info": done, "Task End Reason": reason},
+    ]
+
+
+def test_an_outage_is_split_by_what_spark_reports() -> None:
+    events = [
+        *task(1, 9.5, 9.8, "PROCESS_LOCAL"),
+        *task(2, 9.9, None, "PROCESS_LOCAL"),  # lost with its executor
+        {"Event": "SparkListenerExecutorRemoved", "Timestamp": 10_200},
+        *task(3, 10.5, 10.7, "PROCESS_LOCAL"),  # 0.3 s of rescheduling
+        *task(4, 13.9, 14.4, "ANY"),  # 3.2 s: a wait of 3 s among them
+        {"Event": "SparkListenerSomethingElse"},
+    ]
+    found = parts(reports_of(events), killed_s=10.0, committed_s=15.0, wait_s=3.0)
+    assert found == pytest.approx(
+        {"detection_s": 0.2, "rescheduling_s": 0.5, "locality_wait_s": 3.0, "first_batch_s": 1.3}
+    )
+    assert sum(value or 0.0 for value in found.values()) == pytest.approx(5.0)
+    tuned = parts(reports_of(events), killed_s=10.0, committed_s=15.0, wait_s=0.0)
+    assert tuned["locality_wait_s"] == 0.0
+    nothing = parts(reports_of(events[:3]), killed_s=10.0, committed_s=15.0, wait_s=3.0)
+    assert nothing == dict.fromkeys(PARTS)
+
+
+def test_a_log_that_is_being_written_can_be_read(tmp_path: Any) -> None:
+    line = '{"Event": "SparkListenerExecutorRemoved", "Timestamp": 10200}'
+    (tmp_path / "app.inprogress").write_text(line + "\n" + line[:20])
+    assert _outage.read_reports(tmp_path).removed_s == [10.2]
+
+
+def stable(latency_s: dict[int, float]) -> pd.DataFrame:
+    return deliveries(latency_s).assign(stability="stable")
+
+
+def test_the_output_is_back_when_it_is_as_late_as_before_the_kill() -> None:
+    found = outside(record(stable({9: 4.0}), failures=injected()), truth(), WORKLOAD, calm_s=2.0)
+    (row,) = found.to_dict("records")
+    assert row["at_s"] == pytest.approx(KILL_AT_S + 0.1)
+    assert row["outside_ms"] == pytest.approx((16.0 - KILL_AT_S - 0.1) * 1000)
+    assert row["usual_ms"] == pytest.approx(2000.0), "from the end of the window"
+    never = dict.fromkeys(range(9, int(LOAD_S)), 9.0)
+    found = outside(record(stable(never), failures=injected()), truth(), WORKLOAD, calm_s=2.0)
+    assert pd.isna(found["outside_ms"][0])
+    assert found["outside_at_least_ms"][0] > 0
+
+
+def test_a_pass_with_a_late_kill_is_invalid_by_the_rule_of_all_others() -> None:
+    on_time = record(failures=injected())
+    late = replace(on_time, injected=[replace(one, lateness_s=0.3) for one in on_time.injected])
+    assert trust.late_pass(on_time, 2.0, timed=True) is None
+    assert "the kill came 0.300 s late" in str(trust.late_pass(late, 2.0, timed=True))
+    assert trust.late_pass(late, 10.0, timed=True) is None, "a share of the checkpoint interval"
+    assert trust.late_pass(late, 2.0, timed=False) is None, "the smoke profile measures no times"
+
+
+class OnePass:
+    """A pass that was made already (`harness.judging.passes.Pass`)."""
+
+    work = None
+
+    def __init__(self, made: PassRecord) -> None:
+        self._made = made
+
+    def __enter__(self) -> OnePass:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove nothing."""
+
+    def run(self) -> PassRecord:
+        return self._made
+
+
+@pytest.mark.parametrize("lateness_s", [0.002, 0.3])
+def test_kills_one_after_the_other_are_invalid_if_one_was_late(
+    lateness_s: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    incidents = pd.DataFrame(
+        columns=["at_s", "event", "target", "tasks", "cause", "detected_unix_s"]
+    ).astype({"at_s": float})
+    made = record(
+        stable({9: 4.0}),
+        failures=[replace(one, lateness_s=lateness_s) for one in injected()[:1]],
+        incidents=incidents,
+    )
+    monkeypatch.setattr("harness.judging.passes.Pass", lambda *_: OnePass(made))
+    monkeypatch.setattr("harness.engines.deliveries.relative_windows", lambda found, *_: found)
+    engine = SimpleNamespace(
+        targets=lambda: [SimpleNamespace(name="r1n1")], truth=lambda work: truth()
+    )
+    context = SimpleNamespace(seed=lambda *names: 500, directory=tmp_path, profile=Profile.QUICK)
+    cluster = SimpleNamespace(scratch=lambda name: tmp_path)
+    found = measure_kills(
+        cast(Any, engine), cast(Any, cluster), cast(Any, context), workload=WORKLOAD,
+        rate_per_s=100, interval_s=0.1, checkpoint_s=2.0, kills=1, gap_s=29.0,
+    )  # fmt: skip
+    assert (found.invalid is None) == (lateness_s < 0.1)
+    (kill,) = found.series["kills"].to_dict("records")
+    assert kill["outside_ms"] == pytest.approx(5900)
+    assert kill["restored_ms"] is None
