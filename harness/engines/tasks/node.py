@@ -9,6 +9,7 @@ Tests: ``tests/engines/tasks/test_live.py``."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import secrets
 import traceback
@@ -34,6 +35,7 @@ from harness.hosting.codec import CorruptData, from_parts
 RECONNECT_WITHIN_S = 120.0
 """Seconds that a node goes on without a coordinator before it gives up."""
 BOOT_AGAIN_S = 0.2
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class CoordinatorLink:
@@ -137,9 +139,16 @@ class NodeProcess:
         boot = await self._boot()
         link = CoordinatorLink(self._arguments, boot)
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().set_exception_handler(
-            lambda _, context: _fail(failed, context.get("exception"))
-        )
+
+        def handle(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+            error = context.get("exception")
+            if isinstance(error, OSError) and error.errno in _SCARCE:
+                what = os.strerror(error.errno or 0)  # nobody is accepted until there is some
+                link.send({"trouble": {"where": "connections of other nodes", "what": what}})
+            else:
+                _fail(failed, error)
+
+        asyncio.get_running_loop().set_exception_handler(handle)
         peers = self._peers(link, boot)
         serving = asyncio.ensure_future(self._serve(link, boot, peers))
         first: set[asyncio.Future[None]] = {serving, failed}
@@ -200,7 +209,7 @@ class NodeProcess:
         """Carry out a frame; return False at the end."""
         if "order" in frame:
             self._tell(frame["order"])
-        elif "begin" in frame and not self._runs(frame["begin"]["run"]):
+        elif "begin" in frame and not self._runs(frame["begin"]):
             self._begin(frame["begin"], link, boot, peers)
         elif "routes" in frame:
             if self._hosted is not None:
@@ -217,8 +226,9 @@ class NodeProcess:
         self, document: Mapping[str, Any], link: CoordinatorLink, boot: int, peers: Peers
     ) -> None:
         """Host a pass; report a program that cannot be built, and host nothing then."""
-        self._end_pass()
         job = Job.from_json(document)
+        self._end_pass()
+        peers.receiver = None
         try:
             job.program  # noqa: B018  # built here, where the user's code may raise
         except FaultlineError as error:
@@ -232,8 +242,9 @@ class NodeProcess:
         link.beats(job.scheme.heartbeat_us)
         self._hosted.start()
 
-    def _runs(self, run: str) -> bool:
+    def _runs(self, begin: Any) -> bool:
         """Return True if this pass is hosted already, which a restarted coordinator cannot see."""
+        run = begin.get("run") if isinstance(begin, Mapping) else None
         return self._hosted is not None and self._hosted.job.run == run
 
     def _tell(self, head: str) -> None:
