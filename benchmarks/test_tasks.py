@@ -141,7 +141,7 @@ def test_reading_a_source(benchmark: Any, broker: str) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
     def read(use: Callable[[list[Any]], object]) -> int:
-        consumer = Consumer(source_settings({"bootstrap.servers": broker}, 0.02))
+        consumer = Consumer(source_settings({"bootstrap.servers": broker}, 100_000))
         consumer.assign([TopicPartition("lines", 0, 0)])
         count = 0
         while count < 50_000:

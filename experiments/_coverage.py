@@ -65,7 +65,7 @@ COVERAGE: Sequence[Coverage] = (
              ("workloads/worldcup.py", "workloads/traffic.py"),
              "Task counts are lost except 20 and 1 of Q1."),
     Coverage("ppa", "ICDE 12a, ICDE 12b, TKDE 14a, TKDE 14b", "OF and IC against accuracy",
-             ("ppa/query-accuracy", "live/query-accuracy")),
+             ("ppa/query-accuracy", "ppa/query-readings", "live/query-accuracy")),
     Coverage("ppa", "ICDE 13a, ICDE 13b, TKDE 15a, TKDE 15b", "DP, SA and greedy on Q1 and Q2",
              ("ppa/query-fidelity", "live/query-fidelity")),
     Coverage("ppa", "ICDE 14a, ICDE 14b, ICDE 14c, ICDE 14d, TKDE 16a, TKDE 16b, TKDE 16c, "

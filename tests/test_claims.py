@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.claims import (
+    Cause,
     Finding,
     Sample,
     Word,
@@ -115,11 +116,14 @@ def test_a_cell_refutes_on_a_part_of_the_grid_and_nothing_else_is_decided_there(
 
 
 def test_a_reason_is_shown_only_with_the_verdict_that_it_explains() -> None:
-    claim = paper("a", "It does.", because="never", unmeasured_because="no data")
+    claim = paper(
+        "a", "It does.", because="never", cause=Cause.NOT_SO, unmeasured_because="no data"
+    )
     for held, why in ((True, None), (False, "never"), (None, "no data")):
         verdict = judge(claim(partial(lambda held, table: found(held), held)), None)
         assert verdict is not None
         assert verdict.why == why
+        assert verdict.cause == (Cause.NOT_SO if held is False else None)
     assert judge(claim(lambda table: not_asked()), None) is None
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from harness.errors import UsageError
 from harness.text import did_you_mean
+from workloads import packages
 from workloads.checks import check_sources, line_in
 
 if TYPE_CHECKING:
@@ -65,6 +66,21 @@ class RecordSource(Protocol):
         """Return the values of records ``start_index`` to ``start_index + count`` of ``partition``.
 
         They depend on the source's parameters and these numbers alone, never on earlier calls."""
+
+
+@runtime_checkable
+class RecordedSource(RecordSource, Protocol):
+    """Records that were recorded, and are replayed at their own pace in event time."""
+
+    first_unix_s: float
+    """The event time of the first record."""
+    per_s: float
+    """The mean number of records in a second of event time."""
+
+    def rates(
+        self, begin_unix_s: float, duration_s: float, speed: float
+    ) -> list[tuple[float, float]]:
+        """Return the pace of a load that begins at this event time, as seconds and records/s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,10 +182,14 @@ class Workload:
     """The columns of a result that identify it: window and key."""
     values: Sequence[str]
     """The columns that carry its answer."""
-    window_start: str
+    window_start: str = ""
     """The timestamp column where a result's window begins; one of ``identity``."""
+    window_end: str = ""
+    """Instead of ``window_start``: the timestamp column where a result's window ends, for windows
+    whose length differs, such as sessions."""
     window_s: float
-    """The length of a window, the gap of a session window."""
+    """The length of a window, the gap of a session window. A window with a ``window_end`` is due as
+    if it began this long before its end."""
     slide_s: float = math.nan
     """The time from the begin of a window to that of the next; by default ``window_s``: tumbling
     windows, which do not overlap. Windows begin at whole multiples of this since the epoch. A run
@@ -194,6 +214,11 @@ class Workload:
     windows_in_a_row: int = 1
     """Windows of ``window_s`` that a record passes on its way: a last record is in results that end
     up to this many windows after it."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Spark that the job has, such as ``{"spark.locality.wait": "0s"}``."""
+    packages: Sequence[str] = ()
+    """Importable packages and modules of the user's that executors need: they are sent there. What
+    lies next to the workload's file and was imported by it is sent anyway."""
     into_table: bool = False
     """Its results go into a database table, too, as they arrive
     (`workloads.toolkit.result_table`)."""
@@ -219,10 +244,23 @@ class Workload:
         )
         self._check_forms()
         _require(
-            self.window_start in self.identity and not set(self.identity) & set(self.values),
+            bool(self.window_start) != bool(self.window_end),
+            f"workload {self.name!r}: window_start is {self.window_start!r} and window_end "
+            f"{self.window_end!r}",
+            "name the timestamp column where a window begins in window_start, or, for windows of "
+            "different lengths such as sessions, the one where it ends in window_end",
+        )
+        _require(
+            self.window_column in self.identity and not set(self.identity) & set(self.values),
             f"workload {self.name!r}: identity {list(self.identity)}, values "
-            f"{list(self.values)}, window_start {self.window_start!r} do not fit together",
-            "name window_start in identity, and no column in both lists",
+            f"{list(self.values)}, {'window_end' if self.window_end else 'window_start'} "
+            f"{self.window_column!r} do not fit together",
+            "name window_start (or window_end) in identity, and no column in both lists",
+        )
+        _require(
+            not self.window_end or (self.members is None and TASKS not in self.forms),
+            f"workload {self.name!r} has window_end, and members or a topology of tasks",
+            "give window_start instead, or leave the others out",
         )
         _require(
             self.values,
@@ -284,6 +322,11 @@ class Workload:
             demand_comparable(self.name, column, kind, identity=column in self.identity)
 
     @property
+    def window_column(self) -> str:
+        """The timestamp column that tells a result's window."""
+        return self.window_end or self.window_start
+
+    @property
     def columns(self) -> list[str]:
         """The columns of a result, identity first."""
         return [*self.identity, *self.values]
@@ -291,7 +334,7 @@ class Workload:
     @property
     def identity_in_run(self) -> list[str]:
         """The identity with ``window_start_s``, seconds since the load began, as the window."""
-        return ["window_start_s", *(c for c in self.identity if c != self.window_start)]
+        return ["window_start_s", *(c for c in self.identity if c != self.window_column)]
 
     def source(self, name: str) -> Source:
         """Return the source of that name; raise `UsageError` if there is none."""
@@ -335,6 +378,8 @@ def carry(files: Mapping[str, str]) -> None:
 def load_file(path: Path) -> ModuleType:
     """Execute a Python file as a module of its own name and keep it in ``sys.modules``."""
     path = path.resolve()
+    if str(path.parent) not in sys.path:  # as for a script, but behind everything else
+        sys.path.append(str(path.parent))
     name = f"faultline_file_{re.sub(r'[^A-Za-z0-9]', '_', path.stem)}"
     loaded = sys.modules.get(name)
     text = _CARRIED.get(str(path))
@@ -384,8 +429,8 @@ def load_workload_file(path: Path) -> Workload:
     except ImportError as error:
         raise UsageError(
             f"{path}, line {line_in(path, error)}: {type(error).__name__}: {error}",
-            remedy="a workload is one file, which is carried to the machines that run it: what "
-            "else it imports must be installed on them",
+            remedy="what a workload imports lies next to its file, which is sent to the machines "
+            "that run it, or is installed here and there",
         ) from error
     except SyntaxError as error:
         raise UsageError(
@@ -415,6 +460,13 @@ def _checked(path: Path, found: object) -> Workload:
             remedy="make it a Workload(...) from workloads.base",
         )
     check_sources(path, found)
+    sent = packages.places(path, found.packages)
+    _require(
+        not sent or TASKS not in found.forms,
+        f"{path} has a topology of tasks and imports {', '.join(place.name for place in sent)}",
+        "a topology of tasks is one file, which is carried to the machines that run it: move what "
+        "it needs into it, or leave the tasks out",
+    )
     return replace(found, reference=Reference(target=f"{path}:WORKLOAD"))
 
 

@@ -85,7 +85,7 @@ MEASUREMENT = Measurement(
         grid((1, 160), (990, 4980)), grid((2, 20, 40, 80, 120, 160), RATES_PER_S)
     ),
     repeats=_shared.THRICE,
-    seconds_per_run=_shared.profiles(0.1, 0.2),
+    seconds_per_run=_shared.profiles(0.1, 0.5),
     run=run,
 )
 

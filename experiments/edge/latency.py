@@ -123,9 +123,9 @@ def fast(table: pd.DataFrame) -> Finding:
 NOT_LATE = (
     "By Storm's rules a result comes with its window or never: what is replayed after 5 s is "
     "behind the watermark and is dropped, unless it is the first that a new executor sees. So an "
-    "outage presumably loses tuples (Fig. 7) and delays few. What does take 5 s and more is a tuple's "
-    "acknowledgement, while any copy that it was sent to is dead, with RPPG+RAS as well. What the "
-    "paper took as latency is not printed, and neither gives the four sentences together."
+    "outage presumably loses tuples (Fig. 7) and delays few. What does take 5 s and more is a "
+    "tuple's acknowledgement, while any copy that it was sent to is dead, with RPPG+RAS as well. "
+    "What the paper took as latency is not printed, and neither gives the four sentences together."
 )
 
 

@@ -136,7 +136,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid=dict.fromkeys(Profile, _grid()),
     repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 15.0},
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.33, Profile.PAPER: 15.0},
     run=run,
 )
 

@@ -17,7 +17,7 @@ from experiments.live._judged import (
 )
 from experiments.live._recovery_figure import CORRELATED
 from experiments.live._topology import LIVE, PACED
-from harness.claims import Claim, Finding, Sample, all_of, paper, ratio_of
+from harness.claims import Cause, Claim, Finding, Sample, all_of, paper, ratio_of
 
 # Shown: no record depends on what follows.
 
@@ -67,6 +67,7 @@ def _active(claim: str, engine: str) -> Claim:
         claim,
         f"Active replication recovers much faster than Checkpoint and Storm ({engine})",
         rule=SAMPLED,
+        cause=Cause.MACHINE,
         because="When 15 processes die at once, the machine's cores presumably have to take back "
         "their memory before any replica gets its turn, so active replication takes longer than in "
         "the simulator. The shorter the checkpoint interval, the less there is to process again, "
@@ -91,6 +92,7 @@ def _active(claim: str, engine: str) -> Claim:
     "in-proportion-to-rate",
     "Checkpoint and Storm grow in proportion to the rate",
     rule=SAMPLED,
+    cause=Cause.MACHINE,
     because="The more recent the checkpoints, the less input has to be processed again. Finding "
     "and opening 15 checkpoints at once on one machine is then presumably a large part of the "
     "latency, and does not depend on the rate. In the simulator each node has cores of its own.",
@@ -118,7 +120,7 @@ def grows_with_rate(tables: Tables) -> Finding:
 def _longer(claim: str, text: str, ratios: Callable[[Cells], Mapping[str, Sample | None]]) -> Claim:
     """Claim that all of the ratios are above 1."""
 
-    @paper(claim, text, rule=SAMPLED, because=LONGER.get(claim))
+    @paper(claim, text, rule=SAMPLED, because=LONGER.get(claim), cause=Cause.READING)
     def longer(tables: Tables) -> Finding:
         outside = ratios(_cells(tables, measure="outside_s"))
         return worst_of(
@@ -147,10 +149,10 @@ def _short_windows(cells: Cells) -> dict[str, Sample | None]:
 
 
 LONGER = {
-    "storm-faster-with-short-windows": "Presumably because Storm's replay is exact here: the last of "
-    "four operators needs four windows of the sources, and each operator waits for the output of the one above "
-    "it. Checkpoints are read by all of them at once and are at most 30 s old. "
-    "ppa/recovery-correlated simulates this for other windows, too.",
+    "storm-faster-with-short-windows": "Presumably because Storm's replay is exact here: the last "
+    "of four operators needs four windows of the sources, and each operator waits for the output "
+    "of the one above it. Checkpoints are read by all of them at once and are at most 30 s old. "
+    "The paper replays one window; ppa/recovery-correlated does so, too.",
 }
 CLAIMS = [
     equal_output,

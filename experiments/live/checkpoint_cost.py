@@ -21,7 +21,7 @@ from experiments.live._topology import SPEC, Contender, Shape
 from experiments.ppa import _random
 from experiments.ppa._recovery import RATES, SOURCES
 from experiments.ppa.checkpoint_cost import PROHIBITIVE, WINDOW_S
-from harness.claims import Finding, at_least, every, found, invariant, paper, unmeasured
+from harness.claims import Cause, Finding, at_least, every, found, invariant, paper, unmeasured
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
@@ -181,6 +181,7 @@ def rises(tables: Tables) -> Finding:
 @paper(
     "every-second-prohibitive",
     "A checkpoint every second is prohibitively expensive",
+    cause=Cause.READING,
     because="Prohibitive means at least as much processor time as normal computation, which is here"
     " all that a node's process does, messages and heartbeats included. Compared with the operators"
     " alone checkpoints cost more (ppa/checkpoint-cost, this machine). Presumably the state, small "

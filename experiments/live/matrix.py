@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -365,8 +365,8 @@ def _less(
             }
             for name in (measure, *shown)
         }
-        medians = {
-            f"{name}, {scheme}": described(median_of(values))
+        medians: dict[str, Any] = {
+            f"{name}, {scheme!s}": described(median_of(values))
             for name, by in of.items()
             for scheme, values in by.items()
         }

@@ -33,6 +33,7 @@ from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC
 from experiments.ppa.partial_replication import ACTIVE_HALF, LOOKS, PLANS, UP_TO
 from harness.claims import (
+    Cause,
     Finding,
     Sample,
     at_least,
@@ -299,6 +300,7 @@ def _ratios(
     "in-order-of-plans",
     "PPA-0.5 takes longer than PPA-1.0 and less long than PPA-0",
     rule=SAMPLED,
+    cause=Cause.MACHINE,
     because="Tasks are restored from checkpoints at once, each on a standby node of its own. So "
     "the last one is back hardly sooner if half of the tasks need no restoring, and one live pass "
     "presumably differs from the next by more than that.",
@@ -316,6 +318,7 @@ def in_order(tables: Tables) -> Finding:
     "active-half-much-earlier",
     "The active half of PPA-0.5 is back much earlier than all of its tasks",
     rule=SAMPLED,
+    cause=Cause.MACHINE,
     because="The machine's cores presumably have to take back the memory of 15 killed processes "
     "before replicas get their turn. The shorter the checkpoint interval, the sooner all tasks are "
     "back and the more that time counts.",
@@ -329,6 +332,7 @@ def active_half(tables: Tables) -> Finding:
     "tentative-much-earlier",
     "Tentative output begins up to ten times earlier than all tasks are back",
     rule=SAMPLED,
+    cause=Cause.MACHINE,
     because="Where all times are a tenth of the papers', the time that tentative output takes "
     "presumably is not: a batch has to end, the coordinator closes it for the lost tasks, and it "
     "passes through all operators of 34 processes on one machine.",

@@ -23,7 +23,7 @@ from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
-from harness.claims import Finding, at_most, found, hypothesis, paper
+from harness.claims import Cause, Finding, at_most, found, hypothesis, paper
 from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
@@ -388,9 +388,12 @@ def live_as_computed(tables: Tables) -> Finding:
 
 CLAIMS = [
     equal_output,
-    paper("q1-predicted", "On Q1 both OF and IC predict the accuracy well", because=TOP_100)(
-        lambda tables: _distance(tables, "Q1", "of", "ic")
-    ),
+    paper(
+        "q1-predicted",
+        "On Q1 both OF and IC predict the accuracy well",
+        because=TOP_100,
+        cause=Cause.READING,
+    )(lambda tables: _distance(tables, "Q1", "of", "ic")),
     paper("q2-close-to-of", "On Q2 the accuracy is generally quite close to OF")(
         lambda tables: _distance(tables, "Q2", "of")
     ),

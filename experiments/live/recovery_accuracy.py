@@ -32,7 +32,7 @@ from experiments.live.query_accuracy import (
 )
 from experiments.ppa import _random
 from experiments.ppa.recovery_accuracy import CLOSE, ORDERS
-from harness.claims import Claim, Finding, at_most, found, paper
+from harness.claims import Cause, Claim, Finding, at_most, found, paper
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
@@ -233,7 +233,7 @@ def inc_ahead(tables: Tables) -> Finding:
 def _close(query: str, because: str | None) -> Claim:
     text = f"The accuracy of {query} is close to its OF for both orders"
 
-    @paper(f"{query.lower()}-close-to-of", text, because=because)
+    @paper(f"{query.lower()}-close-to-of", text, because=because, cause=Cause.READING)
     def close(tables: Tables) -> Finding:
         curves = tables["curves"]
         known = (

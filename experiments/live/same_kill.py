@@ -204,6 +204,11 @@ class Passes:
         if not felt:
             return
         found = self._found(record, truth, workload)
+        if timed and found["usual_s"] is None:
+            self._problems.append(
+                f"{name}: no window was complete before the kill, so nothing says how late results "
+                "usually are: the machine is too busy or the load before the kill too short"
+            )
         self._kills.append({"sample": number, "phase_s": at_s % CHECKPOINT_S, **found})
         self._lateness.append(
             lateness(record, workload).assign(sample=number, usual_s=found["usual_s"])
@@ -215,7 +220,7 @@ class Passes:
         from harness.judging import failures
 
         (failure,) = failures.done(record)
-        engine = failures.detection(record, failure, record.until_s)
+        engine = failures.detection(record, failure, float("inf"))
         detected_s, back_s = engine.get("detected_at_s"), engine.get("paper_recovery_s")
         seen = outside(record, truth, workload, calm_s=CALM_S)
         own = seen.iloc[0].to_dict() if len(seen) else {}

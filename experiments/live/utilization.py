@@ -23,7 +23,7 @@ from experiments.intervals import _shared
 from experiments.live._judged import Tables, all_if, equal_output, numbers, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
-from harness.claims import Finding, every, found, invariant, paper
+from harness.claims import Cause, Finding, every, found, invariant, paper
 from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
@@ -312,6 +312,7 @@ def optimum_better(tables: Tables) -> Finding:
 @paper(
     "model-predicts",
     "The model predicts the measured utilization: for these very kills",
+    cause=Cause.READING,
     because="The model takes lost work to last as long as the first time. Here it is presumably "
     "faster: its input is there already, and the windows of the first seconds, to which a short "
     "run goes back, are not full. On the other hand, R covers the time until a node is back, but "

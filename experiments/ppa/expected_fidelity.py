@@ -137,7 +137,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid=_random.everywhere([{"model": model} for model in MODELS]),
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 5.0, Profile.PAPER: 900.0},
+    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 10.0, Profile.PAPER: 900.0},
     run=run,
 )
 

@@ -60,7 +60,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid=_random.everywhere(POINTS),
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 4.0, Profile.PAPER: 700.0},
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 7.5, Profile.PAPER: 700.0},
     run=run,
 )
 

@@ -34,7 +34,7 @@ MEASUREMENT = Measurement(
     origin=Origin.SIMULATED,
     grid=_latency.grid(),
     repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 0.6, Profile.PAPER: 0.6},
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 1.4, Profile.PAPER: 1.4},
     run=run,
 )
 

@@ -22,7 +22,7 @@ MEASUREMENT = Measurement(
     origin=Origin.SIMULATED,
     grid=_latency.grid(),
     repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.5, Profile.PAPER: 0.5},
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 1.2, Profile.PAPER: 1.2},
     run=run,
 )
 

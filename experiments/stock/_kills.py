@@ -12,13 +12,14 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.stock._own import RATE_PER_S
 from experiments.stock._scale import (
-    RATE_PER_S,
     SCALES,
     RunScale,
     cluster_spec,
-    own_workload,
-    spark_conf,
+    conf_of,
+    own_or_words,
+    words,
 )
 from harness.claims import Claim, Finding, all_of, every, found, hypothesis, invariant, not_asked
 from harness.cluster.base import Node
@@ -55,25 +56,26 @@ def run_kill(
     The seed chooses them. Without a ``workload`` it is the user's own, or word count. Trigger and
     rate are those of the point, stretched to what this machine holds."""
     # This comes first: a bad file is refused before anything starts.
-    workload = workload or own_workload(context)
+    mine = own_or_words(context) if workload is None else words(workload, rate_per_s)
     stretch = GridScale.read(context.calibration)
     if stretch is None:
         return Outcome(values={}, skipped=NOTHING_HELD)
-    scale = SCALES[context.profile].following(workload)
+    event = mine.event_at(stretch.rate_share)
+    scale = SCALES[context.profile].following(mine.workload, event.speed)
     interval = point["interval_s"]
     assert isinstance(interval, int | float), point
     interval *= stretch.intervals_times
-    rate_per_s *= stretch.rate_share
-    cluster = context.cluster(cluster_spec(context.profile))
+    rate_per_s = mine.rate_per_s * stretch.rate_share
+    cluster = context.cluster(cluster_spec(context.profile, context.options))
     longer_s = scale.stretched_s(interval)
     if racks and scale.rack_after_s is not None:
         longer_s += scale.rack_after_s + scale.stretched_s(interval)
     run = LiveRun(
-        workload=workload,
+        workload=mine.workload,
         setup=Setup(
             scheme=str(point["scheme"]),
             brief=context.profile is Profile.SMOKE,
-            parameters=StockParameters(conf=spark_conf(context.options)),
+            parameters=StockParameters(conf=conf_of(mine, context.options)),
         ),
         interval_s=interval,
         rate_per_s=rate_per_s,
@@ -83,10 +85,17 @@ def run_kill(
         settle_s=scale.settle_s,
         schedule=_schedule(context, scale, interval, cluster.nodes(), racks=racks),
         timed=context.profile is not Profile.SMOKE,
+        event=event,
     )
     outcome = measure(run, cluster, context)
     return replace(
-        outcome, values={**outcome.values, "trigger_s": interval, "rate_per_s": rate_per_s}
+        outcome,
+        values={
+            **outcome.values,
+            "trigger_s": interval,
+            "rate_per_s": rate_per_s,
+            "event_speed": event.speed,
+        },
     )
 
 

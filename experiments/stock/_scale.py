@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from datasets.text import read_lines, text_files
+from experiments.stock._own import RATE_PER_S, Own, own
 from harness.cluster.base import Action, ClusterSpec
 from harness.errors import UsageError
 from harness.failures.files import read_schedule
+from harness.load.plan import BY_THE_CLOCK
 from harness.measurement import Context
 from harness.results.record import Point, Profile
 from harness.text import format_duration
-from workloads.base import Workload, load_workload_file
+from workloads.base import Workload
 from workloads.wordcount import word_count
-
-RATE_PER_S = 500.0
-
 
 AFTER_DUE_S = 2.0
 """Load after the last window that must fall due, so that a record closes it."""
@@ -56,13 +55,15 @@ class RunScale:
         """Return the additional time for a trigger interval."""
         return self.settled_per_trigger * max(0.0, trigger_s - 1)
 
-    def following(self, workload: Workload) -> RunScale:
+    def following(self, workload: Workload, speed: float = 1.0) -> RunScale:
         """Return the scale with times that hold enough windows of this workload.
+
+        ``speed`` is that of event time (`harness.load.plan.EventTime`).
 
         A window falls due every slide, the watermark's delay after its end. The windows of the
         papers' workloads are so short that they keep the times as they are. With longer ones the
         kill comes as a window falls due, when it costs most."""
-        delay_s, slide_s = workload.watermark_delay_s, workload.slide_s
+        delay_s, slide_s = workload.watermark_delay_s / speed, workload.slide_s / speed
         kill_at_s = max(self.kill_at_s, delay_s + self.windows_before * slide_s)
         after_s = self.windows_after * slide_s + AFTER_DUE_S
         warm_s = delay_s + 2 * slide_s if self.warmup_s else 0.0
@@ -140,16 +141,16 @@ MOST_STRETCH = 4.0
 
 LONGEST_LOAD_S = 3600.0
 """A longer pass is refused: its windows are for a run of days."""
+SHORT_LOAD_S = 120.0
+"""About the load of a pass with the speed of event time that is advised instead."""
 
 
 def scale_of(profile: Profile, options: Mapping[str, Any]) -> RunScale:
     """Return the scale of a profile, with times that follow the user's own workload."""
-    own = options.get("workload")
-    return SCALES[profile] if own is None else SCALES[profile].following(_load(own))
-
-
-def _load(path: Any) -> Workload:
-    return load_workload_file(Path(path))
+    mine = own(profile, options)
+    if mine is None:
+        return SCALES[profile]
+    return SCALES[profile].following(mine.workload, mine.event.speed)
 
 
 def longest_load_s(profile: Profile, options: Mapping[str, Any]) -> float:
@@ -160,9 +161,12 @@ def longest_load_s(profile: Profile, options: Mapping[str, Any]) -> float:
     return scale.load_s + longer_s + second_s
 
 
-def cluster_spec(profile: Profile) -> ClusterSpec:
-    """Return the cluster of every stock experiment: one shape, so that it stays warm."""
-    return ClusterSpec(racks=2, workers_per_rack=SCALES[profile].workers_per_rack)
+def cluster_spec(profile: Profile, options: Mapping[str, Any] | None = None) -> ClusterSpec:
+    """Return the cluster of every stock experiment: one shape, so that it stays warm.
+
+    ``options`` may ask for other numbers of workers a rack."""
+    workers = (options or {}).get("workers") or SCALES[profile].workers_per_rack
+    return ClusterSpec(racks=2, workers_per_rack=workers)
 
 
 def spark_conf(options: Mapping[str, Any]) -> dict[str, str]:
@@ -185,7 +189,7 @@ def keeps(point: Point) -> str:
 def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
     """Refuse files of the user's that cannot be used, before any server is started."""
     if "failures" in options:
-        spec = cluster_spec(profile)
+        spec = cluster_spec(profile, options)
         read_schedule(Path(options["failures"])).check(
             nodes=spec.node_names,
             racks=spec.rack_names,
@@ -195,19 +199,20 @@ def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
     if "text" in options:
         read_lines(text_files([Path(path) for path in options["text"]]))
     spark_conf(options)
-    if "workload" in options:
-        _check_windows(_load(options["workload"]), scale_of(profile, options))
+    if (mine := own(profile, options)) is not None:
+        _check_windows(mine, scale_of(profile, options))
 
 
-def _check_windows(workload: Workload, scale: RunScale) -> None:
+def _check_windows(mine: Own, scale: RunScale) -> None:
+    workload, times = mine.workload, scale.whole_load_s / SHORT_LOAD_S
     if scale.whole_load_s > LONGEST_LOAD_S:
         raise UsageError(
             f"workload {workload.name!r}: with windows of {workload.window_s:g} s every "
             f"{workload.slide_s:g} s and a watermark of {workload.watermark_delay_s:g} s one pass "
             f"would last {format_duration(scale.whole_load_s)}, and at most "
             f"{format_duration(LONGEST_LOAD_S)} are allowed",
-            remedy="give the file shorter windows for the experiment: what a kill costs does not "
-            "depend on their length",
+            remedy=f"let event time run faster than the clock: --speed "
+            f"{math.ceil(mine.event.speed * times)}",
         )
 
 
@@ -217,13 +222,16 @@ def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple
     ``usual_s`` is that of the papers' short windows; None without a workload of the user's."""
     if "workload" not in options:
         return None
-    workload, usual, scale = _load(options["workload"]), SCALES[profile], scale_of(profile, options)
+    mine = own(profile, options)
+    assert mine is not None
+    workload, speed = mine.workload, mine.event.speed
+    usual, scale = SCALES[profile], scale_of(profile, options)
     seconds = usual_s + 2 * (scale.whole_load_s - usual.whole_load_s)
     seconds += scale.warmup_s - usual.warmup_s
     before, after = (
-        math.floor(span_s / workload.slide_s)
+        math.floor(span_s * speed / workload.slide_s + 1e-6)
         for span_s in (
-            scale.kill_at_s - workload.watermark_delay_s,
+            scale.kill_at_s - workload.watermark_delay_s / speed,
             scale.load_s - scale.kill_at_s,
         )
     )
@@ -231,15 +239,28 @@ def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple
     windows = f"windows of {workload.window_s:g} s"
     if workload.slide_s != workload.window_s:
         windows += f" every {workload.slide_s:g} s"
+    if speed != 1:
+        windows += f", in event time that runs {speed:g} times as fast as the clock"
     return seconds, (
         f"{windows}: {before} before the kill, {after} after{then}; a load of "
-        f"{scale.whole_load_s:g} s, once without and once with failures"
+        f"{scale.whole_load_s:.3g} s at {mine.rate_per_s:.4g} records/s, once without and once "
+        "with failures"
     )
 
 
-def own_workload(context: Context) -> Workload:
+def own_or_words(context: Context) -> Own:
     """Return the user's own workload, or word count over the user's own text or ours."""
-    own = context.options.get("workload")
-    if own is not None:
-        return _load(own)
-    return word_count(text=context.options.get("text", ()), seed=context.seed("text"))
+    mine = own(context.profile, context.options)
+    if mine is not None:
+        return mine
+    return words(word_count(text=context.options.get("text", ()), seed=context.seed("text")))
+
+
+def words(workload: Workload, rate_per_s: float = RATE_PER_S) -> Own:
+    """Return a workload of ours, whose event time is the clock's."""
+    return Own(workload=workload, rate_per_s=rate_per_s, event=BY_THE_CLOCK, recorded=False)
+
+
+def conf_of(mine: Own, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of Spark that the workload has, and above them the command's."""
+    return {**mine.workload.conf, **spark_conf(options)}

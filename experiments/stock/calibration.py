@@ -8,22 +8,21 @@ backlog."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from experiments.stock._own import OPTIONS, own
 from experiments.stock._scale import (
     LEAST_TRIGGER_S,
-    RATE_PER_S,
     SCALES,
     check_options,
     cluster_spec,
+    conf_of,
     keeps,
-    own_workload,
+    own_or_words,
     scale_of,
-    spark_conf,
 )
 from harness.claims import Finding, found, hypothesis
 from harness.engines.structured.parameters import StockParameters
@@ -32,7 +31,7 @@ from harness.figures.style import BLUE, GREY, VERMILION
 from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
-from workloads.base import Workload, load_workload_file
+from workloads.base import Workload
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,40 +54,44 @@ def run(point: Point, context: Context) -> Outcome:
     from harness.judging.calibration import calibrate, ladder
     from harness.judging.run import LiveRun
 
-    workload = own_workload(context)
-    scale = SCALES[context.profile].following(workload)
+    mine = own_or_words(context)
+    speed = mine.event.speed
+    scale = SCALES[context.profile].following(mine.workload, speed)
     smoke = context.profile is Profile.SMOKE
-    rungs = ladder(LEAST_TRIGGER_S[context.profile], RATE_PER_S)
+    rungs = ladder(LEAST_TRIGGER_S[context.profile], mine.rate_per_s)
     ramp = LiveRun(
-        workload=workload,
+        workload=mine.workload,
         setup=Setup(
             scheme=str(point["scheme"]),
             brief=smoke,
-            parameters=StockParameters(conf=spark_conf(context.options)),
+            parameters=StockParameters(conf=conf_of(mine, context.options)),
         ),
         interval_s=rungs[0].interval_s,
         rate_per_s=rungs[0].rate_per_s,
-        load_s=_load_s(workload),
+        load_s=_load_s(mine.workload, speed),
         warmup_s=scale.warmup_s,
         first_warmup_s=scale.first_warmup_s,
         settle_s=SETTLE_S,
         schedule=NO_FAILURES,
+        event=mine.event,
     )
-    cluster = context.cluster(cluster_spec(context.profile))
-    return calibrate(ramp, rungs[:1] if smoke else rungs, cluster, context)
+    cluster = context.cluster(cluster_spec(context.profile, context.options))
+    rungs = rungs[:1] if smoke else rungs
+    return calibrate(ramp, rungs, cluster, context, event_at=mine.event_at)
 
 
-def _load_s(workload: Workload) -> float:
-    return max(LOAD_S, workload.watermark_delay_s + WINDOWS * workload.slide_s)
+def _load_s(workload: Workload, speed: float) -> float:
+    return max(LOAD_S, (workload.watermark_delay_s + WINDOWS * workload.slide_s) / speed)
 
 
 def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple[float, str] | None:
     """Return the duration of a ramp over the user's own workload, and its reason."""
-    if "workload" not in options:
+    mine = own(profile, options)
+    if mine is None:
         return None
-    workload = load_workload_file(Path(options["workload"]))
+    workload, speed = mine.workload, mine.event.speed
     warm_s = scale_of(profile, options).first_warmup_s - SCALES[profile].first_warmup_s
-    return usual_s + warm_s + _load_s(workload) - LOAD_S, (
+    return usual_s + warm_s + _load_s(workload, speed) - LOAD_S, (
         f"windows of {workload.window_s:g} s: {WINDOWS} or more in each rung of the ramp"
     )
 
@@ -102,7 +105,7 @@ MEASUREMENT = Measurement(
     run=run,
     scheduling=Scheduling(keeps=keeps, once=True),
     chooses=["harness.engines.structured.engine"],
-    accepts=frozenset({"conf", "text", "workload"}),
+    accepts=OPTIONS | {"text"},
     check=check_options,
     lasts=lasts,
 )

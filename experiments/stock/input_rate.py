@@ -196,7 +196,7 @@ MEASUREMENT = Measurement(
         Profile.PAPER: [{"workload": name} for name in WORKLOADS],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 35, Profile.QUICK: 110, Profile.PAPER: 700},
+    seconds_per_run={Profile.SMOKE: 35, Profile.QUICK: 175, Profile.PAPER: 700},
     run=run,
     scheduling=Scheduling(keeps=keeps),
     chooses=["harness.engines.structured.engine"],

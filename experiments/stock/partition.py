@@ -27,7 +27,8 @@ from experiments.stock._kills import (
     tabulate,
     uncontradicted,
 )
-from experiments.stock._scale import RATE_PER_S, SCALES, cluster_spec, keeps
+from experiments.stock._own import RATE_PER_S
+from experiments.stock._scale import SCALES, cluster_spec, keeps
 from harness.claims import Finding, all_of, found, hypothesis
 from harness.cluster.base import Action
 from harness.engines.base import Setup

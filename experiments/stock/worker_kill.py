@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from experiments.stock._figure import kill_experiment
 from experiments.stock._kills import point, run_kill
+from experiments.stock._own import OPTIONS
 from experiments.stock._scale import check_options, keeps, lasts
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -39,7 +40,7 @@ MEASUREMENT = Measurement(
     run=run,
     scheduling=Scheduling(keeps=keeps),
     chooses=["harness.engines.structured.engine"],
-    accepts=frozenset({"conf", "failures", "text", "workload"}),
+    accepts=OPTIONS | {"failures", "text"},
     check=check_options,
     lasts=lasts,
 )

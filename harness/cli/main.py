@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("harness.cli.list_experiments", "Show every experiment."),
     "run": ("harness.cli.run", "Run experiments by name."),
     "try": ("harness.cli.try_file", "Try a workload file of your own, then kill under it."),
+    "record": ("harness.cli.record", "Copy a topic into a file that a workload replays."),
     "reproduce": ("harness.cli.reproduce", "Reproduce the papers' figures."),
     "report": ("harness.cli.report", "Write the report from the records."),
     "compare": ("harness.cli.compare", "Compare two sets of results."),

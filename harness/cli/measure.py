@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -74,8 +74,11 @@ def measure(
     *,
     as_json: bool,
     wide: Executors | None = None,
+    conclude: Callable[[Sequence[Assessment]], None] | None = None,
 ) -> int:
-    """Make every run that is not there yet, and return the exit code."""
+    """Make every run that is not there yet, and return the exit code.
+
+    ``conclude`` gets what was judged, instead of the summary."""
     if wide is not None:
         wide.check(experiments)
     check_out(chosen.out)
@@ -125,7 +128,11 @@ def measure(
             display.close()
         report = writer.write(campaigns)
     judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
-    _summarize(judged, records, report.index, as_json=as_json)
+    if conclude is None:
+        _summarize(judged, records, report.index, as_json=as_json)
+    else:
+        _name_failed(records)
+        conclude(judged)
     return exit_code(judged, strict=chosen.strict)
 
 
@@ -260,7 +267,6 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
 def _summarize(
     judged: Sequence[Assessment], records: Sequence[Record], index: Path, *, as_json: bool
 ) -> None:
-    bad = [record for record in records if record.status != OK]
     if as_json:
         emit_json(
             {
@@ -283,10 +289,17 @@ def _summarize(
                 click.echo(f"    why{word}: {claim.why}")
         if item.problem:
             click.echo(f"  its table or claims could not be made:\n{item.problem}")
-    for record in bad:
-        click.echo(f"\n{record.experiment} {dict(record.point)}: {record.status}: {record.reason}")
+    _name_failed(records)
     click.echo(f"\nreport: {index}")
     sys.stdout.flush()
+
+
+def _name_failed(records: Sequence[Record]) -> None:
+    for record in records:
+        if record.status != OK:
+            click.echo(
+                f"\n{record.experiment} {dict(record.point)}: {record.status}: {record.reason}"
+            )
 
 
 def _run_document(record: Record) -> dict[str, Any]:

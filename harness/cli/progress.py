@@ -21,7 +21,7 @@ from rich.text import Text
 from harness.experiment import Experiment
 from harness.results.record import OK, Point, Record
 from harness.results.store import Campaign
-from harness.running.plan import PlannedRun, seconds_left
+from harness.running.plan import PlannedRun, figure_s, run_s
 from harness.text import format_duration
 
 _PLAIN_INTERVAL_S = 10.0
@@ -33,8 +33,9 @@ _PLAIN_START_S = 2.0
 _LONGEST_POINT = 60
 """Characters; a longer point is shortened on the display."""
 
-_MOST_OF_A_RUN = 0.9
-"""Share of a run that time alone counts as done; the rest counts when it ends."""
+_MOST_OF_A_RUN = 0.8
+"""Share of a run that its planned time counts as done. Of the rest, time alone counts half after
+another planned time, and all only when the run ends: the countdown moves while a run lasts."""
 
 
 class Countdown:
@@ -60,13 +61,22 @@ class Countdown:
     def left_s(self) -> float:
         """Return the seconds that are left; it falls within a run, too."""
         now = self._clock()
-        in_run_s = min(now - self._run_began, _MOST_OF_A_RUN * self._run_s)
+        in_run_s = _done_s(now - self._run_began, self._run_s)
         done_s = self._done_s + in_run_s
         if self._planned_s <= 0 or done_s >= self._planned_s:
             return 0.0
         share = done_s / self._planned_s
         pace = (now - self._began) / done_s if done_s > 0 else 1.0
         return (self._planned_s - done_s) * (1 - share + share * pace)
+
+
+def _done_s(elapsed_s: float, planned_s: float) -> float:
+    """Return the part of a run's planned time that counts as done after ``elapsed_s``."""
+    usual_s = _MOST_OF_A_RUN * planned_s
+    if elapsed_s <= usual_s:
+        return elapsed_s
+    beyond_s = elapsed_s - usual_s
+    return usual_s + (planned_s - usual_s) * beyond_s / (beyond_s + planned_s)
 
 
 class _Left(ProgressColumn):
@@ -92,12 +102,14 @@ class ProgressDisplay:
         self._on_experiment = on_experiment
         self._progress: Progress | None = None
         self._countdown = Countdown(0.0)
+        self._runs: Sequence[PlannedRun] = ()
         self._total = self._finished = 0
         self._last_line = -_PLAIN_INTERVAL_S
         self._current = ""
 
     def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
         self._countdown = Countdown(estimate_s)
+        self._runs = runs
         self._total = sum(not run.done for run in runs)
         done = len(runs) - self._total
         about = format_duration(estimate_s)
@@ -118,7 +130,7 @@ class ProgressDisplay:
 
     def run_started(self, run: PlannedRun) -> None:
         self._current = _words(run)
-        self._countdown.started(seconds_left([run]))
+        self._countdown.started(run_s(run))
         self._last_line -= _PLAIN_INTERVAL_S - _PLAIN_START_S
         self.stage("starting", None, None, None)
 
@@ -147,7 +159,7 @@ class ProgressDisplay:
     def run_finished(self, run: PlannedRun, record: Record) -> None:
         planned = record.attempt == 1  # further attempts were not planned
         self._finished += planned
-        self._countdown.finished(planned * seconds_left([run]))
+        self._countdown.finished(planned * run_s(run))
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=self._finished)
         if record.status != OK:
@@ -157,7 +169,11 @@ class ProgressDisplay:
             )
 
     def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None:
+        drawing_s = figure_s(experiment, self._runs)
+        self._countdown.started(drawing_s)
+        self.stage("drawing the figure", None, None, None)
         self._on_experiment(experiment, campaign)
+        self._countdown.finished(drawing_s)
 
     def note(self, text: str) -> None:
         """Print a line that stays."""

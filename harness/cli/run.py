@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
+from harness.cli.own_options import own_options, workload_options
 
 _EPILOG = """\b
 Examples:
@@ -19,6 +22,7 @@ Examples:
   ./faultline run stock/worker-kill --point scheme=checkpoint,interval_s=2
   ./faultline run stock/worker-kill --conf spark.locality.wait=0s
   ./faultline run live/peers --engine kafka-streams --engine tasks
+  ./faultline run stock/worker-kill --workload orders.py --rate 2000 --speed 60
   ./faultline run intervals --profile smoke --json
   ./faultline run ppa/regions --profile paper --spread lab.yaml --workers 40
 """
@@ -52,10 +56,10 @@ Examples:
 @click.option(
     "--workers",
     type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    show_default="one per core of this machine",
-    help="Number of executors of --spread.",
+    help="Number of executors of --spread (one per core of this machine), or of Spark workers in "
+    "each rack for a workload of your own.",
 )
+@own_options
 @run_options
 @json_option
 def command(
@@ -64,7 +68,8 @@ def command(
     engines: tuple[str, ...],
     point: str | None,
     spread: str | None,
-    workers: int,
+    workers: int | None,
+    own: Mapping[str, Any],
     chosen: RunOptions,
     as_json: bool,
 ) -> None:
@@ -74,15 +79,25 @@ def command(
     options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
     claim), 2 wrong use, 3 the environment failed."""
     from harness.cli.measure import Executors, measure
+    from harness.cli.try_file import sample_shown
     from harness.running.discovery import at_point, find
+    from workloads.base import load_workload_file
 
     files = (".yaml", ".yml", ".py")
     asked = [Path(name) if name.endswith(files) else name for name in engines]
-    settings = chosen.settings(workload=workload, engine=asked)
-    found = find(experiments)
+    own = {**own, **workload_options(workload), "engine": asked}
+    if spread is None and workers is not None:
+        own["workers"] = workers
+    settings, found = chosen.settings(**own), find(experiments)
+    if workload is not None and not chosen.dry_run:
+        sample_shown(load_workload_file(workload))
     if point:
         only = at_point(found, settings.profile, point)
         settings = replace(settings, only=only)
         found = [experiment for experiment in found if experiment.id in only]
-    wide = None if spread is None else Executors(backend=spread, workers=workers)
+    wide = (
+        None
+        if spread is None
+        else Executors(backend=spread, workers=workers or os.cpu_count() or 1)
+    )
     sys.exit(measure(found, settings, chosen, as_json=as_json, wide=wide))

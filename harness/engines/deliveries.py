@@ -27,9 +27,14 @@ def decode(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
 
 
 def deliveries(
-    messages: Sequence[Message], workload: Workload, start_unix_s: float
+    messages: Sequence[Message],
+    workload: Workload,
+    start_unix_s: float,
+    origin_unix_s: float | None = None,
 ) -> pd.DataFrame:
     """Return a row per message of the out topic, in their order.
+
+    ``origin_unix_s`` is the event time at which the load began, by default ``start_unix_s``.
 
     Columns: ``window_start_s``, the workload's other columns, ``arrival_s`` (the broker's append
     time since the start of the load), ``copy``, and ``stability`` (the header of that name, stable
@@ -41,10 +46,16 @@ def deliveries(
         message.headers.get(STABILITY, Stability.STABLE.value.encode()).decode()
         for message in messages
     ]
-    return relative_windows(frame, workload, start_unix_s)
+    return relative_windows(
+        frame, workload, start_unix_s if origin_unix_s is None else origin_unix_s
+    )
 
 
-def relative_windows(frame: pd.DataFrame, workload: Workload, start_unix_s: float) -> pd.DataFrame:
-    """Windows by their distance from the start of the load, so that passes can be compared."""
-    since_start = (frame[workload.window_start].astype("int64") - round(start_unix_s * 1000)) / 1000
-    return frame.drop(columns=workload.window_start).assign(window_start_s=since_start)
+def relative_windows(frame: pd.DataFrame, workload: Workload, origin_unix_s: float) -> pd.DataFrame:
+    """Windows by their distance from the start of the load, so that passes can be compared.
+
+    Seconds are those of event time. A window that is known by its end begins ``window_s`` before
+    it: that of a session with its last record."""
+    milliseconds = frame[workload.window_column].astype("int64") - round(origin_unix_s * 1000)
+    since_start = milliseconds / 1000 - (workload.window_s if workload.window_end else 0.0)
+    return frame.drop(columns=workload.window_column).assign(window_start_s=since_start)

@@ -31,7 +31,9 @@ def topics(
             partitions,
             kafka.replication,
             config={
-                "message.timestamp.type": "LogAppendTime" if name in appended else "CreateTime"
+                "message.timestamp.type": "LogAppendTime" if name in appended else "CreateTime",
+                # The event time of a recording may be years ago.
+                "retention.ms": "-1",
             },
         )
         for name, partitions in wanted.items()

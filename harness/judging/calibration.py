@@ -19,6 +19,7 @@ from harness.failures.schedule import NO_FAILURES
 from harness.judging.outcome import settled_latency_s, with_latency
 from harness.judging.passes import PassRecord
 from harness.judging.run import LiveRun, Passes, warm_engine
+from harness.load.plan import EventTime
 from harness.measure.versions import versions
 from harness.measure.windows import USUAL_SHARE, Normal
 from harness.measurement import Context
@@ -97,15 +98,29 @@ def climb(rungs: Sequence[Rung], attempt: Callable[[Rung], Tried]) -> list[Tried
     return steps
 
 
-def calibrate(run: LiveRun, rungs: Sequence[Rung], cluster: Cluster, context: Context) -> Outcome:
+def calibrate(
+    run: LiveRun,
+    rungs: Sequence[Rung],
+    cluster: Cluster,
+    context: Context,
+    *,
+    event_at: Callable[[float], EventTime] | None = None,
+) -> Outcome:
     """Climb with the run's workload and setup, on its warm engine.
 
-    The run's own interval, rate and schedule are not used; its load is lengthened for each rung."""
+    The run's own interval, rate and schedule are not used; its load is lengthened for each rung.
+    ``event_at`` gives the event time at a share of the first rung's rate, by default the run's."""
     engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
     directory = cluster.scratch(f"calibration-{context.directory.name}")
 
     def passes(rung: Rung) -> Passes:
-        one = replace(run, interval_s=rung.interval_s, rate_per_s=rung.rate_per_s)
+        share = rung.rate_per_s / rungs[0].rate_per_s
+        one = replace(
+            run,
+            interval_s=rung.interval_s,
+            rate_per_s=rung.rate_per_s,
+            event=run.event if event_at is None else event_at(share),
+        )
         return Passes(one, cluster, engine, directory, context)
 
     def attempt(rung: Rung) -> Tried:

@@ -36,7 +36,7 @@ def contributions(record: PassRecord, workload: Workload) -> pd.DataFrame:
     Columns: ``tuple``, ``sent_s``, and the result's identity with ``window_start_s``."""
     assert workload.contributions is not None, workload.name
     parts = [
-        _of_partition(stream, source.name, partition, record.start_unix_s, workload.contributions)
+        _of_partition(stream, source.name, partition, record, workload.contributions)
         for source, stream in zip(workload.sources, record.plan.streams, strict=True)
         for partition in range(stream.partitions)
     ]
@@ -44,15 +44,15 @@ def contributions(record: PassRecord, workload: Workload) -> pd.DataFrame:
     whole = pd.concat(parts, keys=range(len(parts)), names=["part", None]).reset_index("part")
     numbered = whole.assign(tuple=whole.groupby(["part", "record"]).ngroup())
     return relative_windows(
-        numbered.drop(columns=["part", "record"]), workload, record.start_unix_s
+        numbered.drop(columns=["part", "record"]), workload, record.origin_unix_s
     )
 
 
 def _of_partition(
-    stream: Stream, source: str, partition: int, start_unix_s: float, of: Contributions
+    stream: Stream, source: str, partition: int, record: PassRecord, of: Contributions
 ) -> pd.DataFrame:
     count = stream.counts()[partition]
     payloads = stream.records.build().payloads(partition, 0, count)
     sent_s = stream.intended_s(partition, np.arange(count))
-    found = of(source, payloads, whole_ms(sent_s + start_unix_s))
+    found = of(source, payloads, whole_ms(record.plan.event.at(sent_s, record.start_unix_s)))
     return found.assign(sent_s=sent_s[found["record"].to_numpy()])

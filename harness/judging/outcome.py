@@ -4,6 +4,7 @@ Pure: frames in, an `Outcome` out. The ground truth is the batch query over the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,7 @@ from harness.judging import failures, resources, trust
 from harness.judging.contributions import tuple_success
 from harness.judging.failures import OF_ONE_FAILURE, Failure
 from harness.judging.passes import PassRecord
+from harness.load.plan import Stream
 from harness.measure.recovery import CALM_S, Unrecovered
 from harness.measure.values import normalized, types_of
 from harness.measure.versions import Comparison, Versions, compare, versions
@@ -188,6 +190,7 @@ def settled_latency_s(first: pd.DataFrame, settle_s: float) -> pd.Series[float]:
 def _due_s(
     record: PassRecord, workload: Workload, window_start_s: pd.Series[float]
 ) -> pd.Series[float]:
+    own = record.plan.event.begin_unix_s is not None
     due: pd.Series[float] = due_times(
         window_start_s,
         window_s=workload.window_s,
@@ -195,13 +198,21 @@ def _due_s(
         if record.closes_after_s is None
         else record.closes_after_s,
         # Event time stands still until the slowest source has moved on.
-        next_record_s=lambda at_s: max(_next_of(s.rate, at_s) for s in record.plan.streams),
+        next_record_s=lambda at_s: max(
+            _next_of(stream, at_s / record.plan.event.speed, by_marker=own)
+            for stream in record.plan.streams
+        ),
     )
     return due
 
 
-def _next_of(rate: Any, at_s: float) -> float:
-    """Return when the first record at or after an instant is due."""
+def _next_of(stream: Stream, at_s: float, *, by_marker: bool) -> float:
+    """Return when the first record at or after an instant is due, with ``by_marker`` any marker.
+
+    A recording may pause for long; then a marker moves event time on."""
+    rate, marker_s = stream.rate, stream.marker_s
+    if by_marker and marker_s and at_s <= rate.duration_s:
+        return min(_next_of(stream, at_s, by_marker=False), math.ceil(at_s / marker_s) * marker_s)
     number = max(rate.due(at_s) - 1, 0)
     while number < rate.records:
         intended = float(rate.intended_s(np.array([number]))[0])
@@ -355,7 +366,8 @@ def _end_latency_s(seen: _Seen, settle_s: float) -> pd.Series[float]:
     """Return the time from a window's end to each of its results that counts for latency."""
     counted = settled_latency_s(seen.first, settle_s).index
     first = seen.first.loc[counted]
-    latency: pd.Series[float] = first["arrival_s"] - first["window_start_s"] - seen.window_s
+    ends_s = (first["window_start_s"] + seen.window_s) / seen.record.plan.event.speed
+    latency: pd.Series[float] = first["arrival_s"] - ends_s
     return latency
 
 

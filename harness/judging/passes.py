@@ -31,11 +31,12 @@ from harness.judging import undelivered
 from harness.judging.metering import Meter
 from harness.judging.table_sink import TableWriter
 from harness.load.generator import LoadGenerator, LoadResult, send_markers
-from harness.load.plan import LoadPlan, Stream
+from harness.load.plan import BY_THE_CLOCK, EventTime, LoadPlan, Stream
 from harness.load.profile import RateProfile
 from harness.measure.collector import Collector, Message
 from harness.measurement import Context
-from workloads.base import Workload
+from workloads.base import RecordedSource, Source, Workload
+from workloads.toolkit.records import UNSEEN_REMEDY
 
 Answer = TypeVar("Answer")
 
@@ -79,6 +80,8 @@ class PassPlan:
     schedule: Schedule
     table: Path | None = None
     """A database file that gets the results, too."""
+    event: EventTime = BY_THE_CLOCK
+    """The event time of its records."""
 
 
 def drain_limit_s(plan: PassPlan) -> float:
@@ -157,6 +160,11 @@ class PassRecord:
         """The end of the load."""
         return self.plan.duration_s
 
+    @property
+    def origin_unix_s(self) -> float:
+        """The event time at which the load began; ``window_start_s`` counts from it."""
+        return self.plan.event.origin(self.start_unix_s)
+
 
 def align(unix_s: float, *periods_s: float) -> float:
     """Return the first common multiple of these periods (to the ms) from ``unix_s`` on."""
@@ -171,16 +179,25 @@ def align(unix_s: float, *periods_s: float) -> float:
 
 
 def load_plan(
-    workload: Workload, rate: RateProfile, topic_of: Mapping[str, str], *, marker_s: float = 0.0
+    workload: Workload,
+    rate: RateProfile,
+    topic_of: Mapping[str, str],
+    *,
+    marker_s: float = 0.0,
+    event: EventTime = BY_THE_CLOCK,
 ) -> LoadPlan:
-    """Return the sources' streams, which share the rate. ``marker_s``: see `Stream`."""
+    """Return the sources' streams, which share the rate. ``marker_s``: see `Stream`.
+
+    A recording is sent at its own pace (`_recorded`)."""
     total = sum(source.share for source in workload.sources)
     return LoadPlan(
+        event=event,
         streams=[
             Stream(
                 topic=topic_of[source.name],
                 partitions=source.partitions,
-                rate=RateProfile(
+                rate=_recorded(source, rate.duration_s, event)
+                or RateProfile(
                     tuple((seconds, r * source.share / total) for seconds, r in rate.segments)
                 ),
                 records=source.records,
@@ -188,8 +205,16 @@ def load_plan(
                 marker=source.marker,
             )
             for source in workload.sources
-        ]
+        ],
     )
+
+
+def _recorded(source: Source, duration_s: float, event: EventTime) -> RateProfile | None:
+    """Return the pace of a source that is recorded, replayed in event time; else None."""
+    built = source.records.build()
+    if not isinstance(built, RecordedSource) or event.begin_unix_s is None:
+        return None
+    return RateProfile(tuple(built.rates(event.begin_unix_s, duration_s, event.speed)))
 
 
 class Pass:
@@ -204,7 +229,9 @@ class Pass:
         token = f"{cluster.kafka.topic_prefix}{plan.name}-{secrets.token_hex(4)}"
         topic_of = {s.name: f"{token}-{s.name}" for s in plan.workload.sources}
         marker_s = min(plan.interval_s, MARKER_S)
-        self._load = load_plan(plan.workload, plan.rate, topic_of, marker_s=marker_s)
+        self._load = load_plan(
+            plan.workload, plan.rate, topic_of, marker_s=marker_s, event=plan.event
+        )
         self.work = Work(
             name=token,
             workload=plan.workload,
@@ -252,9 +279,10 @@ class Pass:
         ):
             self._begin()
             generator.wait_ready()
-            start = align(
-                time.time() + HEAD_START_S, self.plan.workload.slide_s, self.plan.interval_s
-            )
+            periods = [self.plan.interval_s]
+            if self.plan.event.begin_unix_s is None:  # else event time begins with a window anyway
+                periods.append(self.plan.workload.slide_s)
+            start = align(time.time() + HEAD_START_S, *periods)
             self._engine.begins_at(start)
             generator.start(start)
             clocks_s = _clocks_s()
@@ -304,11 +332,12 @@ class Pass:
     def _table(self, writer: TableWriter | None, start: float) -> pd.DataFrame | None:
         if writer is None:
             return None
-        return relative_windows(writer.finish(), self.plan.workload, start)
+        return relative_windows(writer.finish(), self.plan.workload, self.plan.event.origin(start))
 
     def _begin(self) -> None:
         """Begin the work; return when a record without content has passed, one a partition."""
-        self._mark(time.time())
+        begin_unix_s = self.plan.event.begin_unix_s
+        self._mark(time.time() if begin_unix_s is None else begin_unix_s - HEAD_START_S)
         self._engine.begin(self.work)
 
     def _mark(self, at_unix_s: float) -> None:
@@ -349,14 +378,14 @@ class Pass:
             return None
         workload = self.plan.workload
         closes_s = float(result["window_start_s"].iloc[0]) + workload.window_s
-        delay_s = self._engine.closes_after_s(workload)
-        return float(result["arrival_s"].iloc[0]) - closes_s - delay_s
+        due_s = (closes_s + self._engine.closes_after_s(workload)) / self.plan.event.speed
+        return float(result["arrival_s"].iloc[0]) - due_s
 
     def _drain(self, collector: Collector, injector: Injector, start: float) -> bool:
         """Close every window with a marker, and wait for the engine while it makes progress."""
         workload = self.plan.workload
         reach_s = workload.windows_in_a_row * workload.window_s
-        last_end = start + self._load.duration_s + reach_s
+        last_end = self.plan.event.at(self._load.duration_s, start) + reach_s
         self._mark(last_end + workload.watermark_delay_s + workload.slide_s)
         self._context.progress(f"{self.plan.name}: closing the last windows")
         marked_unix_s = time.time()
@@ -383,20 +412,21 @@ class Pass:
         if time.time() < marked_unix_s + undelivered.GRACE_S:
             return
         why = undelivered.unseen_markers(
-            events, marked_unix_s=marked_unix_s, until_unix_s=until_unix_s, start_unix_s=start
+            events,
+            marked_unix_s=marked_unix_s,
+            until_unix_s=until_unix_s,
+            start_unix_s=self.plan.event.origin(start),
         )
         if why is not None:
-            raise UsageError(
-                f"workload {self.plan.workload.name!r}: {why}", remedy=undelivered.UNSEEN_REMEDY
-            )
+            raise UsageError(f"workload {self.plan.workload.name!r}: {why}", remedy=UNSEEN_REMEDY)
 
     def _missing(self, collector: Collector, events: Sequence[Event], start: float) -> str:
         return undelivered.describe(
             self._engine.read(collector.since(0), self.work, start),
             events,
             workload=self.plan.workload,
-            duration_s=self._load.duration_s,
-            start_unix_s=start,
+            duration_s=self._load.duration_s * self.plan.event.speed,
+            start_unix_s=self.plan.event.origin(start),
             now_unix_s=time.time(),
             source_of={topic: source for source, topic in self.work.topic_of.items()},
         )

@@ -23,6 +23,7 @@ from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import trust
 from harness.judging.outcome import in_one_form, judge
 from harness.judging.passes import WARM_UP, Pass, PassPlan, PassRecord
+from harness.load.plan import BY_THE_CLOCK, EventTime
 from harness.load.profile import RateProfile
 from harness.measure.recovery import CALM_S
 from harness.measure.versions import versions
@@ -61,6 +62,8 @@ class LiveRun:
     """Permitted lateness of a kill; by default a share of the checkpoint interval."""
     calm_s: float = CALM_S
     """Time on time that ends a recovery; shorter where all times of the run are."""
+    event: EventTime = BY_THE_CLOCK
+    """The event time of every pass."""
 
     def punctual_under(self, setup: Setup) -> float:
         """Return the permitted lateness of a kill under a setup."""
@@ -263,7 +266,7 @@ class Passes:
             truth = self.engine.truth(one.work)
             return (
                 record,
-                relative_windows(truth, self._run.workload, record.start_unix_s),
+                relative_windows(truth, self._run.workload, record.origin_unix_s),
                 one.work,
             )
 
@@ -277,6 +280,7 @@ class Passes:
             interval_s=min(self._run.interval_s, 1.0) if name == WARM_UP else self._run.interval_s,
             schedule=schedule,
             table=self._table(name),
+            event=self._run.event,
         )
         return Pass(plan, self._cluster, self.engine, self._directory, self._context)
 

@@ -5,6 +5,7 @@ Pure. An engine may report in the detail of a batch: ``watermark`` (ISO), ``behi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -16,6 +17,8 @@ from workloads.base import Workload
 
 GRACE_S = 10.0
 """Time after the last markers in which their batch may still be under way."""
+REPORTED_S = 1.0
+"""Longest time between the end of a batch and its report."""
 _MOST = 6
 """Windows that are named."""
 
@@ -25,14 +28,13 @@ def unseen_markers(
 ) -> str | None:
     """Return a sentence if the query drops the markers before they can close a window; else None.
 
-    They were sent at ``marked_unix_s`` with an event time after ``until_unix_s``. A batch that was
-    done `GRACE_S` later and left no record unread has read them."""
+    They were sent at ``marked_unix_s`` with an event time after ``until_unix_s``. A batch that
+    began later and left no record unread has read them; one from before may end long after."""
     batches = [e for e in events if e.kind is EventKind.PROGRESS and NEWEST in e.detail]
     read = [
         e
         for e in batches
-        # A long batch that began before the markers is reported after them.
-        if e.at_unix_s - e.detail.get("duration_s", 0.0) > marked_unix_s
+        if e.at_unix_s - e.detail["duration_s"] > marked_unix_s + REPORTED_S
         and e.detail["rows"]
         and not e.detail["behind_records"]
     ]
@@ -45,14 +47,6 @@ def unseen_markers(
         f"every record, its newest event time is {upto} of the load, and windows up to "
         f"{until_unix_s - start_unix_s:g} s stay open"
     )
-
-
-UNSEEN_REMEDY = (
-    "Spark moves a filter on a record or on a grouping key in front of the watermark, also one "
-    "that stands after the aggregation: filter on an aggregate instead, such as "
-    '.where(F.col("orders") > 0) with F.count(...), or use '
-    "workloads.toolkit.records.behind_watermark"
-)
 
 
 def describe(
@@ -74,6 +68,9 @@ def describe(
 
 
 def _windows(delivered: pd.DataFrame, workload: Workload, duration_s: float) -> str:
+    if workload.window_end:
+        last = float(delivered["window_start_s"].max()) if len(delivered) else -math.inf
+        return f"the latest window with a result ends at {last + workload.window_s:g} s of the load"
     slide_s, window_s = workload.slide_s, workload.window_s
     there = set(delivered["window_start_s"].round(3))
     first = -int((window_s - 1e-6) // slide_s)

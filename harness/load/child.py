@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from harness.child import Emit, end_with_parent, orders, speaker
 from harness.load.lag import LagHistogram
-from harness.load.plan import Stream, whole_ms
+from harness.load.plan import BY_THE_CLOCK, EventTime, Stream, whole_ms
 from workloads.base import RecordSource
 
 SLICE_S = 0.004
@@ -43,8 +43,15 @@ def _now_unix_s() -> float:
 class _Sender:
     """One stream with its position in the schedule."""
 
-    def __init__(self, stream: Stream, producer: Producer, start_unix_s: float) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        producer: Producer,
+        start_unix_s: float,
+        event: EventTime = BY_THE_CLOCK,
+    ) -> None:
         self.stream = stream
+        self._event = event
         self._producer = producer
         self._start_unix_s = start_unix_s
         built = stream.records.build()
@@ -71,9 +78,11 @@ class _Sender:
             self._mark(elapsed_s)
             return 0
         indices = np.arange(self.sent, until)
-        intended = self.stream.rate.intended_s(indices) + self._start_unix_s
+        intended_s = self.stream.rate.intended_s(indices)
+        intended = intended_s + self._start_unix_s
+        event = self._event.at(intended_s, self._start_unix_s)
         for partition in range(self.stream.partitions):
-            self._send(partition, indices, intended)
+            self._send(partition, indices, event)
         self.lag.add(_now_unix_s() - intended)
         count = until - self.sent
         self.sent = until
@@ -86,13 +95,13 @@ class _Sender:
         if marker <= self._marked:
             return
         self._marked = marker
-        at_unix_s = np.array([self._start_unix_s + marker * self.stream.marker_s])
+        at_s = self._event.at(marker * self.stream.marker_s, self._start_unix_s)
         for partition in range(self.stream.partitions):
             self._producer.produce(
                 self.stream.topic,
                 self.stream.marker,
                 partition=partition,
-                timestamp=int(whole_ms(at_unix_s)[0]),
+                timestamp=int(whole_ms(np.array([at_s]))[0]),
                 on_delivery=self._count_marker,
             )
 
@@ -104,13 +113,13 @@ class _Sender:
         self,
         partition: int,
         indices: np.ndarray[Any, np.dtype[np.int64]],
-        intended: np.ndarray[Any, np.dtype[np.float64]],
+        event: np.ndarray[Any, np.dtype[np.float64]],
     ) -> None:
         mine = indices % self.stream.partitions == partition
         if not mine.any():
             return
         first = int(indices[mine][0]) // self.stream.partitions
-        stamps = whole_ms(intended[mine]).tolist()
+        stamps = whole_ms(event[mine]).tolist()
         payloads = self._source.payloads(partition, first, len(stamps))
         # One call a record: the batch call of this client takes no timestamps.
         produce, topic, count = self._producer.produce, self.stream.topic, self._count
@@ -131,7 +140,8 @@ class _Sender:
         """Account for a record and add the time of its delivery: one of each slice is sampled."""
         self._count(error, message)
         if error is None:
-            self.delivery.add(np.array([_now_unix_s() - message.timestamp()[1] / 1000]))
+            sent_s = self._event.elapsed_s(message.timestamp()[1] / 1000, self._start_unix_s)
+            self.delivery.add(np.array([_now_unix_s() - self._start_unix_s - sent_s]))
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -161,7 +171,8 @@ def generate(orders: Iterator[Mapping[str, Any]], emit: Emit) -> None:
     if start is None:  # the harness is gone
         return
     end_with_parent()
-    senders = [_Sender(stream, producer, start["start_unix_s"]) for stream in streams]
+    event = EventTime.from_json(config["event"])
+    senders = [_Sender(stream, producer, start["start_unix_s"], event) for stream in streams]
     cpu_began_s = time.process_time()
     _send_all(senders, producer, emit)
     _drain(senders, producer, within_s=config["delivery_timeout_s"])

@@ -74,6 +74,7 @@ class LoadGenerator:
                 "client": kafka.confluent(),
                 "delivery_timeout_s": delivery_timeout_s,
                 "streams": streams,
+                "event": plan.event.to_json(),
                 "practice_topic": practice_topic,
             }
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from harness.errors import UsageError
 from harness.load.profile import Floats, RateProfile
 from workloads.base import Reference
+
+Time = TypeVar("Time", float, Floats)
 
 
 def whole_ms(unix_s: Floats) -> NDArray[np.int64]:
@@ -86,10 +88,51 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventTime:
+    """The event time of a load: the timestamps of its records, by their intended send time."""
+
+    begin_unix_s: float | None = None
+    """The event time at which the load begins; None: the instant at which it does begin."""
+    speed: float = 1.0
+    """Seconds of event time that pass in one second."""
+
+    def __post_init__(self) -> None:
+        if not self.speed > 0:
+            raise UsageError(
+                f"event time that runs {self.speed:g} times as fast as the clock",
+                remedy="give a speed above 0",
+            )
+
+    def origin(self, start_unix_s: float) -> float:
+        """Return the event time of a load's begin, in seconds since the epoch."""
+        return start_unix_s if self.begin_unix_s is None else self.begin_unix_s
+
+    def at(self, elapsed_s: Time, start_unix_s: float) -> Time:
+        """Return the event time of an instant of a load that began at ``start_unix_s``."""
+        return self.origin(start_unix_s) + self.speed * elapsed_s
+
+    def elapsed_s(self, event_unix_s: float, start_unix_s: float) -> float:
+        """Return the instant of the load with this event time."""
+        return (event_unix_s - self.origin(start_unix_s)) / self.speed
+
+    def to_json(self) -> list[float | None]:
+        return [self.begin_unix_s, self.speed]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any]) -> Self:
+        return cls(begin_unix_s=data[0], speed=data[1])
+
+
+BY_THE_CLOCK = EventTime()
+"""The event time of a load whose records are stamped with the instant of their sending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """All streams of a run, which share one start and one process."""
+    """All streams of a run, which share one start, one process and one event time."""
 
     streams: Sequence[Stream]
+    event: EventTime = BY_THE_CLOCK
 
     def __post_init__(self) -> None:
         if not self.streams:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, isfinite
 from typing import Any, Self
 
@@ -22,23 +22,30 @@ class RateProfile:
     Record i is meant to be sent when the integral of the rate reaches i, the first one at 0."""
 
     segments: tuple[tuple[float, float], ...]
+    _bounds: Floats = field(init=False, repr=False, compare=False)
+    _cumulative: Floats = field(init=False, repr=False, compare=False)
+    _rates: Floats = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.segments:
             raise UsageError("a load has no duration", remedy="give at least one step")
-        for number, (seconds, rate) in enumerate(self.segments, start=1):
-            if not (isfinite(seconds) and seconds > 0):
+        for number, (lasts_s, rate) in enumerate(self.segments, start=1):
+            if not (isfinite(lasts_s) and lasts_s > 0):
                 raise UsageError(
-                    f"step {number} of the load lasts {seconds} s", remedy="give it more than 0 s"
+                    f"step {number} of the load lasts {lasts_s} s", remedy="give it more than 0 s"
                 )
             if not (isfinite(rate) and rate >= 0):
                 raise UsageError(
                     f"step {number} of the load has a rate of {rate} records/s",
                     remedy="give a rate of 0 or more",
                 )
+        seconds, rates = np.array(self.segments, dtype=float).T
+        for name, values in (("_bounds", seconds), ("_cumulative", seconds * rates)):
+            object.__setattr__(self, name, np.concatenate([[0.0], np.cumsum(values)]))
+        object.__setattr__(self, "_rates", rates)
         if self.records < 1:
             raise UsageError(
-                f"a load of {self._cumulative()[-1]:g} records sends nothing",
+                f"a load of {self._cumulative[-1]:g} records sends nothing",
                 remedy="give a rate above 0 records/s, or a longer duration",
             )
 
@@ -70,33 +77,25 @@ class RateProfile:
     @property
     def records(self) -> int:
         """Number of records of the whole load."""
-        return ceil(float(self._cumulative()[-1]) - 1e-6)
+        return ceil(float(self._cumulative[-1]) - 1e-6)
 
     def due(self, elapsed_s: float) -> int:
         """Return the number of records that are due by then."""
         if elapsed_s < 0:
             return 0
-        reached = float(np.interp(elapsed_s, self._bounds(), self._cumulative()))
+        reached = float(np.interp(elapsed_s, self._bounds, self._cumulative))
         last = min(self.records, int(reached) + 1) - 1
         # On a pause of the rate the next record has been reached but is not due before its end.
         return last + bool(self.intended_s(np.array([last]))[0] <= elapsed_s)
 
     def intended_s(self, indices: NDArray[np.int64]) -> Floats:
         """Return the intended send times of these records from the start; shape as given."""
-        cumulative, bounds = self._cumulative(), self._bounds()
+        cumulative, bounds = self._cumulative, self._bounds
         # The first segment that reaches the index; one at rate 0 reaches none and is passed over.
         segment = np.searchsorted(cumulative, indices, side="right") - 1
         segment = np.minimum(segment, len(self.segments) - 1)
-        rates = np.array([rate for _, rate in self.segments])
-        rate = np.where(rates[segment] > 0, rates[segment], np.inf)
+        rate = np.where(self._rates[segment] > 0, self._rates[segment], np.inf)
         return np.asarray(bounds[segment] + (indices - cumulative[segment]) / rate)
-
-    def _bounds(self) -> Floats:
-        return np.concatenate([[0.0], np.cumsum([seconds for seconds, _ in self.segments])])
-
-    def _cumulative(self) -> Floats:
-        counts = [seconds * rate for seconds, rate in self.segments]
-        return np.concatenate([[0.0], np.cumsum(counts)])
 
     def to_json(self) -> list[Any]:
         return [list(segment) for segment in self.segments]

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from harness.cluster.backends import BACKENDS, DEFAULT, Backend
@@ -23,7 +22,8 @@ from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment
 from harness.judging.foreign import under_conditions
 from harness.judging.passes import WARM_UP
-from harness.measurement import Kept, Measurement, Origin, run_seed
+from harness.measurement import Kept, Origin, run_seed
+from harness.results.library import SHIPPED
 from harness.results.provenance import (
     describe_commit,
     describe_machine,
@@ -34,10 +34,8 @@ from harness.results.reach import code_fingerprint, modules_under
 from harness.results.record import (
     FAILED,
     INVALID,
-    OK,
     Attempt,
     Outcome,
-    Point,
     Profile,
     Question,
     Record,
@@ -46,6 +44,7 @@ from harness.results.record import (
 from harness.results.store import Campaign, RecordStore
 from harness.running.computed import ProcessPool, RunPool, RunResult, takes
 from harness.running.discovery import estimate_s
+from harness.running.durations import Durations, Seconds
 from harness.running.plan import (
     Execution,
     PendingRun,
@@ -62,13 +61,6 @@ from harness.running.warm_cluster import ClusterPool, keep_logs
 
 LOGS = "logs"
 """Folder with the logs of a failed run, next to its record."""
-
-LEARNED_FROM = 5
-"""Number of the last runs of a point behind an estimate."""
-
-APART_S = 5.0
-"""Longest pause between two runs of which the second one finds the servers of the first. In the
-shipped records runs of one measurement are at most 0.3 s apart."""
 
 ATTEMPTS = 3
 """Largest number of attempts at a run that stays invalid or in doubt."""
@@ -188,19 +180,29 @@ class Runner:
             stage = stage_of(experiment, cost_s, smoke=smoke)
             return stage, experiment not in scales, cost_s, experiment.id
 
+        durations = Durations(
+            self.store,
+            self._machine,
+            settings.profile,
+            [experiment.measurement for experiment in wanted],
+            RecordStore(SHIPPED),
+        )
         stages = itertools.groupby(sorted(wanted, key=order), key=lambda e: order(e)[0])
         runs: list[PlannedRun] = []
         for _, members in stages:
-            runs += grouped([r for each in members for r in self._runs_of(each, settings)])
+            found = (r for each in members for r in self._runs_of(each, settings, durations))
+            runs += grouped([*found])
         return once(runs)
 
-    def _runs_of(self, experiment: Experiment, settings: RunSettings) -> Iterator[PlannedRun]:
+    def _runs_of(
+        self, experiment: Experiment, settings: RunSettings, durations: Durations
+    ) -> Iterator[PlannedRun]:
         campaign = self.campaign(experiment, settings)
         done = set()
         if not settings.again:
             done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
         skipped = self._why_skipped(experiment)
-        seconds = self._durations(experiment.measurement, settings.profile)
+        seconds = durations.of(experiment.measurement)
         if (own := announced(experiment, settings)) is not None:
             seconds = _always(own[0])
         cold = experiment.measurement.measured
@@ -221,36 +223,6 @@ class Runner:
     def _why_skipped(self, experiment: Experiment) -> str | None:
         refused = self._backend.refusal(experiment.measurement.actions)
         return f"its failures need {refused[0]}: {refused[1]}" if refused else None
-
-    def _durations(
-        self, measurement: Measurement, profile: Profile
-    ) -> Callable[[Point, bool], float]:
-        """Return the estimated duration of a run, by its point and whether it begins cold.
-
-        It is the median of the last runs of that point on this machine, whatever their code, with
-        all of their attempts; else the measurement's own estimate. Points of one measurement can
-        differ a hundredfold. A live run begins cold when none of its measurement ended just before:
-        it starts the cluster and warms the engine up, and costs up to four times as much."""
-        took: dict[tuple[str, bool], list[float]] = {}
-        latest: dict[str, list[float]] = {}
-        ended_s = 0.0
-        for record, _ in self.store.read(measurement.id, self._machine):
-            if record.profile != profile or record.status not in (OK, INVALID):
-                continue
-            run = point_key(record.point, record.repeat)
-            if record.attempt == 1 or run not in latest:
-                cold = measurement.measured and record.started_unix_s - ended_s > APART_S
-                latest[run] = took.setdefault((point_key(record.point, 0), cold), [])
-                latest[run].append(0.0)
-            latest[run][-1] += record.seconds
-            ended_s = record.started_unix_s + record.seconds
-
-        def seconds(point: Point, cold: bool) -> float:
-            key = point_key(point, 0)
-            last = took.get((key, cold)) or took.get((key, not cold))
-            return median(last[-LEARNED_FROM:]) if last else measurement.seconds_per_run[profile]
-
-        return seconds
 
     def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
         """Return what this code has measured of an experiment with these settings."""
@@ -436,7 +408,7 @@ class Runner:
         self._pool.close()
 
 
-def _always(seconds: float) -> Callable[[Point, bool], float]:
+def _always(seconds: float) -> Seconds:
     return lambda point, cold: seconds
 
 

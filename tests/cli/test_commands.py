@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 from harness.cli import reproduce
 from harness.cli.main import COMMANDS, cli, system_failure
 from harness.cli.measure import check_out
-from harness.cli.progress import Countdown, point_words
+from harness.cli.progress import Countdown, _done_s, point_words
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.figures import style
@@ -33,6 +33,7 @@ from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.running import discovery as catalogue
 from harness.running.discovery import GROUPS
+from harness.running.plan import FIGURE_S
 from tests.running.test_execution import make
 from tests.toys import changed, square, toy
 
@@ -86,7 +87,7 @@ def test_dry_run_runs_nothing(invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("reproduce", "--dry-run", "--json")
     document = json.loads(result.stdout)
     assert len(document["runs"]) == 12
-    assert document["seconds_left"] == pytest.approx(1.2)
+    assert document["seconds_left"] == pytest.approx(1.2 + 2 * FIGURE_S), "and two figures"
     assert not (tmp_path / "records").exists()
 
 
@@ -368,6 +369,9 @@ def test_the_countdown_moves_within_a_run_and_never_ends_before_the_last() -> No
     countdown.finished(50.0)
     countdown.started(50.0)
     assert countdown.left_s() == pytest.approx(50.0 * (0.5 + 0.5 * 4))
+    lefts = [50.0 - _done_s(elapsed_s, 50.0) for elapsed_s in (50.0, 200.0, 500.0, 1_300.0)]
+    assert lefts == sorted(lefts, reverse=True)
+    assert len(set(lefts)) == len(lefts), "it moves however long the run is"
     now = 1e6
     assert countdown.left_s() > 0
     countdown.finished(50.0)

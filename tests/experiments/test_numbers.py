@@ -169,6 +169,8 @@ SHOWN = {
     ("ppa/random-topologies", "degree"): "the bands of the figure, and ppa/regions",
     ("ppa/random-topologies", "close-on-full"): "ppa/planner-readings",
     ("ppa/regions", "region"): "the shares that it measures",
+    ("ppa/query-readings", "region"): "the shares that it measures",
+    ("edge/resources", "full-range"): "the demands are declared",
 }
 """Reasons that a measurement shows, and which."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from harness.claims import ClaimKind
 from harness.results.provenance import ROOT
 from harness.running.discovery import all_experiments
 
@@ -22,6 +23,16 @@ def test_every_claim_has_an_id_of_its_own() -> None:
 def test_the_results_that_ship_are_about_claims_that_there_are() -> None:
     known = {(e.id, claim.id) for e in all_experiments() for claim in e.claims}
     assert {(each["experiment"], each["id"]) for each in SHIPPED} <= known
+
+
+def test_a_paper_s_sentence_with_a_reason_has_it_in_a_word() -> None:
+    silent = [
+        f"{experiment.id}: {claim.id}"
+        for experiment in all_experiments()
+        for claim in experiment.claims
+        if claim.kind is ClaimKind.PAPER and claim.because and claim.cause is None
+    ]
+    assert not silent
 
 
 def test_what_does_not_hold_says_why() -> None:

@@ -24,7 +24,8 @@ def at(load_s: float) -> str:
 
 
 def batch(at_s: float, *, rows: int = 10, **detail: Any) -> Event:
-    known = {"watermark": at(0), "behind_records": 0.0, "behind": "", "newest_event": None}
+    known: dict[str, Any] = {"watermark": at(0), "behind_records": 0.0, "duration_s": 0.5}
+    known |= {"behind": "", "newest_event": None}
     return Event(
         kind=EventKind.PROGRESS,
         at_unix_s=START + at_s,
@@ -38,13 +39,13 @@ LOAD = batch(30, newest_event=at(29.9))
 @pytest.mark.parametrize(
     ("batches", "unseen"),
     [
-        ([LOAD, batch(32)], True),
-        ([batch(32)], True),
-        ([LOAD, batch(32, newest_event=at(50))], False),  # the marker came through
+        ([LOAD, batch(34)], True),
+        ([batch(34)], True),
+        ([LOAD, batch(34, newest_event=at(50))], False),  # the marker came through
         ([LOAD], False),  # no batch since the marker was sent
-        ([LOAD, batch(32, rows=0)], False),
-        ([LOAD, batch(32, behind_records=5.0)], False),  # it may not have read the marker yet
-        ([LOAD, batch(34, duration_s=4.0)], False),  # it began before the marker was sent
+        ([LOAD, batch(34, rows=0)], False),
+        ([LOAD, batch(34, behind_records=5.0)], False),  # it may not have read the marker yet
+        ([LOAD, batch(45, duration_s=20.0)], False),  # it began before the marker
         ([], False),
         ([Event(kind=EventKind.PROGRESS, at_unix_s=START + 32, detail={"rows": 1})], False),
     ],

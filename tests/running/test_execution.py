@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -438,32 +437,6 @@ def test_applications_that_do_not_end_do_not_keep_the_pool_open() -> None:
     with pytest.raises(EnvironmentFailure, match="does not end"):
         pool.close()
     pool.close()
-
-
-def test_an_estimate_counts_every_attempt_and_what_a_cold_start_costs(tmp_path: Path) -> None:
-    """Seconds of a first run with its start, of one after it, and of one that was made twice."""
-    one, two = {"x": 1}, {"x": 2}
-    history: list[tuple[Point, int, int, str, float, float]] = [
-        (one, 0, 1, "ok", 1000.0, 70.0), (two, 0, 1, "ok", 1070.1, 20.0),
-        (one, 1, 1, "invalid", 1090.2, 18.0), (one, 1, 2, "ok", 1108.3, 18.0),
-        (two, 1, 1, "failed", 1126.4, 3.0), (one, 2, 1, "skipped", 1500.0, 0.0),
-    ]  # fmt: skip
-    keys = ("point", "repeat", "attempt", "status", "started_unix_s", "seconds")
-    records = [
-        (SimpleNamespace(profile=Profile.QUICK, **dict(zip(keys, row, strict=True))), tmp_path)
-        for row in history
-    ]
-    live = measured("stock/toy", seconds_per_run=dict.fromkeys(Profile, 5.0))
-    runner = Runner(RecordStore(tmp_path), no_cluster, Watcher())
-    runner.store = cast(RecordStore, SimpleNamespace(read=lambda *_: records))
-    seconds = runner._durations(live.measurement, Profile.QUICK)
-    assert seconds(one, True) == 70
-    assert seconds(one, False) == 36
-    assert seconds(two, True) == seconds(two, False) == 20
-    assert seconds({"x": 3}, True) == 5
-    runner.store = RecordStore(tmp_path)
-    plan = runner.plan([live], RunSettings(profile=Profile.QUICK))
-    assert [run.seconds for run in plan] == [5] * 6
 
 
 def test_a_disturbed_run_is_made_again_until_the_machine_counts_as_busy(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from harness.results.store import RecordStore
 from harness.running.computed import AT_ONCE
 from harness.running.discovery import find
 from harness.running.execution import Runner
-from harness.running.plan import PlannedRun, RunSettings, ahead_of, seconds_left
+from harness.running.plan import FIGURE_S, PlannedRun, RunSettings, ahead_of, seconds_left
 from tests.running.test_execution import make, measured, no_cluster, ramp, scaled
 from tests.toys import Watcher, changed, toy
 
@@ -45,7 +45,7 @@ def test_cheapest_first(tmp_path: Path) -> None:
     dear, cheap = toy(identifier="stock/a", seconds=9), toy(identifier="stock/b")
     watcher = make(RecordStore(tmp_path), dear, cheap)
     assert [name for name, _ in watcher.campaigns] == ["stock/b", "stock/a"]
-    assert watcher.estimate_s == pytest.approx(6 * 9 + 6 * 0.1)
+    assert watcher.estimate_s == pytest.approx(6 * 9 + 6 * 0.1 + 2 * FIGURE_S / AT_ONCE)
 
 
 def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster(
     runs += [planned(live), planned(computed)]
     assert ahead_of(runs, 0) == [0, 2]
     assert ahead_of(runs, 4) == [4]
-    assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10
+    assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10 + 2 * FIGURE_S
     patient = planned(measured("stock/toy"), patient=True)
     assert ahead_of([patient, patient, *runs], 0) == [2, 4]
     skipped = replace(planned(live), skipped="its failures need cut")

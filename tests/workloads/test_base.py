@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from harness.errors import UsageError
 from workloads.base import Reference, Source, carry, load_workload_file
+from workloads.packages import packed, places
 from workloads.wordcount import word_count
 
 GOOD = """
@@ -45,12 +47,28 @@ def test_a_file_of_the_users_own(tmp_path: Path) -> None:
     assert workload.source("numbers").records.build().payloads(0, 2, 2) == [b"6", b"9"]
 
 
-def test_a_second_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_second_file_is_sent_with_a_query(tmp_path: Path) -> None:
     (tmp_path / "beside_it.py").write_text("FACTOR = 2\n")
     path = write(tmp_path, "from beside_it import FACTOR\n" + GOOD)
-    with pytest.raises(UsageError, match="No module named 'beside_it'") as caught:
-        load_workload_file(path)
-    assert "a workload is one file" in caught.value.remedy
+    workload = load_workload_file(path)
+    assert places(path, workload.packages) == [tmp_path / "beside_it.py"]
+    with zipfile.ZipFile(packed(places(path, ()), tmp_path)) as archive:
+        assert archive.namelist() == ["beside_it.py"]
+
+
+def test_a_second_file_is_refused_with_a_topology(tmp_path: Path) -> None:
+    (tmp_path / "another.py").write_text("FACTOR = 2\n")
+    query = '"query": lambda spark, sources: sources["numbers"]'
+    tasks = GOOD.replace(query, '"tasks": Reference(target="a.b:c")')
+    with pytest.raises(UsageError, match=r"imports another\.py") as caught:
+        load_workload_file(write(tmp_path, "from another import FACTOR\n" + tasks))
+    assert "a topology of tasks is one file" in caught.value.remedy
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No module named 'nowhere_at_all'") as caught:
+        load_workload_file(write(tmp_path, "from nowhere_at_all import FACTOR\n" + GOOD))
+    assert "lies next to its file" in caught.value.remedy
 
 
 def test_a_carried_file_is_built_where_it_does_not_exist(tmp_path: Path) -> None:

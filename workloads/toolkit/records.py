@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
+UNSEEN_REMEDY = (
+    "Spark moves a filter on a record or on a grouping key in front of the watermark, also one "
+    "that stands after the aggregation: filter on an aggregate instead, such as "
+    '.where(F.col("orders") > 0) with F.count(...), or use '
+    "workloads.toolkit.records.behind_watermark"
+)
+
+
 def behind_watermark(condition: Column, *, time: str = "timestamp") -> Column:
     """``condition`` as a filter that stays behind the watermark on ``time``.
 

@@ -119,6 +119,7 @@ def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
         **{f"{part}_s": sum(took.get(name, 0) for name in names) / 1000 for part, names in PARTS},
         "watermark": report.get("eventTime", {}).get("watermark"),
         "state_rows": sum(operator["numRowsTotal"] for operator in operators),
+        "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators),
         "dropped_rows": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
         "behind_records": max(
             (float(s["metrics"].get("maxOffsetsBehindLatest", 0)) for s in report["sources"]),
@@ -165,6 +166,14 @@ class Driver:
         workload: Workload = reference.build()
         return workload
 
+    def _check(self, reference: Reference, workload: Workload) -> None:
+        """Send what a user's file imports to the executors, and try its query on a sample."""
+        if not reference.is_file or reference.to_json() in self._checked:
+            return
+        self._checked.append(reference.to_json())
+        sample.send_packages(self._spark, workload, reference)
+        sample.check_query(self._spark, workload)
+
     def _count_executors(self) -> None:
         context = self._spark.sparkContext._jsc.sc()
         known: list[str] = []
@@ -209,9 +218,7 @@ class Driver:
         Over some ``partitions`` of its sources alone its results are tentative."""
         reference = Reference.from_json(workload)
         begun = self._workload = self._build(reference)
-        if reference.is_file and workload not in self._checked:
-            self._checked.append(workload)
-            sample.check_query(self._spark, begun)
+        self._check(reference, begun)
 
         def start() -> StreamingQuery:
             sources = frames.read_stream(self._spark, self._kafka, topics, partitions)

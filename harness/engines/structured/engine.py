@@ -144,7 +144,8 @@ class StructuredEngine:
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
         """Every result; of a second query over a part of the input what a reader shows."""
-        found = deliveries(messages, work.workload, start_unix_s)
+        origin_unix_s = work.load.event.origin(start_unix_s)
+        found = deliveries(messages, work.workload, start_unix_s, origin_unix_s)
         if self._partitions is None:
             return found
         spans = standby.away(self.events())

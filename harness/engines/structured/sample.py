@@ -7,8 +7,11 @@ Tests: ``tests/workloads/test_own_document.py``."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +19,8 @@ from harness.engines.structured.frames import plain_columns
 from harness.errors import UsageError
 from harness.measure.values import from_arrow
 from harness.text import did_you_mean
-from workloads.base import QUERY, SOURCE_COLUMNS, Source, Workload
+from workloads import packages
+from workloads.base import QUERY, SOURCE_COLUMNS, Reference, Source, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +30,8 @@ START_MS = 1_800_000_000_000
 """Event time of the first record: a whole multiple of any usual window."""
 RECORDS = 400
 """Records of each source, over all of its partitions."""
+LATER_MS = 1000
+"""Time between the two markers of a stream."""
 WINDOWS = 3
 """Windows over which the records are spread."""
 _SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp"
@@ -95,6 +101,14 @@ def results_of(result: DataFrame, workload: Workload) -> pd.DataFrame:
     return from_arrow(result.select(*plain_columns(result, workload)).toArrow())
 
 
+def send_packages(spark: SparkSession, workload: Workload, reference: Reference) -> None:
+    """Send what a user's file imports to the executors; they get it again after a failure."""
+    file = Path(reference.target.rpartition(":")[0])
+    if needed := packages.places(file, workload.packages):
+        archive = packages.packed(needed, Path(tempfile.mkdtemp(prefix="faultline-")))
+        spark.sparkContext.addPyFile(str(archive))
+
+
 def check_query(spark: SparkSession, workload: Workload) -> pd.DataFrame:
     """Run the query over a sample as a batch; return its results, or raise `UsageError`."""
     found = results_of(workload.form(QUERY)(spark, as_batch(spark, workload)), workload)
@@ -107,7 +121,7 @@ def check_results(found: pd.DataFrame, workload: Workload) -> None:
     name = f"workload {workload.name!r}"
     reach_s = (workload.windows_in_a_row - 1) * workload.window_s
     last_ms = START_MS + round((span_s(workload) + reach_s) * 1000)
-    of_markers = found[found[workload.window_start] >= last_ms]
+    of_markers = found[_begins_ms(found, workload) >= last_ms]
     if len(of_markers):
         raise UsageError(
             f"{name}: markers become results, such as {_shown(of_markers, workload)}",
@@ -120,6 +134,8 @@ def check_results(found: pd.DataFrame, workload: Workload) -> None:
             f"{name}: the query gives no result for {RECORDS} records over {span_s(workload):g} s",
             remedy="see that records parse, and that a filter does not leave out all of them",
         )
+    _check_windows(found, workload)
+    _check_values(found, workload)
     again = found[found.duplicated(list(workload.identity), keep=False)]
     if len(again):
         raise UsageError(
@@ -128,6 +144,38 @@ def check_results(found: pd.DataFrame, workload: Workload) -> None:
             f"{_shown(again, workload)} and {_shown(again.iloc[1:], workload)}",
             remedy="name every grouping column in identity",
         )
+
+
+def _check_windows(found: pd.DataFrame, workload: Workload) -> None:
+    """Raise `UsageError` for windows that begin elsewhere than the workload says."""
+    slide_ms = round(1000 * workload.slide_s)
+    if workload.window_end or not slide_ms:
+        return
+    apart = found[found[workload.window_column] % slide_ms != 0]
+    if len(apart):
+        raise UsageError(
+            f"workload {workload.name!r}: its windows do not begin every {workload.slide_s:g} s, "
+            f"such as {_shown(apart, workload)}",
+            remedy="give window_s and slide_s as in the query's window, and for windows of "
+            "different lengths, such as sessions, window_end instead of window_start",
+        )
+
+
+def _check_values(found: pd.DataFrame, workload: Workload) -> None:
+    """Raise `UsageError` for an answer that is null in every result."""
+    for name in workload.values:
+        if found[name].isna().all():
+            raise UsageError(
+                f"workload {workload.name!r}: {name} is null in every result of the sample",
+                remedy="see that records parse: from_json gives nulls for a record that does not "
+                "fit its schema",
+            )
+
+
+def _begins_ms(found: pd.DataFrame, workload: Workload) -> pd.Series[float]:
+    """Return the begins of the windows of results; that of a session is its last record."""
+    before_s = workload.window_s if workload.window_end else 0.0
+    return found[workload.window_column] - 1000 * before_s
 
 
 def _shown(rows: pd.DataFrame, workload: Workload) -> str:
@@ -153,7 +201,7 @@ def write_stream(spark: SparkSession, workload: Workload, directory: Path) -> Ma
             [row for row in rows if row[4] < half_ms],
             [row for row in rows if row[4] >= half_ms],
             markers_of(source, workload),
-            markers_of(source, workload, more_ms=1000),
+            markers_of(source, workload, more_ms=LATER_MS),
         ]
         for number, part in enumerate(parts):
             path = place / f"{number}.parquet"
@@ -184,4 +232,24 @@ def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> pd.D
         .start()
     )
     query.awaitTermination()
+    _check_delay([report.json for report in query.recentProgress], workload)
     return results_of(spark.table(sink), workload)
+
+
+def _check_delay(reports: Sequence[str], workload: Workload) -> None:
+    """Raise `UsageError` if the watermark is not as far behind as the workload says."""
+    texts = [json.loads(report).get("eventTime", {}).get("watermark") for report in reports]
+    marks_ms = [round(datetime.fromisoformat(text).timestamp() * 1000) for text in texts if text]
+    if not marks_ms or max(marks_ms) <= START_MS:
+        return
+    last_ms = closing_ms(workload)
+    delay_ms = round(1000 * workload.watermark_delay_s)
+    # The last marker moves the watermark only if another batch was made after it.
+    behind_ms = {last_ms - max(marks_ms), last_ms + LATER_MS - max(marks_ms)}
+    if delay_ms not in behind_ms:
+        raise UsageError(
+            f"workload {workload.name!r}: its watermark is {max(behind_ms) / 1000:g} s behind, and "
+            f"watermark_delay_s is {workload.watermark_delay_s:g}",
+            remedy=f"give watermark_delay_s={max(behind_ms) / 1000:g}, or change the query's "
+            "withWatermark: from it follows when a window is due",
+        )

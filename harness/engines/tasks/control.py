@@ -26,11 +26,14 @@ from harness.errors import EnvironmentFailure
 
 MOST_BYTES = 64 << 20
 """Largest size of one frame; a larger one is not of this protocol."""
+STRANGER_BYTES = 4096
+"""The most that is kept of a peer that has proved nothing."""
 MOST_WAITING_BYTES = 4 << 20
 """Bytes that the peer has not read yet; beyond it further frames are dropped."""
 PROOF_WITHIN_S = 10.0
 """Seconds that a new connection may take to prove its knowledge of the secret."""
 
+_USUAL = 1 << 16
 _AGAIN_S = 0.02
 _LENGTH = struct.Struct(">I")
 _SERVER, _CLIENT = b"coordinator", b"node"
@@ -49,20 +52,25 @@ class Connection:
 
     def send(self, document: Mapping[str, Any]) -> bool:
         """Send a frame; False when it was dropped, or the connection is closing."""
+        return self.send_body(json.dumps(document, separators=(",", ":")).encode())
+
+    def send_body(self, body: bytes) -> bool:
+        """Send a frame that is encoded already, for several connections."""
         if self._writer.is_closing():
             return False
         if self._writer.transport.get_write_buffer_size() > MOST_WAITING_BYTES:
             self.dropped += 1
             return False
-        body = json.dumps(document, separators=(",", ":")).encode()
         self._writer.write(_LENGTH.pack(len(body)) + body)
         return True
 
-    async def receive(self) -> dict[str, Any] | None:
-        """Return the next frame; None at the end of the connection, however it came."""
+    async def receive(self, most: int = MOST_BYTES) -> dict[str, Any] | None:
+        """Return the next frame; None at the end of the connection, however it came.
+
+        A frame of more than ``most`` bytes is an end."""
         try:
             (size,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            if size > MOST_BYTES:
+            if size > most:
                 return None
             document = json.loads(await self._reader.readexactly(size))
         except (OSError, EOFError, ValueError):
@@ -79,6 +87,18 @@ class Connection:
         self.close()
         with suppress(OSError):
             await self._writer.wait_closed()
+
+    def trust(self, trusted: bool) -> None:
+        """Read as much at once as usual, or so little that no stranger fills the memory.
+
+        asyncio has a limit for its reader's buffer, and another one for each look at the socket."""
+        self._reader._limit = _USUAL if trusted else STRANGER_BYTES // 4  # type: ignore[attr-defined]
+        self._writer.transport.max_size = 4 * _USUAL if trusted else STRANGER_BYTES // 2  # type: ignore[attr-defined]
+
+    def own_host(self) -> str:
+        """Return the address of this machine from which it is connected."""
+        host: str = self._writer.get_extra_info("sockname")[0]
+        return host
 
     def duplicate(self) -> int:
         """Another descriptor of it, which blocks, and keeps it open when this end is closed."""
@@ -154,7 +174,9 @@ class Listener:
 
     async def start(self, port: int = 0) -> int:
         """Listen; returns the port."""
-        self._server = await asyncio.start_server(self._accept, self._host, port)
+        self._server = await asyncio.start_server(
+            self._accept, self._host, port, limit=STRANGER_BYTES // 4
+        )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
@@ -164,6 +186,7 @@ class Listener:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(reader, writer)
+        connection.trust(False)
         try:
             async with asyncio.timeout(PROOF_WITHIN_S):
                 known = await _prove_as_server(connection, self._secret)
@@ -173,6 +196,7 @@ class Listener:
             self.refused += 1
             connection.abort()
             return
+        connection.trust(True)
         try:
             await self._serve(connection)
         finally:
@@ -182,7 +206,7 @@ class Listener:
 async def _prove_as_server(connection: Connection, secret: bytes) -> bool:
     challenge = secrets.token_hex(32)
     connection.send({"challenge": challenge})
-    answer = await connection.receive()
+    answer = await connection.receive(STRANGER_BYTES // 2)
     if answer is None or not _right(answer, secret, _CLIENT, challenge):
         return False
     connection.send({"proof": _proof(secret, _SERVER, str(answer.get("challenge")))})

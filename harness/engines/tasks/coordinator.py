@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import secrets
 import threading
@@ -23,10 +24,20 @@ from harness.child import Emit, orders, speaker
 from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, Listener
+from harness.engines.tasks.directory import Directory
+from harness.engines.tasks.heard import (
+    Heard,
+    Hello,
+    Malformed,
+    Unreachable,
+    Where,
+    read_frame,
+    read_lifeline,
+)
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.store import Store
-from harness.hosting.codec import decode, encode, from_parts, to_parts
+from harness.hosting.codec import decode, encode, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.machine import CoordinatorMachine
@@ -35,17 +46,25 @@ from harness.protocol.coordinator.placement import Placement, Planned, Spread
 REPLICA_AFTER_S = 0.1
 """Shortest time from a loss to the order of a new replica: opening its input takes processor time
 from the copies that take over, and nobody waits for it."""
+FRESH_US = 1_000_000
+"""Age of a node's last word, or four heartbeats, until which it counts as being in touch."""
 
 
 class ConnectedNode:
     """A node that is connected."""
 
-    def __init__(self, number: int, boot: int, connection: Connection, shift_us: int) -> None:
-        self.number, self.boot, self.connection = number, boot, connection
-        self.shift_us = shift_us
-        """The difference to add to its instants for this process's clock."""
+    def __init__(self, hello: Hello, connection: Connection) -> None:
+        self.number, self.boot, self.connection = hello.node, hello.boot, connection
+        self.shift_us, self.address, self.token = hello.shift_us, hello.address, hello.token
+        self.where = Where(run="", hosts=[0, []])
+        """Its copies, as it last reported them."""
+        self.heard_us = now_us()
+        """When its last heartbeat came."""
         self.tasks: frozenset[int] = frozenset()
         """The tasks of the copies it last reported."""
+
+    def send_body(self, body: bytes) -> bool:
+        return self.connection.send_body(body)
 
 
 class Deciding:
@@ -56,6 +75,7 @@ class Deciding:
     ) -> None:
         self.job = job
         self._members, self._emit = members, emit
+        self.directory = Directory(job.run, members)
         self._store = Store(redis, job.run)
         self._loop = asyncio.get_running_loop()
         self._running: set[asyncio.Task[None]] = set()
@@ -230,6 +250,8 @@ class CoordinatorProcess:
         )
         self._members: dict[int, ConnectedNode] = {}
         self._deciding: Deciding | None = None
+        self._unreachable: set[tuple[int, int]] = set()
+        """The pairs of nodes that were reported."""
         self._leaving = False
         self._left_us: dict[int, int] = {}
         """Node to when its last process ended."""
@@ -254,8 +276,12 @@ class CoordinatorProcess:
     async def _begin(self, job: Job) -> None:
         """Decide about a pass. A node may run it already, for an earlier coordinator."""
         self._deciding = Deciding(job, self._redis, self._members, self._emit)
+        directory = self._deciding.directory
+        begin = json.dumps({"begin": job.to_json()}, separators=(",", ":")).encode()
         for member in self._members.values():
-            member.connection.send({"begin": job.to_json()})
+            member.send_body(begin)
+            directory.changed(member)
+        directory.tell()
         self._deciding.start()
         self._emit({"event": "begun", "run": job.run})
 
@@ -277,38 +303,52 @@ class CoordinatorProcess:
             member.connection.send(frame)
 
     async def _serve(self, connection: Connection) -> None:
-        hello = await connection.receive()
-        if hello is not None and "lifeline" in hello:
-            await self._outlive(connection, hello["lifeline"], hello["boot"])
-        elif hello is not None and "hello" in hello:
-            await self._accompany(connection, hello)
+        """Serve a connection to its end. A frame that makes no sense ends it, and nothing else."""
+        try:
+            hello = await connection.receive()
+            if hello is not None and "lifeline" in hello:
+                await self._outlive(connection, *read_lifeline(hello))
+            elif hello is not None and "hello" in hello:
+                await self._accompany(connection, Hello.read(hello, Clock.here()))
+        except Malformed as error:
+            self._emit({"event": "trouble", "node": -1, "where": "control", "what": str(error)})
 
-    async def _outlive(self, lifeline: Connection, node: int, boot: int) -> None:
-        """Wait until a node's lifeline ends: then its other connection ends, too."""
+    async def _outlive(self, lifeline: Connection, node: int, token: str) -> None:
+        """Wait until a node's lifeline ends: then the connection ends that it belongs to."""
         while await lifeline.receive() is not None:
             pass
         member = self._members.get(node)
-        if member is not None and member.boot == boot:
+        if member is not None and member.token == token:
             member.connection.ended()
 
-    async def _accompany(self, connection: Connection, hello: Mapping[str, Any]) -> None:
+    async def _accompany(self, connection: Connection, hello: Hello) -> None:
         """Serve a node, from its first message to its end."""
-        await self._stay_away(hello["hello"])
-        shift_us = Clock.here().shift_us(Clock.from_json(hello["clock"]))
-        member = ConnectedNode(hello["hello"], hello["boot"], connection, shift_us)
+        await self._stay_away(hello.node)
+        member = ConnectedNode(hello, connection)
         earlier = self._members.get(member.number)
         if earlier is not None and earlier.boot > member.boot:
             return  # a frozen process that went on after the end of its life
         if earlier is not None:
             earlier.connection.close()
         self._members[member.number] = member
-        self._say("joined", member, process=hello["process"])
-        self._welcome(member, hello["running"])
-        while (frame := await connection.receive()) is not None:
-            self._hear(member, frame)
-        if self._members.get(member.number) is member:
+        self._say("joined", member, process=hello.process)
+        self._welcome(member, hello.running)
+        try:
+            while (frame := await connection.receive()) is not None:
+                self._hear(member, read_frame(frame, member.number))
+        finally:
+            self._leave(member)
+
+    def _leave(self, member: ConnectedNode) -> None:
+        """Handle the end of a connection, unless the same life has another one."""
+        current = self._members.get(member.number)
+        if current is member:
             del self._members[member.number]
             self._left_us[member.number] = now_us()
+            if self._deciding is not None:
+                self._deciding.directory.left(member)
+        elif current is not None and current.boot == member.boot:
+            return
         self._say("left", member)
         if self._deciding is not None:
             self._deciding.lost(member)
@@ -322,18 +362,49 @@ class CoordinatorProcess:
     def _welcome(self, member: ConnectedNode, running: str | None) -> None:
         if self._leaving:
             member.connection.send({"leave": True})
-        elif self._deciding is not None and running != self._deciding.job.run:
-            member.connection.send({"begin": self._deciding.job.to_json()})
+        elif self._deciding is not None:
+            if running != self._deciding.job.run:
+                member.connection.send({"begin": self._deciding.job.to_json()})
+            self._deciding.directory.welcome(member)
 
-    def _hear(self, member: ConnectedNode, frame: Mapping[str, Any]) -> None:
-        if "heartbeat" in frame:
+    def _hear(self, member: ConnectedNode, heard: Heard) -> None:
+        if isinstance(heard, told.HeartbeatReceived):
+            member.heard_us = now_us()
             if self._deciding is not None:
-                self._deciding.heard(member, from_parts(frame["heartbeat"]))
-        elif "note" in frame:
-            note = {"note": frame["note"], "shift_us": member.shift_us}
-            self._emit({"event": "note", "node": member.number, **note})
-        elif "problem" in frame:
-            self._emit({"event": "problem", "node": member.number, **frame["problem"]})
+                self._deciding.heard(member, heard)
+        elif isinstance(heard, Where):
+            member.where = heard
+            if self._deciding is not None:
+                self._deciding.directory.changed(member)
+        elif isinstance(heard, Unreachable):
+            self._note_unreachable(member, heard)
+        else:
+            more = {"shift_us": member.shift_us} if heard["event"] == "note" else {}
+            self._emit({**heard, "node": member.number, **more})
+
+    def _note_unreachable(self, member: ConnectedNode, found: Unreachable) -> None:
+        """Report a pair of nodes without a way between them, while both are in touch with this.
+
+        What was sent before a node was cut off, and arrives afterwards, is no news."""
+        other, pair = self._members.get(found.to), (member.number, found.to)
+        if other is None or self._deciding is None or other.boot != found.boot:
+            return
+        job = self._deciding.job
+        fresh_us = max(FRESH_US, 4 * job.scheme.heartbeat_us)
+        newest = min(found.at_us + member.shift_us, other.heard_us, member.heard_us)
+        if pair in self._unreachable or now_us() - newest > fresh_us:
+            return
+        self._unreachable.add(pair)
+        mine, theirs = job.nodes[member.number].name, job.nodes[found.to].name
+        what = (
+            f"{mine} at {':'.join(map(str, member.address))} cannot reach {theirs} at "
+            f"{':'.join(map(str, found.at))}: {found.why}"
+        )
+        remedy = (
+            "let every node connect to every other, on any port above 1023: look at the firewall "
+            "and the routes between these two, and at the run's certificate"
+        )
+        self._emit({"event": "problem", "node": member.number, "what": what, "remedy": remedy})
 
     def _say(self, event: str, member: ConnectedNode, **more: Any) -> None:
         self._emit(

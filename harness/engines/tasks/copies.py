@@ -1,193 +1,112 @@
-"""Readers of the copies on a node: messages of a task, a source's records, a sink's output.
+"""Readers of the copies on a node: a source's records, a sink's output.
 
-A copy's reader is positioned before the copy exists, so that no answer to its first requests can be
-missed. A sink follows its own output partition: a fence or a publication is answered once it has
-been read back, by the rules of every reader.
+A sink follows its own output partition: a fence or a publication is answered once it has been read
+back, by the rules of every reader.
 
 Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-from confluent_kafka import Message
 
 from harness.engines.tasks import exchange
 from harness.engines.tasks.job import Job
-from harness.engines.tasks.pacing import Arrivals
-from harness.engines.tasks.records import RESEND_S
+from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.sources import SourceReader
-from harness.engines.tasks.spares import Spares
+from harness.engines.tasks.underway import Operation, UnderWay
 from harness.hosting.answers import fence_output, publish_output
-from harness.hosting.codec import Encoded
+from harness.hosting.codec import Encoded, encode
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputBatch, OutputFence, OutputReader
+
+OutputRequest = do.FenceOutput | do.PublishOutput
+READ_BACK_WITHIN_US = 5_000_000
+"""Time after which a record that was appended and not read back is appended again."""
 
 
 class Copies:
     """Readers by task, which serve both of its copies where there are two.
 
-    A subclass hands the messages to the machine (`tell`)."""
+    A subclass hands what was read to the machine (`tell`)."""
 
-    def __init__(
-        self,
-        node: int,
-        boot: int,
-        job: Job,
-        client: Mapping[str, Any],
-        spares: Spares,
-        sender: exchange.Sender,
-    ) -> None:
+    def __init__(self, node: int, boot: int, job: Job, client: Mapping[str, Any]) -> None:
         self.node, self.boot, self.job = node, boot, job
-        self._arrivals = Arrivals(job.links, node) if job.links else None
-        """None where no link is declared: most runs."""
-        self._spares, self._sender = spares, sender
-        patience_s = min(exchange.MOST_PATIENCE_S, exchange.SHARE_OF_BATCH * job.batch_us / 1e6)
-        self._patient_client = exchange.source_settings(client, patience_s)
+        self._sender = exchange.Sender(client, node, self._not_appended)
+        self._output_settings = exchange.consumer_settings(client)
+        self._source_settings = exchange.source_settings(client, job.batch_us)
         self._operators = job.program.operators
-        self._tails: dict[int, list[exchange.Tail]] = {}
-        """Task to what is read for its copies here."""
-        self._incarnations: dict[int, set[int]] = {}
-        """Task to its copies here, one that is just being started among them."""
-        self._known: set[tuple[int, int]] = set()
-        """(task, incarnation) of every copy that was ever here."""
+        self._here: dict[int, set[int]] = {}
+        """Task to the incarnations of its copies here."""
         self._sources: dict[tuple[int, int], tuple[SourceReader, exchange.Tail]] = {}
         """By source and incarnation: each copy has its own position."""
         self._read_below: dict[tuple[int, int], int] = {}
         """The first batch that it has not requested."""
-        self._outputs: dict[int, exchange.OutputTail] = {}
-        self._waiting: dict[int, list[do.FenceOutput | do.PublishOutput]] = {}
-        """Sink to its requests to its partition without an answer so far."""
-        self._sent: dict[int, tuple[tuple[int, int, int] | None, float]] = {}
-        """Sink to its newest publication of ordinary records, and when it was sent."""
-        self._positioning: dict[int, list[told.Order]] = {}
-        """Task to the orders that wait until its copy's reader has a position."""
+        self._held = False
+        """True while no source may be read on, because a peer is behind."""
+        self._outputs: dict[int, tuple[exchange.OutputTail, exchange.Tail]] = {}
+        self._requests = UnderWay()
+        self._asked: dict[tuple[int, int], tuple[OutputRequest, Operation]] = {}
+        """Sink and incarnation to its request to its partition without an answer so far."""
 
     def tell(self, item: told.NodeInput) -> None:
         """Hand an input to the machine, and carry out its effects."""
         raise NotImplementedError
 
-    def at(self, when_us: int, item: told.NodeInput) -> None:
-        """`tell` at an instant of this process's clock, not before."""
+    def read_failed(self, error: exchange.ReadError) -> None:
+        """Report the error of a reader."""
         raise NotImplementedError
 
     def let_all_go(self) -> None:
         """End every reader when the pass is over."""
-        for task in list(self._tails):
-            self._let_go(task)
-        for _, tail in self._sources.values():
+        for _, tail in (*self._sources.values(), *self._outputs.values()):
             tail.stop()
+        self._sources.clear()
+        self._outputs.clear()
 
-    def order(self, order: told.Order) -> None:
-        """Carry out an order of the coordinator.
-
-        A copy's reader is positioned before the copy exists, so that no answer to its first
-        requests can be missed."""
-        waiting = self._positioning.get(order.task)
-        if waiting is not None:
-            waiting.append(order)
-        elif not isinstance(order, told.CopyOrdered) or not self._is_new(order):
-            self.tell(order)
-        elif order.task in self._tails:
-            self._start(order)
-        else:
-            self._position(order)
-
-    def _is_new(self, order: told.CopyOrdered) -> bool:
-        return order.boot == self.boot and (order.task, order.incarnation) not in self._known
-
-    def _start(self, order: told.CopyOrdered) -> None:
-        """Its reader has a position. The machine may refuse: then nobody needs the reader."""
-        self._incarnations.setdefault(order.task, set()).add(order.incarnation)
-        self.tell(order)
-        if (order.task, order.incarnation) not in self._known:
-            self.gone(order.task, order.incarnation)
-
-    def noted(self, note: do.NoteCopy) -> None:
-        """Handle the machine's note about a copy."""
+    def noted(self, note: do.NoteCopy) -> bool:
+        """Handle the machine's note about a copy; return True if it came or went."""
         if note.event is do.CopyEvent.HOSTED:
-            self._known.add((note.task, note.incarnation))
-        elif note.event is do.CopyEvent.RETIRED:
+            self._here.setdefault(note.task, set()).add(note.incarnation)
+            if note.task in self.job.wiring.sinks and note.task not in self._outputs:
+                self._follow_output(note.task)
+            return True
+        if note.event is do.CopyEvent.RETIRED:
             self.gone(note.task, note.incarnation)
+            return True
+        return False
 
     def gone(self, task: int, incarnation: int) -> None:
         """Forget a copy, and the readers that only it needed."""
-        left = self._incarnations.get(task, set())
+        left = self._here.get(task, set())
         left.discard(incarnation)
         self._stop_source((task, incarnation))
-        waiting = self._waiting.pop(task, [])
+        self._requests.forget(task, incarnation)
+        self._asked.pop((task, incarnation), None)
         if left:
-            self._waiting[task] = [e for e in waiting if e.incarnation != incarnation]
-        else:
-            self._let_go(task)
+            return
+        self._here.pop(task, None)
+        if (output := self._outputs.pop(task, None)) is not None:
+            output[1].stop()
 
-    def _position(self, order: told.CopyOrdered) -> None:
-        task = order.task
-        self._positioning[task] = [order]
-        missing = 2 if task in self.job.wiring.sinks else 1
-
-        def ready(_end: int) -> None:
-            nonlocal missing
-            missing -= 1
-            if not missing:
-                for waiting in self._positioning.pop(task, []):
-                    self.order(waiting) if waiting is not order else self._start(order)
-
-        mine = exchange.Tail(
-            self._spares.take,
-            self.job.data_topic,
-            task,
-            exchange.NEWEST,
-            deliver=lambda messages: self._arrived(task, messages),
-            ready=ready,
-        )
-        self._tails[task] = [mine]
-        if task in self.job.wiring.sinks:
-            self._tails[task].append(self._follow_output(task, ready))
-
-    def _follow_output(self, sink: int, ready: Callable[[int], None]) -> exchange.Tail:
+    def _follow_output(self, sink: int) -> None:
         output = exchange.OutputTail(sink, lambda reader: self._output_moved(sink, reader))
-        self._outputs[sink] = output
-        partition = self.job.out_partition(sink)
-        return exchange.Tail(
-            self._spares.take,
+        tail = exchange.Tail(
+            self._output_settings,
             self.job.out_topic,
-            partition,
+            self.job.out_partition(sink),
             exchange.EARLIEST,
             deliver=output.take,
-            ready=ready,
+            failed=self.read_failed,
         )
+        self._outputs[sink] = output, tail
 
-    def _let_go(self, task: int) -> None:
-        for tail in self._tails.pop(task, ()):
-            tail.stop()
-        self._outputs.pop(task, None)
-
-    def _arrived(self, task: int, messages: Sequence[Message]) -> None:
-        for message in messages:
-            meant = exchange.header(message, exchange.FOR_COPY)
-            if meant is not None and meant not in self._incarnations.get(task, ()):
-                continue
-            found = exchange.message_of(message)
-            if found is None:
-                continue
-            if self._arrivals is None:
-                self.tell(found)
-            else:
-                self.at(self._due_us(message, self._arrivals), found)
-
-    @staticmethod
-    def _due_us(message: Message, arrivals: Arrivals) -> int:
-        sent_us, sender = (
-            exchange.header(message, exchange.SENT_AT),
-            exchange.header(message, exchange.FROM_NODE),
-        )
-        if sent_us is None or sender is None:
-            return 0  # none of ours
-        return arrivals.due_us(sent_us, sender, len(message.value()))
+    def hold_sources(self, held: bool) -> None:
+        """Read the sources no further, or go on."""
+        self._held = held
+        for key, (reader, tail) in self._sources.items():
+            tail.hold(held or reader.next >= self._read_below[key])
 
     # -- sources ---------------------------------------------------------------------------------
 
@@ -197,7 +116,7 @@ class Copies:
         reading = self._sources.get(key)
         if reading is not None:
             if reading[0].next == effect.from_batch:
-                reading[1].hold(effect.from_batch >= effect.below)
+                reading[1].hold(self._held or effect.from_batch >= effect.below)
                 return  # it waits for that batch as it is
             reading[1].stop()
         topic, partition = self.job.source(effect.task)
@@ -206,7 +125,7 @@ class Copies:
             current = self._sources.get(key)
             if current is None or current[0] is not reader:
                 return  # a later one reads what this one has fetched
-            if batch >= self._read_below[key] - 1:
+            if self._held or batch >= self._read_below[key] - 1:
                 current[1].hold(True)
             if batch >= self._read_below[key]:
                 return  # fetched with the requested part; read again when it is requested, too
@@ -229,15 +148,16 @@ class Copies:
             give=give,
         )
         tail = exchange.Tail(
-            self._spares.take,
+            self._source_settings,
             topic,
             partition,
             reader.begin(),
             deliver=reader.take,
+            failed=self.read_failed,
             prepare=reader.cut,
             due=reader.completes,
-            patient=self._patient_client,
         )
+        tail.hold(self._held)
         self._sources[key] = reader, tail
 
     def _stop_reading(self, effect: do.StopReading) -> None:
@@ -257,7 +177,7 @@ class Copies:
         before = self._read_below[key]
         if reading[0].next <= before:
             self._read_below[key] = effect.below
-            reading[1].hold(False)
+            reading[1].hold(self._held)
         else:
             again = do.ReadSource(
                 cause=effect.cause,
@@ -270,37 +190,40 @@ class Copies:
 
     # -- output ----------------------------------------------------------------------------------
 
-    def _ask_output(self, effect: do.FenceOutput | do.PublishOutput) -> None:
-        output = self._outputs.get(effect.task)
-        if output is None:
+    def _ask_output(self, effect: OutputRequest) -> None:
+        """Append a fence or a publication, unless it is on its way."""
+        if effect.task not in self._outputs:
             return
-        self._waiting.setdefault(effect.task, []).append(effect)
-        if not self._answered(effect, output.reader) and self._may_send(effect):
-            entry: OutputFence | OutputBatch
-            if isinstance(effect, do.FenceOutput):
-                entry = OutputFence(term=effect.term)
+        name = effect.task, effect.incarnation
+        what = effect.term, getattr(effect, "sequence", 0)
+        operation = self._requests.start(
+            ("output", *name), what, now_us(), timeout_us=READ_BACK_WITHIN_US
+        )
+        if operation is not None:
+            self._asked[name] = effect, operation
+            place = self.job.out_topic, self.job.out_partition(effect.task)
+            if columns := self.job.ordinary_columns:
+                self._sender.append_results(*place, effect.task, entry_for(effect), columns)
             else:
-                entry = OutputBatch(
-                    term=effect.term, sequence=effect.sequence, records=effect.records
-                )
-            partition = self.job.out_partition(effect.task)
-            columns = self.job.ordinary_columns
-            self._sender.append(self.job.out_topic, partition, effect.task, entry, columns)
-        self._output_moved(effect.task, output.reader)
+                operation.data = operation.data or encode(entry_for(effect))
+                self._sender.append(*place, effect.task, operation.data)
+        self._output_moved(effect.task, self._outputs[effect.task][0].reader)
 
-    def _may_send(self, effect: do.FenceOutput | do.PublishOutput) -> bool:
-        """Return False if many records of the same publication were sent a moment ago."""
-        if not self.job.ordinary_columns or isinstance(effect, do.FenceOutput):
-            return True
-        which, now_s = (effect.incarnation, effect.term, effect.sequence), time.monotonic()
-        sent, at_s = self._sent.get(effect.task, (None, 0.0))
-        if sent == which and now_s - at_s < RESEND_S:
-            return False
-        self._sent[effect.task] = which, now_s
-        return True
+    def _not_appended(self, sink: int, error: Any) -> None:
+        """Repeat what the client gave up, with the heartbeats; report what can never be appended.
+
+        A record is not told from an older one of its sink: repeating one too many is harmless."""
+        for name, (_, operation) in self._asked.items():
+            if name[0] == sink and operation.under_way:
+                self._requests.failed(("output", *name), operation, now_us())
+                self.append_failed(sink, error)
+
+    def append_failed(self, sink: int, error: Any) -> None:
+        """Report that the broker or its client has refused a record of a sink."""
+        raise NotImplementedError
 
     @staticmethod
-    def _answered(effect: do.FenceOutput | do.PublishOutput, reader: OutputReader) -> bool:
+    def _answered(effect: OutputRequest, reader: OutputReader) -> bool:
         """Return True if the entries read so far decide about ``effect``."""
         if reader.term > effect.term:
             return True
@@ -310,18 +233,24 @@ class Copies:
         return owned and reader.sequence >= effect.sequence
 
     def _output_moved(self, sink: int, reader: OutputReader) -> None:
-        waiting = self._waiting.pop(sink, [])
-        still = [effect for effect in waiting if not self._answered(effect, reader)]
-        if still:
-            self._waiting[sink] = still
-        for effect in waiting:
-            if effect in still:
+        for name, (effect, operation) in list(self._asked.items()):
+            known = name[0] == sink and name in self._asked
+            if not known or not self._answered(effect, reader):
                 continue
+            del self._asked[name]
+            self._requests.done(("output", *name), operation)
             read = ReadBack(reader)
             if isinstance(effect, do.FenceOutput):
                 self.tell(fence_output(effect, read))
             else:
                 self.tell(publish_output(effect, read))
+
+
+def entry_for(effect: OutputRequest) -> OutputFence | OutputBatch:
+    """Return the entry of a partition that a request appends."""
+    if isinstance(effect, do.FenceOutput):
+        return OutputFence(term=effect.term)
+    return OutputBatch(term=effect.term, sequence=effect.sequence, records=effect.records)
 
 
 class ReadBack:

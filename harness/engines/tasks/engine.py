@@ -30,7 +30,6 @@ from harness.engines.tasks.job import Job, files_of, wiring_for
 from harness.engines.tasks.noticed import Noticed
 from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Fenced, Reading, plain, read_input, read_results
-from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
 from harness.hosting.codec import from_parts
 from harness.hosting.restoration import Noted
@@ -55,7 +54,6 @@ class TaskEngine:
         self.used = False
         self.job: Job | None = None
         self._work: Work | None = None
-        self._topics = ExitStack()
         self._meanwhile = ExitStack()
         """Threads that run during a pass."""
         self.adapting: Changing | None = None
@@ -86,13 +84,8 @@ class TaskEngine:
 
     def begin(self, work: Work) -> None:
         assert self._work is None, "one workload at a time"
-        self._data = f"{work.out_topic}-data"
-        wiring = self._job(work, start_unix_s=0).wiring  # what cannot be run is refused here
+        self._job(work, start_unix_s=0).wiring  # noqa: B018  # what cannot be run is refused here
         self.used, self._work = True, work
-        self._topics = ExitStack()
-        self._topics.enter_context(
-            topics(self.fleet.cluster.kafka, {self._data: len(wiring.names)})
-        )
         self.check()
 
     def begins_at(self, unix_s: float) -> None:
@@ -121,7 +114,6 @@ class TaskEngine:
     def end(self) -> None:
         self._meanwhile.close()
         self.fleet.end()
-        self._topics.close()
         self._work = None
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
@@ -244,7 +236,6 @@ class TaskEngine:
             placement=placement_of(given, nodes, wiring),
             replicas_at=replicas_of(given, nodes, scheme, wiring),
             topic_of=dict(work.topic_of),
-            data_topic=self._data,
             out_topic=work.out_topic,
             out_partitions=work.out_partitions,
             ordinary_columns=tuple(work.workload.columns) if given.ordinary_records else (),

@@ -1,47 +1,41 @@
-"""Batches between tasks and output, through Kafka.
+"""Sources and output through Kafka.
 
-Every task has a partition of the data topic, read by both of its copies, each through a consumer
-of its own: one that is given a partition it has not met waits for its outstanding fetches first,
-and a new one is taken from those that wait connected (`harness.engines.tasks.spares`). Messages
-between tasks may be lost (the protocol asks again), so they are sent with ``acks=1`` and nobody
-waits. Output is different: it counts once it has been read back, from the partition itself and by
-the rules of every reader (`harness.protocol.output`), so a sink that was fenced off learns it
-there and nowhere else."""
+A source's records and a sink's own output are read by a thread each (`Tail`). Output counts once it
+has been read back, from the partition itself and by the rules of every reader
+(`harness.protocol.output`), so a sink that was fenced off learns it there and nowhere else.
+Batches between tasks go from node to node (`harness.engines.tasks.direct`)."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from harness.engines.deliveries import COPY_HEADER
 from harness.engines.tasks import records
-from harness.hosting.codec import CorruptData, decode, encode
+from harness.hosting.codec import CorruptData, decode
 from harness.protocol.effects import OutputRecord
-from harness.protocol.inputs import TaskMessage
 from harness.protocol.output import OutputBatch, OutputEntry, OutputFence, OutputReader
 
-FOR_COPY, FROM_NODE, SENT_AT, OF_SINK = "for", "node", "sent", COPY_HEADER
-"""Headers: the incarnation that a message is meant for alone; its sender; when it was sent, in
-microseconds of the sender's monotonic clock; the sink task that published a record."""
+OF_SINK = COPY_HEADER
+"""A header: the sink task that published a record."""
 
 _POLL_S = 1.0
 _AT_ONCE = 2_000
 _MOST_HELD = 64
 """So many of what it has prepared a reader may keep back."""
 _ASK_S = 10.0
-SHARE_OF_BATCH, MOST_PATIENCE_S = 0.2, 0.025
+_OUT_OF_RANGE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
+SHARE_OF_BATCH, MOST_PATIENCE_S = 0.1, 0.01
 """Longest time for which the reader of a busy source lets the broker gather records: a share of a
 batch, and an upper limit. Each answer costs a tenth of a millisecond, whatever its size."""
-BUSY_PER_S = 80
-"""Answers a second from which on a source is busy. With a quiet one the wait would gain nothing."""
 
 Settings = Mapping[str, Any]
 
@@ -66,17 +60,21 @@ def consumer_settings(client: Settings) -> dict[str, Any]:
     }
 
 
-def source_settings(client: Settings, patience_s: float) -> dict[str, Any]:
-    """For a reader that would rather have many records than the first one at once."""
+def source_settings(client: Settings, batch_us: int) -> dict[str, Any]:
+    """Return the settings of a source's reader.
+
+    It asks for records again only a while after the last ones, if there were any. A quiet source
+    has no such wait: its request is at the broker already."""
+    patience_s = min(MOST_PATIENCE_S, SHARE_OF_BATCH * batch_us / 1e6)
     return {
         **consumer_settings(client),
-        "fetch.min.bytes": 1 << 20,
-        "fetch.wait.max.ms": max(1, round(patience_s * 1000)),
+        "queued.min.messages": 1,
+        "fetch.queue.backoff.ms": max(1, round(patience_s * 1000)),
     }
 
 
 def producer_settings(client: Settings) -> dict[str, Any]:
-    """Return the settings of a client whose messages may be lost; the protocol repeats them."""
+    """Return the settings of a client whose records may be lost; the protocol repeats them."""
     return {
         **client,
         "acks": 1,
@@ -96,13 +94,23 @@ def producer_settings(client: Settings) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """The begin of a reader: an instant if one is given, else an end of the partition."""
+    """The begin of a reader: an instant if one is given, else the partition's first record."""
 
     at_ms: int | None = None
-    newest: bool = False
 
 
-EARLIEST, NEWEST = Begin(), Begin(newest=True)
+EARLIEST = Begin()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadError:
+    """Something that a reader's client, or the reader itself, has reported."""
+
+    place: str
+    """The topic and partition."""
+    why: str
+    final: bool
+    """True if nothing more is read from there."""
 
 
 class Tail:
@@ -110,33 +118,26 @@ class Tail:
 
     def __init__(
         self,
-        consumer: Callable[[], Consumer],
+        settings: Settings,
         topic: str,
         partition: int,
         begin: Begin,
         *,
         deliver: Callable[[Any], None],
-        ready: Callable[[int], None] = lambda end: None,
+        failed: Callable[[ReadError], None],
         prepare: Callable[[Sequence[Message]], Sequence[Any]] = lambda messages: messages,
         due: Callable[[Any], bool] = lambda newest: True,
-        patient: Settings | None = None,
     ) -> None:
-        """Start a reader; its two callbacks are called in the running event loop.
+        """Start a reader of a partition.
 
-        ``consumer`` returns a consumer without a partition; it is called in the reader's thread,
-        and the consumer closed at the end. ``ready`` is called once the position is fixed, with the
-        end of the partition at that time; ``deliver`` with messages in their order, or with the
-        results of ``prepare``.
-
-        ``prepare`` and ``due`` are called in the reader's thread; prepared messages are kept back
-        until the newest is due, because waking the loop costs more than most messages. ``patient``
-        are the settings of another consumer, which goes on once the partition is busy
-        (`BUSY_PER_S`)."""
-        self._consumer, self._begin = consumer, begin
+        ``deliver`` and ``failed`` are called in the running event loop, the first with messages in
+        their order or with the results of ``prepare``. ``prepare`` and ``due`` are called in the
+        reader's thread; prepared messages are kept back until the newest is due, because waking the
+        loop costs more than most messages."""
+        self._settings, self._begin = settings, begin
         self._place = (topic, partition)
-        self._deliver, self._ready = deliver, ready
+        self._deliver, self._failed = deliver, failed
         self._prepare, self._due = prepare, due
-        self._patient, self._answers, self._since_s = patient, 0, 0.0
         self._loop = asyncio.get_running_loop()
         self._stopped = False
         self._may_read = threading.Event()
@@ -159,7 +160,15 @@ class Tail:
         self._may_read.set()
 
     def _run(self) -> None:
-        consumer = self._consumer()
+        try:
+            while self._read():
+                pass  # from what is left, with another consumer: this one may wait for an answer
+        except Exception as error:  # it would end unheard in a thread
+            self._report("".join(traceback.format_exception(error))[-4000:], final=True)
+
+    def _read(self) -> bool:
+        """Read until the end; return True if the reader has to begin again."""
+        consumer = Consumer(dict(self._settings))
         held: list[Any] = []
         try:
             self._position(consumer)
@@ -175,43 +184,48 @@ class Tail:
                 if held and (self._due(held[-1]) or len(held) > _MOST_HELD):
                     self._call(self._give, held)
                     held = []
-                if good and self._patient is not None and self._is_busy():
-                    consumer = self._change(consumer, self._patient, good[-1].offset() + 1)
+                if len(good) < len(messages) and (again := self._ends(messages)) is not None:
+                    return again
+            return False
         finally:
             consumer.close()
 
-    def _is_busy(self) -> bool:
-        """Return True if there was one answer too many within a second."""
-        now_s = time.monotonic()
-        if now_s - self._since_s > 1.0:
-            self._answers, self._since_s = 0, now_s
-        self._answers += 1
-        return self._answers > BUSY_PER_S
+    def _ends(self, messages: Sequence[Message]) -> bool | None:
+        """Report the errors among ``messages``; return None if reading goes on.
 
-    def _change(self, consumer: Consumer, settings: Settings, offset: int) -> Consumer:
-        """Go on with other settings, exactly there."""
-        self._patient = None
-        other = Consumer(settings)
-        other.assign([TopicPartition(*self._place, offset)])
-        consumer.close()
-        return other
+        Otherwise True if it begins again, at the first record that is left."""
+        for error in filter(None, (message.error() for message in messages)):
+            gone = error.code() in _OUT_OF_RANGE
+            final = bool(error.fatal()) or (gone and self._begin.at_ms is not None)
+            self._report(f"{error.name()}: {error.str()}", final=final)
+            if final or gone:
+                return not final
+        return None
 
     def _position(self, consumer: Consumer) -> None:
-        """Fix where it begins, so that nothing that is sent from then on can be missed."""
+        """Fix where it begins, once the broker answers."""
         place = TopicPartition(*self._place)
         while not self._stopped:
             try:
                 low, high = consumer.get_watermark_offsets(place, timeout=_ASK_S)
-                place.offset = high if self._begin.newest else low
+                place.offset = low
                 if self._begin.at_ms is not None:
                     place.offset = self._begin.at_ms
                     (found,) = consumer.offsets_for_times([place], timeout=_ASK_S)
                     place.offset = found.offset if found.offset >= 0 else high
                 consumer.assign([place])
-            except KafkaException:  # the broker is away: what it holds can wait for it
+            except KafkaException as error:  # the broker is away: what it holds can wait for it
+                self._report(str(error), final=False)
                 continue
-            self._call(self._ready, high)
             return
+
+    def _report(self, why: str, *, final: bool) -> None:
+        place = "{}[{}]".format(*self._place)
+        self._call(self._fail, ReadError(place=place, why=why, final=final))
+
+    def _fail(self, error: ReadError) -> None:
+        if not self._stopped:
+            self._failed(error)
 
     def _give(self, prepared: Sequence[Any]) -> None:
         if not self._stopped:
@@ -225,53 +239,53 @@ class Tail:
 class Sender:
     """The output of a node. Nothing here waits."""
 
-    def __init__(self, client: Settings, node: int) -> None:
+    def __init__(self, client: Settings, node: int, lost: Callable[[int, Any], None]) -> None:
+        """Call ``lost(sink, error)`` for each record that the client or the broker gave up.
+
+        It is called in `tend` and in both ways to append. Such an error has a ``code``, as Kafka's
+        have."""
         self._producer = Producer(producer_settings(client))
-        self._node = str(node).encode()
+        self._node, self._lost = node, lost
         self._parts = 0
-        self.lost = 0
-        """Messages that found the client's queue full."""
 
-    def send(
-        self, topic: str, to: int, incarnation: int | None, message: TaskMessage, now_us: int
+    def append(self, topic: str, partition: int, sink: int, data: bytes) -> None:
+        """Append an encoded entry to an output partition. It counts once it has been read back."""
+        self._produce(topic, partition, sink, data, {})
+
+    def append_results(
+        self, topic: str, partition: int, sink: int, entry: OutputEntry, columns: Sequence[str]
     ) -> None:
-        """Send a message to the copies of a task, or to one of them. It may get lost."""
-        headers = [(FROM_NODE, self._node), (SENT_AT, str(now_us).encode())]
-        if incarnation is not None:
-            headers.append((FOR_COPY, str(incarnation).encode()))
-        self._produce(topic, to, encode(message), headers)
-
-    def append(
-        self, topic: str, partition: int, sink: int, entry: OutputEntry, columns: Sequence[str] = ()
-    ) -> None:
-        """Append an entry to an output partition. It counts once it has been read back.
-
-        With ``columns`` its results are ordinary records (`harness.engines.tasks.records`)."""
-        own = [(OF_SINK, str(sink).encode())]
-        if not columns:
-            self._produce(topic, partition, encode(entry), own)
-            return
+        """Append an entry as ordinary records (`harness.engines.tasks.records`)."""
         self._parts += 1
-        part = f"{self._node.decode()}.{os.getpid()}.{self._parts}"
+        part = f"{self._node}.{os.getpid()}.{self._parts}"
         for value, headers in records.records_of(entry, part, columns):
-            self._produce(topic, partition, value, [*own, *headers.items()])
+            self._produce(topic, partition, sink, value, headers)
 
     def tend(self) -> None:
         """Let the client report what it gave up. Call it now and then."""
         self._producer.poll(0)
 
     def flush(self, within_s: float) -> None:
-        """Wait until all messages have left, at most these seconds."""
+        """Wait until all records have left, at most these seconds."""
         self._producer.flush(within_s)
 
     def _produce(
-        self, topic: str, partition: int, value: bytes | None, headers: list[tuple[str, bytes]]
+        self, topic: str, partition: int, sink: int, value: bytes | None, more: Mapping[str, bytes]
     ) -> None:
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                self._lost(sink, error)
+
+        headers: list[tuple[str, str | bytes | None]] = [(OF_SINK, str(sink).encode())]
+        headers += more.items()
         try:
-            self._producer.produce(topic, value, partition=partition, headers=headers)
-        except (BufferError, KafkaException):  # a full queue, or a message that is too large
-            self.lost += 1
-            self.tend()
+            self._producer.produce(
+                topic, value, partition=partition, headers=headers, on_delivery=delivered
+            )
+        except KafkaException as error:
+            self._lost(sink, error.args[0])
+        except BufferError:  # the client's queue is full: the record is appended later
+            self._lost(sink, KafkaError(KafkaError._QUEUE_FULL))
 
 
 def header(message: Message, name: str) -> int | None:
@@ -280,15 +294,6 @@ def header(message: Message, name: str) -> int | None:
         if key == name:
             return int(value)
     return None
-
-
-def message_of(message: Message) -> TaskMessage | None:
-    """Return the message in a record of the data topic; None for bytes of another origin."""
-    try:
-        found: TaskMessage = decode(message.value())
-    except CorruptData:
-        return None
-    return found
 
 
 class OutputTail:
@@ -327,7 +332,6 @@ def entry_of(
 
 
 __all__ = [
-    "EARLIEST", "FOR_COPY", "NEWEST", "OF_SINK", "Begin", "OutputRecord", "OutputTail", "Sender",
-    "Tail", "consumer_settings", "entry_of", "header", "message_of",
-    "source_settings",
+    "EARLIEST", "OF_SINK", "Begin", "OutputRecord", "OutputTail", "ReadError", "Sender", "Tail",
+    "consumer_settings", "entry_of", "header", "source_settings",
 ]  # fmt: skip

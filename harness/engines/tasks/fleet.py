@@ -8,6 +8,7 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -232,8 +233,14 @@ class Fleet:
             "secret": self._secret,
             "kafka": self.cluster.kafka.confluent(on_executor=True),
             "redis": self.cluster.redis.for_executors().to_json(),
+            "tls": self._certificate(),
             "run": self._run,
         }
+
+    def _certificate(self) -> dict[str, Any] | None:
+        """Return the run's certificate, with which nodes encrypt what they send to one another."""
+        tls = self.cluster.kafka.tls
+        return asdict(tls) if tls is not None and tls.certificate is not None else None
 
     def _register(self) -> None:
         """Tell the cluster which process is which node, so that it can be killed alone."""

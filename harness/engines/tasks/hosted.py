@@ -1,32 +1,47 @@
 """One pass on a node: its `NodeMachine`, and the effects of the machine.
 
-Operators run here; messages, sources and output go through Kafka, checkpoints through Redis,
-heartbeats and notes over the control connection. All answers come back through one event loop."""
+Operators run here; messages go to other nodes directly, sources and output through Kafka,
+checkpoints through Redis, heartbeats and notes over the control connection. All answers come back
+through one event loop. Of each kind of request a copy has one under way (`underway`)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol
 
+from confluent_kafka import KafkaError
 from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from harness.engines.tasks.copies import Copies
-from harness.engines.tasks.exchange import Sender
+from harness.engines.tasks.exchange import ReadError
 from harness.engines.tasks.job import Job
+from harness.engines.tasks.messages import Messages, Streams
 from harness.engines.tasks.pacing import Lane, now_us
-from harness.engines.tasks.spares import Spares
 from harness.engines.tasks.store import Store, StoreFull
+from harness.engines.tasks.underway import Key, Operation
+from harness.errors import EnvironmentFailure, UsageError
 from harness.hosting.answers import NoRoom, load_checkpoint, process, rebuild, store_checkpoint
 from harness.hosting.codec import Encoded, decode, encode, to_parts
+from harness.hosting.frames import Header
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.node import BEAT, NodeMachine
 
+TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 DUE_AFTER, MOST_PATIENCE_US = 1.25, 1_250_000
 """Batches that a copy may be without a new one before its node requests it, and the longest time:
 until then it is on its way, if it has ended at all."""
+
+SHARE_OF_BEAT = 0.6
+"""Shortest time between two equal requests, as a share of the heartbeats' interval."""
+LONG_US = 5_000
+"""An operator that has taken longer than this runs in a thread: messages do not wait for it."""
+LARGE_BYTES = 1 << 18
+"""A checkpoint above this size is decoded in a thread."""
 
 
 class Reporter(Protocol):
@@ -48,20 +63,39 @@ class Hosted(Copies):
         boot: int,
         job: Job,
         client: Mapping[str, Any],
-        spares: Spares,
+        streams: Streams,
         store: Store,
         link: Reporter,
     ) -> None:
-        super().__init__(node, boot, job, client, spares, Sender(client, node))
+        super().__init__(node, boot, job, client)
         self._store, self._link = store, link
         self._loop = asyncio.get_running_loop()
         self._speed, self._links = job.speed, job.links
         self._lane, self._store_lane = Lane(), Lane()
         self._running: set[asyncio.Task[None]] = set()
+        self._bench = ThreadPoolExecutor(1, thread_name_prefix="compute")
+        self._scribe = ThreadPoolExecutor(1, thread_name_prefix="encode")
+        self._computing = 0
+        """Batches that are with the thread; while there are any, all others queue behind them."""
+        self._took_us: dict[int, int] = {}
+        """Task to about the longest time that its operator took lately."""
         self._over = False
         self._beating = False
         """True while the machine's heartbeat is followed."""
+        self._repeats_after_us = round(SHARE_OF_BEAT * job.scheme.heartbeat_us)
         self._patience_us = min(round(DUE_AFTER * job.batch_us), MOST_PATIENCE_US)
+        self._corked = False
+        """True while more is about to be sent."""
+        self.messages = Messages(
+            node,
+            boot,
+            job.run,
+            streams,
+            deliver=lambda message, due_us: self.at(due_us, message),
+            soon=self._soon,
+            too_large=link.problem,
+            links=job.links,
+        )
         self._began_us: dict[int, int] = {}
         """Task to when a copy here began its newest batch."""
         self.machine = NodeMachine(
@@ -76,6 +110,7 @@ class Hosted(Copies):
 
     def start(self) -> None:
         self._perform(self.machine.start(now=now_us()))
+        self.messages.flush()
 
     def stop(self) -> None:
         """Let go of everything; nothing is handed to the machine any more."""
@@ -83,6 +118,11 @@ class Hosted(Copies):
         self.let_all_go()
         for running in self._running:
             running.cancel()
+        self._bench.shutdown(wait=False, cancel_futures=True)
+        self._scribe.shutdown(wait=False, cancel_futures=True)
+
+    def _soon(self, item: told.NodeInput) -> None:
+        self._loop.call_soon(self.tell, item)
 
     def hear(self, frame: Callable[[Any], None], item: Any) -> None:
         """Handle the coordinator's message, after the delay of its link."""
@@ -98,6 +138,17 @@ class Hosted(Copies):
             return
         self._beating = type(item) is told.TimerFired and item.key == BEAT
         self._perform(self.machine.handle(item, now=now_us()))
+        if not self._corked:
+            self.messages.flush()
+
+    def received(self, node: int, boot: int, header: Header, body: memoryview) -> None:
+        """Take a frame of another node. Raises `CorruptData`."""
+        self._corked = True
+        try:
+            self.messages.received(node, boot, header, body)
+        finally:
+            self._corked = False
+            self.messages.flush()
 
     def _perform(self, effects: Sequence[do.Effect]) -> None:
         for effect in effects:
@@ -126,17 +177,62 @@ class Hosted(Copies):
 
         With each heartbeat a copy requests the batch that it lacks, as messages may get lost. Where
         batches are longer than heartbeats it mostly lacks it because the batch is not over yet:
-        such a request is dropped here, or idle nodes would send nothing else."""
+        such a request is dropped here, or idle nodes would send nothing else. One that was sent is
+        repeated after twice the time, each time, and at once when its sender is there again."""
         message = effect.message
-        if self._beating and type(message) is told.ReplayRequested:
-            since_us = now_us() - self._began_us.get(message.downstream, 0)
-            if since_us < self._patience_us:
-                return
-        self._sender.send(self.job.data_topic, effect.to, effect.incarnation, message, now_us())
+        if type(message) is told.ReplayRequested and not self._may_ask(message):
+            return
+        self.messages.send(effect.to, effect.incarnation, message)
+
+    def _may_ask(self, request: told.ReplayRequested) -> bool:
+        """Return False for a heartbeat's request that is needless or that was just sent."""
+        now = now_us()
+        since_us = now - self._began_us.get(request.downstream, 0)
+        if self._beating and since_us < self._patience_us:
+            return False
+        key = f"batches of {request.task}", request.downstream, request.asking
+        what = request.from_batch, request.from_tentative, request.acknowledged, request.reloads
+        due = self._requests.start(key, what, now, timeout_us=self._repeats_after_us)
+        return due is not None or not self._beating
 
     def _note(self, effect: do.NoteCopy) -> None:
-        self.noted(effect)
+        if self.noted(effect):
+            here = effect.event is do.CopyEvent.HOSTED
+            self.messages.hosted(effect.task, effect.incarnation, here=here)
+            self._link.send({"hosts": self.where()})
         self._link.send({"note": to_parts(effect)[0].decode()})
+
+    def where(self) -> dict[str, Any]:
+        """Return the copies here, for the coordinator and other nodes."""
+        version, copies = self.messages.hosts
+        return {"run": self.job.run, "hosts": [version, [list(copy) for copy in copies]]}
+
+    def read_failed(self, error: ReadError) -> None:
+        """Report what a reader has heard; the run cannot go on without what it does not read."""
+        if error.final:
+            self._link.problem(
+                EnvironmentFailure(
+                    f"{error.place} cannot be read any further: {error.why}",
+                    remedy="see whether the broker's retention has deleted what was not read yet; "
+                    "give the topic a longer one",
+                )
+            )
+        else:
+            self._link.send({"trouble": {"where": error.place, "what": error.why}})
+
+    def append_failed(self, sink: int, error: Any) -> None:
+        """Report what the broker does not take; it cannot get smaller, so the run ends then."""
+        name = self.job.wiring.names[sink]
+        if error.code() in TOO_LARGE:
+            self._link.problem(
+                UsageError(
+                    f"the output of one batch of {name} is larger than a record may be: {error}",
+                    remedy="use shorter batches or more sink tasks, or raise message.max.bytes of "
+                    "the broker and its topics",
+                )
+            )
+        else:
+            self._link.send({"trouble": {"where": f"output of {name}", "what": str(error)}})
 
     def _beat(self, effect: do.SendHeartbeat) -> None:
         self._link.send({"heartbeat": to_parts(effect.heartbeat)[0].decode()})
@@ -149,10 +245,12 @@ class Hosted(Copies):
         if effect.copies_state:
             cost += self._speed.copies_us(operator.state_tuples(effect.state))
         began = self._began_us[effect.task] = now_us()
-        answer = process(bare, operator)
+        self._compute(effect.task, process, bare, partial(self._processed, began, cost))
+
+    def _processed(self, began_us: int, cost_us: int, answer: told.NodeInput) -> None:
         if isinstance(answer, told.BatchProcessed):
             answer = replace(answer, outputs=tuple(Encoded(part) for part in answer.outputs))
-        self._answer_at(began, cost, answer)
+        self._answer_at(began_us, cost_us, answer)
 
     def _rebuild(self, effect: do.RebuildState) -> None:
         operator = self._operators[effect.task]
@@ -160,8 +258,37 @@ class Hosted(Copies):
         tuples = sum(operator.tuples(batch) for batch in inputs)
         cost = self._speed.tuples_us(tuples)
         cost += self._speed.copies_us(operator.state_tuples(effect.state))
-        began = now_us()
-        self._answer_at(began, cost, rebuild(replace(effect, inputs=inputs), operator))
+        began, bare = now_us(), replace(effect, inputs=inputs)
+        self._compute(effect.task, rebuild, bare, partial(self._answer_at, began, cost))
+
+    def _compute(
+        self,
+        task: int,
+        work: Callable[[Any, Any], told.NodeInput],
+        effect: Any,
+        then: Callable[[told.NodeInput], None],
+    ) -> None:
+        """Run an operator: here, or in the node's thread if it was slow before."""
+        operator = self._operators[task]
+
+        def timed() -> told.NodeInput:
+            began = now_us()
+            answer = work(effect, operator)
+            self._took_us[task] = max(now_us() - began, self._took_us.get(task, 0) * 9 // 10)
+            return answer
+
+        async def elsewhere() -> None:
+            then(await self._loop.run_in_executor(self._bench, timed))
+
+        if self._took_us.get(task, 0) <= LONG_US and not self._computing:
+            then(timed())
+            return
+        self._computing += 1
+        running = self._keep(elsewhere())
+        running.add_done_callback(self._computed)
+
+    def _computed(self, _: asyncio.Task[None]) -> None:
+        self._computing -= 1
 
     def _answer_at(self, began_us: int, cost_us: int, answer: told.NodeInput) -> None:
         """Answer after the time of the declared speed.
@@ -175,11 +302,18 @@ class Hosted(Copies):
             self._loop.call_soon(self.tell, answer)
 
     def _store_checkpoint(self, effect: do.StoreCheckpoint) -> None:
-        self._run(self._put(effect))
-
-    async def _put(self, effect: do.StoreCheckpoint) -> None:
         checkpoint = effect.checkpoint
-        data = encode(checkpoint)
+        key = "store", checkpoint.task, effect.incarnation
+        what = checkpoint.term, checkpoint.position
+        operation = self._requests.start(key, what, now_us())
+        if operation is not None:
+            self._ask_store(key, operation, self._put(effect, operation))
+
+    async def _put(self, effect: do.StoreCheckpoint, operation: Operation) -> told.NodeInput:
+        checkpoint, data = effect.checkpoint, operation.data
+        if data is None:
+            data = await self._loop.run_in_executor(self._scribe, encode, checkpoint)
+            operation.data = data
         await self._pace_bytes(len(data))
         await self._cross(len(data))
         answered = Answered()
@@ -194,20 +328,27 @@ class Hosted(Copies):
         except StoreFull as full:
             answered.full = full
         await self._cross(0)
-        self.tell(store_checkpoint(effect, answered))
+        return store_checkpoint(effect, answered)
 
     def _load_checkpoint(self, effect: do.LoadCheckpoint) -> None:
-        self._run(self._get(effect))
+        key = f"load for term {effect.term}", effect.task, effect.incarnation
+        operation = self._requests.start(key, effect.position, now_us())
+        if operation is not None:
+            self._ask_store(key, operation, self._get(effect))
 
-    async def _get(self, effect: do.LoadCheckpoint) -> None:
+    async def _get(self, effect: do.LoadCheckpoint) -> told.NodeInput:
         await self._cross(0)
         found = await self._store.get(effect.task, term=effect.term, position=effect.position)
-        await self._cross(len(found.checkpoint or b""))
-        await self._pace_bytes(len(found.checkpoint or b""))
-        checkpoint = None if found.checkpoint is None else decode(found.checkpoint)
+        data = found.checkpoint
+        await self._cross(len(data or b""))
+        await self._pace_bytes(len(data or b""))
         answered = Answered()
-        answered.accepted, answered.checkpoint = not found.refused, checkpoint
-        self.tell(load_checkpoint(effect, answered))
+        answered.accepted = not found.refused
+        if data is not None and len(data) > LARGE_BYTES:
+            answered.checkpoint = await self._loop.run_in_executor(self._scribe, decode, data)
+        elif data is not None:
+            answered.checkpoint = decode(data)
+        return load_checkpoint(effect, answered)
 
     async def _pace_bytes(self, size: int) -> None:
         cost = self._speed.bytes_us(size)
@@ -221,18 +362,32 @@ class Hosted(Copies):
         passed = self._store_lane.occupy(now_us(), self._links.transfer_us(size))
         await asyncio.sleep((passed - now_us() + self._links.way_to_store_us(self.node)) / 1e6)
 
-    def _run(self, work: Any) -> None:
-        """Run a request to the store; without an answer the protocol repeats it."""
+    def _ask_store(
+        self, key: Key, operation: Operation, work: Coroutine[Any, Any, told.NodeInput]
+    ) -> None:
+        """Hand over the store's answer; after an error the protocol's next request counts."""
 
         async def guarded() -> None:
             try:
-                await work
-            except (RedisError, OSError):
-                return
+                answer = await work
+            except (RedisError, OSError) as error:
+                self._requests.failed(key, operation, now_us())
+                self._link.send({"trouble": {"where": f"Redis, {key[0]}", "what": str(error)}})
+            else:
+                if isinstance(answer, told.CheckpointFailed):
+                    self._requests.failed(key, operation, now_us())
+                else:
+                    self._requests.done(key, operation)
+                self.tell(answer)
 
-        running = self._loop.create_task(guarded())
+        self._keep(guarded())
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine until the end of the pass at the latest."""
+        running = self._loop.create_task(work)
         self._running.add(running)
         running.add_done_callback(self._running.discard)
+        return running
 
 
 _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {
@@ -277,9 +432,3 @@ class Answered:
 
 def _bare(part: Any) -> Any:
     return part.value if isinstance(part, Encoded) else part
-
-
-def _with(item: Any, **changes: Any) -> Any:
-    """Return a copy of a protocol value with other fields (`dataclasses.replace` is slower)."""
-    kind = type(item)
-    return kind(**{n: changes.get(n, getattr(item, n)) for n in kind.__slots__})

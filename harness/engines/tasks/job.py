@@ -45,8 +45,6 @@ class Job:
     """Task to the node of its replica, -1 where there is none or any node will do; empty: any
     node, on another rack if there is one."""
     topic_of: Mapping[str, str]
-    data_topic: str
-    """A partition per task: what the copies of that task receive."""
     out_topic: str
     out_partitions: int
     ordinary_columns: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,15 +18,15 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from harness.cluster.endpoints import RedisEndpoint
+from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.cluster.processes import HostProcess
 from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, connect
-from harness.engines.tasks.exchange import consumer_settings
+from harness.engines.tasks.direct import Peers, Trouble
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.lifeline import hold_alone
-from harness.engines.tasks.spares import Spares
+from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.store import Store
 from harness.errors import FaultlineError, UsageError
 from harness.hosting.codec import CorruptData, from_parts
@@ -64,32 +65,41 @@ class CoordinatorLink:
         if self._connection is not None:
             await self._connection.leave()
 
-    async def connect(self, running: str | None) -> Connection:
-        """Connect, and report the name of this node and the pass it runs."""
+    async def connect(self, peers: Peers, hosted: Hosted | None) -> Connection:
+        """Connect, and report this node's name, its address, the pass it runs and its copies.
+
+        It listens where it is connected from, so that no address has to be configured: on whatever
+        network reaches the coordinator, other nodes do, too."""
         host, port = self._arguments["coordinator"]
         secret = bytes.fromhex(self._arguments["secret"])
         connection = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
+        address = peers.address or await peers.listen(connection.own_host())
+        token = secrets.token_hex(8)
         connection.send(
             {
                 "hello": self._arguments["node"],
                 "boot": self._boot,
+                "connection": token,
                 "process": HostProcess.here().to_json(),
                 "clock": Clock.here().to_json(),
-                "running": running,
+                "address": list(address),
+                "running": hosted.job.run if hosted is not None else None,
             }
         )
+        if hosted is not None:
+            connection.send({"hosts": hosted.where()})
         self._connection = connection
-        await self._open_lifeline(host, port, secret)
+        await self._open_lifeline(host, port, secret, token)
         return connection
 
-    async def _open_lifeline(self, host: str, port: int, secret: bytes) -> None:
+    async def _open_lifeline(self, host: str, port: int, secret: bytes, token: str) -> None:
         """Open a second connection, which shows the death of this process sooner than the first.
 
         Where it cannot be held as it must be, the coordinator gets none."""
         line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
         descriptor = line.duplicate()
         if hold_alone(descriptor):
-            line.send({"lifeline": self._arguments["node"], "boot": self._boot})
+            line.send({"lifeline": self._arguments["node"], "connection": token})
         os.close(descriptor)
         await line.leave()
 
@@ -98,13 +108,11 @@ class NodeProcess:
     """A node's process, from its first connection to its end."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        """``arguments``: node, secret, coordinator, kafka (client settings), redis, run."""
+        """``arguments``: node, secret, coordinator, kafka (client settings), redis, tls, run."""
         self._arguments = arguments
         self._store = Store(RedisEndpoint.from_json(arguments["redis"]), arguments["run"])
         self._hosted: Hosted | None = None
         self._pass_store: Store | None = None
-        self._spares: Spares | None = None
-        """Readers of the Kafka broker, for all passes."""
         self._closing: set[asyncio.Task[None]] = set()
         """Tasks that close earlier passes' stores: the loop alone would not keep them."""
         self._parent = os.getppid()
@@ -117,15 +125,33 @@ class NodeProcess:
         asyncio.get_running_loop().set_exception_handler(
             lambda _, context: _fail(failed, context.get("exception"))
         )
-        serving = asyncio.ensure_future(self._serve(link, boot))
+        peers = self._peers(link, boot)
+        serving = asyncio.ensure_future(self._serve(link, boot, peers))
         first: set[asyncio.Future[None]] = {serving, failed}
         done, _ = await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         serving.cancel()
+        peers.close()
         error = done.pop().exception()
         if error is not None:
             link.problem(error)
             await link.leave()
             raise error
+
+    def _peers(self, link: CoordinatorLink, boot: int) -> Peers:
+        """Return the connections to other nodes, which listen nowhere yet."""
+        tls = self._arguments["tls"]
+
+        def trouble(found: Trouble) -> None:
+            document = {"to": found.node, "boot": found.boot, "at": list(found.address)}
+            link.send({"unreachable": {**document, "why": found.why, "at_us": now_us()}})
+
+        return Peers(
+            self._arguments["node"],
+            boot,
+            bytes.fromhex(self._arguments["secret"]),
+            tls=Tls(**tls) if tls is not None else None,
+            trouble=trouble,
+        )
 
     async def _boot(self) -> int:
         """Return this process's boot number.
@@ -138,30 +164,42 @@ class NodeProcess:
             except (RedisError, OSError):
                 await asyncio.sleep(BOOT_AGAIN_S)
 
-    async def _serve(self, link: CoordinatorLink, boot: int) -> None:
+    async def _serve(self, link: CoordinatorLink, boot: int, peers: Peers) -> None:
         while True:
-            job = self._hosted.job.run if self._hosted is not None else None
-            connection = await link.connect(job)
+            connection = await link.connect(peers, self._hosted)
             while (frame := await connection.receive()) is not None:
-                if not self._follow(frame, link, boot):
+                try:
+                    goes_on = self._follow(frame, link, boot, peers)
+                except CorruptData:
+                    connection.close()  # it is connected again
+                    break
+                if not goes_on:
                     connection.close()
                     return
             if os.getppid() != self._parent:
                 return  # the executor is gone, and this process was left behind
 
-    def _follow(self, frame: Mapping[str, Any], link: CoordinatorLink, boot: int) -> bool:
+    def _follow(
+        self, frame: Mapping[str, Any], link: CoordinatorLink, boot: int, peers: Peers
+    ) -> bool:
         """Carry out a frame; return False at the end."""
         if "order" in frame:
-            self._ordered(frame["order"])
+            self._tell(frame["order"])
         elif "begin" in frame and not self._runs(frame["begin"]["run"]):
-            self._begin(frame["begin"], link, boot)
+            self._begin(frame["begin"], link, boot, peers)
+        elif "routes" in frame:
+            if self._hosted is not None:
+                self._hosted.messages.routed(frame["routes"])
         elif "to" in frame:
-            self._deliver(frame["to"])
+            self._tell(frame["to"])
         elif "end" in frame:
             self._end_pass()
+            peers.receiver = None
         return "leave" not in frame
 
-    def _begin(self, document: Mapping[str, Any], link: CoordinatorLink, boot: int) -> None:
+    def _begin(
+        self, document: Mapping[str, Any], link: CoordinatorLink, boot: int, peers: Peers
+    ) -> None:
         """Host a pass; report a program that cannot be built, and host nothing then."""
         self._end_pass()
         job = Job.from_json(document)
@@ -172,30 +210,19 @@ class NodeProcess:
             return
         client = self._arguments["kafka"]
         self._pass_store = Store(RedisEndpoint.from_json(self._arguments["redis"]), job.run)
-        if self._spares is None:
-            self._spares = Spares(consumer_settings(client), job.data_topic)
-        self._spares.topic = job.data_topic  # that of the pass before is gone
-        self._hosted = Hosted(
-            self._arguments["node"], boot, job, client, self._spares, self._pass_store, link
-        )
+        node = self._arguments["node"]
+        self._hosted = Hosted(node, boot, job, client, peers, self._pass_store, link)
+        peers.receiver = self._hosted
         self._hosted.start()
 
     def _runs(self, run: str) -> bool:
         """Return True if this pass is hosted already, which a restarted coordinator cannot see."""
         return self._hosted is not None and self._hosted.job.run == run
 
-    def _ordered(self, head: str) -> None:
+    def _tell(self, head: str) -> None:
+        """Hand over an order, or the coordinator's message to a copy here."""
         if self._hosted is not None:
-            self._hosted.hear(self._hosted.order, from_parts(head))
-
-    def _deliver(self, head: str) -> None:
-        """Deliver a message of the coordinator's to a copy here."""
-        if self._hosted is None:
-            return
-        try:
             self._hosted.hear(self._hosted.tell, from_parts(head))
-        except CorruptData:
-            return
 
     def _end_pass(self) -> None:
         if self._hosted is not None:

@@ -23,9 +23,6 @@ from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
 
 PART, ENTRY = "part", "entry"
 """Headers: the publication that a result belongs to; an entry, in a record without a value."""
-RESEND_S = 2.0
-"""Time without an answer after which a publication of many records is sent again. The protocol
-asks with every heartbeat, which is a good deal for one record and too often for thousands."""
 _TO_JSON = msgspec.json.Encoder(decimal_format="number").encode
 
 Headers = Mapping[str, bytes]

@@ -1,7 +1,7 @@
-"""Messages that processes of the engine leave out or delay (`copies`, `coordinator`, `spares`).
+"""Messages that processes of the engine leave out or delay (`hosted`, `coordinator`).
 
-These are requests for parts that are not due, and orders of replicas while others take over. No
-servers: messages are caught before they leave."""
+These are requests for parts that are not due, repeated operations, and orders of replicas while
+others take over. No servers: messages are caught before they leave."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from harness.engines.base import Setup
 from harness.engines.tasks import coordinator, hosted
 from harness.engines.tasks.choices import scheme_of
 from harness.engines.tasks.coordinator import ConnectedNode, Deciding
+from harness.engines.tasks.heard import Hello
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job, spread, wiring_for
-from harness.engines.tasks.spares import Spares
 from harness.engines.tasks.store import Store
 from harness.hosting.codec import from_parts
 from harness.protocol import effects as do
@@ -47,7 +47,6 @@ def job() -> Job:
         nodes=NODES,
         placement=spread(WIRING, NODES),
         topic_of={"lines": "in"},
-        data_topic="data",
         out_topic="out",
         out_partitions=1,
     )
@@ -61,9 +60,12 @@ class Said:
         self.enough = asyncio.Event()
 
     def send(self, *what: Any) -> bool:
-        self.all.append(what[-2] if len(what) > 1 else what[0])
+        self.all.append(what[-1])
         self.enough.set()
         return True
+
+    def flush(self) -> None:
+        """Nothing has gathered."""
 
     def problem(self, error: BaseException) -> None:
         raise error
@@ -81,9 +83,8 @@ async def test_a_heartbeat_asks_for_no_batch_that_is_not_due(
     )  # fmt: skip
     send = do.Send(cause=request.cause, to=ABOVE, incarnation=None, message=request)
     said, store = Said(), Store(REDIS, "pass")
-    spares = Spares(NOBODY, "data", kept=0)
-    here = Hosted(0, 1, job(), NOBODY, spares, store, cast(Any, said))
-    here._sender = cast(Any, said)
+    here = Hosted(0, 1, job(), NOBODY, cast(Any, said), store, cast(Any, said))
+    here.messages = cast(Any, said)
 
     class Machine:
         """Asks whenever it is told anything."""
@@ -121,7 +122,10 @@ async def test_a_replica_is_ordered_after_the_takeovers(monkeypatch: pytest.Monk
         cause="x", event=do.CopyEvent.LOST, task=COUNTER, incarnation=1, term=1, position=0, at=0
     )
     said = Said()
-    node = ConnectedNode(0, 1, cast(Any, said), 0)
+    hello = Hello(
+        node=0, boot=1, token="", address=("", 0), process={}, running=None, shift_us=0
+    )  # fmt: skip
+    node = ConnectedNode(hello, cast(Any, said))
     deciding = Deciding(job(), REDIS, {0: node}, lambda event: None)
 
     def orders() -> list[Any]:

@@ -167,7 +167,6 @@ def test_a_job_crosses_a_connection() -> None:
         speed=Speed(tuples_per_s=1_000, restart_s=(2.0, 3.5)),
         links=Links(bytes_per_s=1e6),
         topic_of={"lines": "in"},
-        data_topic="data",
         out_topic="out",
         out_partitions=2,
     )

@@ -15,7 +15,7 @@ from harness.engines.tasks.exchange import OF_SINK, OutputTail, Sender
 from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Reading, read_results
 from harness.engines.tasks.records import Results, json_rows, records_of
-from harness.hosting.codec import Encoded
+from harness.hosting.codec import Encoded, encode
 from harness.measure.collector import Message
 from harness.measure.values import read_json
 from harness.protocol.effects import Kind, OutputRecord
@@ -119,20 +119,20 @@ class Produced:
 @pytest.mark.parametrize(("missing", "sequence"), [((), 1), ((2,), 0)])
 def test_a_sink_counts_what_it_reads_back(missing: Sequence[int], sequence: int) -> None:
     tail = OutputTail(3, lambda reader: None)
-    tail.take([Produced(one) for one in log(FENCE, FIRST, missing=missing)])  # type: ignore[arg-type]
+    tail.take([Produced(one) for one in log(FENCE, FIRST, missing=missing)])
     assert (tail.reader.term, tail.reader.sequence) == (1, sequence)
     other = OutputTail(4, lambda reader: None)
-    other.take([Produced(one) for one in log(FENCE, FIRST)])  # type: ignore[arg-type]
+    other.take([Produced(one) for one in log(FENCE, FIRST)])
     assert other.reader.term == -1
 
 
 def test_the_sender_writes_a_record_per_result(monkeypatch: pytest.MonkeyPatch) -> None:
     produced: list[Any] = []
     monkeypatch.setattr(Sender, "_produce", lambda self, *given: produced.append(given))
-    sender = Sender({"bootstrap.servers": "127.0.0.1:1"}, 0)
-    sender.append("out", 0, 3, FIRST, COLUMNS)
-    assert [value is None for _, _, value, _ in produced] == [False, False, True]
-    sender.append("out", 0, 3, FIRST)
+    sender = Sender({"bootstrap.servers": "127.0.0.1:1"}, 0, lambda sink, error: None)
+    sender.append_results("out", 0, 3, FIRST, COLUMNS)
+    assert [value is None for *_, value, _ in produced] == [False, False, True]
+    sender.append("out", 0, 3, encode(FIRST))
     assert len(produced) == 4, "otherwise one record for all"
     assert not TaskParameters().ordinary_records
 

@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 
 from harness.engines.tasks import exchange
-from harness.engines.tasks.exchange import EARLIEST, Tail, consumer_settings, source_settings
+from harness.engines.tasks.exchange import (
+    EARLIEST,
+    Begin,
+    ReadError,
+    Tail,
+    consumer_settings,
+    source_settings,
+)
+from tests.engines.tasks.loops import in_a_loop
 
 MESSAGES = 1_000
 
 
-def test_a_busy_partition_is_read_on_patiently_and_without_a_gap(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(exchange, "BUSY_PER_S", 3)
-    monkeypatch.setattr(exchange, "_AT_ONCE", 10)  # so that there are many answers
+@pytest.fixture(scope="module")
+def client() -> Iterator[dict[str, str]]:
+    """Give an imitation of a broker that holds numbers in one partition."""
     producer = Producer({"bootstrap.servers": "x", "test.mock.num.brokers": 1, "log_level": 0})
     brokers = producer.list_topics(timeout=5).brokers.values()
-    client = {"bootstrap.servers": ",".join(f"{b.host}:{b.port}" for b in brokers)}
     for number in range(MESSAGES):
-        producer.produce("busy", str(number).encode(), partition=0)
+        producer.produce("busy", str(number).encode(), partition=0, timestamp=1_000 + number)
     producer.flush(5)
+    yield {"bootstrap.servers": ",".join(f"{b.host}:{b.port}" for b in brokers)}
+    assert len(producer) == 0, "it lives as long as its imitation is used"
+
+
+def test_a_partition_is_read_patiently_and_without_a_gap(
+    client: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_AT_ONCE", 10)  # so that there are many answers
+    settings = source_settings(client, 100_000)
+    assert settings["fetch.queue.backoff.ms"] == 10
     found: list[int] = []
 
-    async def follow() -> Tail:
+    async def follow() -> None:
         whole = asyncio.Event()
 
         def deliver(messages: Sequence[Message]) -> None:
@@ -36,18 +51,119 @@ def test_a_busy_partition_is_read_on_patiently_and_without_a_gap(
             if len(found) >= MESSAGES:
                 whole.set()
 
-        tail = Tail(
-            lambda: Consumer(consumer_settings(client)),
-            "busy",
-            0,
-            EARLIEST,
-            deliver=deliver,
-            patient=source_settings(client, 0.005),
-        )
+        tail = Tail(settings, "busy", 0, EARLIEST, deliver=deliver, failed=unexpected)
         await asyncio.wait_for(whole.wait(), 60)
         tail.stop()
-        return tail
 
-    tail: Any = asyncio.run(follow())
+    asyncio.run(follow())
     assert found == list(range(MESSAGES))
-    assert tail._patient is None, "it has become patient on the way"
+
+
+def heard(
+    client: dict[str, str], begin: Begin, prepare: Any = lambda messages: messages
+) -> list[ReadError | int]:
+    """Return what a reader delivers and reports, until it ends or has the newest record."""
+    found: list[ReadError | int] = []
+
+    @in_a_loop
+    async def follow() -> None:
+        over = asyncio.Event()
+
+        def failed(error: ReadError) -> None:
+            found.append(error)
+            if error.final:
+                over.set()
+
+        def deliver(messages: Sequence[Message]) -> None:
+            found.extend(int(message.value() or b"") for message in messages)
+            over.set()
+
+        settings = consumer_settings(client)
+        tail = Tail(
+            settings, "busy", 0, begin, deliver=deliver, failed=failed, prepare=prepare
+        )  # fmt: skip
+        await over.wait()
+        tail.stop()
+
+    follow()
+    return found
+
+
+def unexpected(error: ReadError) -> None:
+    raise AssertionError(error)
+
+
+class OutOfRange:
+    """The error of a client whose records were deleted by the broker."""
+
+    def code(self) -> int:
+        return int(exchange._OUT_OF_RANGE[0])
+
+    def fatal(self) -> bool:
+        return False
+
+    def name(self) -> str:
+        return "OFFSET_OUT_OF_RANGE"
+
+    def str(self) -> str:
+        return "the records are gone"
+
+
+class Failing:
+    """A record that is none but an error."""
+
+    def error(self) -> OutOfRange:
+        return OutOfRange()
+
+
+def with_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the first answer of a new consumer an error."""
+    errors = [Failing()]
+    real = Consumer
+
+    class Once:
+        def __init__(self, settings: Any) -> None:
+            self._real = real(settings)
+
+        def poll(self, timeout: float) -> Any:
+            if errors:
+                return errors.pop()
+            return self._real.poll(timeout)
+
+        def consume(self, count: int, timeout: float) -> list[Any]:
+            return []
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+    monkeypatch.setattr(exchange, "Consumer", Once)
+
+
+def test_records_that_are_gone_end_a_source_with_a_report(
+    client: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_one_error(monkeypatch)
+    (error,) = heard(client, Begin(at_ms=1_500))
+    assert isinstance(error, ReadError)
+    assert error.final
+    assert "gone" in error.why
+
+
+def test_an_output_whose_beginning_is_gone_is_read_from_what_is_left(
+    client: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_one_error(monkeypatch)
+    error, first, *_ = heard(client, EARLIEST)
+    assert isinstance(error, ReadError)
+    assert not error.final
+    assert first == 0
+
+
+def test_an_exception_in_a_reader_is_heard(client: dict[str, str]) -> None:
+    def bad(messages: Sequence[Message]) -> list[Message]:
+        raise ValueError("cut wrongly")
+
+    (error,) = heard(client, EARLIEST, bad)
+    assert isinstance(error, ReadError)
+    assert error.final
+    assert "cut wrongly" in error.why

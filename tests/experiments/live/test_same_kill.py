@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.live import _outage, same_kill
-from experiments.live._kills import outside
+from experiments.live._kills import measure_kills, outside
 from experiments.live._outage import PARTS, parts, reports_of
 from harness.claims import Word
 from harness.judging import trust
+from harness.judging.passes import PassRecord
+from harness.results.record import Profile
 from tests.experiments.live.judging import all_hold, held, judged, panels
 from tests.judging.constructed import (
     KILL_AT_S,
@@ -162,3 +166,50 @@ def test_a_pass_with_a_late_kill_is_invalid_by_the_rule_of_all_others() -> None:
     assert "the kill came 0.300 s late" in str(trust.late_pass(late, 2.0, timed=True))
     assert trust.late_pass(late, 10.0, timed=True) is None, "a share of the checkpoint interval"
     assert trust.late_pass(late, 2.0, timed=False) is None, "the smoke profile measures no times"
+
+
+class OnePass:
+    """A pass that was made already (`harness.judging.passes.Pass`)."""
+
+    work = None
+
+    def __init__(self, made: PassRecord) -> None:
+        self._made = made
+
+    def __enter__(self) -> OnePass:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove nothing."""
+
+    def run(self) -> PassRecord:
+        return self._made
+
+
+@pytest.mark.parametrize("lateness_s", [0.002, 0.3])
+def test_kills_one_after_the_other_are_invalid_if_one_was_late(
+    lateness_s: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    incidents = pd.DataFrame(
+        columns=["at_s", "event", "target", "tasks", "cause", "detected_unix_s"]
+    ).astype({"at_s": float})
+    made = record(
+        stable({9: 4.0}),
+        failures=[replace(one, lateness_s=lateness_s) for one in injected()[:1]],
+        incidents=incidents,
+    )
+    monkeypatch.setattr("harness.judging.passes.Pass", lambda *_: OnePass(made))
+    monkeypatch.setattr("harness.engines.deliveries.relative_windows", lambda found, *_: found)
+    engine = SimpleNamespace(
+        targets=lambda: [SimpleNamespace(name="r1n1")], truth=lambda work: truth()
+    )
+    context = SimpleNamespace(seed=lambda *names: 500, directory=tmp_path, profile=Profile.QUICK)
+    cluster = SimpleNamespace(scratch=lambda name: tmp_path)
+    found = measure_kills(
+        cast(Any, engine), cast(Any, cluster), cast(Any, context), workload=WORKLOAD,
+        rate_per_s=100, interval_s=0.1, checkpoint_s=2.0, kills=1, gap_s=29.0,
+    )  # fmt: skip
+    assert (found.invalid is None) == (lateness_s < 0.1)
+    (kill,) = found.series["kills"].to_dict("records")
+    assert kill["outside_ms"] == pytest.approx(5900)
+    assert kill["restored_ms"] is None

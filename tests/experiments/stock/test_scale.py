@@ -35,7 +35,7 @@ RUN = {
 def test_the_papers_workloads_keep_their_times(name: str, profile: Profile) -> None:
     workload = WORKLOADS[name].make(1)
     assert SCALES[profile].following(workload) == SCALES[profile]
-    assert _load_s(workload) == LOAD_S
+    assert _load_s(workload, 1.0) == LOAD_S
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,313 @@
+"""What kills cost one's own job: a page of the measured costs, the advice, and the next steps.
+
+Pure, apart from `write`: assessments of the kills in, a `Page` out.
+
+Tests: ``tests/advice/test_costs.py``."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import pandas as pd
+
+from harness import report
+from harness.claims.samples import FEWEST, median_of
+from harness.figures.style import SCHEMES, new_figure, styled
+from harness.report.build import Picture, data_uri
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from harness.results.tables import Results
+
+KILLS: Mapping[str, str] = {"node": "a worker", "rack": "a rack"}
+"""Scopes of failures, and their words."""
+NAMES = ("recovery_s", "output_gap_s", "late", "repeated", "wrong")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The page, as text and as a picture."""
+
+    title: str
+    facts: Sequence[str]
+    """What was run, a sentence each."""
+    verdict: str
+    """Whether the results were right."""
+    costs: pd.DataFrame
+    """A row per scheme and kill, as text."""
+    notes: Sequence[str]
+    keeps_up: Sequence[str]
+    advice: Sequence[str]
+    commands: Mapping[str, str]
+    """Commands for the next steps, with what each is for."""
+    kills: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """A row per kill: `kills_of`."""
+
+    def text(self) -> str:
+        """Return the page for a terminal."""
+        parts = [
+            self.title,
+            *self.facts,
+            "",
+            self.verdict,
+            "",
+            self.costs.to_string(index=False) if len(self.costs) else "no kill was measured",
+            *self.notes,
+            "",
+            *self.keeps_up,
+            "",
+            *self.advice,
+            "",
+            "next:",
+            *(f"  {command}\n      {what}" for what, command in self.commands.items()),
+        ]
+        return "\n".join(parts)
+
+
+def kills_of(results: Results) -> pd.DataFrame:
+    """Return a row per kill of valid runs, with its costs.
+
+    Columns: ``scheme`` and the rest of the point, ``repeat``, ``kill`` (`KILLS`), ``recovery_s``,
+    ``at_least_s``, ``why_not``, ``output_gap_s``, and of the time until the next kill ``late``:
+    results that came later than the twin's usual ones. Of the whole pass, so the same for each
+    kill of it: ``repeated``, ``wrong`` (None where it is unknown)."""
+    rows: list[dict[str, Any]] = []
+    if not len(results.frame):
+        return pd.DataFrame(rows)
+    failures, windows = results.series("recoveries"), results.series("windows")
+    for row in results.frame.to_dict("records"):
+        run = {str(name): value for name, value in row.items()}
+        mine = failures[failures["run"] == run["run"]].sort_values("at_s")
+        broken = windows[(windows["run"] == run["run"]) & (windows["pass"] == "failed")]
+        ends = [*mine["at_s"].tolist()[1:], float("inf")]
+        for kill, end_s in zip(mine.to_dict("records"), ends, strict=True):
+            rows.append(
+                {
+                    "scheme": run["scheme"],
+                    "trigger_s": run.get("trigger_s", run["interval_s"]),
+                    "repeat": run["repeat"],
+                    "kill": KILLS.get(kill["scope"], kill["target"]),
+                    "recovery_s": None if kill["overlaps"] else kill["recovery_s"],
+                    "at_least_s": kill["recovery_at_least_s"],
+                    "why_not": kill["recovery_why_not"],
+                    "output_gap_s": kill["output_gap_s"],
+                    "late": _late(broken, run.get("normal_latency_s"), kill["at_s"], end_s),
+                    "repeated": run["duplicates"],
+                    "wrong": _wrong(run),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _late(
+    windows: pd.DataFrame, normal_s: float | None, from_s: float, until_s: float
+) -> int | None:
+    """Return the results of windows that came late, and were complete between two instants."""
+    if normal_s is None or pd.isna(normal_s):
+        return None
+    late = (windows["latency_s"] > normal_s) & (windows["complete_s"] > from_s)
+    return int(windows.loc[late & (windows["complete_s"] <= until_s), "expected"].sum())
+
+
+def _wrong(run: Mapping[str, Any]) -> int | None:
+    """Return 0 if the results are right, None if it is unknown, else how many are not."""
+    equal = run["output_equals_truth"]
+    if equal is None or pd.isna(equal):
+        return None
+    return 0 if equal else max(1, round(run["results"] * (1 - (run["accuracy_last"] or 0.0))))
+
+
+def verdict_of(runs: pd.DataFrame) -> str:
+    """Return whether the results were right, in a sentence."""
+    if not len(runs):
+        return "No run was valid, so nothing is known of its results."
+    right = runs["output_equals_truth"].eq(True) & runs["output_equals_twin"].eq(True)
+    wrong = runs["output_equals_truth"].eq(False) | runs["output_equals_twin"].eq(False)
+    said = (
+        f"Right: after the kills {int(right.sum())} of {len(runs)} runs delivered exactly the "
+        "results of the same query run as a batch, and of the same input without a kill."
+    )
+    if wrong.any():
+        which = runs.loc[wrong, ["difference_from_truth", "difference_from_twin"]].iloc[0]
+        said = (
+            f"WRONG: {int(wrong.sum())} of {len(runs)} runs delivered other results: "
+            f"{which.iloc[0] or which.iloc[1]}"
+        )
+    unknown = ~right & ~wrong
+    if unknown.any():
+        said += f" Of {int(unknown.sum())} it is unknown: " + str(
+            runs.loc[unknown, "incomplete"].iloc[0] or "the twin differs, too"
+        )
+    return said
+
+
+def costs_of(kills: pd.DataFrame) -> pd.DataFrame:
+    """Return a row of text per scheme and kill: medians with their intervals."""
+    rows = []
+    keys = ["scheme", "trigger_s", "kill"]
+    for (scheme, trigger_s, kill), mine in kills.groupby(keys, sort=False) if len(kills) else ():
+        censored = int(mine["at_least_s"].notna().sum())
+        outage = _span(mine["recovery_s"], " s")
+        if censored:
+            outage += f"; {censored} not by the end"
+        rows.append(
+            {
+                "scheme": SCHEMES[str(scheme)].label,
+                "trigger": f"{trigger_s:g} s",
+                "killed": kill,
+                "kills": len(mine),
+                "outage": outage,
+                "silence": _span(mine["output_gap_s"], " s"),
+                "late": _span(mine["late"]),
+                "repeated": _span(mine["repeated"]),
+                "wrong": _span(mine["wrong"]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _span(values: Iterable[Any], unit: str = "") -> str:
+    """Return a median with its interval, or with least and most below `FEWEST` values."""
+    known = [float(each) for each in values if each is not None and not pd.isna(each)]
+    sample = median_of(known)
+    if sample is None:
+        return "–"
+    text = f"{sample.value:.3g}{unit}"
+    low, high = (
+        (min(known), max(known)) if sample.low is None or sample.high is None
+        else (sample.low, sample.high)
+    )  # fmt: skip
+    return text if len(known) == 1 or low == high else f"{text} ({low:.3g} to {high:.3g})"
+
+
+def notes_of(kills: pd.DataFrame) -> list[str]:
+    """Return what the columns mean, and why numbers are missing."""
+    notes = [
+        "outage: from the kill until results come on time again; silence: how much longer than "
+        "without a kill nothing came; late: results later than without a kill; repeated, wrong: "
+        "results of the whole pass, with both kills",
+        f"medians; in brackets the 95 % interval from {FEWEST} kills on, below it the least and "
+        "the most",
+    ]
+    if len(kills):
+        missing = kills[kills["recovery_s"].isna() & kills["why_not"].notna()]
+        notes += [f"– because {why} ({len(mine)})" for why, mine in missing.groupby("why_not")]
+    return notes
+
+
+def keeps_up(ramp: pd.DataFrame | None) -> list[str]:
+    """Return at which trigger and rate the machine keeps up, from a calibration's ramp."""
+    if ramp is None or not len(ramp):
+        return ["At which trigger and rate this machine keeps up is not measured in smoke."]
+    lines = []
+    for step in ramp.to_dict("records"):
+        said = "keeps up" if step["held"] else "does not keep up"
+        late = (
+            step["why_not"]
+            if not pd.isna(step["why_not"]) and step["why_not"]
+            else f"median window {step['latency_median_s']:.2g} s, slowest "
+            f"{step['latency_slowest_s']:.2g} s after it was due"
+        )
+        lines.append(
+            f"with a trigger of {step['interval_s']:g} s at {step['rate_per_s']:.4g} records/s it "
+            f"{said}: {late}"
+        )
+    return ["This machine, under active replication:", *(f"  {line}" for line in lines)]
+
+
+def draw(kills: pd.DataFrame, figure: Figure) -> None:
+    """Draw the outage and the late results of every kill, with their medians."""
+    titles = {"recovery_s": "outage (s)", "late": "late results"}
+    places = list(dict.fromkeys(zip(kills["scheme"], kills["kill"], strict=True)))
+    for axes, (column, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+        for place, (scheme, kill) in enumerate(places):
+            mine = kills[(kills["scheme"] == scheme) & (kills["kill"] == kill)]
+            values = mine[column].astype(float).dropna()
+            look = SCHEMES[scheme]
+            axes.plot(
+                [place] * len(values), values, color=look.color, marker=look.marker,
+                linestyle="none", alpha=0.6,
+            )  # fmt: skip
+            beyond = mine.loc[mine[column].isna(), "at_least_s"].astype(float).dropna()
+            if column == "recovery_s" and len(beyond):
+                axes.plot(
+                    [place] * len(beyond), beyond, color=look.color, marker="^",
+                    markerfacecolor="none", linestyle="none",
+                )  # fmt: skip
+            if (sample := median_of(values)) is not None:
+                axes.hlines(sample.value, place - 0.2, place + 0.2, color=look.color)
+                if sample.low is not None and sample.high is not None:
+                    axes.vlines(place, sample.low, sample.high, color=look.color, linewidth=2.5)
+        axes.set_xticks(
+            range(len(places)), [f"{SCHEMES[s].label}\n{kill}" for s, kill in places], fontsize=7
+        )
+        axes.set_xlim(-0.5, max(len(places), 1) - 0.5)
+        axes.set_ylim(bottom=0)
+        axes.set_title(f"{title}: every kill, median, interval from {FEWEST} on", fontsize=8)
+        axes.set_xlabel("hollow: at least that, not over by the end of the load", fontsize=7)
+
+
+def picture(kills: pd.DataFrame) -> bytes:
+    """Return the drawing as PNG."""
+    with styled():
+        figure = new_figure((8.0, 3.4))
+        draw(kills, figure)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> list[Path]:
+    """Write the page as HTML, Markdown and a picture into ``folder``; return the files.
+
+    ``figures`` are further pictures of the HTML page, each with its title."""
+    folder.mkdir(parents=True, exist_ok=True)
+    png = draw_png(page.kills) if len(page.kills) else None
+    shown = [("Every kill", ("png", png))] if png else []
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([Path(__file__).parent, *map(Path, report.__path__)]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    text = environment.get_template("costs.html.j2").render(
+        title=page.title,
+        page=page,
+        figures=[(title, data_uri(*picture)) for title, picture in [*shown, *figures]],
+    )
+    contents = {"index.html": text.encode(), "page.md": _markdown(page, png is not None).encode()}
+    if png:
+        contents |= {"kills.png": png, "kills.csv": page.kills.to_csv(index=False).encode()}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return [folder / name for name in contents]
+
+
+def draw_png(kills: pd.DataFrame) -> bytes:
+    """Return the drawing of the kills as PNG."""
+    with styled():
+        figure = new_figure((8.0, 3.4))
+        draw(kills, figure)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+def _markdown(page: Page, drawn: bool) -> str:
+    lines = [f"# {page.title}", "", *(f"* {fact}" for fact in page.facts), "", page.verdict, ""]
+    if len(page.costs):
+        cells = [list(page.costs.columns), ["---"] * page.costs.shape[1], *page.costs.to_numpy()]
+        lines += ["| " + " | ".join(map(str, row)) + " |" for row in cells]
+    lines += ["", *(f"* {note}" for note in page.notes)]
+    lines += ["", "![Every kill](kills.png)"] if drawn else []
+    lines += ["", "## Keeping up", "", *page.keeps_up, "", "## Advice", "", *page.advice]
+    lines += ["", "## Next", ""]
+    lines += [f"* {what}: `{command}`" for what, command in page.commands.items()]
+    return "\n".join(lines) + "\n"

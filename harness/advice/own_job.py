@@ -1,0 +1,217 @@
+"""The page about one's own job, from the assessments of its kills (`harness.advice.costs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.stock._scale import cluster_spec
+from harness.advice import costs
+from harness.advice.advise import Option, advise
+from harness.advice.job import ASSUMED, Job
+from harness.errors import UsageError
+from harness.report.build import Picture, picture
+from harness.report.verdicts import Assessment
+from harness.results import load
+from harness.results.library import Library
+from harness.results.provenance import machine_name
+from harness.results.record import Profile
+from harness.results.tables import Results
+from harness.running.plan import RunSettings
+from harness.text import format_duration
+from workloads.base import Workload
+
+KILLS, RAMP = "stock/worker-kill", "stock/calibration"
+ASSUMED_MTTF_S = 30 * 86_400.0
+MOST_ADVISED_S = 600.0
+"""A longer pass is not among the next steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The words of the user's command."""
+
+    file: Path
+    options: str
+    """Options that the commands of the next steps have, too."""
+    out: Path
+
+
+def page_of(
+    workload: Workload,
+    judged: Sequence[Assessment],
+    settings: RunSettings,
+    *,
+    advice: Mapping[str, float | None],
+    given: Given,
+    library: Library | None = None,
+) -> tuple[costs.Page, list[tuple[str, Picture]]]:
+    """Return the page and its further figures.
+
+    ``advice`` has what is known of the real job: ``node_mttf_s``, ``state_bytes``. ``library``:
+    the runs that the advice learns from, by default those of the repository."""
+    by_id = {item.experiment.measurement.id: item for item in judged}
+    results = by_id[KILLS].campaign.results() if KILLS in by_id else Results(pd.DataFrame(), {})
+    kills = costs.kills_of(results)
+    ramp = None
+    if RAMP in by_id and by_id[RAMP].campaign.valid:
+        ramp = by_id[RAMP].campaign.results().series("ramp")
+    page = costs.Page(
+        title=f"What a kill costs: {workload.name}",
+        facts=_facts(workload, by_id.get(KILLS), results.frame, settings),
+        verdict=costs.verdict_of(results.frame),
+        costs=costs.costs_of(kills),
+        notes=costs.notes_of(kills),
+        keeps_up=costs.keeps_up(ramp),
+        advice=_advice(workload, results, settings, advice, library),
+        commands=_commands(settings, results.frame, given),
+        kills=kills,
+    )
+    figures = [(item.experiment.title, picture(item)) for item in judged if item.table is not None]
+    return page, figures
+
+
+def _facts(
+    workload: Workload, kills: Assessment | None, runs: pd.DataFrame, settings: RunSettings
+) -> list[str]:
+    every = "" if workload.slide_s == workload.window_s else f" every {workload.slide_s:g} s"
+    what = "sessions with a gap" if workload.window_end else "windows"
+    facts = [
+        f"{what} of {workload.window_s:g} s{every}, a watermark delay of "
+        f"{workload.watermark_delay_s:g} s",
+    ]
+    if len(runs):
+        rates = ", ".join(f"{rate:.4g}" for rate in sorted(set(runs["rate_per_s"])))
+        facts.append(
+            f"{len(runs)} runs with {', '.join(sorted(set(runs['scheme'])))}, each once without "
+            f"and once with kills: {rates} records/s for {runs['load_s'].max():.3g} s, "
+            f"{int(runs['results'].median())} results"
+        )
+        if (speed := float(runs["event_speed"].max())) != 1:
+            facts.append(
+                f"event time runs {speed:.3g} times as fast as the clock: a window takes "
+                f"{workload.window_s / speed:.3g} s"
+            )
+    if kills is not None and (bad := [r for r in kills.campaign.records if r.status != "ok"]):
+        facts.append(f"{len(bad)} runs do not count: {bad[0].reason}")
+    facts.append(f"profile {settings.profile.value}, seed {settings.root_seed}, {machine_name()}")
+    if settings.profile is Profile.SMOKE:
+        facts.append("smoke: one kill, to see that the results are right; times are an impression")
+    return facts
+
+
+def _advice(
+    workload: Workload,
+    results: Results,
+    settings: RunSettings,
+    known: Mapping[str, float | None],
+    library: Library | None,
+) -> list[str]:
+    if not len(results.frame):
+        return ["Without a valid run there is no advice."]
+    job, assumed = _job(workload, results, settings, known)
+    if isinstance(job, str):
+        return [job]
+    found = advise(job, library or load(), assumed=assumed)
+    lines = [job.describe()]
+    lines += [_line(option) for option in found.options]
+    return [
+        *lines,
+        f"recovery is a formula's, off by up to {max(found.off_by.values(), default=1.0):.1f} "
+        "times on simulated runs"
+        + (f", {found.off_by_live:.1f} times on real servers" if found.off_by_live else ""),
+        f"assumed: {', '.join(assumed)}" if assumed else "nothing was assumed",
+    ]
+
+
+def _job(
+    workload: Workload,
+    results: Results,
+    settings: RunSettings,
+    known: Mapping[str, float | None],
+) -> tuple[Job | str, list[str]]:
+    """Return the job as measured, or why there is none; and what was assumed."""
+    runs = results.frame
+    batches = results.series("batches")
+    state = known.get("state_bytes")
+    if state is None and "state_bytes" in batches and len(batches):
+        state = float(batches["state_bytes"].max())
+    mttf_s = known.get("node_mttf_s")
+    assumed = [
+        f"a node fails every {format_duration(ASSUMED_MTTF_S)} (--mttf)" if mttf_s is None else "",
+        "" if state else "1 MB of state (--state)",
+        f"a task processes {ASSUMED['speed_per_s']:g} records/s",
+        f"a new task takes {ASSUMED['restart_s']:g} s to start",
+    ]
+    rate_per_s = float(runs["rate_per_s"].max())
+    cluster = cluster_spec(settings.profile, settings.options)
+    try:
+        job = Job(
+            rate_per_s=rate_per_s,
+            state_bytes=state or 1e6,
+            node_mttf_s=mttf_s or ASSUMED_MTTF_S,
+            nodes=len(cluster.node_names),
+            racks=cluster.racks,
+            depth=2,
+            window_s=workload.window_s,
+        )
+    except UsageError as error:
+        return f"no advice: {error.what}; {error.remedy}", []
+    return job, [each for each in assumed if each]
+
+
+def _line(option: Option) -> str:
+    every = f" every {format_duration(option.interval_s)}" if option.interval_s else ""
+    if option.recovery is None:
+        recovery = option.unknown
+    else:
+        found = option.recovery
+        recovery = (
+            f"{format_duration(found.expected_s)} ({format_duration(found.low_s)} to "
+            f"{format_duration(found.high_s)})"
+        )
+    return (
+        f"{option.label}{every}: {option.utilization:.2%} of the time for work, "
+        f"{option.extra_tasks:.0%} more tasks, recovery of a node {recovery}"
+    )
+
+
+def _commands(settings: RunSettings, runs: pd.DataFrame, given: Given) -> dict[str, str]:
+    """Return the command of each next step."""
+    options = f" {given.options}" if given.options else ""
+    out = "" if not given.options or "--out" not in given.options else f" --out {given.out}"
+    one = f"./faultline try {given.file}"
+    rate = float(runs["rate_per_s"].max()) if len(runs) else 500.0
+    if settings.profile is Profile.SMOKE:
+        steps = {"what both kills cost, calibrated": f"{one}{options}"}
+    else:
+        steps = {
+            "95 % intervals, from five kills on": f"{one}{options} --repeats 5",
+            "without the wait for a lost executor's place": (
+                f"{one}{options} --conf spark.locality.wait=0s"
+            ),
+            "at twice the rate": (f"{one} {_without(given.options, '--rate')}--rate {2 * rate:g}"),
+        }
+    return {
+        **steps,
+        "every number and figure": f"./faultline report{out}",
+        "figures and tables as PNG, PDF, SVG and CSV": (
+            f"./faultline export --from {given.out} --experiment stock --figures figures --format "
+            "pdf,png,svg"
+        ),
+        "advice for the real job": (
+            f"./faultline advise --rate {rate:g} --state 1GB --mttf 30d --within 10s"
+        ),
+    }
+
+
+def _without(options: str, name: str) -> str:
+    """Return options without one of them and its value, with a space behind."""
+    words = options.split()
+    if name in words:
+        place = words.index(name)
+        del words[place : place + 2]
+    return " ".join(words) + (" " if words else "")

@@ -1,0 +1,301 @@
+"""One end of a connection between two nodes: its proof, and frames in and out.
+
+Both ends prove that they know the run's secret, as on the control connection: each by an HMAC over
+both challenges, its role and its name, so a proof can be neither repeated nor reflected. Until then
+no more than `STRANGER_BYTES` of a peer are kept. Bytes that are no frame end the connection, and
+nothing else.
+
+The kernel gives a connection up when its peer's machine does not answer for `SILENT_MS`, so that a
+machine without power is noticed.
+
+Tests: ``tests/engines/tasks/test_direct.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import socket
+import ssl
+import struct
+import tempfile
+from contextlib import suppress
+from typing import Any, Protocol, cast
+
+from harness.cluster.endpoints import Tls
+from harness.errors import UsageError
+from harness.hosting.codec import CorruptData
+from harness.hosting.frames import HEADER, Header, unpack_header
+
+STRANGER_BYTES = 4096
+"""The most that is kept of a peer that has proved nothing."""
+HOLD_BYTES, GO_ON_BYTES = 4 << 20, 1 << 20
+"""Bytes that wait for a peer from which on sources are held back, and below which they go on."""
+SILENT_MS = 1_000
+"""Time without an answer after which the kernel closes a connection."""
+
+_ROOM = 1 << 18
+_CHALLENGE = struct.Struct("<4s32s")
+_ANSWER = struct.Struct("<4s32sIQ32s")
+_PROOF = struct.Struct("<4sIQ32s")
+_HELLO = b"FLD1"
+_DIALER, _LISTENER = b"dialer", b"listener"
+
+
+class Refused(Exception):
+    """The peer does not know the run's secret, or is not the node it should be."""
+
+
+class Hub(Protocol):
+    """The owner of a wire."""
+
+    node: int
+    boot: int
+    secret: bytes
+
+    def proved(self, wire: Wire) -> None:
+        """Note that the peer has proved who it is."""
+
+    def arrived(self, wire: Wire, header: Header, body: memoryview) -> None:
+        """Handle a frame. ``body`` is valid during the call; raise `CorruptData` if it is bad."""
+
+    def stranger(self, wire: Wire) -> None:
+        """Note that the connection has ended because of the bytes that came."""
+
+    def crowded(self, wire: Wire, held: bool) -> None:
+        """Note that the peer reads more slowly than it is sent to, or has caught up."""
+
+    def lost(self, wire: Wire) -> None:
+        """Note that the connection has ended."""
+
+
+class Wire(asyncio.BufferedProtocol):
+    """A connection to another node."""
+
+    def __init__(self, hub: Hub, *, dialed: bool) -> None:
+        """``dialed``: True at the end that has opened the connection."""
+        self.dialed, self._hub = dialed, hub
+        self.node, self.boot = -1, 0
+        """The peer, once it is proved."""
+        self.proved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open = self._finished = False
+        self._mine, self._asked = secrets.token_bytes(32), b""
+        self._buffer = bytearray(STRANGER_BYTES)
+        self._filled = 0
+        self._transport: asyncio.Transport | None = None
+
+    # -- out -----------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    @property
+    def live(self) -> bool:
+        """True if frames can be sent."""
+        if self._transport is None or self._finished:
+            return False
+        return self._open and not self._transport.is_closing()
+
+    def write(self, frames: list[bytes]) -> None:
+        assert self._transport is not None, "no connection was made"
+        for frame in frames:
+            self._transport.write(frame)
+
+    def finish(self) -> None:
+        """Send nothing more; read what is on its way, where the connection allows that."""
+        if self._transport is None or self._finished or self._transport.is_closing():
+            return
+        self._finished = True
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- as a protocol -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=HOLD_BYTES, low=GO_ON_BYTES)
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            attentive(connected)
+        if not self.dialed:
+            self._transport.write(_CHALLENGE.pack(_HELLO, self._mine))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        try:
+            if not self._open:
+                self._prove()
+            if self._open:
+                self._frames()
+        except (CorruptData, Refused) as error:
+            self._end(error)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._hub.crowded(self, True)
+
+    def resume_writing(self) -> None:
+        self._hub.crowded(self, False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open = False
+        if not self.proved.done():
+            self.proved.set_exception(exc or ConnectionResetError("the peer has hung up"))
+            self.proved.exception()  # nobody has to wait for it
+        self._hub.lost(self)
+
+    def _end(self, error: Exception) -> None:
+        if not self.proved.done():
+            self.proved.set_exception(error)
+            self.proved.exception()
+        self._hub.stranger(self)
+        self.abort()
+
+    # -- the proof -----------------------------------------------------------------------------
+
+    def _prove(self) -> None:
+        """Take the peer's next step; raise `Refused` for a wrong one."""
+        if not self.dialed:
+            if (answer := self._take(_ANSWER)) is not None:
+                _, challenge, node, boot, proof = answer
+                self._check(proof, _DIALER, self._mine, challenge, node, boot)
+                name = self._hub.node, self._hub.boot
+                mine = proof_of(self._hub.secret, _LISTENER, challenge, self._mine, *name)
+                self._write(_PROOF.pack(_HELLO, *name, mine))
+                self._welcome(node, boot)
+        elif not self._asked:
+            if (asked := self._take(_CHALLENGE)) is not None:
+                self._asked = asked[1]
+                name = self._hub.node, self._hub.boot
+                mine = proof_of(self._hub.secret, _DIALER, self._asked, self._mine, *name)
+                self._write(_ANSWER.pack(_HELLO, self._mine, *name, mine))
+        elif (answer := self._take(_PROOF)) is not None:
+            _, node, boot, proof = answer
+            self._check(proof, _LISTENER, self._mine, self._asked, node, boot)
+            self._welcome(node, boot)
+
+    def _check(
+        self, proof: bytes, role: bytes, mine: bytes, theirs: bytes, node: int, boot: int
+    ) -> None:
+        right = proof_of(self._hub.secret, role, mine, theirs, node, boot)
+        if not hmac.compare_digest(proof, right):
+            raise Refused("it does not know this run's secret")
+
+    def _take(self, form: struct.Struct) -> tuple[Any, ...] | None:
+        if self._filled < form.size:
+            if self._filled >= 4 and self._buffer[:4] != _HELLO:
+                raise Refused("it is none of Faultline's nodes")
+            return None
+        found = form.unpack_from(self._buffer)
+        if found[0] != _HELLO:
+            raise Refused("it is none of Faultline's nodes")
+        self._drop(form.size)
+        return found
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _welcome(self, node: int, boot: int) -> None:
+        self.node, self.boot, self._open = node, boot, True
+        self._room(_ROOM)
+        if not self.proved.done():
+            self.proved.set_result(None)
+        self._hub.proved(self)
+
+    # -- in ------------------------------------------------------------------------------------
+
+    def _frames(self) -> None:
+        """Hand over every whole frame, and make room for the rest of the last one."""
+        at, needed = 0, 0
+        with memoryview(self._buffer) as view:
+            while self._filled - at >= HEADER.size:
+                header = unpack_header(view[at : at + HEADER.size])
+                begin, end = at + HEADER.size, at + HEADER.size + header.length
+                if end > self._filled:
+                    needed = end - at
+                    break
+                with view[begin:end] as body:
+                    self._hub.arrived(self, header, body)
+                at = end
+                if not self._open:
+                    return
+        self._drop(at)
+        if needed > len(self._buffer):
+            self._room(needed)
+        elif len(self._buffer) > 4 * _ROOM and not self._filled:
+            self._room(_ROOM)
+
+    def _drop(self, count: int) -> None:
+        if count:
+            left = self._filled - count
+            self._buffer[:left] = self._buffer[count : self._filled]
+            self._filled = left
+
+    def _room(self, size: int) -> None:
+        """Give the buffer another size; what is in it stays."""
+        buffer = bytearray(size)
+        buffer[: self._filled] = self._buffer[: self._filled]
+        self._buffer = buffer
+
+
+def proof_of(
+    secret: bytes, role: bytes, challenge: bytes, other: bytes, node: int, boot: int
+) -> bytes:
+    """Return the proof of one end, over the peer's challenge first and its own second."""
+    words = (role, challenge, other, b"%d.%d" % (node, boot))
+    return hmac.digest(secret, b" ".join(words), "sha256")
+
+
+def attentive(connected: socket.socket) -> None:
+    """Send at once, and notice a peer that does not answer within `SILENT_MS`."""
+    with suppress(OSError):  # what a socket does not have it goes without
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, SILENT_MS // 1000))
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 1)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS)
+
+
+def contexts(tls: Tls | None) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """Return the settings of the listening and of the dialing end; None without a certificate.
+
+    Both ends show the run's certificate and check the other's by the authority alone: a run has one
+    certificate for all nodes, and the secret says who belongs to the run. Raises `UsageError` for a
+    certificate that cannot be read."""
+    if tls is None or tls.certificate is None:
+        return None, None
+    listening = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    dialing = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    dialing.check_hostname = False
+    try:
+        with tempfile.NamedTemporaryFile() as file:  # the library reads files only
+            file.write(f"{tls.certificate}\n{tls.key}\n".encode())
+            file.flush()
+            for context in (listening, dialing):
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_cert_chain(file.name)
+                if tls.ca is None:
+                    context.load_default_certs()
+                else:
+                    context.load_verify_locations(cadata=tls.ca)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise UsageError(
+            f"the run's certificate cannot be used between nodes: {error}",
+            remedy="give a certificate chain, its key and the authority's certificate in PEM",
+        ) from error
+    return listening, dialing

@@ -1,0 +1,162 @@
+"""The page about one's own job, from passes made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.advice import costs, own_job
+from harness.failures.generators import in_turn, one_target
+from harness.judging.outcome import judge
+from harness.judging.passes import PassRecord
+from harness.results.library import Library
+from harness.results.record import Profile
+from harness.results.tables import Results
+from harness.running.plan import RunSettings
+from tests.experiments.stock.judging import results_of
+from tests.judging.constructed import WORKLOAD, deliveries, injected, record, truth
+
+SCHEDULE = in_turn(
+    *(
+        one_target(target, at_s=at_s, restart_after_s=3)
+        for target, at_s in (("r1n1", 8), ("r1", 20))
+    )
+)
+LATE = dict.fromkeys(range(5, 9), 4.0) | dict.fromkeys(range(17, 24), 6.0)
+
+
+def results(tmp_path: Path, failed: PassRecord | None = None) -> Results:
+    """Return a run under checkpoint that kills a worker and a rack, as its record has it."""
+    outcome = judge(
+        record(name="twin"),
+        failed or record(deliveries(LATE), failures=injected(SCHEDULE)),
+        truth(),
+        workload=WORKLOAD,
+        schedule=SCHEDULE,
+        trigger_s=1,
+        settle_s=3,
+    )
+    values = {**outcome.values, "trigger_s": 1.0, "rate_per_s": 100.0, "event_speed": 1.0}
+    point = {"scheme": "checkpoint", "interval_s": 1}
+    return results_of([(point, replace(outcome, values=values))], tmp_path)
+
+
+def test_each_kill_has_its_outage_and_its_late_results(tmp_path: Path) -> None:
+    kills = costs.kills_of(results(tmp_path))
+    assert kills["kill"].tolist() == ["a worker", "a rack"]
+    assert kills["recovery_s"].tolist() == pytest.approx([8 + 3 + 4 - 8.1, 23 + 3 + 6 - 20.1])
+    # Three words in each of the windows that began at 5 to 8 s, and at 17 to 23 s.
+    assert kills["late"].tolist() == [12, 21]
+    assert kills[["repeated", "wrong"]].to_numpy().tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("failed", "said", "wrong"),
+    [
+        (record(deliveries(LATE), failures=injected(SCHEDULE)), "Right: after the kills 1 of 1", 0),
+        (
+            record(
+                deliveries(LATE).assign(count=lambda f: f["count"].mask(f.index == 40, 0)),
+                failures=injected(SCHEDULE),
+            ),
+            "WRONG: 1 of 1 runs delivered other results: of 93 expected: 1 wrong",
+            1,
+        ),
+        (
+            record(deliveries(LATE).iloc[:-3], failures=injected(SCHEDULE), drained=False),
+            "Of 1 it is unknown: failures: the engine did not deliver everything",
+            None,
+        ),
+    ],
+    ids=["right", "wrong", "incomplete"],
+)
+def test_the_verdict_is_the_judges(
+    tmp_path: Path, failed: PassRecord, said: str, wrong: int | None
+) -> None:
+    found = results(tmp_path, failed)
+    assert said in costs.verdict_of(found.frame)
+    assert costs.kills_of(found)["wrong"].replace({np.nan: None}).tolist() == [wrong, wrong]
+
+
+def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
+    def kills(*outages: float | None) -> pd.DataFrame:
+        return pd.DataFrame(
+            {
+                "scheme": "active", "trigger_s": 2.0, "kill": "a rack",
+                "repeat": range(len(outages)), "recovery_s": outages, "at_least_s": None,
+                "why_not": None, "output_gap_s": None, "late": 3, "repeated": 0, "wrong": 0,
+            }
+        )  # fmt: skip
+
+    def outage(frame: pd.DataFrame) -> str:
+        return str(costs.costs_of(frame)["outage"].item())
+
+    assert outage(kills(4.0)) == "4 s"
+    assert outage(kills(4.0, 8.0, 5.0)) == "5 s (4 to 8)"
+    assert outage(kills(None)) == "–"
+    assert outage(kills(4.0).assign(at_least_s=20.0)) == "4 s; 1 not by the end"
+    five = outage(kills(4.0, 5.0, 6.0, 7.0, 100.0))
+    assert five.startswith("6 s (4 to ")
+    assert costs.costs_of(kills(4.0, 5.0))["late"].item() == "3"
+    assert costs.costs_of(kills()).empty
+
+
+RAMP = pd.DataFrame(
+    {
+        "interval_s": [2.0, 3.0, 4.0], "rate_per_s": 500.0, "held": [False, False, True],
+        "latency_median_s": [5.0, np.nan, 4.0], "latency_slowest_s": [9.0, np.nan, 6.0],
+        "why_not": [None, "no window was closed by the load", None],
+    }
+)  # fmt: skip
+
+
+def test_every_rung_says_if_the_machine_keeps_up() -> None:
+    said = "\n".join(costs.keeps_up(RAMP))
+    assert "trigger of 2 s at 500 records/s it does not keep up: median window 5 s" in said
+    assert "trigger of 3 s at 500 records/s it does not keep up: no window was closed" in said
+    assert "trigger of 4 s at 500 records/s it keeps up: median window 4 s, slowest 6 s" in said
+    assert "not measured in smoke" in costs.keeps_up(None)[0]
+
+
+def page(tmp_path: Path, found: Results) -> costs.Page:
+    campaign = SimpleNamespace(valid=(), records=(), results=lambda: found)
+    measurement = SimpleNamespace(id=own_job.KILLS)
+    experiment = SimpleNamespace(measurement=measurement, title="a kill")
+    judged: Any = SimpleNamespace(experiment=experiment, campaign=campaign, table=None)
+    made, _ = own_job.page_of(
+        WORKLOAD,
+        [judged],
+        RunSettings(profile=Profile.QUICK),
+        advice={"node_mttf_s": 86_400.0, "state_bytes": 5e6},
+        given=own_job.Given(file=Path("orders.py"), options="--rate 100 --speed 2", out=tmp_path),
+        library=Library([], []),
+    )
+    return made
+
+
+def test_the_page_is_written_as_text_markdown_html_and_a_picture(tmp_path: Path) -> None:
+    made = page(tmp_path, results(tmp_path / "runs"))
+    text = made.text()
+    assert "Right: after the kills 1 of 1 runs" in text
+    assert "5 MB of state" in text
+    assert "./faultline try orders.py --speed 2 --rate 200" in text
+    files = costs.write(made, tmp_path / "page", [])
+    assert [file.name for file in files] == ["index.html", "page.md", "kills.png", "kills.csv"]
+    whole = files[0].read_text()
+    assert "data:image/png;base64," in whole
+    assert "What a kill costs: word-count" in whole
+    assert "| checkpoint | 1 s | a worker | 1 |" in files[1].read_text()
+    assert files[2].read_bytes().startswith(b"\x89PNG")
+    assert len(pd.read_csv(files[3])) == 2
+
+
+def test_a_page_without_a_valid_run_says_so(tmp_path: Path) -> None:
+    made = page(tmp_path, Results(pd.DataFrame(), {}))
+    assert "No run was valid" in made.text()
+    assert [f.name for f in costs.write(made, tmp_path, [])] == ["index.html", "page.md"]

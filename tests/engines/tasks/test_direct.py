@@ -1,0 +1,352 @@
+"""Connections between nodes, in one event loop, without servers."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.endpoints import Tls
+from harness.engines.tasks import direct, wire
+from harness.engines.tasks.direct import Peers, Trouble
+from harness.engines.tasks.wire import STRANGER_BYTES
+from harness.hosting.codec import CorruptData
+from harness.hosting.frames import HEADER, MAGIC, Header, Hosts, pack_frames, pack_hosts, run_id
+from tests.engines.tasks.loops import in_a_loop
+
+SECRET, RUN = b"known to both", run_id("pass")
+
+
+class Node:
+    """A node whose frames carry numbers."""
+
+    def __init__(
+        self, number: int, *, boot: int = 1, secret: bytes = SECRET, tls: Tls | None = None
+    ) -> None:
+        self.troubles: list[Trouble] = []
+        self.got: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
+        self.held: list[bool] = []
+        self.stops = False
+        self.peers = Peers(number, boot, secret, tls=tls, trouble=self.troubles.append)
+        self.peers.receiver = self
+
+    async def start(self) -> Node:
+        await self.peers.listen("127.0.0.1")
+        return self
+
+    def knows(self, *others: Node) -> None:
+        for other in others:
+            assert other.peers.address is not None
+            self.peers.located(other.peers.node, other.peers.boot, other.peers.address)
+
+    def say(self, to: Node | int, number: int, ballast: int = 0) -> bool:
+        packed = [pack_hosts(Hosts(number, ((0, 0),) * ballast))]
+        return self.peers.send(to if isinstance(to, int) else to.peers.node, frames(packed))
+
+    def received(self, node: int, boot: int, header: Header, body: memoryview) -> None:
+        if header.run != RUN:
+            raise CorruptData("of another pass")
+        self.got.put_nowait((node, int.from_bytes(body[24:32], "little")))
+
+    def hold_sources(self, held: bool) -> None:
+        self.held.append(held)
+
+    def wires(self, other: Node) -> list[wire.Wire]:
+        peer = self.peers._peers.get(other.peers.node)
+        return [] if peer is None else [one for one in peer.wires if one.live]
+
+
+def frames(packed: list[bytes]) -> list[bytes]:
+    return pack_frames(RUN, 0, packed)
+
+
+def nodes(count: int) -> Callable[[Callable[..., Awaitable[None]]], Callable[[], None]]:
+    """Run a test with nodes that know one another."""
+
+    def decorate(test: Callable[..., Awaitable[None]]) -> Callable[[], None]:
+        @in_a_loop
+        async def run() -> None:
+            made = [await Node(number).start() for number in range(count)]
+            for node in made:
+                node.knows(*(other for other in made if other is not node))
+            try:
+                await test(*made)
+            finally:
+                for node in made:
+                    node.peers.close()
+
+        return run
+
+    return decorate
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Let the loop turn until something holds; the test's own limit is the deadline."""
+    while not true():
+        await asyncio.sleep(0)
+
+
+@nodes(2)
+async def test_a_pair_shares_one_connection(one: Node, other: Node) -> None:
+    assert not one.wires(other), "nobody has said anything yet"
+    for number in range(100):
+        one.say(other, number)
+    assert [await other.got.get() for _ in range(100)] == [(0, n) for n in range(100)]
+    other.say(one, 7)
+    assert await one.got.get() == (1, 7)
+    assert len(one.wires(other)) == len(other.wires(one)) == 1
+
+
+@nodes(2)
+async def test_two_that_dial_each_other_keep_one_connection(one: Node, other: Node) -> None:
+    one.say(other, 1)
+    other.say(one, 2)
+    assert await other.got.get() == (0, 1)
+    assert await one.got.get() == (1, 2)
+    await until(lambda: len(one.wires(other)) == len(other.wires(one)) == 1)
+    (kept,) = one.wires(other)
+    assert kept.dialed, "the lower number's stays"
+    one.say(other, 3)
+    other.say(one, 4)
+    assert await other.got.get() == (0, 3)
+    assert await one.got.get() == (1, 4)
+
+
+@nodes(2)
+async def test_a_lost_connection_is_made_again(one: Node, other: Node) -> None:
+    one.say(other, 1)
+    await other.got.get()
+    other.wires(one)[0].abort()
+    await until(lambda: not one.wires(other))
+    one.say(other, 2)
+    assert await other.got.get() == (0, 2)
+
+
+@nodes(2)
+async def test_a_later_life_has_its_own_connection(one: Node, other: Node) -> None:
+    one.say(other, 1)
+    await other.got.get()
+    later = await Node(1, boot=2).start()
+    one.knows(later)
+    assert not one.wires(other)
+    one.say(later, 2)
+    assert await later.got.get() == (0, 2)
+    other.say(one, 3)
+    later.say(one, 4)
+    assert await one.got.get() == (1, 4), "the earlier life is not heard any more"
+    later.peers.close()
+
+
+@nodes(3)
+async def test_who_is_gone_gets_nothing(one: Node, other: Node, third: Node) -> None:
+    one.peers.gone(1, 1)
+    assert not one.say(other, 1)
+    one.knows(other)
+    assert one.say(other, 2)
+    assert await other.got.get() == (0, 2)
+    assert third.got.empty()
+
+
+@nodes(2)
+async def test_a_frame_that_makes_no_sense_ends_its_connection_alone(
+    one: Node, other: Node
+) -> None:
+    for bad in (b"x" * 64, HEADER.pack(MAGIC, 4, b"no pass!", 0, 1, 0) + b"four"):
+        one.say(other, 1)
+        await other.got.get()
+        before = other.peers.refused
+        one.wires(other)[0].write([bad])
+        await until(lambda: not one.wires(other))
+        assert other.peers.refused == before + 1
+    one.say(other, 2)
+    assert await other.got.get() == (0, 2)
+
+
+@nodes(2)
+async def test_frames_of_any_size_come_whole(one: Node, other: Node) -> None:
+    sizes = [0, 20_000, 1, 200_000, 3]
+    for number, size in enumerate(sizes):
+        one.say(other, number, size)
+    assert [await other.got.get() for _ in sizes] == [(0, n) for n in range(len(sizes))]
+
+
+@in_a_loop
+async def test_what_a_peer_does_not_read_is_bounded() -> None:
+    """A peer that is proved and reads nothing, as a frozen process does."""
+    one, other = await Node(0).start(), await Node(1).start()
+    one.knows(other)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wire, "SILENT_MS", 60_000)  # by default, the kernel would hang up meanwhile
+        patch.setattr(direct, "MOST_WAITING_BYTES", 1 << 20)
+        patch.setattr(wire, "HOLD_BYTES", 1 << 18)
+        patch.setattr(wire, "GO_ON_BYTES", 1 << 16)
+        one.say(other, 0)
+        await other.got.get()
+        reader = other.wires(one)[0]._transport
+        assert reader is not None
+        reader.pause_reading()
+        sent = sum(one.say(other, n, 20_000) for n in range(1, 100))
+        assert 0 < sent < 99
+        assert one.peers.dropped == 99 - sent
+        assert one.wires(other)[0].waiting <= 1 << 20
+        assert one.held == [True], "sources wait for a peer that is behind"
+        reader.resume_reading()
+        assert [await other.got.get() for _ in range(sent)] == [(0, n) for n in range(1, sent + 1)]
+        await until(lambda: one.held == [True, False])
+    one.peers.close()
+    other.peers.close()
+
+
+@in_a_loop
+async def test_a_frozen_peer_holds_sources_for_a_while_only() -> None:
+    one, other = await Node(0).start(), await Node(1).start()
+    one.knows(other)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(direct, "PATIENCE_S", 0.01)
+        patch.setattr(wire, "HOLD_BYTES", 1 << 16)
+        patch.setattr(wire, "GO_ON_BYTES", 1 << 14)
+        one.say(other, 0)
+        await other.got.get()
+        reader = other.wires(one)[0]._transport
+        assert reader is not None
+        reader.pause_reading()
+        for number in range(30):
+            one.say(other, number, 20_000)
+        await until(lambda: one.held == [True, False])
+    one.peers.close()
+    other.peers.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"", b"GET / HTTP/1.1\r\n\r\n", b"FLD1" + b"x" * 60, b"FLD1" + b"\0" * 76, b"x" * 9_000],
+)
+@in_a_loop
+async def test_a_stranger_is_refused_and_fills_nothing(words: bytes) -> None:
+    node = await Node(0).start()
+    assert node.peers.address is not None
+    reader, writer = await asyncio.open_connection(*node.peers.address)
+    assert len(await reader.readexactly(36)) == 36
+    (stranger,) = node.peers._unproved
+    assert len(stranger.get_buffer(-1)) <= STRANGER_BYTES
+    writer.write(words)
+    writer.write_eof()
+    assert await ended(reader)
+    await until(lambda: not node.peers._unproved)
+    assert node.peers._peers == {}
+    assert len(stranger._buffer) <= STRANGER_BYTES
+    writer.close()
+    node.peers.close()
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await reader.read() == b""
+    except ConnectionResetError:
+        return True
+
+
+@in_a_loop
+async def test_a_silent_stranger_is_hung_up_on() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(direct, "PROOF_S", 0.01)
+        node = await Node(0).start()
+        assert node.peers.address is not None
+        reader, writer = await asyncio.open_connection(*node.peers.address)
+        await reader.readexactly(36)
+        assert await ended(reader)
+        assert node.peers.refused == 1
+    writer.close()
+    node.peers.close()
+
+
+@in_a_loop
+async def test_another_secret_is_named() -> None:
+    one, other = await Node(0).start(), await Node(1, secret=b"another").start()
+    one.knows(other)
+    one.say(other, 1)
+    await until(lambda: bool(one.troubles) or other.peers.refused > 0)
+    assert other.got.empty()
+    assert other.peers.refused == 1
+    one.peers.close()
+    other.peers.close()
+
+
+@in_a_loop
+async def test_a_peer_out_of_reach_is_reported_with_both_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(direct, "UNREACHABLE_S", 0.0)
+    one = await Node(0).start()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = nobody.getsockname()[:2]
+        one.peers.located(1, 4, address)
+        assert one.say(1, 1)
+        await until(lambda: bool(one.troubles))
+    (trouble,) = one.troubles
+    assert (trouble.node, trouble.boot, trouble.address) == (1, 4, address)
+    assert "refused" in trouble.why
+    assert not one.say(1, 2), "not dialed again at once"
+    one.peers.close()
+
+
+@in_a_loop
+async def test_packets_that_are_dropped_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener whose queue is full answers no further connection, as behind a firewall."""
+    monkeypatch.setattr(direct, "UNREACHABLE_S", 0.0)
+    monkeypatch.setattr(direct, "CONNECT_S", 0.05)
+    one = await Node(0).start()
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for caller in (first, second):
+            caller.setblocking(False)
+            caller.connect_ex(full.getsockname())
+        one.peers.located(1, 4, full.getsockname()[:2])
+        assert one.say(1, 1)
+        await until(lambda: bool(one.troubles))
+    assert "firewall" in one.troubles[0].why
+    one.peers.close()
+
+
+def certificates(directory: Path, name: str) -> Tls:
+    """Make an authority, and a certificate from it."""
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    key, certificate = directory / f"{name}.key", directory / f"{name}.pem"
+    command = ["openssl", "req", "-x509", *new, "-keyout", key, "-out", certificate, "-subj"]
+    subprocess.run([*map(str, command), f"/CN={name}"], check=True, capture_output=True)
+    text = certificate.read_text()
+    return Tls(ca=text, certificate=text, key=key.read_text())
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
+def test_a_certificate_of_the_run_encrypts_and_another_one_is_named(tmp_path: Path) -> None:
+    ours, theirs = certificates(tmp_path, "ours"), certificates(tmp_path, "theirs")
+
+    @in_a_loop
+    async def run() -> None:
+        one, other = await Node(0, tls=ours).start(), await Node(1, tls=ours).start()
+        one.knows(other)
+        one.say(other, 1)
+        assert await other.got.get() == (0, 1)
+        other.say(one, 2, 100_000)
+        assert await one.got.get() == (1, 2)
+        transport = one.wires(other)[0]._transport
+        assert transport is not None
+        assert transport.get_extra_info("cipher") is not None
+        third = await Node(2, tls=theirs).start()
+        one.knows(third)
+        one.say(third, 3)
+        await until(lambda: bool(one.troubles))
+        assert "certificate is not one of this run's" in one.troubles[0].why
+        assert third.got.empty()
+        for node in (one, other, third):
+            node.peers.close()
+
+    run()

@@ -1,0 +1,64 @@
+"""Rules that several live figures share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.live._judged import MEASURED, bar_of, summary_of, weighted, worst_of
+from harness.claims import Sample, Word, hypothesis, judge, median_of
+from harness.figures.style import new_figure
+
+ABOVE, BELOW = median_of([2.0, 2.1, 2.2, 2.3, 2.4]), median_of([0.1, 0.2, 0.3, 0.4, 0.5])
+AROUND, FEW = median_of([0.5, 0.9, 1.1, 1.5, 1.9]), median_of([2.0])
+
+
+@pytest.mark.parametrize(
+    ("cells", "word"),
+    [
+        ({"a": ABOVE}, Word.HOLDS),
+        ({"a": ABOVE, "b": BELOW}, Word.DOES_NOT_HOLD),
+        ({"a": ABOVE, "b": AROUND}, Word.UNDECIDED),
+        ({"a": BELOW, "b": AROUND}, Word.DOES_NOT_HOLD),
+        ({"a": ABOVE, "b": FEW}, Word.UNDECIDED),
+        ({"a": ABOVE, "b": None}, Word.UNDECIDED),
+        ({"a": None}, Word.NOT_MEASURED),
+        ({}, Word.NOT_MEASURED),
+    ],
+)
+def test_every_cell_is_compared_with_its_interval(
+    cells: dict[str, Sample | None], word: Word
+) -> None:
+    claim = hypothesis("toy", "All are above")(lambda _: worst_of(cells, 1.0, least=True))
+    verdict = judge(claim, None)
+    assert verdict is not None
+    assert verdict.word is word
+
+
+def test_a_mean_over_places_is_null_where_one_is() -> None:
+    rows = pd.DataFrame(
+        {"run": ["a", "a", "b", "b"], "latency_s": [1.0, 3.0, 1.0, None], "outside_s": 4.0}
+    )
+    found = weighted(rows, pd.Series([3.0, 1.0, 3.0, 1.0]), ["run"], ["latency_s", "outside_s"])
+    assert found["latency_s"][0] == pytest.approx(1.5)
+    assert pd.isna(found["latency_s"][1])
+    assert found["outside_s"].tolist() == [4.0, 4.0]
+
+
+def test_a_summary_has_both_measures_with_intervals() -> None:
+    samples = pd.DataFrame({name: np.arange(1.0, 7.0) for name in MEASURED}).assign(cell="one")
+    (row,) = summary_of(samples, ["cell"]).to_dict("records")
+    assert (row["n"], row["mean"], row["outside_s"]) == (6, 3.5, 3.5)
+    assert row["outside_s_low"] < 3.5 < row["outside_s_high"]
+    assert list(summary_of(samples[:0], ["cell"])["mean"]) == []
+
+
+def test_an_interval_is_an_error_bar() -> None:
+    axes = new_figure().subplots()
+    bar_of(axes, 1.0, [0.0, 1.0, 2.0, 3.0, 9.0], color="black", marker="o", least=0.01)
+    bar_of(axes, 2.0, [1.0], color="black", marker="o", least=0.01)
+    bar_of(axes, 3.0, [], color="black", marker="o", least=0.01)
+    assert [bool(bar.has_yerr) for bar in axes.containers] == [True, False]
+    (low, _), *_ = axes.containers[0].lines[2][0].get_segments()
+    assert low[1] == pytest.approx(0.01), "a logarithmic axis has no 0"

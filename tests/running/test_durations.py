@@ -1,0 +1,107 @@
+"""Estimates of durations, from records made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.results.library import SHIPPED
+from harness.results.record import Point, Profile, Record
+from harness.results.store import RecordStore
+from harness.running import durations
+from harness.running.discovery import all_experiments
+from harness.running.durations import Durations
+from tests.running.test_execution import measured
+from tests.toys import toy
+
+ONE, TWO, THREE = {"x": 1}, {"x": 2}, {"x": 3}
+KEYS = ("point", "repeat", "attempt", "status", "started_unix_s", "seconds")
+
+
+def store(root: Path, **histories: list[tuple[Point, int, int, str, float, float]]) -> Any:
+    """Return a store with the records of each experiment (``_`` for ``/``), on machine ``m``."""
+    found = {}
+    for name, rows in histories.items():
+        identifier = name.replace("_", "/")
+        (root / "records" / identifier / "m").mkdir(parents=True)
+        found[identifier] = [
+            (SimpleNamespace(profile=Profile.QUICK, **dict(zip(KEYS, row, strict=True))), root)
+            for row in rows
+        ]
+    return cast(
+        RecordStore,
+        SimpleNamespace(root=root, read=lambda name, machine: found.get(name, [])),
+    )
+
+
+def once(*seconds: float) -> list[tuple[Point, int, int, str, float, float]]:
+    """Return a run of each of the first points."""
+    return [({"x": x}, 0, 1, "ok", 1000.0 * x, took) for x, took in enumerate(seconds, start=1)]
+
+
+def test_an_estimate_counts_every_attempt_and_what_a_cold_start_costs(tmp_path: Path) -> None:
+    """Seconds of a first run with its start, of one after it, and of one that was made twice."""
+    own = store(
+        tmp_path / "own",
+        stock_toy=[
+            (ONE, 0, 1, "ok", 1000.0, 70.0), (TWO, 0, 1, "ok", 1070.1, 20.0),
+            (ONE, 1, 1, "invalid", 1090.2, 18.0), (ONE, 1, 2, "ok", 1108.3, 18.0),
+            (TWO, 1, 1, "failed", 1126.4, 3.0), (ONE, 2, 1, "skipped", 1500.0, 0.0),
+        ],
+    )  # fmt: skip
+    live = measured("stock/toy", seconds_per_run=dict.fromkeys(Profile, 5.0)).measurement
+    none = store(tmp_path / "none")
+    seconds = Durations(own, "m", Profile.QUICK, [live], none).of(live)
+    assert seconds(ONE, True) == 70
+    assert seconds(ONE, False) == 36
+    assert seconds(TWO, True) == seconds(TWO, False) == 20
+    assert seconds(THREE, True) == 5, "as declared"
+
+
+def test_a_point_without_a_record_here_takes_as_long_as_in_the_shipped_ones(
+    tmp_path: Path,
+) -> None:
+    computed = toy(identifier="stock/toy").measurement
+    other = toy(identifier="stock/other").measurement
+    live = measured("stock/live").measurement
+    shipped = store(
+        tmp_path / "shipped",
+        stock_toy=once(2.0, 3.0, 4.0),
+        stock_other=once(10.0),
+        stock_live=once(60.0),
+    )
+    kinds = [computed, other, live]
+    none = store(tmp_path / "none")
+    first = Durations(none, "m", Profile.QUICK, kinds, shipped)
+    assert first.speed == 1
+    assert first.of(computed)(THREE, False) == 4
+
+    own = store(tmp_path / "own", stock_toy=once(6.0, 9.0))
+    slower = Durations(own, "m", Profile.QUICK, kinds, shipped)
+    assert slower.speed == pytest.approx(3), "this machine takes three times as long"
+    assert slower.of(computed)(ONE, False) == 6
+    assert slower.of(computed)(THREE, False) == pytest.approx(12)
+    assert slower.of(other)(ONE, False) == pytest.approx(30)
+    assert slower.of(live)(ONE, True) == 60, "it mostly waits"
+
+
+def test_declared_durations_are_near_those_of_the_results_that_ship() -> None:
+    """``list`` shows them. Where this fails: correct the declared ones."""
+    wrong = []
+    for experiment in all_experiments():
+        measurement = experiment.measurement
+        took = durations.took(_shipped(measurement.id), Profile.QUICK, live=measurement.measured)
+        runs = [seconds for each in took.values() for seconds in each]
+        declared_s = measurement.seconds_per_run[Profile.QUICK] * len(runs)
+        if sum(runs) > 20 and not 0.5 < sum(runs) / declared_s < 2:
+            wrong.append(f"{experiment.id}: {sum(runs) / len(runs):.2g} s a run")
+    assert not wrong
+
+
+def _shipped(name: str) -> list[Record]:
+    found = RecordStore(SHIPPED)
+    machines = sorted(path.name for path in (found.root / "records" / name).glob("*"))
+    return [record for machine in machines for record, _ in found.read(name, machine)]

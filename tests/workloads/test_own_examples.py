@@ -1,0 +1,123 @@
+"""docs/examples: every workload runs over a sample, and gives the right results."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from harness.engines.structured import sample
+from harness.engines.structured.local import sampled
+from harness.errors import UsageError
+from workloads.base import RecordedSource, Workload, load_workload_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs/examples"
+FILES = ("sessions", "conversions", "temperatures", "packaged")
+DOCUMENT = (ROOT / "docs/own-workload.md").read_text()
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """Return an empty directory with the examples, and the recording of one."""
+    for path in [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*/*.py")]:
+        target = tmp_path / path.relative_to(EXAMPLES)
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(path, target)
+    runpy.run_path(str(tmp_path / "make_temperatures.py"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_document_names_every_example(name: str) -> None:
+    assert f"examples/{name}.py" in DOCUMENT
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_an_example_runs_over_a_sample(spark: SparkSession, here: Path, name: str) -> None:
+    workload = load_workload_file(here / f"{name}.py")
+    found = sampled(spark, workload).results
+    assert len(found) > 20
+    EXPECTED[name](found, workload)
+
+
+def _records(workload: Workload, source: int = 0) -> list[tuple[int, dict[str, object]]]:
+    rows = sample.rows_of(workload.sources[source], workload)
+    return [(row[4], json.loads(row[1])) for row in rows]
+
+
+def _sessions(found: pd.DataFrame, workload: Workload) -> None:
+    ends: dict[tuple[int, int], int] = {}
+    for user in {int(str(record["user"])) for _, record in _records(workload)}:
+        at = sorted(ms for ms, record in _records(workload) if record["user"] == user)
+        groups = np.split(at, np.flatnonzero(np.diff(at) >= 2000) + 1)
+        ends |= {(int(group[-1]) + 2000, user): len(group) for group in groups}
+    delivered = dict(
+        zip(zip(found["session_end"], found["user"], strict=True), found["clicks"], strict=True)
+    )
+    assert delivered == ends
+    assert set(found["session_end"] - found["session_start"]) != {2000}, "lengths differ"
+
+
+def _conversions(found: pd.DataFrame, workload: Workload) -> None:
+    totals: list[dict[tuple[int, int], int]] = [{}, {}]
+    for number, total in enumerate(totals):
+        for ms, record in _records(workload, number):
+            key = ms // 4000 * 4000, int(str(record["shop"]))
+            total[key] = total.get(key, 0) + int(str(record["amount"]))
+    ordered, paid = totals
+    assert {(r.window_start, r.shop) for r in found.itertuples()} == ordered.keys() | paid.keys()
+    for row in found.to_dict("records"):
+        key = row["window_start"], row["shop"]
+        assert row["ordered"] == ordered.get(key), key
+        assert row["paid"] == paid.get(key), key
+    assert found["ordered"].isna().any(), "an outer join"
+    assert found["paid"].isna().any()
+
+
+def _temperatures(found: pd.DataFrame, workload: Workload) -> None:
+    readings = [record["celsius"] for _, record in _records(workload)]
+    mean = float(np.average(found["mean"], weights=found["readings"]))
+    assert mean == pytest.approx(np.mean(np.array(readings, dtype=float)))
+    assert {str(day) for day in found["day"]} == {"2027-01-15"}
+
+
+def _packaged(found: pd.DataFrame, workload: Workload) -> None:
+    assert set(found["kind"]) == {"cheap", "dear"}
+
+
+EXPECTED = {
+    "sessions": _sessions,
+    "conversions": _conversions,
+    "temperatures": _temperatures,
+    "packaged": _packaged,
+}
+
+
+def test_a_recording_is_replayed_at_its_own_pace(here: Path) -> None:
+    workload = load_workload_file(here / "temperatures.py")
+    built = workload.sources[0].records.build()
+    assert isinstance(built, RecordedSource)
+    assert built.first_unix_s % 86_400 < 60, "the recording begins at midnight"
+    assert built.per_s == pytest.approx(800 / 3600, rel=0.01)
+
+
+def test_a_package_is_found_beside_the_file(here: Path) -> None:
+    from workloads.packages import places
+
+    workload = load_workload_file(here / "packaged.py")
+    found = places(here / "packaged.py", workload.packages)
+    assert [place.name for place in found] == ["shopjob"]
+    with pytest.raises(UsageError, match="packages names 'shopjobb'"):
+        places(here / "packaged.py", ["shopjobb"])

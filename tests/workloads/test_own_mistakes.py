@@ -1,0 +1,192 @@
+"""Mistakes in a user's own workload: each gives one message, before any server starts."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from experiments.stock._own import own
+from experiments.stock._scale import check_options
+from harness.engines.structured import sample
+from harness.engines.structured.local import sampled
+from harness.errors import UsageError
+from harness.load.profile import RateProfile
+from harness.results.record import Profile
+from tests.workloads.test_own_document import FILE, changed
+from workloads.base import RecordedSource, load_workload_file
+from workloads.toolkit.recorded import Recording, recorded
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WATERMARK = '\n        .withWatermark("timestamp", "5 seconds")'
+SHORT = 40
+"""Records that are enough to find a mistake."""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ((WATERMARK, ""), "its query has no watermark"),
+        (
+            ('"shop", "average", "orders")', '"shop", "average", "orders").orderBy("shop")'),
+            "cannot run as a stream in append mode",
+        ),
+        (('F.col("order.shop")', 'F.col("order.shopp")'), "Spark refuses its query"),
+        (
+            ('("timestamp", "5 seconds")', '("timestamp", "7 seconds")'),
+            "its watermark is 7 s behind",
+        ),
+        (('"10 seconds"), F.col', '"7 seconds"), F.col'), "its windows do not begin every 10 s"),
+        (('F.avg("order.value")', 'F.avg(F.lit(None).cast("INT"))'), "average is null in every"),
+        (("order = F.from_json", "order = undefined"), r"line \d+: NameError: "),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_mistake_in_the_query_is_named(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: tuple[str, str],
+    message: str,
+) -> None:
+    monkeypatch.setattr(sample, "RECORDS", SHORT)
+    monkeypatch.setattr(sample.rows_of, "__defaults__", (SHORT,))
+    with pytest.raises(UsageError, match=message) as caught:
+        sampled(spark, changed(tmp_path, *change))
+    assert caught.value.remedy
+    assert "\n" not in caught.value.what
+
+
+def _options(tmp_path: Path, **more: object) -> dict[str, object]:
+    path = tmp_path / "orders.py"
+    path.write_text(FILE.replace("window_s=10", f"window_s={more.pop('window_s', 10)}"))
+    return {"workload": path, **more}
+
+
+def test_a_window_longer_than_a_run_may_take_names_the_speed(tmp_path: Path) -> None:
+    options = _options(tmp_path, window_s=86_400)
+    with pytest.raises(UsageError, match="one pass would last") as caught:
+        check_options(Profile.QUICK, options)
+    speed = re.search(r"--speed (\d+)", caught.value.remedy)
+    assert speed is not None
+    check_options(Profile.QUICK, {**options, "speed": float(speed.group(1))})
+
+
+def test_options_of_a_workload_need_one() -> None:
+    with pytest.raises(UsageError, match="--rate is for a workload of your own"):
+        check_options(Profile.QUICK, {"rate": 10.0})
+
+
+def test_a_load_takes_rate_speed_partitions(tmp_path: Path) -> None:
+    mine = own(Profile.QUICK, _options(tmp_path, rate=2000.0, speed=60.0, partitions=3))
+    assert mine is not None
+    assert (mine.rate_per_s, mine.event.speed) == (2000, 60)
+    assert [source.partitions for source in mine.workload.sources] == [3]
+    assert mine.event_at(0.5) == mine.event, "a generator is slower at the same speed"
+    smoke = own(Profile.SMOKE, _options(tmp_path))
+    assert smoke is not None
+    assert smoke.event.speed == 5, "a window every 2 s"
+
+
+def _lines(path: Path, *records: object) -> Path:
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
+
+
+def test_a_line_that_does_not_parse_is_named(tmp_path: Path) -> None:
+    path = _lines(tmp_path / "some.jsonl", {"at": 1_000, "n": 1})
+    path.write_text(path.read_text() + "{broken\n")
+    with pytest.raises(UsageError, match=r"some\.jsonl, line 2 is not a JSON object"):
+        Recording(str(path), "at", "ms", 1)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"n": 1}, "line 1 has no field 'at'"),
+        ([1], "line 1 has no field 'at'"),
+        ({"at": None}, "record 1: 'at' is None"),
+        ({"at": "noon"}, "a value that is not a time"),
+    ],
+)
+def test_a_record_without_a_time_is_named(tmp_path: Path, record: object, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Recording(str(_lines(tmp_path / f"{abs(hash(str(record)))}.jsonl", record)), "at", "ms", 1)
+
+
+def test_a_recording_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for path, message in (
+        (tmp_path / "none.csv", "there is no recording"),
+        (tmp_path, "there is no recording"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            Recording(str(path / "x"), "at", "ms", 1)
+
+
+TIMES_MS = (10_000, 10_500, 10_500, 12_000)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_every_format_gives_the_same_records(tmp_path: Path, ending: str) -> None:
+    place = tmp_path / ending
+    place.mkdir()
+    rows = [{"at": at, "n": n} for n, at in enumerate(TIMES_MS)]
+    path = place / f"rows.{ending}"
+    if ending == "jsonl":
+        _lines(path, *reversed(rows))
+    elif ending == "csv":
+        path.write_text("at,n\n" + "".join(f"{row['at']},{row['n']}\n" for row in rows))
+    else:
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+    recording = Recording(str(place), "at", "ms", 2)
+    assert isinstance(recording, RecordedSource)
+    dealt = [[json.loads(v)["n"] for v in recording.payloads(p, 0, 2)] for p in (0, 1)]
+    assert sorted(dealt[0] + dealt[1]) == [0, 1, 2, 3]
+    assert recording.first_unix_s == 10
+    again = recording.payloads(0, 2, 2)
+    assert again == recording.payloads(0, 0, 2), "it begins anew"
+
+
+def test_records_keep_their_distance_in_event_time(tmp_path: Path) -> None:
+    path = _lines(tmp_path / "paced.jsonl", *({"at": at} for at in TIMES_MS))
+    recording = Recording(str(path), "at", "ms", 1)
+    rate = RateProfile(tuple(recording.rates(8.0, 2.5, 2.0)))
+    assert rate.duration_s == pytest.approx(2.5)
+    sent_s = rate.intended_s(np.arange(4)).tolist()
+    # Two records of one instant are spread up to the next one.
+    assert sent_s == pytest.approx([1.0, 1.25, 1.625, 2.0])
+
+
+def test_a_recording_decides_rate_by_speed(tmp_path: Path) -> None:
+    path = _lines(tmp_path / "steady.jsonl", *({"at": 100 * n} for n in range(50)))
+    text = FILE.replace(
+        "WORKLOAD = Workload(",
+        f"SOURCE = __import__('workloads.toolkit.recorded', fromlist=['x']).recorded("
+        f"'orders', {str(path)!r}, time='at')\n\n\nWORKLOAD = Workload(",
+    )
+    begin = text.index("    sources=[\n")
+    text = text[:begin] + "    sources=[SOURCE],\n" + text[text.index("    forms=") :]
+    file = tmp_path / "replayed.py"
+    file.write_text(text)
+    assert load_workload_file(file).sources == [recorded("orders", path, time="at")]
+    fast = own(Profile.QUICK, {"workload": file, "speed": 3.0})
+    assert fast is not None
+    assert fast.rate_per_s == pytest.approx(30)
+    assert fast.event.begin_unix_s == 0, "its own event time"
+    assert fast.event_at(0.5).speed == 1.5, "a lower rate is slower event time"
+    given = own(Profile.QUICK, {"workload": file, "rate": 5.0, "partitions": 4})
+    assert given is not None
+    assert given.event.speed == pytest.approx(0.5)
+    assert given.workload.sources[0].records.parameters["partitions"] == 4
+    with pytest.raises(UsageError, match="rate and speed go together"):
+        own(Profile.QUICK, {"workload": file, "rate": 5.0, "speed": 2.0})
