@@ -80,9 +80,10 @@ def outage(
         "after_s": float(due[due["ended_s"] > end_s]["late_s"].median()),
         **dict.fromkeys(PARTS),
     }
-    seen = incidents[
-        incidents["at_s"].between(at_s, next_s) & incidents["target"].isin(nodes)
-    ].sort_values("at_s")
+    if "target" not in incidents:  # the engine reports nothing
+        return found
+    mine = incidents["at_s"].between(at_s, next_s) & incidents["target"].isin(nodes)
+    seen = incidents[mine].sort_values("at_s")
     detected = seen[seen["event"] == "detected"]["at_s"]
     if not len(late) or not len(detected):
         return found
