@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 LATE_S = 0.5
-"""A result is late if it comes this much later than the latest one before the first kill. It was the
+"""A result is late if it comes this much later than every one before the first kill. It was their
 median until 2026-11-23, when a first run of one kill showed results at commits every 30 s."""
 SETTLE_S = 4.0
 """First part of a pass, until windows are full."""
