@@ -65,13 +65,16 @@ def word_count(
     depth: int = 5,
     counters: int = 2,
     traced: bool = False,
+    per_slide: bool = False,
 ) -> Workload:
     """Count every word in windows of ``window_s`` that begin every ``slide_s``.
 
     ``text`` are files or directories; none means the standard library's sources. The paper does not
     print its window; these are chosen for runs of a minute. ``depth`` and ``counters`` are for the
-    topology of tasks (`program`). ``traced``: with contributions, which a judge computes again for
-    every word of a pass: for low rates."""
+    topology of tasks (`program`). With ``per_slide`` the query counts per slide first, and adds the
+    counts up per window, as the topology does; otherwise each word goes into every window.
+    ``traced``: with contributions, which a judge computes again for every word of a pass: for low
+    rates."""
     files = [str(path.resolve()) for path in text_files([Path(path) for path in text])]
     parameters = {
         "text": files,
@@ -93,7 +96,7 @@ def word_count(
         name="word-count",
         sources=[lines],
         forms={
-            QUERY: _counting(window_s, slide_s, watermark_delay_s),
+            QUERY: _counting(window_s, slide_s, watermark_delay_s, per_slide=per_slide),
             TASKS: Reference(
                 target="workloads.wordcount:program",
                 parameters={"depth": depth, "partitions": partitions, "counters": counters},
@@ -108,6 +111,9 @@ def word_count(
         watermark_delay_s=watermark_delay_s,
         members=_counted_word,
         contributions=_contributions(window_s, slide_s) if traced else None,
+        no_real_time="it adds counts of slides up, and update mode allows one aggregation"
+        if per_slide
+        else None,
         members_of=lambda row: {(row["word"], row["count"])},
         reference=Reference(
             target="workloads.wordcount:word_count",
@@ -116,6 +122,7 @@ def word_count(
                 **{name: value for name, value in parameters.items() if name != "text"},
                 "depth": depth,
                 "counters": counters,
+                "per_slide": per_slide,
             },
         ),
     )
@@ -152,7 +159,9 @@ def _contributions(window_s: float, slide_s: float) -> Contributions:
     return contributions
 
 
-def _counting(window_s: float, slide_s: float, watermark_delay_s: float) -> Query:
+def _counting(
+    window_s: float, slide_s: float, watermark_delay_s: float, *, per_slide: bool
+) -> Query:
     def query(spark: SparkSession, sources: Mapping[str, DataFrame]) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
@@ -164,12 +173,15 @@ def _counting(window_s: float, slide_s: float, watermark_delay_s: float) -> Quer
             .where(F.col("word") != "")
             .withColumn("word", F.lower("word"))
         )
-        window = F.window("timestamp", interval(window_s), interval(slide_s))
-        return (
-            words.groupBy(window, "word")
-            .count()
-            .select(F.col("window.start").alias("window_start"), "word", "count")
-        )
+        if per_slide:
+            slides = words.groupBy(F.window("timestamp", interval(slide_s)).alias("pane"), "word")
+            window = F.window(F.window_time("pane"), interval(window_s), interval(slide_s))
+            counted = slides.count().groupBy(window.alias("window"), "word")
+            counts = counted.agg(F.sum("count").alias("count"))
+        else:
+            window = F.window("timestamp", interval(window_s), interval(slide_s))
+            counts = words.groupBy(window, "word").count()
+        return counts.select(F.col("window.start").alias("window_start"), "word", "count")
 
     return query
 

@@ -235,6 +235,7 @@ class Driver:
         copy: int,
         checkpoint: str,
         trigger_s: float,
+        source: Mapping[str, str],
         partitions: Mapping[str, Sequence[int]] | None = None,
         mode: str = Mode.MICRO_BATCH,
         shuffle_partitions: int | None = None,
@@ -255,7 +256,8 @@ class Driver:
         self._spark.conf.set(SHUFFLE_PARTITIONS, str(shuffled))
 
         def start() -> StreamingQuery:
-            sources = frames.read_stream(self._spark, self._kafka, topics, partitions)
+            kafka = {**self._kafka, **source}
+            sources = frames.read_stream(self._spark, kafka, topics, partitions)
             result = begun.form(QUERY)(self._spark, sources)
             query: StreamingQuery = (
                 frames.encode(result, begun, copy, stability)

@@ -115,6 +115,7 @@ class StructuredEngine:
                 "out_topic": work.out_topic,
                 "copy": copy,
                 "checkpoint": f"{checkpoints}/{copy}",
+                "source": dict(self._parameters.source),
                 "partitions": self._partitions if copy == standby.SECOND else None,
                 **real_time.orders(
                     self._parameters, work.workload, application.slots, work.interval_s
