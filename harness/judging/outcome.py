@@ -72,8 +72,7 @@ def judge(
     permitted lateness of a kill, by default that of a checkpoint every ``trigger_s``. ``calm_s``
     ends a recovery (`harness.measure.recovery.recovery`)."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
-    if punctual_s is None:
-        punctual_s = trust.punctual_s(trigger_s)
+    punctual_s = trust.punctual_s(trigger_s) if punctual_s is None else punctual_s
     identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
@@ -113,17 +112,22 @@ def judge(
         "mistimed": mistimed,
         "schedule": schedule.to_json(),
     }
-    kept = {
+    return Outcome(
+        values=values,
+        series={**_series(calm, broken), **_kept(accuracy, after, truth)},
+        invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
+        again=TWIN_BEHIND if timed and stationary and not kept_up else None,
+    )
+
+
+def _kept(
+    accuracy: Scored, after: Sequence[Failure], truth: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    return {
         "accuracy": accuracy.windows,
         "recoveries": failures.table(after),
         again.TRUTH: truth,
     }
-    return Outcome(
-        values=values,
-        series={**_series(calm, broken), **kept},
-        invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
-        again=TWIN_BEHIND if timed and stationary and not kept_up else None,
-    )
 
 
 def _course(failed: PassRecord) -> dict[str, Any]:
