@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.live._topology import PACED
+from experiments.live._topology import PACED, SIMULATED
 from harness.claims import (
     Claim,
     Finding,
@@ -142,7 +142,7 @@ def equal_output(tables: Tables) -> Finding:
     return every(good, passes=len(passes), equal=int(good.sum()), others=others)
 
 
-def right_output(kills_of: Callable[[pd.DataFrame], pd.DataFrame]) -> Claim:
+def right_output(kills_of: Callable[[Any], pd.DataFrame]) -> Claim:
     """Claim that output under the kills in ``kills_of(table)`` is right."""
     text = "Stable output under kills equals every batch computed once and in order."
 
@@ -211,10 +211,25 @@ def weighted(
     return pd.DataFrame(means).reset_index()
 
 
+def at_the_real_instants(rows: pd.DataFrame, engine: str, cell: Sequence[str]) -> pd.DataFrame:
+    """Return the samples of an engine.
+
+    Simulated ones are those of the live kills, at the instants at which they really were, in the
+    cells (columns ``cell``) that have any. Nothing is seen of them from outside."""
+    mine = rows[rows["engine"] == engine]
+    if engine != SIMULATED:
+        return mine
+    live = rows[(rows["engine"] == PACED) & rows["simulated_s"].notna()]
+    known = set(live[list(cell)].itertuples(index=False, name=None))
+    left = [one not in known for one in mine[list(cell)].itertuples(index=False, name=None)]
+    real = live.assign(latency_s=live["simulated_s"], engine=SIMULATED, outside_s=np.nan)
+    return pd.concat([real, mine[left]], ignore_index=True) if len(real) else mine
+
+
 def summary_of(samples: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Return a row per cell: ``n``, and of each of `MEASURED` the median and the interval's ends.
 
-    ``mean`` is the median of the engine's measure: null if one sample never came back."""
+    The engine's measure is null if one of the samples never came back."""
     rows = []
     for names, cell in samples.groupby(list(by), sort=False):
         row: dict[str, Any] = dict(zip(by, names, strict=True))
@@ -225,8 +240,9 @@ def summary_of(samples: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
             row[f"{measure}_high"] = None if found is None else found.high
         row["n"] = len(cell)
         row["back"] = int(cell["latency_s"].notna().sum())
-        row["mean"] = row["latency_s"] if row["back"] == row["n"] else None
+        if row["back"] < row["n"]:
+            row["latency_s"] = None
         rows.append(row)
     ends = [f"{measure}{end}" for measure in MEASURED for end in ("", "_low", "_high")]
-    frame = pd.DataFrame(rows, columns=[*by, "n", "back", "mean", *ends])
-    return frame.astype(dict.fromkeys(["mean", *ends], float))
+    frame = pd.DataFrame(rows, columns=[*by, "n", "back", *ends])
+    return frame.astype(dict.fromkeys(ends, float))

@@ -150,7 +150,7 @@ def outside(
     rows = [
         (
             at_s,
-            _ms(one.seconds, 0.0),
+            _ms(0.0 if one.seen_s == 0.0 else one.seconds, 0.0),
             _ms(one.at_least_s, 0.0),
             one.why_not and one.why_not.value,
             one.overlaps,

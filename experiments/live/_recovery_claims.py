@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from experiments.live._judged import (
     SAMPLED,
@@ -31,16 +32,22 @@ Cells = Mapping[tuple[str, float, int], Mapping[str, Sequence[float]]]
 
 
 def _cells(tables: Tables, engine: str = PACED, measure: str = "latency_s") -> Cells:
-    """Return the samples of one engine; one that never came back is infinite."""
+    """Return the samples of one engine; a task that never came back is infinite."""
     rows = tables["samples"]
     mine = rows[rows["engine"] == engine]
     return {
         (str(failure), float(str(window_s)), int(str(rate))): {
-            str(name): one[measure].astype(float).fillna(float("inf")).tolist()
+            str(name): _known(one[measure].astype(float), measure)
             for name, one in cell.groupby("contender", sort=False)
         }
         for (failure, window_s, rate), cell in mine.groupby(["failure", "window_s", "rate"])
     }
+
+
+def _known(values: pd.Series[float], measure: str) -> Sequence[float]:
+    """Return samples; where output was watched in vain, the time from outside is that long."""
+    known = values.dropna() if measure == "outside_s" else values.fillna(float("inf"))
+    return [float(value) for value in known]
 
 
 def _ratios(cells: Cells, longer: str, shorter: str) -> dict[str, Sample | None]:
@@ -56,10 +63,10 @@ def _name(cell: tuple[str, float, int]) -> str:
     return "{}, window {:g} s, {:,} tuples/s".format(*cell)
 
 
-def _first_back(by: Mapping[str, Sequence[float]]) -> str:
-    """Return the passive contender that is back first in the median."""
-    passive = {name: np.median(values) for name, values in by.items() if name != "Active-5s"}
-    return min(passive, key=lambda name: float(passive[name]))
+def _first_back(by: Mapping[str, Sequence[float]]) -> str | None:
+    """Return the passive contender that is back first in the median; None without any."""
+    passive = {name: np.median(one) for name, one in by.items() if one and name != "Active-5s"}
+    return min(passive, key=lambda name: float(passive[name]), default=None)
 
 
 def _active(claim: str, engine: str) -> Claim:
@@ -77,9 +84,9 @@ def _active(claim: str, engine: str) -> Claim:
         def factors(measure: str) -> dict[str, Sample | None]:
             cells = _cells(tables, engine, measure)
             return {
-                _name(cell): ratio_of(by[_first_back(by)], by["Active-5s"])
+                _name(cell): ratio_of(by[first], by["Active-5s"])
                 for cell, by in cells.items()
-                if len(by) > 1 and "Active-5s" in by
+                if by.get("Active-5s") and (first := _first_back(by)) is not None
             }
 
         outside = {cell: described(one) for cell, one in factors("outside_s").items()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.live import _topology
-from experiments.live._judged import bar_of, fastest, in_time
+from experiments.live._judged import at_the_real_instants, bar_of, fastest, in_time
 from experiments.live._topology import LIVE, PACED, SIMULATED
 from harness.figures.style import BLUE, GREY, stamp
 
@@ -21,6 +21,7 @@ FAILURES = (SINGLE, CORRELATED)
 
 # Shown: no record depends on what follows.
 
+CELL = ["window_s", "rate"]
 LEAST_S = 1e-3
 """Begin of the logarithmic axis: a recovery that was seen by nobody is drawn there."""
 
@@ -61,12 +62,14 @@ def _panel(
     width = 0.8 / len(LOOKS)
     for number, contender in enumerate(LOOKS):
         for engine in ENGINES:
-            mine = rows[(rows["contender"] == contender) & (rows["engine"] == engine)]
+            mine = at_the_real_instants(rows[rows["contender"] == contender], engine, CELL)
             colour, marker = LOOKS[contender]
             shift = (list(ENGINES).index(engine) - 1) * width / 4
-            for cell, cells in mine.groupby(["window_s", "rate"], sort=False):
+            for cell, cells in mine.groupby(CELL, sort=False):
                 x = groups.index(cell) + (number - (len(LOOKS) - 1) / 2) * width + shift
-                values = cells[measure].dropna().astype(float).tolist()
+                if cells[measure].isna().any():
+                    continue  # one never came back, or nothing is seen of a simulation
+                values = cells[measure].astype(float).tolist()
                 shown = [max(value, LEAST_S) for value in values]
                 axes.plot([x] * len(shown), shown, ".", color=colour, markersize=2, alpha=0.5)
                 bar_of(

@@ -95,7 +95,7 @@ def _lateness(axes: Axes, windows: pd.DataFrame) -> None:
         axes.plot(median.index, median, color=color, linewidth=1.8, label=counted)
     axes.axvline(0, color=VERMILION, linewidth=1)
     axes.annotate(
-        "SIGKILL", (0, 0), (3, 4), xycoords=("data", "axes fraction"),
+        "SIGKILL", (0, 1), (-44, -10), xycoords=("data", "axes fraction"),
         textcoords="offset points", color=VERMILION, fontsize=8,
     )  # fmt: skip
     if len(windows):
@@ -142,6 +142,6 @@ def _parts(axes: Axes, parts: pd.DataFrame) -> None:
     axes.set_yticks(range(len(LOOKS)), list(LOOKS))
     axes.invert_yaxis()
     axes.set_xlabel("median parts of the outage (s)")
-    axes.legend(loc="lower right", fontsize=7)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=7)
     if not len(parts):
         not_measured(axes)

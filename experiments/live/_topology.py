@@ -23,7 +23,7 @@ from harness.engines.tasks.parameters import TaskParameters
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.hosting.restoration import Restorations
 from harness.judging.run import LiveRun
-from harness.measure.recovery import CALM_S
+from harness.measure.recovery import CALM_S, OutputRecovery
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
@@ -328,8 +328,7 @@ class Kill:
     at_s: float
     """First signal."""
     outside_s: float | None
-    """Time until the output was on time again; where it was not by the end of the load, the time
-    for which it was watched."""
+    """Time until the output was on time again (`OutputRecovery.seen_s`)."""
     outside_why_not: str | None
     overlaps: bool
     twin_s: float | None
@@ -355,18 +354,15 @@ def kills_of(found: Outcome, at_s: Mapping[int, float]) -> dict[int, Kill]:
         if not len(mine):
             continue
         row = mine.iloc[0]
+        found_back = OutputRecovery.from_row({str(name): one for name, one in row.items()})
         kills[task] = Kill(
             at_s=float(row["at_s"]),
-            outside_s=_known(row["recovery_s"], row["recovery_at_least_s"]),
-            outside_why_not=row["recovery_why_not"] or None,
-            overlaps=bool(row["overlaps"]),
-            twin_s=_known(row["twin_recovery_s"]),
+            outside_s=found_back.seen_s,
+            outside_why_not=found_back.why_not and found_back.why_not.value,
+            overlaps=found_back.overlaps,
+            twin_s=None if pd.isna(row["twin_recovery_s"]) else float(row["twin_recovery_s"]),
         )
     return kills
-
-
-def _known(*values: object) -> float | None:
-    return next((float(str(value)) for value in values if not pd.isna(value)), None)  # type: ignore[call-overload]
 
 
 def counterpart(shape: Shape, contender: Contender, kills: Mapping[int, Kill], seed: int) -> Ways:

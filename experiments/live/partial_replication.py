@@ -17,6 +17,7 @@ from experiments.live import _topology
 from experiments.live._judged import (
     SAMPLED,
     Tables,
+    at_the_real_instants,
     bar_of,
     described,
     equal_output,
@@ -215,9 +216,10 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     A sample is a cell of one run; ``latencies`` has medians and intervals (`summary_of`)."""
     by = [*POINT, "faster", "interval_s", "series"]
     rows = results.series("latencies", (*POINT, "faster")).reindex(columns=["run", *by, *COLUMNS])
+    shown = [at_the_real_instants(rows, engine, by[1:]) for engine in (PACED, SIMULATED)]
     return {
         "samples": rows,
-        "latencies": summary_of(rows, by),
+        "latencies": summary_of(pd.concat(shown, ignore_index=True), by),
         "passes": passes_of(results, POINT, "tentative", "uncorrected"),
     }
 
@@ -259,7 +261,8 @@ def _lines(axes: Axes, samples: pd.DataFrame, mine: pd.DataFrame, measure: str) 
                 marker=marker, linestyle=line if live else ":", label=name if live else None,
                 markerfacecolor=colour if live else "none",
             )  # fmt: skip
-            cells = samples[samples["series"].eq(name) & samples["engine"].eq(engine)]
+            of_series = samples[samples["series"] == name]
+            cells = at_the_real_instants(of_series, engine, ["rate", "interval_s"])
             for interval_s in rows["interval_s"]:
                 here = cells[cells["interval_s"].eq(interval_s) & cells["rate"].isin(rows["rate"])]
                 bar_of(
@@ -289,7 +292,8 @@ def _ratios(
             for name, one in cell.groupby("series", sort=False)
         }
         values = [by.get(name, pd.Series(dtype=float)) for name in (longer, shorter)]
-        endless = [one if name == FIRST else one.fillna(float("inf")) for name, one in
+        watched = measure == "outside_s"
+        endless = [one if watched or name == FIRST else one.fillna(float("inf")) for name, one in
                    zip((longer, shorter), values, strict=True)]  # fmt: skip
         name = f"{longer} / {shorter}, {rate:,} tuples/s, {interval_s:g} s"
         found[name] = ratio_of(*endless) if all(len(one.dropna()) for one in endless) else None

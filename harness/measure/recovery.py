@@ -68,6 +68,15 @@ class OutputRecovery:
     """Another failure came before the output was calm again (or was there already): the lateness
     is due to both and cannot be divided. It is counted from this failure on."""
 
+    @property
+    def seen_s(self) -> float | None:
+        """The time for which a user saw late output, where it is known.
+
+        The lower bound of a recovery that did not happen; 0 below the resolution."""
+        if self.why_not is Unrecovered.UNRESOLVED:
+            return 0.0
+        return self.at_least_s if self.seconds is None else self.seconds
+
     def __post_init__(self) -> None:
         assert (self.seconds is None) == (self.why_not is not None), self
         censored = self.why_not is not None and self.why_not.censored

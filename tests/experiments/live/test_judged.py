@@ -5,8 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.container import ErrorbarContainer
 
-from experiments.live._judged import MEASURED, bar_of, summary_of, weighted, worst_of
+from experiments.live._judged import (
+    MEASURED,
+    at_the_real_instants,
+    bar_of,
+    summary_of,
+    weighted,
+    worst_of,
+)
+from experiments.live._topology import PACED, SIMULATED
 from harness.claims import Sample, Word, hypothesis, judge, median_of
 from harness.figures.style import new_figure
 
@@ -49,9 +58,27 @@ def test_a_mean_over_places_is_null_where_one_is() -> None:
 def test_a_summary_has_both_measures_with_intervals() -> None:
     samples = pd.DataFrame({name: np.arange(1.0, 7.0) for name in MEASURED}).assign(cell="one")
     (row,) = summary_of(samples, ["cell"]).to_dict("records")
-    assert (row["n"], row["mean"], row["outside_s"]) == (6, 3.5, 3.5)
+    assert (row["n"], row["latency_s"], row["outside_s"]) == (6, 3.5, 3.5)
     assert row["outside_s_low"] < 3.5 < row["outside_s_high"]
-    assert list(summary_of(samples[:0], ["cell"])["mean"]) == []
+    samples.loc[0, "latency_s"] = None
+    assert summary_of(samples, ["cell"])["latency_s"].isna().all(), "one never came back"
+    assert not len(summary_of(samples[:0], ["cell"]))
+
+
+def test_simulated_marks_are_those_of_the_instants_that_really_were() -> None:
+    rows = pd.DataFrame(
+        {
+            "engine": [PACED, SIMULATED, SIMULATED],
+            "rate": [1, 1, 2],
+            "latency_s": [0.9, 0.5, 0.6],
+            "simulated_s": [0.7, None, None],
+            "outside_s": [1.1, None, None],
+        }
+    )
+    found = at_the_real_instants(rows, SIMULATED, ["rate"])
+    assert dict(zip(found["rate"], found["latency_s"], strict=True)) == {1: 0.7, 2: 0.6}
+    assert found["outside_s"].isna().all()
+    assert at_the_real_instants(rows, PACED, ["rate"])["latency_s"].tolist() == [0.9]
 
 
 def test_an_interval_is_an_error_bar() -> None:
@@ -59,6 +86,7 @@ def test_an_interval_is_an_error_bar() -> None:
     bar_of(axes, 1.0, [0.0, 1.0, 2.0, 3.0, 9.0], color="black", marker="o", least=0.01)
     bar_of(axes, 2.0, [1.0], color="black", marker="o", least=0.01)
     bar_of(axes, 3.0, [], color="black", marker="o", least=0.01)
-    assert [bool(bar.has_yerr) for bar in axes.containers] == [True, False]
-    (low, _), *_ = axes.containers[0].lines[2][0].get_segments()
+    bars = [bar for bar in axes.containers if isinstance(bar, ErrorbarContainer)]
+    assert [bool(bar.has_yerr) for bar in bars] == [True, False]
+    (low, _), *_ = bars[0].lines[2][0].get_segments()
     assert low[1] == pytest.approx(0.01), "a logarithmic axis has no 0"

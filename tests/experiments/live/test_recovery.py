@@ -69,6 +69,12 @@ def test_both_measures_are_shown_with_intervals_and_numbers_of_samples() -> None
         assert n == SAMPLES
 
 
+def test_a_measure_that_is_missing_leaves_the_other_one() -> None:
+    table = made_up()
+    table["samples"]["outside_s"] = None
+    assert all_hold(EXPERIMENT, table)
+
+
 def test_a_repetition_has_phases_of_its_own() -> None:
     scale = SCALES[Profile.QUICK]
     one, other = (recovery.fail_at_s(10, scale, shift) for shift in (0.1, 0.6))
@@ -182,7 +188,7 @@ def test_a_single_failure_is_the_mean_over_the_tasks_that_may_fail(tmp_path: Pat
         [{"engine": "live", "window_s": 10, "rate": 1_000, "faster": 10.0, "run": "one"}]
     )
     found = recovery.table(Results(runs, {"one": tmp_path}))["latencies"]
-    mean = found.set_index(["contender", "failure"])["mean"]
+    mean = found.set_index(["contender", "failure"])["latency_s"]
     assert mean["Storm", SINGLE] == pytest.approx((8 * 1 + 4 * 2 + 2 * 3 + 1 * 4) / 15)
     assert mean["Storm", CORRELATED] == pytest.approx(5)
     assert pd.isna(mean["CKP-5s", SINGLE]), "one never came back"
@@ -229,6 +235,17 @@ def test_the_simulated_half_recovers() -> None:
     found = recovery.run(point, cast(Context, context)).series["latencies"]
     by = found.set_index(["contender", "failure"])["latency_s"]
     assert (by["Active-5s"] < by["CKP-30s"]).all()
+
+
+def test_a_delay_below_the_resolution_is_none_that_a_user_saw() -> None:
+    row = {"planned_at_s": 5.0, "at_s": 5.0, "recovery_s": None, "recovery_at_least_s": None,
+           "recovery_why_not": "later than the twin, but less than the resolution",
+           "overlaps": False, "twin_recovery_s": None}  # fmt: skip
+    (kill,) = _topology.kills_of(
+        Outcome(series={"recoveries": pd.DataFrame([row])}), {16: 5.0}
+    ).values()
+    assert (kill.outside_s, kill.twin_s) == (0.0, None)
+    assert kill.outside_why_not is not None
 
 
 def test_the_simulator_gets_the_instants_that_really_were() -> None:
