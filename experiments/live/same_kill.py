@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from experiments.live._outage import LOCALITY_WAIT_S, PARTS
 from experiments.live._rates import STOCK
+from experiments.live._same_kill_figure import draw_same_kill
 from experiments.live._six_nodes import KEPT, SPEC, warm
 from harness.claims import (
     Claim,
@@ -356,9 +358,14 @@ def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
 
 def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     """Draw lateness around the kill, the two measures of each recovery, and the outage's parts."""
-    from experiments.live._same_kill_figure import draw_same_kill
-
-    draw_same_kill(tables, figure)
+    draw_same_kill(
+        tables,
+        figure,
+        partial(samples, tables),
+        slide_s=SLIDE_S,
+        caption=f"word count, {RATE_PER_S:,.0f} records/s; windows of {WINDOW_S:g} s every "
+        f"{SLIDE_S:g} s; the worker is started again after {RESTART_AFTER_S:g} s",
+    )
 
 
 def samples(tables: Mapping[str, pd.DataFrame], row: str, measure: str) -> list[float]:

@@ -61,11 +61,10 @@ def judge(
     seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
     (the smoke profile) a pass that was not on time makes no run invalid (`harness.judging.trust`),
     and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` is the
-    permitted lateness of a kill, by default that of a checkpoint every ``trigger_s``. ``calm_s``
-    ends a recovery (`harness.measure.recovery.recovery`)."""
+    permitted lateness of a kill, by default as of a checkpoint every ``trigger_s``. ``calm_s`` ends
+    a recovery (`harness.measure.recovery`)."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
-    if punctual_s is None:
-        punctual_s = trust.punctual_s(trigger_s)
+    punctual_s = trust.punctual_s(trigger_s) if punctual_s is None else punctual_s
     identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
@@ -105,10 +104,10 @@ def judge(
         "mistimed": mistimed,
         "schedule": schedule.to_json(),
     }
-    kept = {"accuracy": accuracy.windows, "recoveries": failures.table(after)}
+    series = {"accuracy": accuracy.windows, "recoveries": failures.table(after)}
     return Outcome(
         values=values,
-        series={**_series(calm, broken), **kept},
+        series={**_series(calm, broken), **series},
         invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
         again=TWIN_BEHIND if timed and stationary and not kept_up else None,
     )
