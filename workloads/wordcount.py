@@ -53,12 +53,14 @@ def word_count(
     watermark_delay_s: float = 1,
     depth: int = 5,
     counters: int = 2,
+    per_slide: bool = False,
 ) -> Workload:
     """Count every word in windows of ``window_s`` that begin every ``slide_s``.
 
     ``text`` are files or directories; none means the standard library's sources. The paper does not
     print its window; these are chosen for runs of a minute. ``depth`` and ``counters`` are for the
-    topology of tasks (`program`)."""
+    topology of tasks (`program`). With ``per_slide`` the query counts per slide first, and adds the
+    counts up per window, as the topology does; otherwise each word goes into every window."""
     files = [str(path.resolve()) for path in text_files([Path(path) for path in text])]
     parameters = {
         "text": files,
@@ -80,7 +82,7 @@ def word_count(
         name="word-count",
         sources=[lines],
         forms={
-            QUERY: _counting(window_s, slide_s, watermark_delay_s),
+            QUERY: _counting(window_s, slide_s, watermark_delay_s, per_slide=per_slide),
             TASKS: Reference(
                 target="workloads.wordcount:program",
                 parameters={"depth": depth, "partitions": partitions, "counters": counters},
@@ -102,12 +104,15 @@ def word_count(
                 **{name: value for name, value in parameters.items() if name != "text"},
                 "depth": depth,
                 "counters": counters,
+                "per_slide": per_slide,
             },
         ),
     )
 
 
-def _counting(window_s: float, slide_s: float, watermark_delay_s: float) -> Query:
+def _counting(
+    window_s: float, slide_s: float, watermark_delay_s: float, *, per_slide: bool
+) -> Query:
     def query(spark: SparkSession, sources: Mapping[str, DataFrame]) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
@@ -119,12 +124,15 @@ def _counting(window_s: float, slide_s: float, watermark_delay_s: float) -> Quer
             .where(F.col("word") != "")
             .withColumn("word", F.lower("word"))
         )
-        window = F.window("timestamp", interval(window_s), interval(slide_s))
-        return (
-            words.groupBy(window, "word")
-            .count()
-            .select(F.col("window.start").alias("window_start"), "word", "count")
-        )
+        if per_slide:
+            slides = words.groupBy(F.window("timestamp", interval(slide_s)).alias("pane"), "word")
+            window = F.window(F.window_time("pane"), interval(window_s), interval(slide_s))
+            counted = slides.count().groupBy(window.alias("window"), "word")
+            counts = counted.agg(F.sum("count").alias("count"))
+        else:
+            window = F.window("timestamp", interval(window_s), interval(slide_s))
+            counts = words.groupBy(window, "word").count()
+        return counts.select(F.col("window.start").alias("window_start"), "word", "count")
 
     return query
 

@@ -136,6 +136,8 @@ class Measured:
     """Sum of the times that the nodes of the chain spend on stabilizing."""
     last_stabilizing_s: float
     """The time of the last node."""
+    buffered_tuples: int
+    """Sum over the SUnions (one before each node) of the most tuples that waited in it."""
 
 
 def chain_wiring(length: int, memory: int) -> Wiring:
@@ -227,6 +229,7 @@ class Nodes(Observer):
     def __init__(self) -> None:
         self.kept = 0
         self.stabilizing_us: Counter[int] = Counter()
+        self.buffered: Counter[int] = Counter()
         self._since: dict[int, int] = {}
 
     def after(
@@ -240,6 +243,11 @@ class Nodes(Observer):
         task = copy.task
         if task < STREAMS:
             return
+        if type(item) is inputs.BatchArrived:
+            parts = [part for slot in copy.inlet.inbox.slots.values() for part in slot.stable]
+            came = item.payload[0] if not parts else 0  # taken by the operator at once
+            waits = came + sum(part[0] for part in parts if part is not None)
+            self.buffered[task] = max(self.buffered[task], waits)
         if task == STREAMS and type(item) is inputs.StateRebuilt:
             self.kept = max(self.kept, self._held(copy))
         redoes = copy.mode is Mode.STABILIZATION
@@ -300,6 +308,7 @@ def _read(world: World, nodes: Nodes, setting: Setting) -> Measured:
         kept_tuples=nodes.kept,
         stabilizing_s=sum(stabilizing_s),
         last_stabilizing_s=stabilizing_s[-1],
+        buffered_tuples=sum(nodes.buffered.values()),
     )
 
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Cause, Finding, every, found, hypothesis, paper
+from harness.claims import Cause, Finding, Rule, every, found, hypothesis, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
+from harness.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -182,6 +183,22 @@ def process_most(table: pd.DataFrame) -> Finding:
     return every(most == counts[PROCESS], _why_more(table), **_named(most), **_more(table))
 
 
+BATCHES = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
+"""Version 1 counted tuples alone, those of the healed stream among them."""
+
+
+@paper(
+    "process-most/batches",
+    "Process & Process yields the most tentative batches in failures longer than 3 s",
+    rule=BATCHES,
+    cause=Cause.READING,
+)
+def process_most_batches(table: pd.DataFrame) -> Finding:
+    counts = _by_duration(table, "tentative_batches", X_S).dropna(subset=PROCESS)
+    most = counts.max(axis=1)
+    return every(most <= counts[PROCESS] + SLACK_BATCHES, None, **_named(most))
+
+
 @paper(
     "delaying-fewer",
     "Delaying in either state cuts tentative tuples without breaking X",
@@ -225,6 +242,7 @@ CLAIMS = [
     suspend_always,
     process_bound,
     process_most,
+    process_most_batches,
     delaying_fewer,
     surplus_healed,
 ]

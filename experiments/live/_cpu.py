@@ -1,7 +1,8 @@
 """CPU seconds of a live engine's processes, sampled while a pass runs.
 
 All processes on the workers count (their virtual machines, executors, Python) and the engine's own
-(drivers, coordinator); Kafka, Redis, the Spark master, the load generator and the harness do not.
+(drivers, coordinator). Kafka and Redis are counted apart (`servers_cpu_s`); the Spark master, the
+load generator and the harness are not.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from harness.engines.base import Engine
 
 EVERY_S = 0.5
+BROKER, REDIS = "kafka", "redis"
+"""Names of the servers, the first as in the journal of a local cluster."""
+_REDIS_CPU = ("user", "sys", "user_children", "sys_children")
 MACHINES, PYTHON = "java", "python"
 """Parts on the workers: virtual machines, and the Python processes that they start."""
 
@@ -36,6 +40,24 @@ def cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
             used[MACHINES if _is_java(stat.pid) else PYTHON] += stat.cpu_s
     own = {name: usage.cpu_s or 0.0 for name, usage in engine.usage().items()}
     return {**used, **own}
+
+
+def servers_cpu_s(cluster: Cluster) -> dict[str, float]:
+    """Return CPU seconds used so far by the broker and by Redis, which work for both engines.
+
+    The broker's are known of a local cluster alone."""
+    from harness.cluster.processes import read_stat
+    from harness.cluster.run_directory import read_journal
+
+    used = {}
+    broker = dict(read_journal(cluster.run_directory)).get(BROKER)
+    stat = read_stat(broker.pid) if broker is not None else None
+    if broker is not None and stat is not None and stat.identity == broker:
+        used[BROKER] = stat.cpu_s
+    with cluster.redis.client() as client:
+        cpu = client.info("cpu")
+    used[REDIS] = sum(float(cpu[f"used_cpu_{name}"]) for name in _REDIS_CPU)
+    return used
 
 
 def loops_s(cluster: Cluster) -> float:

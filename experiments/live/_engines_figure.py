@@ -1,13 +1,26 @@
-"""The figure of `experiments.live.engines`: cost of a record, and duration of recoveries."""
+"""The figure of `experiments.live.engines`: curves of cost and latency, and recoveries."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
-from experiments.live._rates import SATURATION, WORDS
-from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION, not_measured, plain_ticks
+from experiments.live._rates import WORDS
+from harness.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    not_measured,
+    plain_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,85 +28,156 @@ if TYPE_CHECKING:
 
 TASKS = "tasks"
 PARTS = {
-    "cpu_us_python": "Python on workers",
-    "cpu_us_java": "JVMs on workers",
-    "cpu_us_own": "driver",
-    "cpu_us_coordinator": "coordinator",
+    "cpu_us_python": ("Python on workers", GREEN),
+    "cpu_us_java": ("JVMs on workers", BLUE),
+    "cpu_us_own": ("driver", ORANGE),
+    "cpu_us_coordinator": ("coordinator", VERMILION),
+    "cpu_us_kafka": ("Kafka", GREY),
+    "cpu_us_redis": ("Redis", PURPLE),
 }
-"""Columns of CPU per record, with their names in the figure."""
+"""Columns of CPU per record, with names and colours. Kafka and Redis work for both engines."""
 
 
-def draw_engines(table: pd.DataFrame, figure: Figure, *, bound_s: float) -> None:
-    """Draw above latency against efficiency, a mark per run, and the cost at saturation.
+def draw_engines(tables: Mapping[str, pd.DataFrame], figure: Figure, *, bound_s: float) -> None:
+    """Draw cost against latency, latency against rate, the parts of the cost, and every kill.
 
-    Below: parts of the CPU, and every kill. ``bound_s``: latency within which engines are compared.
-    """
-    (cost, worth), (parts, kills) = figure.subplots(2, 2)
-    for axes, part, drawn in (
-        (cost, "rate", lambda axes, rows: _draw_rates(axes, rows, bound_s)),
-        (parts, "rate", _draw_parts),
-        (worth, SATURATION, _draw_saturation),
-        (kills, "recovery", _draw_kills),
+    ``bound_s``: latency within which engines are compared."""
+    (cost, latency), (parts, kills) = figure.subplots(2, 2)
+    for axes, rows, drawn in (
+        (cost, tables["curves"], lambda axes, rows: _draw_cost(axes, rows, bound_s)),
+        (latency, tables["curves"], _draw_latency),
+        (parts, tables["rungs"], _draw_parts),
+        (kills, tables["kills"], _draw_kills),
     ):
-        rows = table[table["part"] == part]
         if len(rows):
             drawn(axes, rows)
         else:
             not_measured(axes)
 
 
-def _draw_rates(axes: Axes, rates: pd.DataFrame, bound_s: float) -> None:
-    for (engine, workload), mine in rates.groupby(["engine", "workload"]):
-        axes.scatter(
-            mine["latency_p50_s"] * 1000,
-            mine["records_per_core_s"] / 1000,
-            s=18 + mine["rate_per_s"] / 1500,
-            color=BLUE if engine == TASKS else GREY,
-            marker="o" if workload == WORDS else "^",
-            alpha=0.75,
-            linewidths=0,
-            label=f"{_called(engine)}, {workload}",
+OURS, THEIRS = (BLUE, SKY, GREEN, PURPLE), (GREY, ORANGE, VERMILION, PURPLE, BLACK)
+"""Colours of the lines of either engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One engine with one setting over one workload."""
+
+    name: str
+    rungs: pd.DataFrame
+    """By rate."""
+    color: str
+    marker: Literal["o", "^"]
+
+
+def _lines(curves: pd.DataFrame) -> Iterator[Line]:
+    used: list[tuple[str, str, float, bool]] = []
+    for _, rungs in curves.groupby(["engine", "settings", "interval_s", "durable", "workload"]):
+        row = rungs.iloc[0]
+        engine, called, interval_s = row["engine"], row["settings"], row["interval_s"]
+        key = engine, called, interval_s, bool(row["durable"])
+        colors = OURS if engine == TASKS else THEIRS
+        if key not in used:
+            used.append(key)
+        place = [one for one in used if one[0] == engine].index(key)
+        name = TASKS if engine == TASKS else f"stock {called}"
+        yield Line(
+            name=f"{name}, {interval_s:g} s{'' if key[3] else ', no file'}, {row['workload']}",
+            rungs=rungs.sort_values("rate_per_s"),
+            color=colors[place % len(colors)],
+            marker="o" if row["workload"] == WORDS else "^",
         )
-    axes.axvline(bound_s * 1000, color=VERMILION, linewidth=0.8, linestyle="--",
-                 label="bound of latency")  # fmt: skip
+
+
+def _draw(axes: Axes, line: Line, x: str, y: str) -> None:
+    """Draw a line; a hollow mark is the rate that saturates it."""
+    rungs = line.rungs
+    axes.errorbar(
+        rungs[x],
+        rungs[y],
+        xerr=_errors(rungs, x),
+        yerr=_errors(rungs, y),
+        color=line.color,
+        linewidth=0.9,
+        elinewidth=0.7,
+        capsize=2,
+    )
+    for held, rows in rungs.groupby(rungs["held"].astype(bool)):
+        axes.scatter(
+            rows[x],
+            rows[y],
+            s=22,
+            edgecolors=line.color,
+            facecolors=line.color if held is True else "white",
+            marker=line.marker,
+            zorder=3,
+        )
+
+
+def _errors(rungs: pd.DataFrame, name: str) -> list[pd.Series[float]] | None:
+    """Return the distances to the ends of the intervals; None without samples enough."""
+    low, high = rungs[f"{name}_low"], rungs[f"{name}_high"]
+    return [rungs[name] - low, high - rungs[name]] if low.notna().all() else None
+
+
+def _scaled(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the curves in milliseconds and thousands of records."""
+    scaled = curves.assign(rate_per_s_low=None, rate_per_s_high=None)
+    for ending in ("", "_low", "_high"):
+        for name, factor in (("latency_p50_s", 1000), ("records_per_core_s", 0.001)):
+            column = f"{name}{ending}"
+            if column in scaled:
+                scaled[column] = pd.to_numeric(scaled[column]) * factor
+    return scaled
+
+
+def _draw_cost(axes: Axes, curves: pd.DataFrame, bound_s: float) -> None:
+    for line in _lines(_scaled(curves)):
+        _draw(axes, line, "latency_p50_s", "records_per_core_s")
+        axes.plot([], [], label=line.name, color=line.color, marker=line.marker)
+    axes.axvline(bound_s * 1000, color=VERMILION, linewidth=0.8, linestyle="--")
     axes.set_xscale("log")
     axes.set_yscale("log")
     plain_ticks(axes.xaxis, axes.yaxis)
-    axes.set_xlabel("median latency from the window's end (ms)")
+    axes.set_xlabel("median latency from the window's end (ms); dashed: the bound")
     axes.set_ylabel("1,000 records per core-second")
-    axes.set_title("cost and latency (a larger mark: more records/s)")
-    axes.legend(fontsize=7)
+    axes.set_title("cost and latency, up to saturation (hollow)")
+    axes.legend(fontsize=6)
 
 
-def _draw_saturation(axes: Axes, full: pd.DataFrame) -> None:
-    best = full.groupby(["workload", "engine"])["records_per_core_s"].max().sort_index()
-    names = [f"{_called(engine)}\n{workload}" for workload, engine in best.index]
-    colors = [BLUE if engine == TASKS else GREY for _, engine in best.index]
-    bars = axes.bar(names, best.to_numpy(dtype=float) / 1000, color=colors)
-    axes.bar_label(bars, fmt="%.0f", fontsize=7)
-    axes.tick_params(axis="x", labelsize=7)
-    axes.set_ylabel("1,000 records per core-second")
-    axes.set_title("saturated, without a bound of latency")
+def _draw_latency(axes: Axes, curves: pd.DataFrame) -> None:
+    for line in _lines(_scaled(curves)):
+        _draw(axes, line, "rate_per_s", "latency_p50_s")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    plain_ticks(axes.xaxis, axes.yaxis)
+    axes.set_xlabel("records a second")
+    axes.set_ylabel("median latency (ms)")
+    axes.set_title("latency and rate")
 
 
-def _draw_parts(axes: Axes, rates: pd.DataFrame) -> None:
-    """Draw the best run of each engine and workload."""
+def _draw_parts(axes: Axes, rungs: pd.DataFrame) -> None:
+    """Draw the cheapest rung that each engine holds."""
+    held = rungs[rungs["held"].astype(bool)]
     chosen = [
         mine.sort_values("records_per_core_s").iloc[-1]
-        for _, mine in rates.groupby(["workload", "engine"])
+        for _, mine in held.groupby(["workload", "engine"])
     ]
-    colors = (GREEN, BLUE, ORANGE, VERMILION)
-    names = [f"{_called(row['engine'])}, {row['workload']}\n{row['rate_per_s']:,.0f}/s, "
-             f"{row['interval_s']:g} s" for row in chosen]  # fmt: skip
+    names = [
+        f"{'tasks' if row['engine'] == TASKS else 'stock'}, {row['workload']}\n"
+        f"{row['rate_per_s']:,.0f}/s"
+        for row in chosen
+    ]
     left = [0.0] * len(chosen)
-    for (column, label), color in zip(PARTS.items(), colors, strict=True):
+    for column, (label, color) in PARTS.items():
         values = [_value(row, column) for row in chosen]
         axes.barh(names, values, left=left, color=color, label=label)
         left = [at + value for at, value in zip(left, values, strict=True)]
     axes.tick_params(axis="y", labelsize=7)
     axes.set_xlabel("CPU per record (µs)")
-    axes.set_title("what a record costs, best run of each")
-    axes.legend(fontsize=7)
+    axes.set_title("what a record costs, at the cheapest rate held")
+    # Beside the short bar of the task engine, which is the uppermost.
+    axes.legend(fontsize=6, loc="upper right")
 
 
 def _value(row: pd.Series[float], column: str) -> float:
@@ -114,7 +198,3 @@ def _draw_kills(axes: Axes, kills: pd.DataFrame) -> None:
     axes.set_ylim(0, 1.02)
     axes.set_title("task engine: recoveries of killed nodes")
     axes.legend(fontsize=7)
-
-
-def _called(engine: object) -> str:
-    return "tasks" if engine == TASKS else "stock"

@@ -44,7 +44,7 @@ SLICERS = 20
 """The papers' Q1 has 20 MC-trees."""
 TRAFFIC_TASKS = 8
 """Tasks of each of Q2's first three operators; with the sink 25 tasks, as in Q1. Chosen."""
-FULL_EDGE = "Q1, 2 × 10"
+FULL_EDGE = "Q1, 4 × 5"
 OWN_PAGES = "Q1, own pages"
 QUERIES = ("Q1", FULL_EDGE, OWN_PAGES, "Q2")
 
@@ -63,7 +63,7 @@ class Reading:
 
 READINGS: Mapping[str, Reading] = {
     "Q1": Reading(),
-    FULL_EDGE: Reading(slicers=2, mergers=10),
+    FULL_EDGE: Reading(slicers=4, mergers=5),
     OWN_PAGES: Reading(own_pages=True),
 }
 COMPUTED = "computed"
@@ -221,8 +221,9 @@ NOTES = (
     "out: the steady state of a failure, without its beginning.",
     "Tasks: Q1 20-4-1, which has the printed 20 MC-trees and the printed one task at the end; Q2 "
     "8-8-8-1 (chosen).",
-    f'"{FULL_EDGE}" reads the same 20 MC-trees as 2 slicers that send to all of 10 mergers, which '
-    "have objects of their own: where the sentences about accuracy hold (ppa/query-readings).",
+    f'"{FULL_EDGE}" reads the same 20 MC-trees as 4 slicers that send to all of 5 mergers, which '
+    "have objects of their own: the reading of most sentences about Q1's accuracy that hold "
+    "together (ppa/query-readings).",
     '"Own pages" is Q1 with every page on one server only, where the archive\'s servers are '
     "mirrors; the papers' data lies between the two.",
 )
@@ -230,7 +231,7 @@ PRINTED_QUERIES = ("Q1", "Q2")
 """The paper's sentences are about these; the others are readings of ours."""
 RESTRICTED = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Version 1 asked the same of Q1 with own pages, which no paper describes."""
-AS_2_X_10 = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
+AS_4_X_5 = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Version 1 knew the reading 20-4-1 alone."""
 TOP_100 = (
     "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve the "

@@ -158,7 +158,7 @@ CLAIMS = [
     greedy_last_on_average,
     hypothesis(
         "other-readings",
-        "SA is quite close to DP in accuracy under other readings of Q1: 2 × 10 tasks, own pages",
+        "SA is quite close to DP in accuracy under other readings of Q1: 4 × 5 tasks, own pages",
         because="SA's plan keeps other servers than DP's, though their OF is close. Where every "
         "page is on one server only, a server holds some pages of the top 100 or none, whatever "
         "its share of the requests is. So a small difference in OF can be a large one in accuracy, "

@@ -131,10 +131,10 @@ CLAIMS = [
     ),
     _close(
         paper(
-            "close/q1-2x10",
-            "The accuracy of Q1 is close to its OF for both orders (2 × 10 tasks)",
+            "close/q1-4x5",
+            "The accuracy of Q1 is close to its OF for both orders (4 × 5 tasks)",
             cause=Cause.READING,
-            rule=_accuracy.AS_2_X_10,
+            rule=_accuracy.AS_4_X_5,
         ),
         _accuracy.FULL_EDGE,
     ),

@@ -7,9 +7,11 @@ Tests: ``tests/advice/test_costs.py``."""
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -152,17 +154,13 @@ def costs_of(kills: pd.DataFrame) -> pd.DataFrame:
     rows = []
     keys = ["scheme", "trigger_s", "kill"]
     for (scheme, trigger_s, kill), mine in kills.groupby(keys, sort=False) if len(kills) else ():
-        censored = int(mine["at_least_s"].notna().sum())
-        outage = _span(mine["recovery_s"], " s")
-        if censored:
-            outage += f"; {censored} not by the end"
         rows.append(
             {
                 "scheme": SCHEMES[str(scheme)].label,
                 "trigger": f"{trigger_s:g} s",
                 "killed": kill,
                 "kills": len(mine),
-                "outage": outage,
+                "outage": _outage(mine),
                 "silence": _span(mine["output_gap_s"], " s"),
                 "late": _span(mine["late"]),
                 "repeated": _span(mine["repeated"]),
@@ -172,18 +170,32 @@ def costs_of(kills: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _outage(kills: pd.DataFrame) -> str:
+    """Return the median outage; one that was not over by the end of the load is longer than all."""
+    beyond = kills["at_least_s"].astype(float).dropna()
+    if not len(beyond):
+        return _span(kills["recovery_s"], " s")
+    known = sorted(kills["recovery_s"].astype(float).dropna())
+    whole = [*known, *([math.inf] * len(beyond))]
+    middle = median(whole)
+    over = f"over {beyond.min():.3g} s"
+    text = over if math.isinf(middle) else f"{middle:.3g} s"
+    return f"{text} ({known[0]:.3g} s to {over})" if known else text
+
+
 def _span(values: Iterable[Any], unit: str = "") -> str:
     """Return a median with its interval, or with least and most below `FEWEST` values."""
     known = [float(each) for each in values if each is not None and not pd.isna(each)]
     sample = median_of(known)
     if sample is None:
         return "–"
-    text = f"{sample.value:.3g}{unit}"
+    form = ".3g" if unit else ",.0f"
+    text = f"{sample.value:{form}}{unit}"
     low, high = (
         (min(known), max(known)) if sample.low is None or sample.high is None
         else (sample.low, sample.high)
     )  # fmt: skip
-    return text if len(known) == 1 or low == high else f"{text} ({low:.3g} to {high:.3g})"
+    return text if len(known) == 1 or low == high else f"{text} ({low:{form}} to {high:{form}})"
 
 
 def notes_of(kills: pd.DataFrame) -> list[str]:
@@ -245,12 +257,15 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
                 if sample.low is not None and sample.high is not None:
                     axes.vlines(place, sample.low, sample.high, color=look.color, linewidth=2.5)
         axes.set_xticks(
-            range(len(places)), [f"{SCHEMES[s].label}\n{kill}" for s, kill in places], fontsize=7
+            range(len(places)),
+            [f"{SCHEMES[s].label.replace(' ', chr(10))}\n{kill}" for s, kill in places],
+            fontsize=7,
         )
         axes.set_xlim(-0.5, max(len(places), 1) - 0.5)
         axes.set_ylim(bottom=0)
         axes.set_title(f"{title}: every kill, median, interval from {FEWEST} on", fontsize=8)
-        axes.set_xlabel("hollow: at least that, not over by the end of the load", fontsize=7)
+        if column == "recovery_s" and kills["at_least_s"].notna().any():
+            axes.set_xlabel("hollow: at least that, not over by the end of the load", fontsize=7)
 
 
 def picture(kills: pd.DataFrame) -> bytes:

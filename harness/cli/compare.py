@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,10 +34,8 @@ VARIANTS = "variants"
 
 
 @click.command("compare", epilog=_EPILOG)
-@click.argument("one", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument(
-    "other", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
-)
+@click.argument("one", type=click.Path(exists=True, path_type=Path))
+@click.argument("other", type=click.Path(exists=True, path_type=Path), required=False)
 @click.option("--experiment", help="Only this experiment, or this group.")
 @click.option("--profile", help="Only this profile.")
 @click.option(
@@ -65,7 +64,9 @@ def command(
     claims_alone: bool,
     as_json: bool,
 ) -> None:
-    """Compare the medians of every quantity in the results directories ONE and OTHER.
+    """Compare the medians of every quantity in the results ONE and OTHER.
+
+    Each is a directory, or an archive of `export --raw`.
 
     Only valid runs of the same point are compared. Runs on different kinds of cluster are never
     pooled: if a directory holds several kinds, choose one with --cluster or --with. A run with
@@ -82,12 +83,13 @@ def command(
             "there is only one set of results",
             remedy="give another directory, or kinds of cluster with --cluster and --with",
         )
+    named = {root: _opened(root) for root in (one, other or one)}
     wanted = [
         (one, _kind(backend), "--cluster"),
         *((other or one, _kind(name), "--with") for name in others or (None,)),
     ]
     found = {
-        root: load(root, experiment=experiment, profile=profile)
+        root: load(named[root], experiment=experiment, profile=profile)
         for root in dict.fromkeys(root for root, _, _ in wanted)
     }
     demand_runs(experiment, found.values())
@@ -113,6 +115,16 @@ def _kind(name: str | None) -> str | None:
     from harness.cluster.external.settings import name_of
 
     return name_of(Path(name)) if name and name.endswith((".yaml", ".yml")) else name
+
+
+def _opened(root: Path) -> Path:
+    """Return a directory with the results in ``root``; an archive is unpacked for this command."""
+    import tempfile
+
+    from harness.results.archive import unpacked
+
+    scratch = tempfile.TemporaryDirectory()
+    return unpacked(root, Path(click.get_current_context().with_resource(scratch)))
 
 
 def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
@@ -243,7 +255,7 @@ def _passes(each: Found) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield point, each.record.values
     path = each.directory / f"{VARIANTS}.parquet"
     if path.exists():
-        table = pd.read_parquet(path)
+        table = pd.read_parquet(io.BytesIO(path.read_bytes()))
         for variant, values in zip(table.pop("variant"), table.to_dict("records"), strict=True):
             yield f"{point} {variant}", {str(name): value for name, value in values.items()}
 

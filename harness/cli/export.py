@@ -16,6 +16,7 @@ Examples:
   ./faultline export --table recoveries --from results --from /data/other recoveries.csv
   ./faultline export --table latencies --experiment stock latencies.csv
   ./faultline export --figures figures --format pdf,png --from results
+  ./faultline export --raw results.zip --from results
   ./faultline export --dictionary > docs/results.md
 """
 
@@ -32,8 +33,9 @@ Examples:
     "--from",
     "roots",
     multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="A results directory; repeatable.  [default: those that ship with the repository]",
+    type=click.Path(path_type=Path),
+    help="A results directory, or an archive of --raw; repeatable.  [default: those that ship "
+    "with the repository]",
 )
 @click.option(
     "--figures",
@@ -47,6 +49,13 @@ Examples:
     show_default=True,
     help="Formats of the figures, with commas between them: pdf, png, svg.",
 )
+@click.option(
+    "--raw",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.zip",
+    help="Write every record with all of its series into one archive, which --from, `compare`, "
+    "`advise` and harness.results.load read like a directory.",
+)
 @click.option("--experiment", help="Only this experiment, or this group.")
 @click.option("--dictionary", is_flag=True, help="Print the meaning of every table and column.")
 def command(
@@ -55,6 +64,7 @@ def command(
     roots: tuple[Path, ...],
     figures: Path | None,
     formats: str,
+    raw: Path | None,
     experiment: str | None,
     dictionary: bool,
 ) -> None:
@@ -70,6 +80,14 @@ def command(
 
     if dictionary:
         click.echo(page(), nl=False)
+        return
+    if raw is not None:
+        if file is not None or figures is not None or experiment is not None or len(roots) > 1:
+            raise UsageError(
+                "--raw writes all of one results directory, and nothing else",
+                remedy="leave out the other file, --figures and --experiment, and give --from once",
+            )
+        _raw(raw, roots)
         return
     if figures is not None:
         if file is not None:
@@ -90,6 +108,20 @@ def command(
     frame = found.table(table)
     _write(frame, file)
     click.echo(f"{len(frame)} rows of {table}: {file}")
+
+
+def _raw(file: Path, roots: tuple[Path, ...]) -> None:
+    """Write one results directory into an archive."""
+    from harness.cli.measure import check_out
+    from harness.errors import UsageError
+    from harness.results.archive import pack
+    from harness.results.library import SHIPPED
+
+    if file.suffix != ".zip":
+        raise UsageError(f"--raw {file}: an archive is a .zip", remedy="name it FILE.zip")
+    check_out(file.absolute().parent)
+    count = pack(roots[0] if roots else SHIPPED, file)
+    click.echo(f"{count} records, {file.stat().st_size / 1e3:,.0f} kB: {file}")
 
 
 def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: str | None) -> None:
@@ -131,7 +163,7 @@ def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: st
             f"--experiment: there is no valid run of {experiment!r} in {root}",
             remedy=did_you_mean(experiment or "", known),
         )
-    click.echo(f"{count} figures: {folder}")
+    click.echo(f"{count} {'figure' if count == 1 else 'figures'}: {folder}")
 
 
 def _write(frame: pd.DataFrame, file: Path) -> None:

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "nightly": ("harness.cli.nightly", "Compare this checkout with an earlier revision."),
     "bisect": ("harness.cli.bisect", "Find the revision that made a metric of `nightly` worse."),
     "test": ("harness.cli.test", "Run the tests."),
+    "completion": ("harness.cli.completion", "Print a script for the completion of a shell."),
 }
 _FULL_BYTES = 1 << 20
 """A disk with less free space than this is called full."""
@@ -134,7 +135,7 @@ def _full_places(arguments: Sequence[str]) -> list[Path]:
 def main() -> NoReturn:
     """Run the command line; a `FaultlineError` becomes one message and its exit code."""
     try:
-        cli.main(prog_name="./faultline", standalone_mode=False)
+        cli.main(prog_name="./faultline", standalone_mode=False, complete_var="_FAULTLINE_COMPLETE")
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(130)

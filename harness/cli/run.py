@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from harness.cli import completion
 from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
 from harness.cli.own_options import own_options, workload_options
@@ -29,7 +30,13 @@ Examples:
 
 
 @click.command("run", epilog=_EPILOG)
-@click.argument("experiments", nargs=-1, required=True, metavar="EXPERIMENT...")
+@click.argument(
+    "experiments",
+    nargs=-1,
+    required=True,
+    metavar="EXPERIMENT...",
+    shell_complete=completion.experiments,
+)
 @click.option(
     "--workload",
     type=click.Path(path_type=Path),

@@ -103,6 +103,11 @@ class Encoded:
         value, data = self._value, self._data
         return value if data is None else decode(data)
 
+    @property
+    def nbytes(self) -> int:
+        """About the length of the bytes, which are not made for it."""
+        return len(self._data) if self._data is not None else getattr(self._value, "nbytes", 0)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Encoded) and bool(self.data == other.data)
 

@@ -17,7 +17,7 @@ from harness.cluster.base import Action
 from harness.engines.base import NOT_SCORED, EventKind, Scored
 from harness.failures.injector import ROW
 from harness.failures.schedule import ENDS, Schedule
-from harness.judging import failures, resources, trust
+from harness.judging import again, failures, resources, trust
 from harness.judging.contributions import tuple_success
 from harness.judging.failures import OF_ONE_FAILURE, Failure
 from harness.judging.passes import PassRecord
@@ -104,10 +104,10 @@ def judge(
         "mistimed": mistimed,
         "schedule": schedule.to_json(),
     }
-    series = {"accuracy": accuracy.windows, "recoveries": failures.table(after)}
+    kept = {"accuracy": accuracy.windows, "recoveries": failures.table(after), again.TRUTH: truth}
     return Outcome(
         values=values,
-        series={**_series(calm, broken), **series},
+        series={**_series(calm, broken), **kept},
         invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
         again=TWIN_BEHIND if timed and stationary and not kept_up else None,
     )
@@ -427,7 +427,8 @@ def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
         return together
 
     return {
-        "results": stacked(lambda seen: seen.first),
+        again.FIRST: stacked(lambda seen: seen.first),
+        again.FURTHER: stacked(lambda seen: seen.record.deliveries.drop(seen.first.index)),
         "windows": stacked(lambda seen: seen.windows),
         "timeline": stacked(lambda seen: timeline(seen.first, until_s=until_s, bin_s=BIN_S)),
         "batches": stacked(lambda seen: seen.record.batches),

@@ -31,6 +31,7 @@ class Message:
     """The copy of the query that sent it; 0 without a header."""
     headers: Mapping[str, bytes] = field(default_factory=dict)
     """All of its headers, for the engine (`harness.engines.base.Engine.read`)."""
+    key: bytes | None = None
     read_ms: int = 0
     """When it was read here, in ms since the epoch; only after the end of its transaction."""
 
@@ -163,5 +164,6 @@ class Collector:
             value=message.value() or b"",
             copy=int(headers.get(self._header, b"0")),
             headers=headers,
+            key=message.key(),
             read_ms=time.time_ns() // 1_000_000,
         )

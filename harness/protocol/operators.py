@@ -10,6 +10,11 @@ Payload = Any
 """The content of one batch on one edge between two tasks; None is reserved for missing parts."""
 
 
+def size_of(payload: Payload) -> int:
+    """Return the bytes of a payload that knows them (``nbytes``), 0 for any other."""
+    return int(getattr(payload, "nbytes", 0))
+
+
 class NoState(Enum):
     """The absence of a state; an operator's own state may be any value, None too."""
 

@@ -104,9 +104,22 @@ class ReportWriter:
 
     A claim is judged and a figure drawn again only if the runs behind them have changed."""
 
-    def __init__(self, store: RecordStore, *, elsewhere: Elsewhere | None = None) -> None:
-        """Create a writer; ``elsewhere`` draws figures in another process, None in this one."""
+    def __init__(
+        self,
+        store: RecordStore,
+        *,
+        elsewhere: Elsewhere | None = None,
+        into: Path | None = None,
+        machine: str | None = None,
+    ) -> None:
+        """Create a writer.
+
+        ``elsewhere`` draws figures in another process, None in this one. ``into`` is the directory
+        of the report, by default ``report`` in the store's. ``machine`` names the machine whose
+        records are shown, by default this one."""
         self._store = store
+        self._folder = into or store.root / "report"
+        self._machine = machine or machine_name()
         self._elsewhere = elsewhere
         self._judged: dict[tuple[str, ...], Assessment] = {}
         self._drawn: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -121,16 +134,16 @@ class ReportWriter:
         return judged
 
     def write(self, asked: Requested = MappingProxyType({})) -> WrittenReport:
-        """Write the report from the records of this machine.
+        """Write the report from the records of one machine.
 
         The campaigns in ``asked`` are judged even if newer ones with other settings exist."""
-        found = campaigns(self._store, all_experiments(), asked)
+        found = campaigns(self._store, all_experiments(), asked, machine=self._machine)
         judged = [self._assess(*each) for each in found]
-        folder = self._store.root / "report"
+        folder = self._folder
         (folder / "figures").mkdir(parents=True, exist_ok=True)
         (folder / "data").mkdir(exist_ok=True)
         documents = [
-            {**document, "machine_name": machine_name()}
+            {**document, "machine_name": self._machine}
             for item in judged
             for document in item.documents()
         ]
@@ -177,9 +190,11 @@ def _identity(experiment: Experiment, profile: Profile, campaign: Campaign) -> t
     return (experiment.id, profile.value, str(campaign.expected), *runs)
 
 
-def write_report(store: RecordStore) -> WrittenReport:
-    """Write the report from the records of this machine."""
-    return ReportWriter(store).write()
+def write_report(
+    store: RecordStore, *, into: Path | None = None, machine: str | None = None
+) -> WrittenReport:
+    """Write the report from the records of this machine, or of another one, once."""
+    return ReportWriter(store, into=into, machine=machine).write()
 
 
 def _replace(path: Path, text: str) -> None:

@@ -6,6 +6,7 @@
 
     results = load()                              # the small set that ships with the repository
     results = load("results", "/data/other")      # directories of your own, of any machines
+    results = load("other.zip")                   # an archive: ./faultline export --raw other.zip
     results.runs                                  # a row per run
     results.wide("ppa/recovery-single")           # a row per run, a column per parameter and value
 
@@ -15,6 +16,7 @@ invalid or failed run is in the tables with its ``status``."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ from typing import Any
 import pandas as pd
 
 from harness.errors import UsageError
+from harness.results import archive
+from harness.results.archive import Place
 from harness.results.provenance import ROOT
 from harness.results.record import OK, Record
 from harness.results.schema import decode
@@ -43,11 +47,18 @@ class Found:
     """A record and its place."""
 
     record: Record
-    directory: Path
+    directory: Place
     """Directory of the record, which also has the run's series."""
     machine_name: str
     root: Path
-    """The results directory that contains it."""
+    """The results directory or archive that contains it."""
+
+    @property
+    def series(self) -> Sequence[str]:
+        """The recorded series that are there; large ones may have been left out."""
+        return [
+            name for name in self.record.series if (self.directory / f"{name}.parquet").exists()
+        ]
 
 
 def load(
@@ -56,7 +67,7 @@ def load(
     profile: str | None = None,
     warn: Warn = lambda text: None,
 ) -> Library:
-    """Return the records of result directories, of every machine, as tables.
+    """Return the records of result directories or archives, of every machine, as tables.
 
     Without a directory: those that ship with the repository. ``experiment`` (an id, or a group)
     and ``profile`` filter them. ``warn`` receives a message for each unreadable record. Raises
@@ -86,19 +97,18 @@ def load(
 
 
 def _records(root: Path, warn: Warn) -> Iterator[Found]:
-    # records/<group>/<experiment>/<machine>/<run>/record.json
-    for path in sorted((root / "records").glob("*/*/*/*/record.json")):
+    for path in archive.records(archive.opened(root)):
         try:
             record = decode(json.loads(path.read_text()))
         except UsageError as error:
             raise UsageError(f"{path}: {error.what}", remedy=error.remedy) from error
         except (ValueError, OSError) as error:
-            warn(unreadable(path, error))
+            warn(unreadable(Path(str(path)), error))
             continue
         yield Found(
             record=record,
-            directory=path.parent,
-            machine_name=path.parent.parent.name,
+            directory=archive.folder_of(path),
+            machine_name=Path(str(path)).parent.parent.name,
             root=root,
         )
 
@@ -171,7 +181,7 @@ class Library:
             path = each.directory / f"{name}.parquet"
             if path.exists():
                 keys = _keys(each)
-                frame = pd.read_parquet(path)
+                frame = pd.read_parquet(io.BytesIO(path.read_bytes()))
                 frame = frame.drop(columns=[key for key in keys if key in frame])
                 for column in frame.columns[frame.isna().all()]:
                     if column.endswith(("_s", "_bytes")):  # nothing but nulls has no type
@@ -185,7 +195,7 @@ class Library:
     @cached_property
     def series_names(self) -> Sequence[str]:
         """Names of all series, sorted."""
-        return sorted({name for each in self.found for name in each.record.series})
+        return sorted({name for each in self.found for name in each.series})
 
     def wide(self, experiment: str, *, valid: bool = True) -> pd.DataFrame:
         """Return one experiment with a row per run and a column per parameter and value.
@@ -311,7 +321,7 @@ def _quantities(each: Found) -> Iterator[dict[str, Any]]:
 
 
 def _claims(root: Path) -> Iterator[dict[str, Any]]:
-    path = root / "report" / "claims.json"
+    path = archive.opened(root) / archive.CLAIMS
     if not path.exists():
         return
     try:

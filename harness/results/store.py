@@ -170,7 +170,7 @@ class RecordStore:
         target = self.root / "records" / record.experiment / machine / record.run
         with _disk_errors(target):
             for name, table in series.items():
-                table.to_parquet(scratch / f"{name}.parquet", index=False)
+                table.to_parquet(scratch / f"{name}.parquet", index=False, compression="zstd")
             text = json.dumps(asdict(record), indent=1, default=plain, ensure_ascii=False)
             with (scratch / "record.json").open("w") as file:
                 file.write(text + "\n")

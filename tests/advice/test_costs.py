@@ -16,7 +16,7 @@ from harness.failures.generators import in_turn, one_target
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
 from harness.results.library import Library
-from harness.results.record import Profile
+from harness.results.record import Point, Profile
 from harness.results.tables import Results
 from harness.running.plan import RunSettings
 from tests.experiments.stock.judging import results_of
@@ -43,7 +43,7 @@ def results(tmp_path: Path, failed: PassRecord | None = None) -> Results:
         settle_s=3,
     )
     values = {**outcome.values, "trigger_s": 1.0, "rate_per_s": 100.0, "event_speed": 1.0}
-    point = {"scheme": "checkpoint", "interval_s": 1}
+    point: Point = {"scheme": "checkpoint", "interval_s": 1}
     return results_of([(point, replace(outcome, values=values))], tmp_path)
 
 
@@ -81,7 +81,8 @@ def test_the_verdict_is_the_judges(
 ) -> None:
     found = results(tmp_path, failed)
     assert said in costs.verdict_of(found.frame)
-    assert costs.kills_of(found)["wrong"].replace({np.nan: None}).tolist() == [wrong, wrong]
+    delivered = [None if pd.isna(each) else each for each in costs.kills_of(found)["wrong"]]
+    assert delivered == [wrong, wrong]
 
 
 def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
@@ -100,7 +101,11 @@ def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
     assert outage(kills(4.0)) == "4 s"
     assert outage(kills(4.0, 8.0, 5.0)) == "5 s (4 to 8)"
     assert outage(kills(None)) == "–"
-    assert outage(kills(4.0).assign(at_least_s=20.0)) == "4 s; 1 not by the end"
+    assert outage(kills(None).assign(at_least_s=20.0)) == "over 20 s"
+    some = kills(4.0, 6.0, None)
+    assert outage(some.assign(at_least_s=[np.nan, np.nan, 20.0])) == "6 s (4 s to over 20 s)"
+    most = kills(4.0, None, None).assign(at_least_s=[np.nan, 21.0, 20.0])
+    assert outage(most) == "over 20 s (4 s to over 20 s)"
     five = outage(kills(4.0, 5.0, 6.0, 7.0, 100.0))
     assert five.startswith("6 s (4 to ")
     assert costs.costs_of(kills(4.0, 5.0))["late"].item() == "3"

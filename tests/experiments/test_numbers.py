@@ -30,7 +30,9 @@ NAMES = re.compile(
     r"|99th percentile|\b\d+ %? ?of (?:the )?paper"
 )
 """Names that contain a number: of a figure, a query, a scheme, a file."""
-THEIRS = re.compile(r"\b(paper|papers|papers'|print|printed|prints|publish|published|van Dongen)\b")
+THEIRS = re.compile(
+    r"\b(paper|papers|papers'|print|printed|prints|publish|published|van Dongen|since version)\b"
+)
 """Words that attribute the numbers of a sentence to somebody else."""
 SCALES = (1.0, 1e2, 1e3, 1e6, 1e-6)
 """Units: percent, thousandths, millionths, minutes, hours, bits."""

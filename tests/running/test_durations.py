@@ -89,11 +89,15 @@ def test_a_point_without_a_record_here_takes_as_long_as_in_the_shipped_ones(
 
 
 def test_declared_durations_are_near_those_of_the_results_that_ship() -> None:
-    """``list`` shows them. Where this fails: correct the declared ones."""
+    """``list`` shows them. Where this fails: correct the declared ones.
+
+    What is measured is left out: it has other schedules from one set of results to the next."""
     wrong = []
     for experiment in all_experiments():
         measurement = experiment.measurement
-        took = durations.took(_shipped(measurement.id), Profile.QUICK, live=measurement.measured)
+        if measurement.measured:
+            continue
+        took = durations.took(_shipped(measurement.id), Profile.QUICK, live=False)
         runs = [seconds for each in took.values() for seconds in each]
         declared_s = measurement.seconds_per_run[Profile.QUICK] * len(runs)
         if sum(runs) > 20 and not 0.5 < sum(runs) / declared_s < 2:

@@ -153,8 +153,7 @@ def covers_nothing(_self: Any) -> None:
 
 def replica_trims_what_was_sent(self: Outlet, item: Any) -> None:
     if self._context.term is None:
-        self.sent_below = max(self.sent_below, item.sent_below)
-        self.outbox.trim_all(self.sent_below)
+        self.outbox.trim_all(item.sent_below)
 
 
 def reports_what_is_not_published(self: Outlet, position: int) -> None:

@@ -48,7 +48,7 @@ def test_the_document_names_every_example(name: str) -> None:
 def test_an_example_runs_over_a_sample(spark: SparkSession, here: Path, name: str) -> None:
     workload = load_workload_file(here / f"{name}.py")
     found = sampled(spark, workload).results
-    assert len(found) > 20
+    assert len(found) >= 6, "three windows or more"
     EXPECTED[name](found, workload)
 
 

@@ -81,16 +81,22 @@ events = st.lists(
     repeat=st.sampled_from([1, 7]),
     shape=st.sampled_from([(4.0, 1.0), (2.0, 2.0), (3.0, 1.5)]),
     batch_s=st.sampled_from([0.25, 0.5]),
+    merging=st.sampled_from([(1, False), (3, True)]),
 )
 @settings(max_examples=amount(30), deadline=None)
 def test_operators_equal_counting_by_hand(
-    partitions: Records, repeat: int, shape: tuple[float, float], batch_s: float
+    partitions: Records,
+    repeat: int,
+    shape: tuple[float, float],
+    batch_s: float,
+    merging: tuple[int, bool],
 ) -> None:
+    """With mergers of their own slicers, and with a full edge where they share the objects."""
     repeated = [[event for event in records for _ in range(repeat)] for records in partitions]
     workload = world_cup(window_s=shape[0], slide_s=shape[1])
-    code = program(
-        timeline=timeline_of(workload, start_us=START_US, batch_s=batch_s), slicers=2, mergers=1
-    )
+    mergers, full = merging
+    timeline = timeline_of(workload, start_us=START_US, batch_s=batch_s)
+    code = program(timeline=timeline, slicers=2, mergers=mergers, full=full)
     found = by_operators(code, workload, {"requests": source_table(repeated)})
     by_hand = counted_by_hand(repeated, round(shape[0] * 1000), round(shape[1] * 1000))
     assert as_dict(found) == by_hand

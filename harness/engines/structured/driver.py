@@ -211,6 +211,7 @@ class Driver:
         copy: int,
         checkpoint: str,
         trigger_s: float,
+        source: Mapping[str, str],
         partitions: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         """Start the query of a workload; it runs until `end`.
@@ -221,7 +222,8 @@ class Driver:
         self._check(reference, begun)
 
         def start() -> StreamingQuery:
-            sources = frames.read_stream(self._spark, self._kafka, topics, partitions)
+            kafka = {**self._kafka, **source}
+            sources = frames.read_stream(self._spark, kafka, topics, partitions)
             result = begun.form(QUERY)(self._spark, sources)
             query: StreamingQuery = (
                 frames.encode(result, begun, copy, tentative=partitions is not None)

@@ -54,13 +54,16 @@ class StructuredEngine:
         self._cluster = cluster
         self._partitions: standby.Partitions | None = None
         """The input of the second application, if that is not all."""
+        self._source: dict[str, str] = {}
+        """Options of the Kafka source."""
         self._marks = [0] * len(applications)
         self._ending = False
         """True while a query has the order to end and has not reported its end."""
 
     def configure(self, setup: Setup) -> None:
-        """Take the input of the second query; applications are opened for one scheme."""
+        """Take the options of the queries' input; applications are opened for one scheme."""
         self._partitions = parameters_of(setup).partitions
+        self._source = dict(parameters_of(setup).source)
 
     def check(self, *, within_s: float = REVIVAL_S) -> None:
         """Wait until every application has all of its executors.
@@ -99,6 +102,7 @@ class StructuredEngine:
                 copy=copy,
                 checkpoint=f"{checkpoints}/{copy}",
                 trigger_s=work.interval_s,
+                source=self._source,
                 partitions=self._partitions if copy == standby.SECOND else None,
             )
         for mark, application in zip(self._marks, self.applications, strict=True):

@@ -7,6 +7,7 @@ Tests: ``tests/workloads/test_own_mistakes.py``."""
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.engines.structured import sample
 from harness.errors import FaultlineError, UsageError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Answer = TypeVar("Answer")
+ENDS_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,20 @@ def _demand_equal(stream: pd.DataFrame, batch: pd.DataFrame, workload: Workload)
     )
 
 
+def _end_java(context: Any) -> None:
+    """End the session's JVM, which would otherwise stay until this process ends."""
+    gateway, context._gateway, context._jvm = context._gateway, None, None
+    if gateway is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
+
+
 @contextmanager
 def local_session() -> Iterator[SparkSession]:
     """Open a Spark session inside this process, without a cluster; its JVM ends with it."""
@@ -161,8 +177,4 @@ def local_session() -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
-        gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
-        if gateway is not None:
-            gateway.shutdown()
-            gateway.proc.stdin.close()
-            gateway.proc.wait()
+        _end_java(SparkContext)

@@ -17,6 +17,8 @@ class StockParameters:
 
     conf: Mapping[str, str] = field(default_factory=dict)
     """Any settings of Spark; Spark judges them."""
+    source: Mapping[str, str] = field(default_factory=dict)
+    """Options of Spark's Kafka source, such as ``minPartitions``."""
     partitions: Mapping[str, Sequence[int]] | None = None
     """Source to the partitions that the second query of ``ppa`` reads; None under other schemes."""
 

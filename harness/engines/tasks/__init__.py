@@ -9,12 +9,16 @@ module                  content
 `coordinator`           the process of the coordinator
 `driver`, `daemon`      the process that places nodes on executors, and what forks them there
 `node`, `hosted`        the process of a node, and one pass on it
-`copies`                the readers of the copies on a node
+`copies`                the readers of the copies on a node, and requests to output partitions
+`underway`              the one operation under way for each copy and kind
+`messages`, `routes`    batches between tasks, and the nodes that host the copies of each
+`direct`, `wire`        the connections between nodes; one end of one, its proof and frames
+`directory`             the coordinator's news for nodes about one another
 `job`                   the program, scheme and places of a pass, for all processes
-`control`               one authenticated connection per node to the coordinator
+`control`, `heard`      one authenticated connection per node to the coordinator; its frames
 `lifeline`              a second one, which ends as soon as the node is killed
 `store`                 checkpoints and the registry in Redis, fenced by term
-`exchange`              batches between tasks and output through Kafka
+`exchange`              reading sources, and output, through Kafka
 `sources`               a source's partition, cut into batches
 `pacing`                a node's declared speed and a link's delay, by timers
 `reading`               the content of the out topic, and the content it should have

@@ -52,7 +52,7 @@ class Connection:
 
     def send(self, document: Mapping[str, Any]) -> bool:
         """Send a frame; False when it was dropped, or the connection is closing."""
-        return self.send_body(json.dumps(document, separators=(",", ":")).encode())
+        return self.send_body(body_of(document))
 
     def send_body(self, body: bytes) -> bool:
         """Send a frame that is encoded already, for several connections."""
@@ -121,6 +121,17 @@ class Connection:
     def abort(self) -> None:
         """Close at once, whatever still waits to be sent."""
         self._writer.transport.abort()
+
+
+def body_of(document: Mapping[str, Any]) -> bytes:
+    """Return a frame without its length."""
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def frame_of(document: Mapping[str, Any]) -> bytes:
+    """Return a whole frame, for who writes to a connection's duplicate."""
+    body = body_of(document)
+    return _LENGTH.pack(len(body)) + body
 
 
 async def connect(host: str, port: int, secret: bytes, *, within_s: float) -> Connection:

@@ -14,10 +14,11 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from harness.child import Emit, orders, speaker
@@ -31,12 +32,14 @@ from harness.engines.tasks.heard import (
     Malformed,
     Unreachable,
     Where,
+    read_busy,
     read_frame,
     read_lifeline,
 )
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.store import Store
+from harness.engines.tasks.underway import UnderWay
 from harness.hosting.codec import decode, encode, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -46,6 +49,10 @@ from harness.protocol.coordinator.placement import Placement, Planned, Spread
 REPLICA_AFTER_S = 0.1
 """Shortest time from a loss to the order of a new replica: opening its input takes processor time
 from the copies that take over, and nobody waits for it."""
+LONGEST_BUSY_US = 60_000_000
+"""Time for which a node may compute without a heartbeat; a loop that never ends counts as dead."""
+STORE_WITHIN_US = 15_000_000
+"""Time after which a request to the store counts as lost; its client gives up before."""
 FRESH_US = 1_000_000
 """Age of a node's last word, or four heartbeats, until which it counts as being in touch."""
 
@@ -58,6 +65,7 @@ class ConnectedNode:
         self.shift_us, self.address, self.token = hello.shift_us, hello.address, hello.token
         self.where = Where(run="", hosts=[0, []])
         """Its copies, as it last reported them."""
+        self.last: told.HeartbeatReceived | None = None
         self.heard_us = now_us()
         """When its last heartbeat came."""
         self.tasks: frozenset[int] = frozenset()
@@ -77,6 +85,7 @@ class Deciding:
         self._members, self._emit = members, emit
         self.directory = Directory(job.run, members)
         self._store = Store(redis, job.run)
+        self._requests = UnderWay()
         self._loop = asyncio.get_running_loop()
         self._running: set[asyncio.Task[None]] = set()
         self._over = False
@@ -111,12 +120,19 @@ class Deciding:
 
     def heard(self, member: ConnectedNode, heartbeat: told.HeartbeatReceived) -> None:
         """Note from a heartbeat what its node hosts and has published."""
+        member.last = heartbeat
         member.tasks = frozenset(copy.task for copy in heartbeat.copies)
         for copy in heartbeat.copies:
             if copy.published > self._published.get(copy.task, 0):
                 self._published[copy.task] = copy.published
                 self._emit({"event": "published", "task": copy.task, "below": copy.published})
         self._after_the_way(member, heartbeat)
+
+    def busy(self, member: ConnectedNode, busy_us: int) -> None:
+        """Repeat the last heartbeat of a node whose process lives and computes, up to a limit."""
+        if member.last is not None and busy_us < LONGEST_BUSY_US:
+            again = replace(member.last, cause=f"busy for {busy_us} µs", gone=())
+            self._after_the_way(member, again)
 
     def lost(self, member: ConnectedNode) -> None:
         """Handle the end of a node's connection."""
@@ -173,7 +189,7 @@ class Deciding:
         self._emit({"event": "note", "node": -1, **note})
 
     def _store_registry(self, effect: do.StoreRegistry) -> None:
-        self._run(self._put(effect))
+        self._ask("store the registry", effect.version, lambda: self._put(effect))
 
     async def _put(self, effect: do.StoreRegistry) -> None:
         higher = await self._store.put_registry(
@@ -185,7 +201,7 @@ class Deciding:
             self.tell(told.RegistryRefused(cause=effect.cause, term=higher))
 
     def _load_registry(self, effect: do.LoadRegistry) -> None:
-        self._run(self._get(effect))
+        self._ask("load the registry", effect.owner, lambda: self._get(effect))
 
     async def _get(self, effect: do.LoadRegistry) -> None:
         term, found = await self._store.take_registry(effect.owner)
@@ -204,18 +220,37 @@ class Deciding:
         self._emit({"event": "problem", "node": -1, "what": effect.reason, "remedy": remedy})
 
     def _forget(self, effect: do.ForgetCheckpoints) -> None:
-        self._run(self._store.forget(len(self.job.wiring.names), effect.below))
+        tasks = len(self.job.wiring.names)
+        self._ask(
+            "forget checkpoints", effect.below, lambda: self._store.forget(tasks, effect.below)
+        )
 
-    def _run(self, work: Any) -> None:
+    def _ask(self, kind: str, what: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Send a request to the store, unless the same one is under way.
+
+        After an error the machine's next request of its kind counts."""
+        key = kind, 0, 0
+        operation = self._requests.start(key, what, now_us(), timeout_us=STORE_WITHIN_US)
+        if operation is None:
+            return
+
         async def guarded() -> None:
             try:
-                await work
-            except (RedisError, OSError):
-                return  # the protocol requests it again
+                await work()
+            except (RedisError, OSError) as error:
+                self._requests.failed(key, operation, now_us())
+                self._emit(trouble_of(-1, f"Redis, {kind}", str(error)))
+            else:
+                self._requests.done(key, operation)
 
         running = self._loop.create_task(guarded())
         self._running.add(running)
         running.add_done_callback(self._running.discard)
+
+
+def trouble_of(node: int, where: str, what: str) -> dict[str, Any]:
+    """Return the event of a client's error, which the engine goes on from."""
+    return {"event": "trouble", "node": node, "where": where, "what": what, "at_us": now_us()}
 
 
 def _strategy(job: Job) -> Placement:
@@ -311,12 +346,14 @@ class CoordinatorProcess:
             elif hello is not None and "hello" in hello:
                 await self._accompany(connection, Hello.read(hello, Clock.here()))
         except Malformed as error:
-            self._emit({"event": "trouble", "node": -1, "where": "control", "what": str(error)})
+            self._emit(trouble_of(-1, "control", str(error)))
 
     async def _outlive(self, lifeline: Connection, node: int, token: str) -> None:
         """Wait until a node's lifeline ends: then the connection ends that it belongs to."""
-        while await lifeline.receive() is not None:
-            pass
+        while (frame := await lifeline.receive()) is not None:
+            member = self._members.get(node)
+            if member is not None and member.token == token and self._deciding is not None:
+                self._deciding.busy(member, read_busy(frame))
         member = self._members.get(node)
         if member is not None and member.token == token:
             member.connection.ended()
@@ -378,6 +415,8 @@ class CoordinatorProcess:
                 self._deciding.directory.changed(member)
         elif isinstance(heard, Unreachable):
             self._note_unreachable(member, heard)
+        elif heard["event"] == "trouble":
+            self._emit(trouble_of(member.number, heard["where"], heard["what"]))
         else:
             more = {"shift_us": member.shift_us} if heard["event"] == "note" else {}
             self._emit({**heard, "node": member.number, **more})

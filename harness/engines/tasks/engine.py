@@ -133,6 +133,7 @@ class TaskEngine:
             *noticed.recoveries(),
             *noticed.lives([*self._events("left"), *self._events("joined")]),
             *noticed.unstored(),
+            *noticed.troubles(self._events("trouble")),
             *noticed.fenced(self._fenced),
             *noticed.adapted(
                 self.adapting.done if self.adapting is not None else (),

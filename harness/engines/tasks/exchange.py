@@ -246,7 +246,9 @@ class Sender:
         have."""
         self._producer = Producer(producer_settings(client))
         self._node, self._lost = node, lost
-        self._parts = 0
+        self._client, self._attempts = client, 0
+        self._of_records: Producer | None = None
+        """A client of its own for output as ordinary records."""
 
     def append(self, topic: str, partition: int, sink: int, data: bytes) -> None:
         """Append an encoded entry to an output partition. It counts once it has been read back."""
@@ -256,31 +258,60 @@ class Sender:
         self, topic: str, partition: int, sink: int, entry: OutputEntry, columns: Sequence[str]
     ) -> None:
         """Append an entry as ordinary records (`harness.engines.tasks.records`)."""
-        self._parts += 1
-        part = f"{self._node}.{os.getpid()}.{self._parts}"
-        for value, headers in records.records_of(entry, part, columns):
-            self._produce(topic, partition, sink, value, headers)
+        self._attempts += 1
+        key = records.key_of(sink, f"{self._node}.{os.getpid()}.{self._attempts}")
+        producer = self._of_records = self._of_records or Producer(
+            {**producer_settings(self._client), **records.LINGER}
+        )
+        more = {"partition": partition, "on_delivery": self._watching(sink)}
+        rows, headers = records.rows_of(entry, columns)
+        try:
+            for each in rows:
+                if each.headers:
+                    for value in each.values:
+                        producer.produce(topic, value, key, headers=dict(each.headers), **more)
+                    continue
+                batch = [{"value": value, "key": key} for value in each.values]
+                if producer.produce_batch(topic, batch, **more) < len(batch):
+                    raise BufferError
+            own = (OF_SINK, str(sink).encode())
+            producer.produce(topic, None, key, headers=[own, *headers.items()], **more)
+        except KafkaException as error:
+            self._lost(sink, error.args[0])
+        except BufferError:
+            self._lost(sink, KafkaError(KafkaError._QUEUE_FULL))
 
     def tend(self) -> None:
-        """Let the client report what it gave up. Call it now and then."""
-        self._producer.poll(0)
+        """Let the clients report what they gave up. Call it now and then."""
+        for producer in self._producers:
+            producer.poll(0)
 
     def flush(self, within_s: float) -> None:
         """Wait until all records have left, at most these seconds."""
-        self._producer.flush(within_s)
+        for producer in self._producers:
+            producer.flush(within_s)
 
-    def _produce(
-        self, topic: str, partition: int, sink: int, value: bytes | None, more: Mapping[str, bytes]
-    ) -> None:
+    @property
+    def _producers(self) -> Sequence[Producer]:
+        return [one for one in (self._producer, self._of_records) if one is not None]
+
+    def _watching(self, sink: int) -> Callable[[KafkaError | None, Message], None]:
+        """Return a callback for records that the client gives up."""
+
         def delivered(error: KafkaError | None, _: Message) -> None:
             if error is not None:
                 self._lost(sink, error)
 
+        return delivered
+
+    def _produce(
+        self, topic: str, partition: int, sink: int, value: bytes, more: Mapping[str, bytes]
+    ) -> None:
         headers: list[tuple[str, str | bytes | None]] = [(OF_SINK, str(sink).encode())]
         headers += more.items()
         try:
             self._producer.produce(
-                topic, value, partition=partition, headers=headers, on_delivery=delivered
+                topic, value, partition=partition, headers=headers, on_delivery=self._watching(sink)
             )
         except KafkaException as error:
             self._lost(sink, error.args[0])
@@ -318,12 +349,18 @@ def entry_of(
     message: Message, sink: int, results: records.Results | None = None
 ) -> OutputEntry | None:
     """Return an entry of ``sink``; None for one of another writer, and for a single result."""
-    headers = dict(message.headers() or ())
-    if headers.get(OF_SINK) != str(sink).encode():
-        return None
-    if results is not None and records.is_ordinary(headers):
-        found = results.take(message.value(), headers)
+    key = message.key()
+    if key is not None and results is not None:
+        if not key.startswith(records.key_of(sink)):
+            return None
+        value = message.value()
+        if value:
+            results.add(key, value)
+            return None
+        found = results.close(key, dict(message.headers() or ()))
         return None if found is None else found[0]
+    if header(message, OF_SINK) != sink:
+        return None
     try:
         entry = decode(message.value())
     except CorruptData:

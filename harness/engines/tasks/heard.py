@@ -90,6 +90,11 @@ def read_lifeline(document: Mapping[str, Any]) -> tuple[int, str]:
     return _read(lambda: (_whole(document["lifeline"]), str(document["connection"])))
 
 
+def read_busy(document: Mapping[str, Any]) -> int:
+    """Return for how many microseconds a node has been late with its heartbeat."""
+    return _read(lambda: _whole(document["busy_us"]))
+
+
 def _frame(frame: Mapping[str, Any], node: int) -> Heard:
     (kind, value), *rest = frame.items()
     if rest:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from harness.engines.tasks.pacing import Links, Speed
 from harness.errors import FaultlineError, UsageError
-from harness.hosting.codec import from_parts, to_parts
+from harness.hosting.codec import CorruptData, from_parts, to_parts
 from harness.hosting.program import Program, host
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Scheme
@@ -118,6 +118,14 @@ class Job:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the job in a document; raise `CorruptData` if there is none."""
+        try:
+            return cls._read(document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptData(f"no job: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def _read(cls, document: Mapping[str, Any]) -> Self:
         values = dict(document)
         values["workload"] = Reference.from_json(values["workload"])
         for name in ("scheme", "nodes"):

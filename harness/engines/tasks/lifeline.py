@@ -8,6 +8,9 @@ leaves it to a thread that sleeps on it and has nothing else open, and closes it
 the process is killed, that thread is one of the first to go, and the coordinator hears it within
 a millisecond.
 
+The same thread tells when the node's event loop has not come round to its heartbeat: a batch that
+takes seconds is no death. A frozen process says nothing, and a dead one has no thread.
+
 A kernel, or a container's rules, that do not allow it cost nothing but these milliseconds: the
 end of the control connection still tells of the death."""
 
@@ -15,8 +18,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
@@ -25,10 +30,16 @@ _CLOSE_RANGE = 436
 _UNSHARE = 2
 """``CLOSE_RANGE_UNSHARE``: the thread gets a table of its own before anything is closed in it."""
 _HIGHEST = 2**32 - 1
+LOOK_S = 0.25
+"""Seconds between two looks at the heartbeat."""
 
 
-def hold_alone(descriptor: int) -> bool:
+def hold_alone(
+    descriptor: int, words: Callable[[], bytes | None] = lambda: None, look_s: float = LOOK_S
+) -> bool:
     """Let a new thread hold ``descriptor`` until the peer ends the connection or the process dies.
+
+    Every ``look_s`` it sends the return value of ``words``, which must not open anything.
 
     True once the thread has a table of open files with nothing else in it: the caller must then
     close ``descriptor``, which closes only its own. False where that cannot be done."""
@@ -36,12 +47,14 @@ def hold_alone(descriptor: int) -> bool:
         return False
     held: Future[bool] = Future()
     threading.Thread(
-        target=_hold, args=(descriptor, held), name="hold the lifeline", daemon=True
+        target=_hold, args=(descriptor, held, words, look_s), name="hold the lifeline", daemon=True
     ).start()
     return held.result()
 
 
-def _hold(descriptor: int, held: Future[bool]) -> None:
+def _hold(
+    descriptor: int, held: Future[bool], words: Callable[[], bytes | None], look_s: float
+) -> None:
     # From the first call on this thread sees none of the process's files, and the process does
     # not see what happens to this one: nothing here may open, print or log.
     system_call = ctypes.CDLL(None).syscall
@@ -52,7 +65,10 @@ def _hold(descriptor: int, held: Future[bool]) -> None:
     if descriptor:
         system_call(_CLOSE_RANGE, 0, descriptor - 1, 0)
     held.set_result(True)
+    readable = select.poll()
+    readable.register(descriptor, select.POLLIN)
     with suppress(OSError):
-        while os.read(descriptor, 1):
-            pass
+        while not readable.poll(round(look_s * 1000)) or os.read(descriptor, 1):
+            if (said := words()) is not None:
+                os.write(descriptor, said)
     os.close(descriptor)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from harness.engines.tasks.pacing import Arrivals, Links, now_us
-from harness.engines.tasks.routes import Address, Routes, hosts_of
+from harness.engines.tasks.routes import Address, Routes, news_of
 from harness.errors import UsageError
 from harness.hosting.frames import (
     MOST_MESSAGE_BYTES,
@@ -92,16 +92,17 @@ class Messages:
         self._release(self.routes.hosts(self._node, self._boot, self.hosts))
 
     def routed(self, document: Mapping[str, Any]) -> None:
-        """Take the coordinator's news about other nodes."""
-        if document["run"] != self._run:
+        """Take the coordinator's news about other nodes. Raises `CorruptData`."""
+        news = news_of(document)
+        if news.run != self._run:
             return
-        for node, boot in document["gone"]:
+        for node, boot in news.gone:
             self.routes.gone(node, boot)
             self._streams.gone(node, boot)
-        for node, boot, (host, port), hosts in document["nodes"]:
-            if node != self._node and self.routes.located(node, boot, (host, port)):
-                self._streams.located(node, boot, (host, port))
-                self._release(self.routes.hosts(node, boot, hosts_of(hosts)))
+        for node, boot, address, hosts in news.nodes:
+            if node != self._node and self.routes.located(node, boot, address):
+                self._streams.located(node, boot, address)
+                self._release(self.routes.hosts(node, boot, hosts))
         self.flush()
 
     def _release(self, tasks: list[int]) -> None:

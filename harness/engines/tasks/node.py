@@ -9,6 +9,7 @@ Tests: ``tests/engines/tasks/test_live.py``."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import secrets
 import traceback
@@ -21,7 +22,7 @@ from redis.exceptions import RedisError
 from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.cluster.processes import HostProcess
 from harness.engines.tasks.clocks import Clock
-from harness.engines.tasks.control import Connection, connect
+from harness.engines.tasks.control import Connection, connect, frame_of
 from harness.engines.tasks.direct import Peers, Trouble
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
@@ -34,6 +35,7 @@ from harness.hosting.codec import CorruptData, from_parts
 RECONNECT_WITHIN_S = 120.0
 """Seconds that a node goes on without a coordinator before it gives up."""
 BOOT_AGAIN_S = 0.2
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class CoordinatorLink:
@@ -43,9 +45,24 @@ class CoordinatorLink:
         self._arguments = arguments
         self._boot = boot
         self._connection: Connection | None = None
+        self._beaten_us = self._every_us = 0
+        """When the last heartbeat was sent, and their interval; 0 without a pass."""
+
+    def beats(self, every_us: int) -> None:
+        """Begin a pass with this interval of heartbeats; 0: end it."""
+        self._beaten_us, self._every_us = now_us(), every_us
+
+    def busy(self) -> bytes | None:
+        """Return a frame for the lifeline if the loop is late with its heartbeat."""
+        every, beaten = self._every_us, self._beaten_us
+        if not every or now_us() - beaten <= 2 * every:
+            return None
+        return frame_of({"busy_us": now_us() - beaten})
 
     def send(self, document: Mapping[str, Any]) -> None:
         """Send a frame; it is lost while there is no coordinator."""
+        if "heartbeat" in document:
+            self._beaten_us = now_us()
         if self._connection is not None:
             self._connection.send(document)
 
@@ -98,7 +115,7 @@ class CoordinatorLink:
         Where it cannot be held as it must be, the coordinator gets none."""
         line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
         descriptor = line.duplicate()
-        if hold_alone(descriptor):
+        if hold_alone(descriptor, self.busy):
             line.send({"lifeline": self._arguments["node"], "connection": token})
         os.close(descriptor)
         await line.leave()
@@ -122,9 +139,16 @@ class NodeProcess:
         boot = await self._boot()
         link = CoordinatorLink(self._arguments, boot)
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().set_exception_handler(
-            lambda _, context: _fail(failed, context.get("exception"))
-        )
+
+        def handle(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+            error = context.get("exception")
+            if isinstance(error, OSError) and error.errno in _SCARCE:
+                what = os.strerror(error.errno or 0)  # nobody is accepted until there is some
+                link.send({"trouble": {"where": "connections of other nodes", "what": what}})
+            else:
+                _fail(failed, error)
+
+        asyncio.get_running_loop().set_exception_handler(handle)
         peers = self._peers(link, boot)
         serving = asyncio.ensure_future(self._serve(link, boot, peers))
         first: set[asyncio.Future[None]] = {serving, failed}
@@ -185,7 +209,7 @@ class NodeProcess:
         """Carry out a frame; return False at the end."""
         if "order" in frame:
             self._tell(frame["order"])
-        elif "begin" in frame and not self._runs(frame["begin"]["run"]):
+        elif "begin" in frame and not self._runs(frame["begin"]):
             self._begin(frame["begin"], link, boot, peers)
         elif "routes" in frame:
             if self._hosted is not None:
@@ -194,6 +218,7 @@ class NodeProcess:
             self._tell(frame["to"])
         elif "end" in frame:
             self._end_pass()
+            link.beats(0)
             peers.receiver = None
         return "leave" not in frame
 
@@ -201,8 +226,9 @@ class NodeProcess:
         self, document: Mapping[str, Any], link: CoordinatorLink, boot: int, peers: Peers
     ) -> None:
         """Host a pass; report a program that cannot be built, and host nothing then."""
-        self._end_pass()
         job = Job.from_json(document)
+        self._end_pass()
+        peers.receiver = None
         try:
             job.program  # noqa: B018  # built here, where the user's code may raise
         except FaultlineError as error:
@@ -213,10 +239,12 @@ class NodeProcess:
         node = self._arguments["node"]
         self._hosted = Hosted(node, boot, job, client, peers, self._pass_store, link)
         peers.receiver = self._hosted
+        link.beats(job.scheme.heartbeat_us)
         self._hosted.start()
 
-    def _runs(self, run: str) -> bool:
+    def _runs(self, begin: Any) -> bool:
         """Return True if this pass is hosted already, which a restarted coordinator cannot see."""
+        run = begin.get("run") if isinstance(begin, Mapping) else None
         return self._hosted is not None and self._hosted.job.run == run
 
     def _tell(self, head: str) -> None:

@@ -84,6 +84,18 @@ class Noticed:
                 cause=f"life {event['boot']} of the node {'ended' if left else 'began'}",
             )
 
+    def troubles(self, events: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
+        """Yield the errors of Kafka's and Redis' clients, by the coordinator's reports."""
+        for event in events:
+            node = event["node"]
+            yield Event(
+                kind=EventKind.FAILED,
+                at_unix_s=self._unix_s(event["at_us"]),
+                target=self.nodes[node].name if node >= 0 else "coordinator",
+                cause=f"an error of a client: {event['where']}",
+                detail={"error": event["what"]},
+            )
+
     def unstored(self) -> Iterator[Event]:
         """Yield checkpoints that the store had no room for: the task goes on without them."""
         for noted in self.notes:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
 from harness.engines.deliveries import relative_windows
-from harness.engines.tasks.records import Results, in_ms, is_ordinary
+from harness.engines.tasks.records import Results, in_ms
 from harness.errors import EnvironmentFailure
 from harness.hosting.codec import CorruptData, Encoded, decode
 from harness.measure.collector import Message
@@ -50,8 +50,7 @@ class Reading:
         self._readers: dict[int, OutputReader] = {}
         self._standing: dict[int, dict[int, pd.DataFrame]] = {}
         """Sink to batch to the tentative results that no undo has taken back."""
-        self._waiting: dict[int, Results] = {}
-        """Sink to its results whose entry has not come."""
+        self._waiting = Results()
         self._stable_below: dict[int, int] = {}
         self.undone_stable = 0
         """Stable outputs that an undo would take back: there must be none."""
@@ -77,9 +76,11 @@ class Reading:
 
     def _entry(self, message: Message) -> tuple[OutputEntry | None, list[list[bytes]] | None]:
         """Return the entry of a message, and its results where they were records of their own."""
-        if is_ordinary(message.headers):
-            waiting = self._waiting.setdefault(message.copy, Results())
-            return waiting.take(message.value, message.headers) or (None, None)
+        if message.key is not None:
+            if message.value:
+                self._waiting.add(message.key, message.value)
+                return None, None
+            return self._waiting.close(message.key, message.headers) or (None, None)
         try:
             return decode(message.value), None
         except CorruptData as error:

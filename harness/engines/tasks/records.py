@@ -1,19 +1,21 @@
 """Output as ordinary records: a JSON object per result, as every Kafka consumer reads it.
 
-A publication is then its results, a record each, and behind them a record without a value that has
-the entry of `harness.protocol.output` in a header, with the number of the results. An ordinary
-consumer passes over the latter and reads every result at least once, as from Spark's own sink. A
-reader that follows the entries gets each result once: those of a publication that is fenced off,
-incomplete or repeated do not count."""
+A publication is then its results, a record each with a common key, and behind them a record without
+a value that has the entry of `harness.protocol.output` in a header, with the number of the results.
+An ordinary consumer passes over the latter and reads every result at least once, as from Spark's
+own sink. A reader that follows the entries gets each result once: those of a publication that is
+fenced off, incomplete or repeated do not count."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from harness.hosting.codec import CorruptData, Encoded, decode, encode
@@ -21,37 +23,48 @@ from harness.measure.versions import STABILITY, Stability
 from harness.protocol.effects import Kind
 from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
 
-PART, ENTRY = "part", "entry"
-"""Headers: the publication that a result belongs to; an entry, in a record without a value."""
+ENTRY, ROWS = "entry", "rows"
+"""Headers of a record without a value: the entry, and the number of results of its records."""
+LINGER = {"linger.ms": 2, "batch.num.messages": 100_000}
+"""Settings of the client that sends them: a request has many."""
 _TO_JSON = msgspec.json.Encoder(decimal_format="number").encode
+_ESCAPED = r'["\\\x00-\x1f\x7f]'
 
 Headers = Mapping[str, bytes]
+Entries = tuple[OutputEntry, list[list[bytes]]]
+"""An entry, and the results of each of its records."""
 
 
-def is_ordinary(headers: Headers) -> bool:
-    """Return True if a record has this form."""
-    return PART in headers or ENTRY in headers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The results of one record of an entry."""
+
+    values: Sequence[bytes]
+    headers: Headers
+    """Empty for stable results."""
 
 
-def records_of(
-    entry: OutputEntry, part: str, columns: Sequence[str]
-) -> Iterator[tuple[bytes | None, dict[str, bytes]]]:
-    """Yield the records of an entry, value and headers; ``part`` names this attempt at it."""
+def key_of(sink: int, attempt: str = "") -> bytes:
+    """Return the key of one attempt at a publication, or the beginning of a sink's keys."""
+    return f"{sink}.{attempt}".encode()
+
+
+def rows_of(entry: OutputEntry, columns: Sequence[str]) -> tuple[Sequence[Rows], Headers]:
+    """Return the results of an entry, and the headers of the record behind them."""
     if isinstance(entry, OutputFence):
-        yield None, {ENTRY: encode(entry)}
-        return
-    counts, bare = [], []
-    for record in entry.records:
-        rows = json_rows(record.payload, columns)
-        headers = {PART: part.encode()}
-        if record.kind is not Kind.STABLE:
-            headers[STABILITY] = Stability.TENTATIVE.value.encode()
-        for row in rows:
-            yield row, headers
-        counts.append(str(len(rows)))
-        bare.append(replace(record, payload=None))
-    whole = replace(entry, records=tuple(bare))
-    yield None, {PART: f"{part} {' '.join(counts)}".encode(), ENTRY: encode(whole)}
+        return [], {ENTRY: encode(entry)}
+    rows = [
+        Rows(
+            values=json_rows(record.payload, columns),
+            headers={}
+            if record.kind is Kind.STABLE
+            else {STABILITY: Stability.TENTATIVE.value.encode()},
+        )
+        for record in entry.records
+    ]
+    bare = replace(entry, records=tuple(replace(one, payload=None) for one in entry.records))
+    counts = " ".join(str(len(each.values)) for each in rows)
+    return rows, {ENTRY: encode(bare), ROWS: counts.encode()}
 
 
 def json_rows(payload: Any, columns: Sequence[str]) -> list[bytes]:
@@ -59,8 +72,29 @@ def json_rows(payload: Any, columns: Sequence[str]) -> list[bytes]:
     table = payload.value if isinstance(payload, Encoded) else payload
     if table is None or not table.num_rows:
         return []
-    values = [_plain(array.to_pylist(), array.type) for array in in_ms(table, columns).columns]
+    table = in_ms(table, columns)
+    texts = [_texts(array) for array in table.columns]
+    if all(text is not None for text in texts):
+        parts: list[Any] = []
+        for name, text in zip(columns, texts, strict=True):
+            parts += [("," if parts else "{") + f"{_TO_JSON(name).decode()}:", text]
+        joined = pc.binary_join_element_wise(*parts, "}", "")
+        return joined.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+    values = [_plain(array.to_pylist(), array.type) for array in table.columns]
     return [_TO_JSON(dict(zip(columns, row, strict=True))) for row in zip(*values, strict=True)]
+
+
+def _texts(array: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return values as JSON; None where that takes more than putting them between quotes."""
+    if array.null_count:
+        return None
+    if pa.types.is_integer(array.type):
+        return array.cast(pa.string())
+    if not pa.types.is_string(array.type):
+        return None
+    if pc.any(pc.match_substring_regex(array, _ESCAPED)).as_py():
+        return None
+    return pc.binary_join_element_wise('"', array, '"', "")
 
 
 def in_ms(table: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -91,27 +125,25 @@ class Results:
     def __init__(self) -> None:
         self._waiting: dict[bytes, list[bytes]] = {}
 
-    def take(
-        self, value: bytes | None, headers: Headers
-    ) -> tuple[OutputEntry, list[list[bytes]]] | None:
-        """Return an entry with the results of each of its records, when it is complete.
+    def add(self, key: bytes, value: bytes) -> None:
+        """Take a result."""
+        self._waiting.setdefault(key, []).append(value)
 
-        None for a result, and for an entry some of whose results are missing, which is sent again.
+    def close(self, key: bytes, headers: Headers) -> Entries | None:
+        """Return the entry of a record without a value, with its results.
+
+        None if some of them are missing, so that it is sent again, and for bytes of another origin.
         """
-        if ENTRY not in headers:
-            self._waiting.setdefault(headers[PART], []).append(value or b"")
-            return None
         try:
-            entry = decode(headers[ENTRY])
+            entry = decode(headers.get(ENTRY, b""))
         except CorruptData:
             return None
         if isinstance(entry, OutputFence):
             return entry, []
         if not isinstance(entry, OutputBatch):
             return None
-        part, _, counts = headers[PART].partition(b" ")
-        rows = self._waiting.pop(part, [])
-        sizes = [int(size) for size in counts.split()]
+        rows = self._waiting.pop(key, [])
+        sizes = [int(size) for size in headers[ROWS].split()]
         if len(rows) != sum(sizes):
             return None
         ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from harness.hosting.codec import CorruptData
 from harness.hosting.frames import Copies, Hosts
 from harness.protocol.inputs import BatchArrived, TaskMessage
 
@@ -114,7 +115,29 @@ class Routes:
             hosting[node] = (*hosting.get(node, ()), incarnation)
 
 
-def hosts_of(document: Any) -> Hosts:
-    """Return the copies on a node from JSON."""
+class News(NamedTuple):
+    """What the coordinator tells of other nodes."""
+
+    run: str
+    nodes: list[tuple[int, int, Address, Hosts]]
+    """Node, life, address and copies."""
+    gone: list[tuple[int, int]]
+    """Node and the life that is over."""
+
+
+def news_of(document: Any) -> News:
+    """Return the news in a frame; raise `CorruptData` if there are none."""
+    try:
+        nodes = [
+            (int(node), int(boot), (str(host), int(port)), _hosts(hosts))
+            for node, boot, (host, port), hosts in document["nodes"]
+        ]
+        gone = [(int(node), int(boot)) for node, boot in document["gone"]]
+        return News(str(document["run"]), nodes, gone)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptData(f"no news about nodes: {error}") from error
+
+
+def _hosts(document: Any) -> Hosts:
     version, copies = document
     return Hosts(int(version), tuple((int(task), int(number)) for task, number in copies))

@@ -99,6 +99,7 @@ class Wire(asyncio.BufferedProtocol):
         return self._open and not self._transport.is_closing()
 
     def write(self, frames: list[bytes]) -> None:
+        """Send frames."""
         assert self._transport is not None, "no connection was made"
         for frame in frames:
             self._transport.write(frame)
@@ -114,12 +115,14 @@ class Wire(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self) -> None:
+        """Close at once, whatever still waits to be sent."""
         if self._transport is not None:
             self._transport.abort()
 
     # -- as a protocol -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin: the listening end challenges the other."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=HOLD_BYTES, low=GO_ON_BYTES)
         connected = transport.get_extra_info("socket")
@@ -129,9 +132,11 @@ class Wire(asyncio.BufferedProtocol):
             self._transport.write(_CHALLENGE.pack(_HELLO, self._mine))
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the room for the next bytes."""
         return memoryview(self._buffer)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Handle new bytes; those that make no sense end the connection."""
         self._filled += nbytes
         try:
             if not self._open:
@@ -142,15 +147,19 @@ class Wire(asyncio.BufferedProtocol):
             self._end(error)
 
     def eof_received(self) -> bool:
+        """Let the connection close."""
         return False
 
     def pause_writing(self) -> None:
+        """Report that the peer is behind."""
         self._hub.crowded(self, True)
 
     def resume_writing(self) -> None:
+        """Report that the peer has caught up."""
         self._hub.crowded(self, False)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Report the end."""
         self._open = False
         if not self.proved.done():
             self.proved.set_exception(exc or ConnectionResetError("the peer has hung up"))

@@ -149,7 +149,6 @@ class Lifecycle:
         self._context.term = item.term
         self._note(CopyEvent.PROMOTED)
         if self.phase is Phase.READY:
-            self._outlet.take_over()
             self._take_office()
 
     def _take_office(self) -> None:

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 
 from harness.protocol import inputs as told
 from harness.protocol.effects import FenceOutput, Kind, OutputRecord, PublishOutput
-from harness.protocol.operators import Payload
+from harness.protocol.operators import Payload, size_of
 from harness.protocol.task.context import Context
 from harness.protocol.wiring import Wiring
+
+PUBLICATION_BYTES = 1 << 19
+"""Most bytes of payload in one publication of several records: half of what a broker takes."""
 
 
 class Outbox:
@@ -128,12 +131,21 @@ class Publisher:
             self.next_tentative = batch + 1
 
     def take(self) -> tuple[OutputRecord, ...]:
-        """Return the next records to append; empty while earlier ones are not confirmed."""
+        """Return the next records to append; empty while earlier ones are not confirmed.
+
+        They have `PUBLICATION_BYTES` together, or are one record: what has gathered while the
+        partition was away must not be one entry that no broker takes."""
         assert self.owned or not self.queue, "publishing needs a fence"
         if self.in_flight or not self.queue:
             return ()
-        self.in_flight = tuple(self.queue)
-        self.queue.clear()
+        count = size = 0
+        for record in self.queue:
+            size += size_of(record.payload)
+            if count and size > PUBLICATION_BYTES:
+                break
+            count += 1
+        self.in_flight = tuple(self.queue[:count])
+        del self.queue[:count]
         self.sequence += 1
         return self.in_flight
 
@@ -165,7 +177,7 @@ class Outlet:
 
     __slots__ = (
         "_context", "downstream", "held_from", "outbox", "publisher", "reported_at",
-        "reported_below", "send_from", "sent_below", "sink", "window",
+        "reported_below", "send_from", "sink", "window",
     )  # fmt: skip
 
     def __init__(self, context: Context, *, wiring: Wiring, window: int, send_from: int) -> None:
@@ -177,8 +189,6 @@ class Outlet:
         self.publisher = Publisher()
         self.held_from: int | None = None
         """Corrections from this batch on wait until the task is stable again."""
-        self.sent_below = 0
-        """In a replica: the progress of the primary's output, as last reported."""
         self.reported_below = 0
         """In a primary: the progress of its output when it was last reported to the replica."""
         self.reported_at = 0
@@ -327,13 +337,11 @@ class Outlet:
 
     # -- primary and replica ---------------------------------------------------------------
 
-    def take_over(self) -> None:
-        """Send what a promoted replica has held back."""
-        assert self._context.term is not None, "only a primary sends"
-        self._deliver_since(self.sent_below)
-
     def take_office(self) -> None:
-        """Begin as the primary: fence the partition of a sink, notify the downstream tasks."""
+        """Begin as the primary: fence the partition of a sink, notify the downstream tasks.
+
+        What a promoted replica has held back is not sent: most of it was sent by its primary, and
+        the downstream tasks request the rest."""
         context = self._context
         assert context.term is not None, "only a primary takes office"
         if self.sink and not self.publisher.owned:
@@ -347,13 +355,12 @@ class Outlet:
             context.send(task, None, message)
 
     def progress_reported(self, item: told.ProgressReported) -> None:
-        """Note in a replica the progress of the primary's output, and trim what it covers."""
+        """Trim in a sink's replica what its primary has published."""
         assert item.sent_below >= 0, f"batch {item.sent_below}"
         if self._context.term is not None:
             return
-        self.sent_below = max(self.sent_below, item.sent_below)
         if self.sink:
-            self.outbox.trim_all(self.sent_below)
+            self.outbox.trim_all(item.sent_below)
 
     def report_progress(self, position: int) -> None:
         """Report progress to the replica, if there is one.

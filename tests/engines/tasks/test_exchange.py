@@ -28,6 +28,9 @@ class Record:
     def offset(self) -> int:
         return self._offset
 
+    def key(self) -> None:
+        """Return none, as of output that is no ordinary record."""
+
     def value(self) -> bytes:
         return self._value
 

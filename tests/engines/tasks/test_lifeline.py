@@ -244,3 +244,17 @@ async def test_a_frame_that_makes_no_sense_ends_its_connection_and_nothing_else(
     for connection in (bad, strange, good):
         await connection.leave()
     await coordinator.stop()
+
+
+def test_the_thread_of_the_lifeline_speaks_while_the_loop_does_not() -> None:
+    """It says what it is given, until its peer hangs up."""
+    ours, theirs = socket.socketpair()
+    said: list[bytes | None] = [None, b"busy", None, b"busy"]
+    descriptor = os.dup(ours.fileno())
+    os.set_blocking(descriptor, True)
+    if not hold_alone(descriptor, lambda: said.pop(0) if said else None, look_s=0.001):
+        pytest.skip("this kernel gives no thread files of its own")
+    os.close(descriptor)
+    ours.close()
+    with theirs:
+        assert theirs.recv(4) + theirs.recv(4) == b"busybusy"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -14,12 +15,13 @@ from harness.engines.deliveries import deliveries
 from harness.engines.tasks.exchange import OF_SINK, OutputTail, Sender
 from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Reading, read_results
-from harness.engines.tasks.records import Results, json_rows, records_of
+from harness.engines.tasks.records import Results, json_rows, key_of, rows_of
 from harness.hosting.codec import Encoded, encode
-from harness.measure.collector import Message
+from harness.measure.collector import Collector, Message
 from harness.measure.values import read_json
 from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
+from tests.load.test_generator import Broker
 from workloads.wordcount import word_count
 
 WORKLOAD = word_count()
@@ -44,23 +46,24 @@ def publication(
 
 def log(*entries: OutputEntry, missing: Sequence[int] = ()) -> list[Message]:
     """Return the messages of sink 3 for these entries, without those of some offsets."""
-    found: list[Message] = []
-    offset = 0
+    sent: list[tuple[bytes, bytes, Mapping[str, bytes]]] = []
     for number, entry in enumerate(entries):
-        for value, headers in records_of(entry, f"0.1.{number}", COLUMNS):
-            if offset not in missing:
-                found.append(
-                    Message(
-                        append_ms=10_000 + offset,
-                        partition=0,
-                        offset=offset,
-                        value=value or b"",
-                        copy=3,
-                        headers={OF_SINK: b"3", **headers},
-                    )
-                )
-            offset += 1
-    return found
+        key, (rows, headers) = key_of(3, str(number)), rows_of(entry, COLUMNS)
+        sent += [(key, value, each.headers) for each in rows for value in each.values]
+        sent.append((key, b"", {OF_SINK: b"3", **headers}))
+    return [
+        Message(
+            append_ms=10_000 + offset,
+            partition=0,
+            offset=offset,
+            value=value,
+            copy=int(headers.get(OF_SINK, b"0")),
+            headers=headers,
+            key=key,
+        )
+        for offset, (key, value, headers) in enumerate(sent)
+        if offset not in missing
+    ]
 
 
 def read(messages: Sequence[Message]) -> list[tuple[str, int, str]]:
@@ -112,6 +115,9 @@ class Produced:
     def headers(self) -> list[tuple[str, bytes]]:
         return list(self._message.headers.items())
 
+    def key(self) -> bytes | None:
+        return self._message.key
+
     def value(self) -> bytes | None:
         return self._message.value or None
 
@@ -126,14 +132,38 @@ def test_a_sink_counts_what_it_reads_back(missing: Sequence[int], sequence: int)
     assert other.reader.term == -1
 
 
+class Client:
+    """A producer whose queue may be short."""
+
+    def __init__(self, settings: Mapping[str, Any], room: int = 100) -> None:
+        self.produced: list[bytes | None] = []
+        self._room = room
+
+    def produce(self, topic: str, value: bytes | None, *_: object, **__: object) -> None:
+        self.produced.append(value)
+
+    def produce_batch(self, topic: str, messages: Sequence[Any], **_: object) -> int:
+        taken = messages[: self._room]
+        self.produced += [one["value"] for one in taken]
+        return len(taken)
+
+    def poll(self, seconds: float) -> None:
+        """Do nothing."""
+
+
 def test_the_sender_writes_a_record_per_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    produced: list[Any] = []
-    monkeypatch.setattr(Sender, "_produce", lambda self, *given: produced.append(given))
-    sender = Sender({"bootstrap.servers": "127.0.0.1:1"}, 0, lambda sink, error: None)
+    monkeypatch.setattr("harness.engines.tasks.exchange.Producer", Client)
+    lost: list[int] = []
+    sender = Sender({}, 0, lambda sink, error: lost.append(sink))
     sender.append_results("out", 0, 3, FIRST, COLUMNS)
-    assert [value is None for *_, value, _ in produced] == [False, False, True]
+    client = cast(Client, sender._of_records)
+    assert [value is None for value in client.produced] == [False, False, True]
+    client._room = 1
+    sender.append_results("out", 0, 3, FIRST, COLUMNS)
+    assert lost == [3], "the publication is incomplete, and is sent again"
+    assert client.produced[3:] == client.produced[:1]
     sender.append("out", 0, 3, encode(FIRST))
-    assert len(produced) == 4, "otherwise one record for all"
+    assert len(cast(Client, sender._producer).produced) == 1, "otherwise one record for all"
     assert not TaskParameters().ordinary_records
 
 
@@ -153,5 +183,41 @@ def test_values_are_written_as_spark_writes_them() -> None:
     assert json_rows(None, ["f"]) == json_rows(Encoded(table.slice(0, 0)), ["f"]) == []
 
 
+@pytest.mark.parametrize("words", [["a", "b"], ["a", 'quo"te'], ["a", None], ["ä", "\\\n"]])
+def test_any_text_can_be_written(words: list[str | None]) -> None:
+    table = pa.table({"n": [1, 2], "w": pa.array(words, pa.string())})
+    rows = json_rows(table, ["n", "w"])
+    assert [json.loads(row) for row in rows] == table.to_pylist()
+
+
 def test_bytes_of_another_origin_are_passed_over() -> None:
-    assert Results().take(None, {"entry": b"nonsense"}) is None
+    assert Results().close(b"3.", {"entry": b"nonsense"}) is None
+    assert Results().close(b"3.", {}) is None
+
+
+@pytest.mark.slow
+def test_a_broker_carries_every_form() -> None:
+    """Results in bulk, tentative ones one by one, and entries without a value."""
+    broker, lost = Broker(), []
+    try:
+        sender = Sender(broker.confluent(), 0, lambda sink, error: lost.append(error))
+        tentative = publication(1, 1, 0, counts(5, a=1), Kind.TENTATIVE)
+        many = publication(1, 2, 0, counts(5, **{f"w{n}": n for n in range(2_000)}))
+        for entry in (FENCE, tentative, many):
+            sender.append_results("out", 0, 3, entry, COLUMNS)
+        sender.flush(20)
+        with Collector(broker.confluent(), "out", 1, copy_header=OF_SINK) as collector:
+            messages = collector.finish()
+    finally:
+        broker.close()
+    assert lost == []
+    found = read(messages)
+    assert found[0] == ("a", 1, "tentative")
+    assert [one for one in found if one[2] == "stable"] == [
+        (f"w{n}", n, "stable") for n in range(2_000)
+    ]
+    ordinary = deliveries([one for one in messages if one.value], WORKLOAD, 0.0)
+    assert ordinary["stability"].value_counts().to_dict() == {"stable": 2_000, "tentative": 1}
+    tail = OutputTail(3, lambda reader: None)
+    tail.take([Produced(one) for one in messages])
+    assert (tail.reader.term, tail.reader.sequence) == (1, 2)

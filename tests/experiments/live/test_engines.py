@@ -8,9 +8,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from experiments.live._engines_claims import curves_of
+from experiments.live._judged import Tables
 from experiments.live._kills import compare, recoveries
-from experiments.live.engines import EXPERIMENT
-from harness.claims import Verdict
+from experiments.live.engines import EXPERIMENT, RATES
+from harness.claims import Word
+from harness.results.record import Profile
 from tests.experiments.live.judging import failing, held, judged, panels
 from tests.judging.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
 
@@ -98,84 +101,147 @@ def test_times_count_from_the_earlier_instant() -> None:
     assert row["signal_ms"] == pytest.approx(8, abs=0.01)
 
 
-def table(
-    *, ours: float, theirs: float, restored_ms: float, failures: int = 0, each: int = 50
-) -> pd.DataFrame:
-    """Return rows of rates, and ``each`` kills of a scheme."""
-    rates: list[dict[str, Any]] = [
-        {"part": part, "engine": name, "scheme": "checkpoint", "interval_s": 0.1,
-         "workload": "word count", "rate_per_s": 5_000.0, "records_per_core_s": rate,
-         "latency_p50_s": latency_s, "latency_early_s": latency_s, "latency_late_s": latency_s,
-         "results": 10, "due": 10}
-        for part in ("rate", "saturation")
-        for name, rate, latency_s in (("tasks", ours, 0.03), ("structured", theirs, 0.7))
-    ]  # fmt: skip
-    kills: list[dict[str, Any]] = [
+def rung(engine: str, rate_per_s: float, **changed: Any) -> dict[str, Any]:
+    ours = engine == "tasks"
+    row: dict[str, Any] = {
+        "run": f"{engine} 0", "repeat": 0, "engine": engine, "workload": "word count",
+        "settings": "" if ours else "tuned", "interval_s": 0.5 if ours else 0.1, "durable": True,
+        "rate_per_s": rate_per_s, "held": True, "settled": True, "batches": 12,
+        "records_per_core_s": 300_000.0 if ours else 20_000.0,
+        "all_records_per_core_s": 90_000.0 if ours else 15_000.0,
+        "latency_p50_s": 0.03 if ours else 0.7, "latency_p99_s": 1.0, "done_per_s": rate_per_s,
+        "wrong": 0, "cpu_us_python": 3.0, "cpu_us_kafka": 2.0,
+    }  # fmt: skip
+    return {**row, **changed}
+
+
+def tables(
+    *rungs: dict[str, Any], restored_ms: float = 20, failures: int = 0, each: int = 50
+) -> Tables:
+    """Return the tables of these rungs, and of ``each`` kills of a scheme."""
+    frame = pd.DataFrame(rungs)
+    kills = [
         {"part": "recovery", "engine": "tasks", "scheme": scheme, "seen_ms": 3.0,
          "takeover_ms": 5.0, "restored_ms": restored_ms, "failures": failures, "how": how}
         for scheme, how in (("active", "replica"), ("checkpoint", "checkpoint"))
         for _ in range(each)
     ]  # fmt: skip
-    return pd.DataFrame(rates + kills)
+    return {"rungs": frame, "curves": curves_of(frame), "kills": pd.DataFrame(kills)}
+
+
+LADDERS = [
+    rung("tasks", 20_000.0), rung("tasks", 40_000.0), rung("tasks", 80_000.0, held=False),
+    rung("structured", 20_000.0), rung("structured", 40_000.0, held=False),
+]  # fmt: skip
 
 
 def test_every_sentence_can_hold_and_can_fail() -> None:
-    good = held(EXPERIMENT, table(ours=200_000, theirs=10_000, restored_ms=20))
-    assert list(good.values()) == [True] * 11
-    bad = table(ours=12_000, theirs=10_000, restored_ms=900, failures=2)
+    good = held(EXPERIMENT, tables(*LADDERS))
+    assert set(good.values()) == {True}
+    assert len(good) == 13
+    slow = {"records_per_core_s": 21_000.0, "all_records_per_core_s": 16_000.0}
+    dear = [one | (slow if one["engine"] == "tasks" else {}) for one in LADDERS]
+    dear = [one | ({"latency_p50_s": 0.5} if one["engine"] == "tasks" else {}) for one in dear]
+    bad = tables(*dear, restored_ms=900, failures=2)
     assert failing(EXPERIMENT, bad) == {
-        "word-count/efficiency", "word-count/saturated", "right-output", "replica-restored",
+        "word-count/same-rate", "word-count/same-rate-whole", "word-count/efficiency",
+        "word-count/saturated", "word-count/latency", "right-output", "replica-restored",
         "checkpoint-restored",
     }  # fmt: skip
 
 
 def test_a_99th_percentile_needs_a_hundred_kills() -> None:
-    few = judged(EXPERIMENT, table(ours=200_000, theirs=10_000, restored_ms=20, each=6))
+    few = judged(EXPERIMENT, tables(*LADDERS, each=6))
     assert few["seen-99th-percentile"].held is None
     assert "100 kills" in str(few["seen-99th-percentile"].why)
     assert few["seen-every"].held
 
 
 def test_what_began_anew_was_not_restored_from_a_checkpoint() -> None:
-    kills = table(ours=200_000, theirs=10_000, restored_ms=20)
-    anew = kills.assign(how=kills["how"].replace("checkpoint", "checkpoint, initial state"))
-    assert judged(EXPERIMENT, kills)["checkpoint-restored"].held
+    found = tables(*LADDERS)
+    how = found["kills"]["how"].replace("checkpoint", "checkpoint, initial state")
+    anew = {**found, "kills": found["kills"].assign(how=how)}
+    assert judged(EXPERIMENT, found)["checkpoint-restored"].held
     assert judged(EXPERIMENT, anew)["checkpoint-restored"].held is None
 
 
-def test_engines_are_compared_where_both_keep_up() -> None:
-    rates = table(ours=200_000, theirs=10_000, restored_ms=20).query("part == 'rate'")
-    stock = rates["engine"] == "structured"
+def test_a_wrong_value_is_found_where_the_number_of_results_is_right() -> None:
+    wrong = [LADDERS[0] | {"wrong": 1, "results": 10, "due": 10}, *LADDERS[1:]]
+    assert judged(EXPERIMENT, tables(*wrong))["complete"].held is False
+    cut_off = [LADDERS[0] | {"wrong": None}, *LADDERS[1:]]
+    assert judged(EXPERIMENT, tables(*cut_off))["complete"].held is True
 
-    def efficiency(rows: pd.DataFrame) -> Verdict:
-        return judged(EXPERIMENT, rows)["word-count/efficiency"]
 
-    behind = rates.assign(latency_late_s=rates["latency_late_s"].where(~stock, 4.0))
-    latency = judged(EXPERIMENT, behind)["word-count/latency"]
-    assert latency.held is None, "a backlog has no latency"
-    assert "keeps up" in str(latency.why)
-    assert efficiency(behind).held is None, "nor an efficiency"
-    late = efficiency(rates.assign(latency_p50_s=rates["latency_p50_s"].where(~stock, 1.2)))
-    assert late.held, "any latency is accepted"
-    assert late.measured["stock_within_1_s"] is None
-    slow = rates.assign(latency_p50_s=rates["latency_p50_s"].where(stock, 1.2))
-    assert efficiency(slow).held is None, "but not of the task engine"
-    faster = rates[~stock].assign(rate_per_s=50_000.0, records_per_core_s=400_000.0)
-    found = efficiency(pd.concat([rates, faster])).measured
-    assert found["times"] == pytest.approx(40)
-    assert found["times_at_the_same_rate"] == pytest.approx(20)
+def test_engines_are_compared_at_the_highest_rate_that_both_hold() -> None:
+    more = [*LADDERS, rung("tasks", 5_000.0), rung("structured", 5_000.0)]
+    found = judged(EXPERIMENT, tables(*more))["word-count/same-rate"].measured
+    assert (found["tasks_rate_per_s"], found["stock_rate_per_s"]) == (20_000.0, 20_000.0)
+    assert found["median"] == pytest.approx(15)
+
+
+@pytest.mark.parametrize("why", [{"settled": False}, {"batches": 9}, {"held": False}])
+def test_a_stock_engine_that_is_not_warm_is_not_compared(why: dict[str, Any]) -> None:
+    """Its batches still become shorter, or ten of them were not waited for."""
+    cold = [one | (why if one["engine"] == "structured" else {}) for one in LADDERS]
+    verdict = judged(EXPERIMENT, tables(*cold))["word-count/same-rate"]
+    assert verdict.held is None
+    assert "no rate that both engines hold" in str(verdict.why)
+
+
+def test_saturated_is_what_does_not_hold() -> None:
+    endless = [one | {"held": True} for one in LADDERS]
+    verdict = judged(EXPERIMENT, tables(*endless))["word-count/saturated"]
+    assert verdict.held is None
+    assert "highest rate of the ladder" in str(verdict.why)
+
+
+def test_a_limit_within_the_interval_leaves_it_undecided() -> None:
+    def repeats(spread: float) -> Tables:
+        return tables(
+            *(
+                one
+                | {"run": f"{one['engine']} {number}", "repeat": number}
+                | {"records_per_core_s": one["records_per_core_s"] * (1 + spread * (number - 3))}
+                for one in LADDERS
+                for number in range(7)
+            )
+        )
+
+    decided = judged(EXPERIMENT, repeats(0.02))["word-count/same-rate"]
+    assert decided.word is Word.HOLDS
+    assert decided.sample is not None
+    assert decided.sample.n == 7
+    assert judged(EXPERIMENT, repeats(0.3))["word-count/same-rate"].word is Word.UNDECIDED
+    curves = repeats(0.02)["curves"]
+    assert (curves["records_per_core_s_low"] < curves["records_per_core_s_high"]).all()
+    assert panels(EXPERIMENT, repeats(0.02))
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
-    part = table(ours=1, theirs=1, restored_ms=1)
-    assert len(held(EXPERIMENT, part[part["part"] == "recovery"])) == 7, "as in smoke"
-    rates = part[(part["part"] == "rate") & (part["engine"] == "tasks")]
-    verdicts = held(EXPERIMENT, rates.assign(seen_ms=None, takeover_ms=None, restored_ms=None))
-    assert verdicts.pop("complete") is True
-    assert set(verdicts.values()) == {None}
+    smoke = tables()
+    assert len(held(EXPERIMENT, smoke)) == 7
+    ours = tables(*LADDERS[:3])
+    verdicts = held(EXPERIMENT, ours)
+    assert verdicts["complete"] is True
+    assert {v for name, v in verdicts.items() if name.startswith("word")} == {None}
 
 
 def test_the_figure_can_be_drawn() -> None:
-    full = table(ours=200_000, theirs=10_000, restored_ms=20).assign(cpu_us_python=3.0)
-    assert len(panels(EXPERIMENT, full)) == 4
-    assert panels(EXPERIMENT, full[["part", "scheme", "restored_ms"]].query("part == 'recovery'"))
+    assert len(panels(EXPERIMENT, tables(*LADDERS))) == 4
+    assert len(panels(EXPERIMENT, tables())) == 4
+
+
+def test_engines_take_turns_and_climb_the_same_rates() -> None:
+    for profile in (Profile.QUICK, Profile.PAPER):
+        grid = EXPERIMENT.measurement.grid[profile]
+        ladders = [one for one in grid if one["part"] == "ladder" and one["interval_s"] != 1.0]
+        assert EXPERIMENT.measurement.scheduling.keeps is None, "nothing groups an engine's runs"
+        for workload in ("word count", "top 100"):
+            mine = [one for one in ladders if one["workload"] == workload]
+            full = {
+                one["engine"]
+                for one in mine
+                if float(str(one["rate_per_s"])) >= max(RATES[profile])
+            }
+            assert full == {"tasks", "structured"}
+    assert EXPERIMENT.measurement.repeats[Profile.PAPER] >= 5

@@ -60,6 +60,13 @@ def test_without_a_late_result_there_is_no_outage_and_without_a_report_no_part()
     blind = split(incidents(), [0.4, 3.0, 0.4])
     assert blind["outage_s"] == pytest.approx(3.5)
     assert blind["detection_s"] is None
+    silent = pd.DataFrame(columns=["at_s", "copy", "event"])
+    assert split(silent, [0.4, 3.0, 0.4]) == pytest.approx(blind, nan_ok=True)
+
+
+def test_without_a_result_before_the_first_kill_nothing_is_known() -> None:
+    late = windows(0.4, 5.0, 0.4)
+    assert outage(late, incidents(), 10.5, 20.0, {"r1n1"}, float("nan"), False)["outage_s"] is None
 
 
 def test_an_observer_who_contradicts_another_makes_the_sum_too_large() -> None:

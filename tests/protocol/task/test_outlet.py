@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.task.lifecycle import Phase
+from harness.protocol.task.outlet import PUBLICATION_BYTES, Publisher
 from harness.simulator.topologies import chain
 from tests.protocol.machines import CAUSE, TaskUnderTest, acknowledge, messages, only, small
 
@@ -22,14 +23,19 @@ def test_output_is_replayed_to_the_copy_that_asks_until_it_is_acknowledged() -> 
     ]
 
 
-def test_a_replica_holds_its_output_back_and_sends_it_when_promoted() -> None:
+def test_a_promoted_replica_says_that_it_is_there_and_lets_its_neighbours_ask() -> None:
+    """It has held back what its primary may have sent long since."""
     t = TaskUnderTest(term=None, replicated=(1,))
     for number in range(3):
         assert messages(t.compute(number), told.BatchArrived) == []
-    t.give(told.ProgressReported, sent_below=2)
+    t.give(told.ProgressReported, sent_below=1)
     effects = t.give(told.CopyPromoted, term=4)
-    assert [(m.batch, m.term) for m in messages(effects, told.BatchArrived)] == [(2, 4)]
+    assert messages(effects, told.BatchArrived) == []
     assert messages(effects, told.UpstreamResumed)[0].term == 4
+    replayed = messages(t.asked(2), told.BatchArrived)
+    assert [(m.batch, m.term) for m in replayed] == [(2, 4)]
+    fresh = messages(t.compute(3), told.BatchArrived)
+    assert [(m.batch, m.term) for m in fresh] == [(3, 4)]
 
 
 def test_a_promoted_replica_still_has_what_was_sent_but_not_acknowledged() -> None:
@@ -109,3 +115,28 @@ def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
     process = only(t.batch(6, 2), do.ProcessBatch)
     [record] = only(t.done(process), do.PublishOutput).records
     assert record.batch == 6
+
+
+class Sized:
+    """A payload of some bytes."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
+def test_a_publication_has_a_limit_in_bytes() -> None:
+    """What gathers while the partition is away goes out in entries that a broker takes."""
+    publisher = Publisher()
+    publisher.open(0, 0)
+    half = PUBLICATION_BYTES // 2
+    sizes = [half, half, 1, PUBLICATION_BYTES + 1, 1, *[0] * 700]
+    for batch, size in enumerate(sizes):
+        publisher.stable(batch, Sized(size))
+    taken = []
+    while records := publisher.take():
+        assert publisher.take() == (), "one at a time"
+        taken.append([record.batch for record in records])
+        publisher.confirm(publisher.sequence)
+    assert taken[:3] == [[0, 1], [2], [3]]
+    assert [batch for batches in taken for batch in batches] == list(range(len(sizes)))
+    assert publisher.confirmed == len(sizes)

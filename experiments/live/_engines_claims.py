@@ -1,0 +1,180 @@
+"""The curves of `experiments.live.engines`, and the comparisons that are read off them.
+
+A line is one engine with one setting. A rung of a line counts as held if every run held it. The
+runs of a rung, each with a seed of its own, are the samples behind an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from experiments.live._engines_figure import TASKS
+from experiments.live._ladder import BATCHES
+from harness.claims import Finding, Sample, at_least, at_most, median_of, ratio_of, unmeasured
+
+BOUND_S = 1.0
+"""Latency within which the best rates of both engines are compared."""
+LIMITS = {
+    "seen_p50_ms": 25.0,
+    "seen_p99_ms": 50.0,
+    "takeover_p50_ms": 10.0,
+    "restored_replica_p50_ms": 100.0,
+    "restored_checkpoint_p50_ms": 250.0,
+    "same_rate": 5.0,
+    "same_rate_whole": 2.0,
+    "within_bound": 10.0,
+    "own_saturation": 1.5,
+    "share_of_latency": 0.1,
+}
+"""Fixed before measuring."""
+LINE = ["workload", "engine", "settings", "interval_s", "durable"]
+DRAWN = (
+    "records_per_core_s", "all_records_per_core_s", "latency_p50_s", "latency_p99_s", "done_per_s",
+)  # fmt: skip
+"""Columns of a rung that the curves have with an interval."""
+_STOCK = "structured"
+
+
+def curves_of(rungs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per line and rate: medians over the runs, with the ends of their intervals."""
+    rows = []
+    for names, runs in rungs.groupby([*LINE, "rate_per_s"]) if len(rungs) else ():
+        row: dict[str, Any] = dict(zip([*LINE, "rate_per_s"], names, strict=True))
+        row |= {"runs": len(runs), "held": bool(runs["held"].all())}
+        row |= {"counts": row["held"] and bool(_counts(runs).all())}
+        for name in DRAWN:
+            sample = median_of(runs[name])
+            row[name] = None if sample is None else sample.value
+            row[f"{name}_low"] = None if sample is None else sample.low
+            row[f"{name}_high"] = None if sample is None else sample.high
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _counts(rungs: pd.DataFrame) -> pd.Series[bool]:
+    """Return which runs of rungs may decide: held, settled, and with enough batches."""
+    enough = (rungs["engine"] == TASKS) | (rungs["batches"] >= BATCHES)
+    return rungs["held"].astype(bool) & rungs["settled"].astype(bool) & enough
+
+
+def _lines(rungs: pd.DataFrame, engine: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the lines of an engine with equal durability, by a name."""
+    mine = rungs[(rungs["engine"] == engine) & rungs["durable"].astype(bool)]
+    for (settings, interval_s), line in mine.groupby(["settings", "interval_s"]):
+        yield f"{settings}, {interval_s:g} s".removeprefix(", "), line
+
+
+def _held(rungs: pd.DataFrame, engine: str) -> Iterator[tuple[str, float, pd.DataFrame]]:
+    """Yield line, rate and runs of every rung that counts in each of its runs."""
+    for name, line in _lines(rungs, engine):
+        for _, runs in line.groupby("rate_per_s"):
+            if _counts(runs).all():
+                yield name, float(runs["rate_per_s"].iloc[0]), runs
+
+
+def _common_rate(rungs: pd.DataFrame) -> float | None:
+    """Return the highest rate that both engines hold."""
+    rates = [{rate for _, rate, _ in _held(rungs, engine)} for engine in (TASKS, _STOCK)]
+    return max(rates[0] & rates[1], default=None)
+
+
+def _best(
+    found: Sequence[tuple[str, float, pd.DataFrame]], column: str, *, least: bool = False
+) -> tuple[str, float, pd.DataFrame] | None:
+    """Return the rung with the largest or the least median of a column."""
+    known = [(median, one) for one in found if (median := median_of(one[2][column])) is not None]
+    if not known:
+        return None
+    chosen = min if least else max
+    return chosen(known, key=lambda two: two[0].value)[1]
+
+
+def _compared(
+    ours: tuple[str, float, pd.DataFrame] | None,
+    theirs: tuple[str, float, pd.DataFrame] | None,
+    column: str,
+    limit: str,
+) -> Finding:
+    """Return whether the ratio of two medians reaches its limit, from above for a latency."""
+    if ours is None or theirs is None:
+        return unmeasured(limit=LIMITS[limit])
+    both = [one[2][column] for one in (ours, theirs)]
+    ratio, medians = ratio_of(*both), [median_of(each) for each in both]
+    assert ratio is not None, column
+    decide = at_most if column == "latency_p50_s" else at_least
+    return decide(
+        ratio,
+        LIMITS[limit],
+        tasks=_value(medians[0]),
+        stock=_value(medians[1]),
+        tasks_rate_per_s=ours[1],
+        stock_rate_per_s=theirs[1],
+        tasks_setting=ours[0],
+        stock_setting=theirs[0],
+        tasks_latency_s=_value(median_of(ours[2]["latency_p50_s"])),
+        stock_latency_s=_value(median_of(theirs[2]["latency_p50_s"])),
+    )
+
+
+def _value(sample: Sample | None) -> float | None:
+    return None if sample is None else sample.value
+
+
+def _at_common_rate(
+    rungs: pd.DataFrame, column: str, limit: str, *, least: bool = False
+) -> Finding:
+    rate = _common_rate(rungs)
+    ours, theirs = (
+        _best([one for one in _held(rungs, engine) if one[1] == rate], column, least=least)
+        for engine in (TASKS, _STOCK)
+    )
+    return _compared(ours, theirs, column, limit)
+
+
+def same_rate(rungs: pd.DataFrame) -> Finding:
+    """Compare records per core-second at the highest rate that both hold."""
+    return _at_common_rate(rungs, "records_per_core_s", "same_rate")
+
+
+def same_rate_whole(rungs: pd.DataFrame) -> Finding:
+    """Compare them with the servers' processor time."""
+    return _at_common_rate(rungs, "all_records_per_core_s", "same_rate_whole")
+
+
+def same_rate_latency(rungs: pd.DataFrame) -> Finding:
+    """Compare median latencies at that rate."""
+    return _at_common_rate(rungs, "latency_p50_s", "share_of_latency", least=True)
+
+
+def within_bound(rungs: pd.DataFrame) -> Finding:
+    """Compare the best rungs whose median latency is within `BOUND_S`."""
+    column = "records_per_core_s"
+
+    def prompt(engine: str) -> Sequence[tuple[str, float, pd.DataFrame]]:
+        return [
+            one
+            for one in _held(rungs, engine)
+            if (latency := median_of(one[2]["latency_p50_s"])) is not None
+            and latency.value <= BOUND_S
+        ]
+
+    ours, theirs = (_best(prompt(engine), column) for engine in (TASKS, _STOCK))
+    return _compared(ours, theirs, column, "within_bound")
+
+
+def own_saturation(rungs: pd.DataFrame) -> Finding:
+    """Compare the rungs that saturate each engine, whatever their rate."""
+    column = "records_per_core_s"
+
+    def full(engine: str) -> Sequence[tuple[str, float, pd.DataFrame]]:
+        found = []
+        for name, line in _lines(rungs, engine):
+            top = line[~line["held"].astype(bool)]
+            if len(top) == line["run"].nunique():
+                found.append((name, float(top["rate_per_s"].median()), top))
+        return found
+
+    ours, theirs = (_best(full(engine), column) for engine in (TASKS, _STOCK))
+    return _compared(ours, theirs, column, "own_saturation")

@@ -1,0 +1,310 @@
+"""One engine on a ladder of rates, from one that it holds up to the one that saturates it.
+
+A rung is a pass at one rate over seconds that count (`SETTLE_S` to its end), ten batches or more.
+An engine holds a rate if the load was on time, every result was delivered, and neither the latency
+nor the time of a batch grows from the first half of these seconds to the second. The first rate
+that it does not hold saturates it: there all records count, until the last one is processed. A rung
+with a late load, with rows that came too late to count, or with batches that are still becoming
+shorter, is made once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import pandas as pd
+
+from experiments.live._cpu import BROKER, REDIS, CpuWatch, cpu_s, servers_cpu_s
+from harness.results.record import Outcome, Profile
+
+if TYPE_CHECKING:
+    from harness.cluster.base import Cluster
+    from harness.engines.base import Engine
+    from harness.judging.passes import PassRecord
+    from harness.measurement import Context
+    from workloads.base import Workload
+
+SETTLE_S = 4.0
+"""Time from the begin of the load until windows are full and the first ones have ended."""
+WARM_S = {Profile.SMOKE: (2.0, 2.0), Profile.QUICK: (60.0, 120.0), Profile.PAPER: (90.0, 300.0)}
+"""Least and most warm-up of the stock engine, for each workload on an application. It ends when the
+time of a batch no longer falls. The task engine's is `OURS_WARM_S`: it compiles nothing."""
+OURS_WARM_S = 6.0
+WARM_RUNG = 1
+"""The rung whose rate warms it up: at the lowest one, code runs too seldom to be compiled."""
+LEAST_S = {Profile.SMOKE: 2.0, Profile.QUICK: 6.0, Profile.PAPER: 15.0}
+"""Least number of seconds that count."""
+BATCHES, MARGIN = 10, 1.2
+"""Least number of batches in the seconds that count, and a margin for longer ones."""
+MOST_RECORDS = 2_000_000
+"""Most records of a rung: all of them are read again for the ground truth."""
+KEPT_S, KEPT_BATCHES, STEADY_SHARE = 0.3, 0.5, 0.25
+"""A latency is steady if the medians of both halves differ by at most this time, or this share of a
+batch; the time of a batch, if they differ by at most the last share. Fixed on 2026-11-23."""
+SERVERS = (BROKER, REDIS)
+_WARMED: WeakKeyDictionary[Engine, dict[str, float]] = WeakKeyDictionary()
+"""By running engine, the workloads that it is warm for, with the time of a batch."""
+
+
+class Course(StrEnum):
+    """The course of a value from the first half of a rung to the second."""
+
+    STEADY = "steady"
+    RISING = "rising"
+    FALLING = "falling"
+
+
+def course_of(
+    early: float | None, late: float | None, *, within: float | None = None
+) -> Course | None:
+    """Return the course between two medians, None without both; by default by `STEADY_SHARE`."""
+    if early is None or late is None:
+        return None
+    tolerance = STEADY_SHARE * early if within is None else within
+    if late > early + tolerance:
+        return Course.RISING
+    return Course.FALLING if late < early - tolerance else Course.STEADY
+
+
+def why_not_held(rung: Mapping[str, Any]) -> str | None:
+    """Return the reason why an engine does not hold a rate, None if it does."""
+    if rung["load_late"] is not None:
+        return f"the load was late: {rung['load_late']}"
+    if rung["dropped"]:
+        return "its watermark dropped rows, so it answered another question"
+    if not rung["drained"]:
+        return "it did not deliver everything in time"
+    if rung["latency_course"] is None:
+        return "no result came in one half of the run"
+    for name in ("latency", "batch"):
+        if rung[f"{name}_course"] == Course.RISING:
+            return f"its {name} grows during the run"
+    return None
+
+
+def climb(
+    rates: Sequence[float], measure: Callable[[float], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the rungs up to the first rate that is not held."""
+    rungs = []
+    for rate in rates:
+        for number in (1, 2):
+            rung = measure(rate)
+            falling = Course.FALLING in (rung["latency_course"], rung["batch_course"])
+            why = why_not_held(rung)
+            rung |= {"tries": number, "held": why is None, "why_not": why, "settled": not falling}
+            if rung["load_late"] is None and not rung["dropped"] and not falling:
+                break
+        rungs.append(rung)
+        if not rung["held"]:
+            break
+    return rungs
+
+
+def measure_ladder(
+    engine: Engine,
+    cluster: Cluster,
+    context: Context,
+    *,
+    workload: Workload,
+    rates: Sequence[float],
+    interval_s: float,
+    stock: bool,
+) -> Outcome:
+    """Warm the engine up, and measure it at these rates until one saturates it."""
+    passes = _Passes(engine, cluster, context, workload, interval_s)
+    first = rates[: WARM_RUNG + 1][-1]
+    batch_s = passes.warm_up(first) if stock else passes.warm_up_ours(first)
+
+    def measure(rate_per_s: float) -> dict[str, Any]:
+        nonlocal batch_s
+        rung = passes.rung(rate_per_s, counted_s(context.profile, rate_per_s, batch_s))
+        if stock and rung["batch_s"] is not None:
+            batch_s = 2 * rung["batch_s"]  # the next rate is twice as high
+        return rung
+
+    frame = pd.DataFrame(climb(rates, measure))
+    held = frame[frame["held"].astype(bool)]
+    saturated = frame[~frame["held"].astype(bool)]
+    return Outcome(
+        values={
+            "rungs": len(frame),
+            "held_per_s": float(held["rate_per_s"].max()) if len(held) else None,
+            "done_per_s": float(saturated["done_per_s"].max()) if len(saturated) else None,
+            "wrong_results": int(frame["wrong"].max()) if frame["wrong"].notna().all() else None,
+        },
+        series={"ladder": frame},
+    )
+
+
+def counted_s(profile: Profile, rate_per_s: float, batch_s: float) -> float:
+    """Return the number of seconds that count: ten batches, within the limit of records."""
+    least_s = LEAST_S[profile]
+    if profile is Profile.SMOKE:
+        return least_s
+    most_s = max(least_s, MOST_RECORDS / rate_per_s - SETTLE_S)
+    return min(max(least_s, MARGIN * BATCHES * batch_s), most_s)
+
+
+class _Passes:
+    """Passes of one engine over one workload."""
+
+    def __init__(
+        self, engine: Engine, cluster: Cluster, context: Context, workload: Workload,
+        interval_s: float,
+    ) -> None:  # fmt: skip
+        self._engine, self._cluster, self._context = engine, cluster, context
+        self._workload, self._interval_s = workload, interval_s
+        self._directory = cluster.scratch(f"live-{context.directory.name}")
+
+    def warm_up(self, rate_per_s: float) -> float:
+        """Send load until batches no longer become shorter; return the time of one."""
+        warmed = _WARMED.setdefault(self._engine, {})
+        if self._workload.name in warmed:
+            return warmed[self._workload.name]
+        least_s, most_s = WARM_S[self._context.profile]
+        batches = self._warm_up(rate_per_s, least_s)
+        spent_s = least_s
+        while spent_s < most_s and course_of(*batches) == Course.FALLING:
+            before, batches = batches, self._warm_up(rate_per_s, least_s / 2)
+            batches = before[1], batches[1]
+            spent_s += least_s / 2
+        warmed[self._workload.name] = batches[1] or self._interval_s
+        return warmed[self._workload.name]
+
+    def warm_up_ours(self, rate_per_s: float) -> float:
+        """Send a little load; return the interval of batches."""
+        warmed = _WARMED.setdefault(self._engine, {})
+        if self._workload.name not in warmed:
+            least_s = min(OURS_WARM_S, WARM_S[self._context.profile][0])
+            self._warm_up(rate_per_s, least_s)
+            warmed[self._workload.name] = self._interval_s
+        return self._interval_s
+
+    def _warm_up(self, rate_per_s: float, seconds: float) -> tuple[float | None, float | None]:
+        from harness.judging.passes import WARM_UP, Pass
+
+        with Pass(
+            self._plan(WARM_UP, rate_per_s, seconds), self._cluster, self._engine, self._directory,
+            self._context,
+        ) as one:  # fmt: skip
+            return batch_halves_s(one.run(), from_s=0.0)
+
+    def _plan(self, name: str, rate_per_s: float, seconds: float) -> Any:
+        from experiments.live._runs import steady_pass
+
+        return steady_pass(name, self._workload, rate_per_s, seconds, self._interval_s)
+
+    def rung(self, rate_per_s: float, seconds: float) -> dict[str, Any]:
+        """Make one pass at a rate, and compare its results with the ground truth."""
+        from experiments.live._kills import compare
+        from harness.engines.deliveries import relative_windows
+        from harness.judging.passes import Pass
+
+        plan = self._plan("rung", rate_per_s, SETTLE_S + seconds)
+        with Pass(plan, self._cluster, self._engine, self._directory, self._context) as one:
+            with CpuWatch(self._cluster, self._engine, _all_cpu_s) as watch:
+                record = one.run()
+            truth = relative_windows(
+                self._engine.truth(one.work), self._workload, record.start_unix_s
+            )
+        due = truth[truth["window_start_s"] <= record.until_s]
+        wrong = compare(record.deliveries, due, self._workload)
+        found = rung_of(record, self._workload, watch, rate_per_s)
+        judged = record.drained and not found["dropped"]
+        counted = sum(wrong.values()) if judged else None
+        return {**found, **wrong, "wrong": counted, "results": len(record.deliveries)}
+
+
+def _all_cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
+    return {**cpu_s(cluster, engine), **servers_cpu_s(cluster)}
+
+
+def rung_of(
+    record: PassRecord, workload: Workload, watch: CpuWatch, rate_per_s: float
+) -> dict[str, Any]:
+    """Return the numbers of one pass, without those of its results' values."""
+    from harness.judging.trust import dropped
+
+    latency_s = latency_from_end_s(record, workload)
+    ended_s = record.deliveries["window_start_s"].reindex(latency_s.index) + workload.window_s
+    early = ended_s < SETTLE_S + (record.until_s - SETTLE_S) / 2
+    early_s, late_s = _median(latency_s[early]), _median(latency_s[~early])
+    batch_early_s, batch_late_s = batch_halves_s(record, from_s=SETTLE_S)
+    times = _batch_times_s(record, SETTLE_S)
+    batch_s = _median(times["duration_s"]) if len(times) else None
+    within_s = max(KEPT_S, KEPT_BATCHES * (batch_s or 0.0))
+    found = {
+        "rate_per_s": rate_per_s,
+        "load_s": record.until_s,
+        "latency_p50_s": _median(latency_s),
+        "latency_p99_s": float(latency_s.quantile(0.99)) if len(latency_s) else None,
+        "latency_early_s": early_s,
+        "latency_late_s": late_s,
+        "latency_course": course_of(early_s, late_s, within=within_s),
+        "batches": len(times),
+        "batch_s": batch_s,
+        "batch_early_s": batch_early_s,
+        "batch_late_s": batch_late_s,
+        "batch_course": course_of(batch_early_s, batch_late_s),
+        "drained": record.drained,
+        "dropped": dropped(record),
+        "load_late": record.load.invalid,
+        **{name: record.conditions.get(name) for name in ("foreign_share", "steal_share")},
+    }
+    return {**found, **cost_of(record, watch, rate_per_s, held=why_not_held(found) is None)}
+
+
+def cost_of(
+    record: PassRecord, watch: CpuWatch, rate_per_s: float, *, held: bool
+) -> dict[str, Any]:
+    """Return the CPU of a record: of the seconds that count, or of all where a rate saturates."""
+    began = record.start_unix_s
+    last_s = max([record.until_s, *record.deliveries["arrival_s"].tail(1)])
+    if held:
+        records = rate_per_s * (record.until_s - SETTLE_S)
+        used = watch.between(began + SETTLE_S, began + record.until_s)
+    else:
+        records = float(record.load.records)
+        used = watch.between(began, began + last_s)
+    own = sum(seconds for name, seconds in used.items() if name not in SERVERS)
+    whole = sum(used.values()) if BROKER in used else None
+    return {
+        "records": records,
+        "done_per_s": record.load.records / last_s,
+        "cpu_s": own,
+        "records_per_core_s": records / own if own else None,
+        "all_records_per_core_s": records / whole if whole else None,
+        **{f"cpu_us_{name}": seconds / records * 1e6 for name, seconds in used.items()},
+    }
+
+
+def _batch_times_s(record: PassRecord, from_s: float) -> pd.DataFrame:
+    """Return the batches with records that ended in the seconds that count."""
+    batches = record.batches
+    if "duration_s" not in batches.columns:
+        return batches.iloc[:0]
+    within = batches["at_s"].between(from_s, record.until_s) & (batches["rows"] > 0)
+    return batches[within]
+
+
+def batch_halves_s(record: PassRecord, *, from_s: float) -> tuple[float | None, float | None]:
+    """Return the median time of a batch in either half; None where an engine reports none."""
+    times = _batch_times_s(record, from_s)
+    if not len(times):
+        return None, None
+    early = times["at_s"] < from_s + (record.until_s - from_s) / 2
+    return _median(times["duration_s"][early]), _median(times["duration_s"][~early])
+
+
+def latency_from_end_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
+    """Return arrival minus the end of the result's window, from `SETTLE_S` on: a user's wait."""
+    found = record.deliveries[record.deliveries["window_start_s"] >= SETTLE_S - workload.window_s]
+    ended = found["window_start_s"] + workload.window_s <= record.until_s
+    return (found["arrival_s"] - found["window_start_s"] - workload.window_s)[ended]
+
+
+def _median(values: pd.Series[float]) -> float | None:
+    return float(values.median()) if len(values) else None
