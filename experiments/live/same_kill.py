@@ -13,7 +13,7 @@ by what the engine reports; for stock Spark that is its own event log (`_outage`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -222,6 +222,8 @@ class Passes:
         from harness.judging import failures
 
         (failure,) = failures.done(record)
+        # Nodes of one worker share an executor, and the stock engine reports one of their names.
+        failure = replace(failure, nodes=[one.node for one in record.injected[0].victims])
         engine = failures.detection(record, failure, float("inf"))
         detected_s, back_s = engine.get("detected_at_s"), engine.get("paper_recovery_s")
         seen = outside(record, truth, workload, calm_s=CALM_S)
