@@ -68,9 +68,8 @@ def judge(
     ``truth`` has ``window_start_s`` and the workload's other columns. The first ``settle_s``
     seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
     (the smoke profile) a pass that was not on time makes no run invalid (`harness.judging.trust`),
-    and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` is the
-    permitted lateness of a kill, by default that of a checkpoint every ``trigger_s``. ``calm_s``
-    ends a recovery (`harness.measure.recovery.recovery`)."""
+    and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` (by
+    default as of a checkpoint every ``trigger_s``) and ``calm_s`` are those of a `LiveRun`."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
     punctual_s = trust.punctual_s(trigger_s) if punctual_s is None else punctual_s
     identity = workload.identity_in_run
