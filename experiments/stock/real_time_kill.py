@@ -1,0 +1,419 @@
+"""Kills under Spark's real-time mode: outage, repeated output, early versions, equality.
+
+Spark's documentation promises the results of micro-batches at a fraction of their latency. In this
+mode a lost task is not tried again: the query ends with an error, and must be started again from
+its last checkpoint, with a free slot for each of its tasks. The supervisor that does it is part of
+the scheme (`harness.engines.structured.driver.Supervised`).
+
+Workers, executors, a rack and the driver die, several times in a pass, under checkpoints of several
+intervals, with and without spare slots, and under two queries on disjoint racks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from experiments.stock._scale import spark_conf
+from harness.claims import (
+    Claim,
+    Finding,
+    at_least,
+    at_most,
+    every,
+    found,
+    hypothesis,
+    invariant,
+    not_asked,
+)
+from harness.claims.samples import difference_of, median_of, ratio_of
+from harness.cluster.base import Action, ClusterSpec
+from harness.engines.base import Setup
+from harness.engines.structured.parameters import Mode, StockParameters
+from harness.experiment import Experiment
+from harness.failures.schedule import FailureEvent, Schedule
+from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
+from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
+from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.results.record import Outcome, Point, Profile
+from workloads.wordcount import word_count
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from harness.results.tables import Results
+
+SPEC = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=2)
+"""Four workers with two slots each: a query has two tasks that read, and up to six with state."""
+RATE_PER_S = 100.0
+WINDOW_S, WATERMARK_S = 2.0, 1.0
+INTERVAL_S = 1.0
+"""Time to which a pass's begin is rounded; a query in real-time mode has no trigger interval."""
+SETTLE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """The kills of one pass."""
+
+    label: str
+    targets: Sequence[str]
+    """The targets, in turn."""
+    spare_slots: int
+    """Slots that the query leaves free."""
+    restarts: bool = True
+    """True if the schedule starts the target again; executors and drivers come back without it."""
+
+
+WORKERS = ("r1n1", "r2n2", "r1n2", "r2n1")
+KINDS: Mapping[str, Kind] = {
+    "worker": Kind(label="worker, spare slots", targets=WORKERS, spare_slots=2),
+    "worker-tight": Kind(label="worker, no spare slot", targets=WORKERS, spare_slots=0),
+    "executor": Kind(
+        label="executor, spare slots",
+        targets=[f"executor-{name}" for name in WORKERS],
+        spare_slots=2,
+        restarts=False,
+    ),
+    "rack": Kind(label="rack, spare slots", targets=("r1", "r2"), spare_slots=4),
+    "driver": Kind(label="driver", targets=["driver-0"], spare_slots=2, restarts=False),
+}
+TWIN_SPARE_SLOTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """The size of a profile's passes."""
+
+    kinds: Sequence[str]
+    kills: int
+    first_s: float = 8.0
+    """Time of the first kill."""
+    gap_s: float = 14.0
+    """Time between two kills, and after the last one, beyond that of the checkpoint interval."""
+    away_s: float = 5.0
+    """Time until a killed worker is started again."""
+    warmup_s: float = 10.0
+    settle_s: float = SETTLE_S
+
+    def gap_with(self, checkpoint_s: float) -> float:
+        """Return the time between two kills: the input of an interval may be read again."""
+        return self.gap_s + checkpoint_s / 2
+
+    def load_s(self, checkpoint_s: float) -> float:
+        """Return the length of a pass."""
+        return self.first_s + self.kills * self.gap_with(checkpoint_s)
+
+
+SCALES: Mapping[Profile, Scale] = {
+    Profile.SMOKE: Scale(
+        kinds=("worker",), kills=1, first_s=3, gap_s=5, away_s=2, warmup_s=0, settle_s=1
+    ),
+    Profile.QUICK: Scale(kinds=("worker", "worker-tight", "driver"), kills=5),
+    Profile.PAPER: Scale(kinds=tuple(KINDS), kills=8, gap_s=25, first_s=20, warmup_s=20),
+}
+
+
+def point(scheme: str, checkpoint_s: float) -> Point:
+    """Return a point of the grid."""
+    return {"scheme": scheme, "checkpoint_s": checkpoint_s}
+
+
+def schedule(kind: Kind, scale: Scale, checkpoint_s: float, *, phase: float) -> Schedule:
+    """Return the kills of a pass, each in another phase of the checkpoint interval.
+
+    ``phase`` is that of the first one."""
+    gap_s, events = scale.gap_with(checkpoint_s), []
+    for number in range(scale.kills):
+        target = kind.targets[number % len(kind.targets)]
+        within_s = (phase + number / scale.kills) % 1 * checkpoint_s / 2
+        at_s = scale.first_s + number * gap_s + within_s
+        events.append(FailureEvent(at_s=at_s, action=Action.KILL, target=target))
+        if kind.restarts:
+            back_s = at_s + scale.away_s
+            events.append(FailureEvent(at_s=back_s, action=Action.RESTART, target=target))
+    return Schedule(
+        events=events, origin="one after the other", parameters={"phase": phase, "gap_s": gap_s}
+    )
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """Measure a scheme and a checkpoint interval: a twin, then a pass for each kind of kill."""
+    scale = SCALES[context.profile]
+    scheme, checkpoint_s = str(point["scheme"]), float(str(point["checkpoint_s"]))
+    cluster = context.cluster(SPEC)
+
+    def setup(spare_slots: int) -> Setup:
+        return Setup(
+            scheme=scheme,
+            brief=context.profile is Profile.SMOKE,
+            parameters=StockParameters(
+                conf=spark_conf(context.options),
+                mode=Mode.REAL_TIME.value,
+                checkpoint_s=checkpoint_s,
+                spare_slots=spare_slots,
+            ),
+        )
+
+    phase = context.seed("phase", str(checkpoint_s)) % 1000 / 1000
+    twin = LiveRun(
+        workload=word_count(
+            seed=context.seed("text"),
+            window_s=WINDOW_S,
+            slide_s=WINDOW_S,
+            watermark_delay_s=WATERMARK_S,
+            traced=True,
+        ),
+        setup=setup(0 if scheme == "active" else TWIN_SPARE_SLOTS),
+        interval_s=INTERVAL_S,
+        rate_per_s=RATE_PER_S,
+        load_s=scale.load_s(checkpoint_s),
+        warmup_s=scale.warmup_s,
+        first_warmup_s=2 * scale.warmup_s,
+        settle_s=scale.settle_s,
+        schedule=schedule(KINDS["worker"], scale, checkpoint_s, phase=phase),
+        timed=context.profile is not Profile.SMOKE,
+    )
+    if (reason := lacking(twin, SPEC)) is not None:
+        return Outcome(values={}, skipped=reason)
+    variants = {
+        name: Variant(
+            setup=setup(0 if scheme == "active" else kind.spare_slots),
+            schedule=schedule(kind, scale, checkpoint_s, phase=phase),
+        )
+        for name, kind in KINDS.items()
+        if name in scale.kinds and not (scheme == "active" and name == "worker-tight")
+    }
+    outcomes = measure_each(twin, variants, cluster, context)
+    # The early versions are many: the numbers of a run keep what the figure shows of them.
+    return together(
+        {
+            name: Outcome(
+                values=one.values,
+                series={"recoveries": one.series["recoveries"], "timeline": one.series["timeline"]},
+                invalid=one.invalid,
+                again=one.again,
+            )
+            for name, one in outcomes.items()
+        }
+    )
+
+
+MEASUREMENT = Measurement(
+    id="stock/real-time-kill",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: [point("checkpoint", 5)],
+        Profile.QUICK: [point("checkpoint", 5)],
+        Profile.PAPER: [
+            *(point("checkpoint", seconds) for seconds in (5, 15, 60)),
+            point("active", 5),
+        ],
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 75, Profile.QUICK: 560, Profile.PAPER: 3000},
+    run=run,
+    scheduling=Scheduling(keeps=lambda point: f"real-time {point['scheme']}"),
+    chooses=["harness.engines.structured.engine"],
+    accepts=frozenset({"conf"}),
+)
+
+# Shown: no record depends on what follows.
+
+OUTAGE_S = 10.0
+"""Largest median outage that a user would hope for with spare slots. Fixed on 2026-11-23 before the
+first run."""
+GAIN_S = 1.0
+"""Least gain in seconds by which spare slots shorten the median outage. Fixed on 2026-11-23."""
+
+NOTES = (
+    f"Word count, {RATE_PER_S:g} lines/s, windows of {WINDOW_S:g} s that do not overlap; four "
+    "workers with two slots each. The checkpoint interval is the trigger of real-time mode, at "
+    "least 5 s. Each pass has five kills or more, each in another phase of the interval.",
+    "A result is the last value of its window and word. It is in time when that value first came. "
+    "Earlier values are early versions, and those that came after it are setbacks: after a restart "
+    "the input since the last checkpoint is counted again. Repeats are values that came again.",
+    "An outage lasts from the kill until all windows are on time again; a kill before that belongs "
+    "to the same outage, and an outage that the end of the load cut off counts as at least that.",
+    "The supervisor starts a query again after 0.5 s, then after pauses twice as long, up to 4 s. "
+    "A killed driver is started again as soon as its end is seen. A killed worker is back after "
+    "some seconds (quick: 5 s), so a query without spare slots waits for it.",
+)
+Tables = Mapping[str, pd.DataFrame]
+
+
+def table(results: Results) -> Tables:
+    """Return the tables ``passes``, a row each, and ``kills``, a row per kill with its outage."""
+    by = ["scheme", "checkpoint_s", "repeat"]
+    passes = results.series("variants", by)
+    kills = results.series("recoveries", by).rename(columns={"variant": "kind"})
+    # Under a name of its own: the report lists the recoveries of other tables by engine and scheme,
+    # and these are of several kinds.
+    outage_s = kills.pop("recovery_s").fillna(kills["recovery_at_least_s"]).astype(float)
+    kills = kills.assign(outage_s=outage_s)
+    return {"passes": passes.rename(columns={"variant": "kind"}), "kills": kills}
+
+
+def _each(passes: pd.DataFrame, column: str) -> dict[str, object]:
+    return {
+        f"{one.scheme} {one.checkpoint_s:g} s, {one.kind}, repetition {one.repeat}": getattr(
+            one, column
+        )
+        for one in passes.itertuples()
+    }
+
+
+@invariant("really-killed", "Every planned kill reached a living process")
+def really_killed(tables: Tables) -> Finding:
+    passes = tables["passes"]
+    reached = passes["kills_done"] == passes["kills_planned"]
+    return every(reached & (passes["kills_planned"] > 0), kills=_each(passes, "kills_done"))
+
+
+def _equal(other: str, text: str) -> Claim:
+    @invariant(f"equals-{other}", text)
+    def decide(tables: Tables) -> Finding:
+        passes = tables["passes"]
+        return every(
+            passes[f"output_equals_{other}"], differences=_each(passes, f"difference_from_{other}")
+        )
+
+    return decide
+
+
+def outages(tables: Tables, kind: str, *, checkpoint_s: float = 5.0) -> pd.Series[float]:
+    """Return the outages of one kind of kill under a scheme of checkpoints."""
+    kills = tables["kills"]
+    mine = kills[(kills["kind"] == kind) & (kills["scheme"] == "checkpoint")]
+    outage_s: pd.Series[float] = mine.loc[mine["checkpoint_s"] == checkpoint_s, "outage_s"]
+    return outage_s
+
+
+@hypothesis(
+    "short-with-spare-slots",
+    f"With spare slots and a checkpoint every 5 s the median outage after a worker's kill is at "
+    f"most {OUTAGE_S:g} s",
+)
+def short_with_spare_slots(tables: Tables) -> Finding:
+    return at_most(median_of(outages(tables, "worker")), OUTAGE_S)
+
+
+@hypothesis(
+    "spare-slots-shorten",
+    f"Spare slots shorten the median outage after a worker's kill by {GAIN_S:g} s or more",
+)
+def spare_slots_shorten(tables: Tables) -> Finding:
+    tight, spare = (outages(tables, kind) for kind in ("worker-tight", "worker"))
+    return at_least(difference_of(tight, spare), GAIN_S)
+
+
+@hypothesis(
+    "grows-with-the-interval",
+    "The median outage after a worker's kill grows with the checkpoint interval",
+)
+def grows_with_the_interval(tables: Tables) -> Finding:
+    kills = tables["kills"]
+    seconds = sorted(kills.loc[kills["scheme"] == "checkpoint", "checkpoint_s"].unique())
+    if len(seconds) < 2:
+        return not_asked()
+    medians = {f"{s:g} s": outages(tables, "worker", checkpoint_s=s).median() for s in seconds}
+    steps = [one < other for one, other in pairwise(medians.values())]
+    return found(all(steps), median_outage_s=medians)
+
+
+@hypothesis(
+    "replicas-go-on",
+    "With two queries on disjoint racks the median outage after a worker's kill is at most a tenth "
+    "of that with one query",
+)
+def replicas_go_on(tables: Tables) -> Finding:
+    kills = tables["kills"]
+    two = kills.loc[(kills["scheme"] == "active") & (kills["kind"] == "worker"), "outage_s"]
+    if two.empty:
+        return not_asked()
+    return at_most(ratio_of(two, outages(tables, "worker")), 0.1)
+
+
+CLAIMS = [
+    really_killed,
+    _equal("truth", "After every kill the last values equal the batch query over the same input"),
+    _equal("twin", "After every kill the last values equal those without a failure"),
+    short_with_spare_slots,
+    spare_slots_shorten,
+    grows_with_the_interval,
+    replicas_go_on,
+]
+COLORS = {
+    "worker": BLUE, "worker-tight": VERMILION, "executor": GREEN, "rack": ORANGE, "driver": GREY,
+}  # fmt: skip
+
+
+def draw(tables: Tables, figure: Figure) -> None:
+    """Draw the outage of every kill, and repeats and setbacks per kill, by kind of kill."""
+    kills, passes = tables["kills"], tables["passes"]
+    cells = list(dict.fromkeys(zip(passes["scheme"], passes["checkpoint_s"], strict=True)))
+    above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [2, 1]})
+    width = 0.8 / len(KINDS)
+    for number, (name, kind) in enumerate(KINDS.items()):
+        label, color = kind.label, COLORS[name]
+        for place, (scheme, checkpoint_s) in enumerate(cells):
+            here = [
+                frame[
+                    (frame["kind"] == name)
+                    & (frame["scheme"] == scheme)
+                    & (frame["checkpoint_s"] == checkpoint_s)
+                ]
+                for frame in (kills, passes)
+            ]
+            at = place + (number - len(KINDS) / 2 + 0.5) * width
+            outage_s, runs = here[0]["outage_s"].dropna(), here[1]
+            if not len(runs):
+                continue
+            spread = np.linspace(-0.3, 0.3, len(outage_s)) * width
+            above.plot(at + spread, outage_s, color=color, marker=".", ls="none")
+            if len(outage_s):
+                above.hlines(
+                    outage_s.median(), at - width / 2, at + width / 2, color=color, label=label
+                )
+            per_kill = runs[["duplicates", "setbacks"]].sum() / runs["kills_done"].sum()
+            below.bar(at, per_kill["duplicates"], width=width * 0.9, color=color, alpha=0.4)
+            below.bar(at, per_kill["setbacks"], width=width * 0.9, color=color)
+            label = f"_{label}"
+    above.set_ylabel("outage (s)")
+    above.set_ylim(bottom=0)
+    below.set_ylabel("repeats (light) and\nsetbacks per kill")
+    names = {"checkpoint": "one query", "active": "two queries"}
+    below.set_xticks(
+        range(len(cells)),
+        [f"{names[scheme]}\ncheckpoint every {seconds:g} s" for scheme, seconds in cells],
+    )
+    handles, labels = above.get_legend_handles_labels()
+    chosen = {
+        label: handle
+        for handle, label in zip(handles, labels, strict=True)
+        if not label.startswith("_")
+    }
+    figure.legend(
+        list(chosen.values()), list(chosen), loc="outside upper center", ncols=3, fontsize=8
+    )
+
+
+EXPERIMENT = Experiment(
+    measurement=MEASUREMENT,
+    paper="Faultline",
+    figure="real-time kill",
+    title="Kills under Spark's real-time mode",
+    statement=(
+        "A lost task ends a query in real-time mode. Started again from its checkpoint it has the "
+        "same results, after an outage that spare slots and the checkpoint interval decide."
+    ),
+    table=table,
+    draw=draw,
+    claims=CLAIMS,
+    notes=NOTES,
+    figure_size_in=(8.0, 5.5),
+)
