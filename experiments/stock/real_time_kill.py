@@ -217,7 +217,7 @@ MEASUREMENT = Measurement(
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 75, Profile.QUICK: 560, Profile.PAPER: 3000},
     run=run,
-    scheduling=Scheduling(keeps=lambda point: f"real-time {point['scheme']}"),
+    scheduling=Scheduling(keeps=lambda point: f"{point['scheme']} default"),
     chooses=["harness.engines.structured.engine"],
     accepts=frozenset({"conf"}),
 )
