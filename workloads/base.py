@@ -222,6 +222,8 @@ class Workload:
     into_table: bool = False
     """Its results go into a database table, too, as they arrive
     (`workloads.toolkit.result_table`)."""
+    no_real_time: str | None = None
+    """Why Spark's real-time mode cannot run its query, as a sentence; None if it can."""
     reference: Reference | None = None
     """The way to build this workload in another process; `load_workload_file` fills it in."""
 

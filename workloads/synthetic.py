@@ -97,6 +97,9 @@ def synthetic(
         window_s=window_s,
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
+        no_real_time=None
+        if levels == 1
+        else "its aggregations follow each other, and update mode allows one",
         windows_in_a_row=levels,
         reference=Reference(target="workloads.synthetic:synthetic", parameters=parameters),
     )

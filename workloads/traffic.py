@@ -96,10 +96,8 @@ def traffic_jams(
             TASKS: Reference(
                 target="workloads.traffic:program",
                 parameters={
-                    "users": users,
-                    "segments": segments,
-                    "partitions": partitions,
-                    "slow_kmh": slow_kmh,
+                    name: parameters[name]
+                    for name in ("users", "segments", "partitions", "slow_kmh")
                 },
             ),
         },
@@ -110,6 +108,7 @@ def traffic_jams(
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
         members=_incidents,
+        no_real_time="it joins two streams",
         members_of=lambda row: set(parse_incidents(row["incidents"])),
         reference=Reference(target="workloads.traffic:traffic_jams", parameters=parameters),
     )

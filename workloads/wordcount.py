@@ -26,11 +26,22 @@ from datasets.text import text_files
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
+from workloads.base import (
+    QUERY,
+    TASKS,
+    Contributions,
+    Entry,
+    Query,
+    Reference,
+    Source,
+    Workload,
+)
 from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
 
 NOT_IN_WORDS = "[^A-Za-z0-9_]+"
@@ -53,6 +64,7 @@ def word_count(
     watermark_delay_s: float = 1,
     depth: int = 5,
     counters: int = 2,
+    traced: bool = False,
     per_slide: bool = False,
 ) -> Workload:
     """Count every word in windows of ``window_s`` that begin every ``slide_s``.
@@ -60,7 +72,9 @@ def word_count(
     ``text`` are files or directories; none means the standard library's sources. The paper does not
     print its window; these are chosen for runs of a minute. ``depth`` and ``counters`` are for the
     topology of tasks (`program`). With ``per_slide`` the query counts per slide first, and adds the
-    counts up per window, as the topology does; otherwise each word goes into every window."""
+    counts up per window, as the topology does; otherwise each word goes into every window.
+    ``traced``: with contributions, which a judge computes again for every word of a pass: for low
+    rates."""
     files = [str(path.resolve()) for path in text_files([Path(path) for path in text])]
     parameters = {
         "text": files,
@@ -96,6 +110,10 @@ def word_count(
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
         members=_counted_word,
+        contributions=_contributions(window_s, slide_s) if traced else None,
+        no_real_time="it adds counts of slides up, and update mode allows one aggregation"
+        if per_slide
+        else None,
         members_of=lambda row: {(row["word"], row["count"])},
         reference=Reference(
             target="workloads.wordcount:word_count",
@@ -108,6 +126,37 @@ def word_count(
             },
         ),
     )
+
+
+def _contributions(window_s: float, slide_s: float) -> Contributions:
+    window_ms, slide_ms = round(window_s * 1000), round(slide_s * 1000)
+
+    def contributions(
+        source: str, payloads: Sequence[bytes], event_ms: NDArray[np.int64]
+    ) -> pd.DataFrame:
+        import pandas as pd
+
+        lines = [
+            {word.lower() for word in re.split(NOT_IN_WORDS, line.decode(errors="replace")) if word}
+            for line in payloads
+        ]
+        records = np.repeat(np.arange(len(lines)), [len(words) for words in lines])
+        last = event_ms[records] - event_ms[records] % slide_ms
+        found = pd.DataFrame(
+            {"record": records, "last": last, "word": [word for line in lines for word in line]}
+        )
+        each = [
+            found.assign(window_start=found["last"] - before)
+            for before in range(0, window_ms, slide_ms)
+        ]
+        inside = [
+            one[one["window_start"] + window_ms > event_ms[one["record"].to_numpy()]]
+            for one in each
+        ]
+        whole: pd.DataFrame = pd.concat(inside, ignore_index=True)
+        return whole.drop(columns="last")
+
+    return contributions
 
 
 def _counting(

@@ -93,6 +93,7 @@ def world_cup(
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
         members=_objects,
+        no_real_time="its three aggregations follow each other, and update mode allows one",
         members_of=lambda row: {item for item, _ in parse_top(row["top"])},
         reference=Reference(
             target="workloads.worldcup:world_cup", parameters={**parameters, "mergers": mergers}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.live import same_kill
 from experiments.live._judged import bar_of
 from experiments.live._outage import PARTS
 from harness.figures.style import (
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 LOOKS: Mapping[str, tuple[str, str]] = {
     "stock": ("stock Spark", GREY),
     "stock tuned": ("stock Spark, tuned", ORANGE),
-    "checkpoint": (f"task engine, checkpoints every {same_kill.CHECKPOINT_S:g} s", GREEN),
+    "checkpoint": ("task engine, checkpoints", GREEN),
     "active": ("task engine, active replicas", BLUE),
 }
 """Label and colour of each row."""
@@ -61,23 +60,29 @@ STEPS: Mapping[str, tuple[str, str]] = {
 """Label and colour of the parts of an outage."""
 
 
-def draw_same_kill(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+Samples = Callable[[str, str], Sequence[float]]
+"""Returns the samples of a row and a measure."""
+
+
+def draw_same_kill(
+    tables: Mapping[str, pd.DataFrame],
+    figure: Figure,
+    samples: Samples,
+    *,
+    slide_s: float,
+    caption: str,
+) -> None:
     """Draw the lateness around the kill above, recoveries and parts of the outage below."""
     grid = figure.add_gridspec(2, 2, height_ratios=(1.3, 1))
     above = figure.add_subplot(grid[0, :])
     below, parts = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1, 1])
-    _lateness(above, tables["windows"])
-    _recoveries(below, tables)
+    _lateness(above, tables["windows"], slide_s)
+    _recoveries(below, samples)
     _parts(parts, tables["parts"])
-    stamp(
-        figure,
-        f"word count, {same_kill.RATE_PER_S:,.0f} records/s; windows of {same_kill.WINDOW_S:g} s "
-        f"every {same_kill.SLIDE_S:g} s; the worker is started again after "
-        f"{same_kill.RESTART_AFTER_S:g} s",
-    )
+    stamp(figure, caption)
 
 
-def _lateness(axes: Axes, windows: pd.DataFrame) -> None:
+def _lateness(axes: Axes, windows: pd.DataFrame, slide_s: float) -> None:
     for row, (label, color) in LOOKS.items():
         mine = windows[windows["row"] == row] if len(windows) else windows
         if not len(mine):
@@ -88,8 +93,7 @@ def _lateness(axes: Axes, windows: pd.DataFrame) -> None:
         passes = [one.sort_values("ended_s") for _, one in shown.groupby(["run", "sample"])]
         for one in passes:
             axes.plot(one["ended_s"], one["beyond_s"], color=color, linewidth=0.6, alpha=0.35)
-        step = same_kill.SLIDE_S
-        at_s = np.floor(shown["ended_s"] / step) * step + step / 2
+        at_s = (np.floor(shown["ended_s"] / slide_s) + 0.5) * slide_s
         median = shown["beyond_s"].groupby(at_s).median()
         counted = f"{label} ({len(passes)} kill{'s' if len(passes) > 1 else ''})"
         axes.plot(median.index, median, color=color, linewidth=1.8, label=counted)
@@ -109,12 +113,12 @@ def _lateness(axes: Axes, windows: pd.DataFrame) -> None:
     axes.legend(loc="upper right")
 
 
-def _recoveries(axes: Axes, tables: Mapping[str, pd.DataFrame]) -> None:
+def _recoveries(axes: Axes, samples: Samples) -> None:
     """Draw both measures of each row: medians with intervals, and a dot per kill."""
     looks = (("engine_s", "s", "as the engine reports it"), ("outside_s", "o", "seen from outside"))
     for number, (row, (_, color)) in enumerate(LOOKS.items()):
         for shift, (measure, marker, _) in zip((-0.15, 0.15), looks, strict=True):
-            values = [v for v in same_kill.samples(tables, row, measure) if np.isfinite(v)]
+            values = [value for value in samples(row, measure) if np.isfinite(value)]
             shown = [max(value, LEAST_S) for value in values]
             axes.plot([number + shift] * len(shown), shown, ".", color=color, alpha=0.4)
             bar_of(axes, number + shift, values, color=color, marker=marker, least=LEAST_S)
@@ -123,7 +127,7 @@ def _recoveries(axes: Axes, tables: Mapping[str, pd.DataFrame]) -> None:
     ]
     axes.legend(handles=handles, loc="upper right")
     axes.set_xticks(range(len(LOOKS)), [row.replace(" ", "\n") for row in LOOKS])
-    if len(tables["kills"]):
+    if any(samples(row, measure) for row in LOOKS for measure, _, _ in looks):
         axes.set_yscale("log")
         plain_ticks(axes.yaxis)
     else:

@@ -84,7 +84,7 @@ def _facts(
         f"{workload.watermark_delay_s:g} s",
     ]
     if len(runs):
-        rates = ", ".join(f"{rate:.4g}" for rate in sorted(set(runs["rate_per_s"])))
+        rates = ", ".join(f"{rate:,.4g}" for rate in sorted(set(runs["rate_per_s"])))
         facts.append(
             f"{len(runs)} runs with {', '.join(sorted(set(runs['scheme'])))}, each once without "
             f"and once with kills: {rates} records/s for {runs['load_s'].max():.3g} s, "
@@ -92,7 +92,7 @@ def _facts(
         )
         if (speed := float(runs["event_speed"].max())) != 1:
             facts.append(
-                f"event time runs {speed:.3g} times as fast as the clock: a window takes "
+                f"event time runs {speed:,.4g} times as fast as the clock: a window takes "
                 f"{workload.window_s / speed:.3g} s"
             )
     if kills is not None and (bad := [r for r in kills.campaign.records if r.status != "ok"]):

@@ -27,11 +27,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import pandas as pd
 
-from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
+from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage
 from harness.errors import UsageError
 from harness.load.plan import LoadPlan
 from harness.measure.collector import Message
@@ -209,6 +209,41 @@ class Engine(Protocol):
         """Score ``delivered`` results (by arrival) against ``accurate`` ones by their members.
 
         Both first and last versions are scored; `Workload.members` gives the members."""
+
+
+@runtime_checkable
+class Divided(Protocol):
+    """An engine with parts that are no nodes and can be killed alone, such as a driver."""
+
+    def parts(self) -> Sequence[str]:
+        """Return the names of its parts, none of which is a node's or a rack's."""
+
+    def prepare(self, part: str) -> Prepared:
+        """Find the processes of a part; `Prepared.apply` kills them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """All that a schedule can name: the cluster's nodes and racks, and the engine's parts."""
+
+    cluster: Cluster
+    engine: Engine
+
+    @property
+    def parts(self) -> Sequence[str]:
+        """The engine's parts."""
+        return self.engine.parts() if isinstance(self.engine, Divided) else ()
+
+    def prepare(self, action: Action, target: str) -> Prepared:
+        """See `Cluster.prepare`; a part can only be killed."""
+        if not isinstance(self.engine, Divided) or target not in self.engine.parts():
+            return self.cluster.prepare(action, target)
+        if action is not Action.KILL:
+            raise UsageError(
+                f"{target} is a part of the engine, and a schedule has a {action.value} of it",
+                remedy="only kill it: the engine starts it again",
+            )
+        return self.engine.prepare(target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

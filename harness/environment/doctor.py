@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from harness.environment.cache import cache_directory
-from harness.environment.jars import ensure_jars, locked_jars
+from harness.environment.jars import ensure_jars, locked_jars, tried_pyspark
 from harness.environment.java import OLDEST, find_java
 from harness.environment.redis_server import can_be_fetched, find_redis
 from harness.errors import EnvironmentFailure
@@ -105,10 +105,12 @@ def _pyspark(name: str, options: CheckOptions) -> Finding:
     connector = next(
         jar for jar in locked_jars()["connector"] if jar.artifact.startswith("spark-sql-kafka")
     )
-    if version != connector.version:
-        detail = f"{version}, but the Kafka connector is {connector.version}"
+    tried = tried_pyspark()
+    if version != tried:
+        detail = f"{version}, but Kafka connector {connector.version} was tried with {tried}"
         return Finding(name=name, status=Status.MISSING, detail=detail, remedy=remedy)
-    return Finding(name=name, status=Status.OK, detail=version)
+    detail = f"{version} with Kafka connector {connector.version}; doctor --query tries the pair"
+    return Finding(name=name, status=Status.OK, detail=detail)
 
 
 def _java(name: str, options: CheckOptions) -> Finding:

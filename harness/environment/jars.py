@@ -98,6 +98,11 @@ def locked_jars(lock: Path = LOCK) -> dict[str, list[Jar]]:
     return {name: [Jar(**entry) for entry in jars] for name, jars in document["sets"].items()}
 
 
+def tried_pyspark(lock: Path = LOCK) -> str:
+    """Return the version of PySpark that the connector was tried with."""
+    return str(json.loads(lock.read_text())["tried_with_pyspark"])
+
+
 def places(sets: dict[str, list[Jar]]) -> Iterator[tuple[Path, Jar]]:
     """Yield the place of each file.
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from harness.cluster.base import Cluster, Prepared, Victim
+from harness.cluster.base import Action, Prepared, Victim
 from harness.errors import FaultlineError
 from harness.failures.schedule import ENDS, FailureEvent, Schedule
 
@@ -82,6 +82,13 @@ ROW = (
 _Ready = tuple[FailureEvent, Prepared | Exception]
 
 
+class Breakable(Protocol):
+    """The part of a `Cluster` that an injector needs."""
+
+    def prepare(self, action: Action, target: str) -> Prepared:
+        """See `Cluster.prepare`."""
+
+
 class Injector:
     """A thread that prepares each event, waits for its instant, and applies it.
 
@@ -90,7 +97,7 @@ class Injector:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Breakable,
         schedule: Schedule,
         *,
         start_unix_s: float,

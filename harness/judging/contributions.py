@@ -30,6 +30,13 @@ def tuple_success(
     )
 
 
+def newest_contribution_s(record: PassRecord, workload: Workload) -> pd.DataFrame:
+    """Return the identity of each result with ``newest_s``: when its newest record was due."""
+    identity = workload.identity_in_run
+    newest = contributions(record, workload).groupby(identity)["sent_s"].max()
+    return newest.rename("newest_s").reset_index()
+
+
 def contributions(record: PassRecord, workload: Workload) -> pd.DataFrame:
     """Return a row per record of the load and result that it goes into.
 

@@ -18,13 +18,21 @@ from harness.engines.base import NOT_SCORED, EventKind, Scored
 from harness.failures.injector import ROW
 from harness.failures.schedule import ENDS, Schedule
 from harness.judging import again, failures, resources, trust
-from harness.judging.contributions import tuple_success
+from harness.judging.contributions import newest_contribution_s, tuple_success
 from harness.judging.failures import OF_ONE_FAILURE, Failure
 from harness.judging.passes import PassRecord
 from harness.load.plan import Stream
 from harness.measure.recovery import CALM_S, Unrecovered
 from harness.measure.values import normalized, types_of
-from harness.measure.versions import Comparison, Versions, compare, versions
+from harness.measure.versions import (
+    Comparison,
+    Versions,
+    compare,
+    early_error,
+    revises,
+    settled,
+    versions,
+)
 from harness.measure.windows import (
     Normal,
     due_times,
@@ -60,12 +68,10 @@ def judge(
     ``truth`` has ``window_start_s`` and the workload's other columns. The first ``settle_s``
     seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
     (the smoke profile) a pass that was not on time makes no run invalid (`harness.judging.trust`),
-    and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` is the
-    permitted lateness of a kill, by default that of a checkpoint every ``trigger_s``. ``calm_s``
-    ends a recovery (`harness.measure.recovery.recovery`)."""
+    and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` (by
+    default as of a checkpoint every ``trigger_s``) and ``calm_s`` are those of a `LiveRun`."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
-    if punctual_s is None:
-        punctual_s = trust.punctual_s(trigger_s)
+    punctual_s = trust.punctual_s(trigger_s) if punctual_s is None else punctual_s
     identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
@@ -105,17 +111,22 @@ def judge(
         "mistimed": mistimed,
         "schedule": schedule.to_json(),
     }
-    kept = {
+    return Outcome(
+        values=values,
+        series={**_series(calm, broken), **_kept(accuracy, after, truth)},
+        invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
+        again=TWIN_BEHIND if timed and stationary and not kept_up else None,
+    )
+
+
+def _kept(
+    accuracy: Scored, after: Sequence[Failure], truth: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    return {
         "accuracy": accuracy.windows,
         "recoveries": failures.table(after),
         again.TRUTH: truth,
     }
-    return Outcome(
-        values=values,
-        series={**_series(calm, broken), **kept},
-        invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
-        again=TWIN_BEHIND if timed and stationary and not kept_up else None,
-    )
 
 
 def _course(failed: PassRecord) -> dict[str, Any]:
@@ -160,7 +171,10 @@ def against_truth(
 
 
 class _Seen:
-    """One pass in the view of a reader of its results."""
+    """One pass in the view of a reader of its results.
+
+    Its ``first`` has the versions whose arrival counts: the first ones, of revisions the first
+    with the value that stays."""
 
     def __init__(
         self, record: PassRecord, truth: pd.DataFrame, workload: Workload, identity: Sequence[str]
@@ -169,15 +183,26 @@ class _Seen:
         self.versions: Versions = versions(
             record.deliveries, identity, workload.values, tolerance=workload.tolerance
         )
-        self.first = with_latency(self.versions.first, record, workload)
+        self.revises = revises(record.deliveries)
+        counted = self.versions.stable if self.revises else self.versions.first
+        self.first = with_latency(counted, record, workload, revised=self.revises)
+        self.earliest = with_latency(self.versions.first, record, workload, revised=self.revises)
         self.windows = summarize_windows(self.first, truth, partial(_due_s, record, workload))
 
 
-def with_latency(first: pd.DataFrame, record: PassRecord, workload: Workload) -> pd.DataFrame:
-    """Return the first versions of a pass's results with ``latency_s``: arrival minus due time."""
-    return first.assign(
-        latency_s=lambda f: f["arrival_s"] - _due_s(record, workload, f["window_start_s"])
-    )
+def with_latency(
+    first: pd.DataFrame, record: PassRecord, workload: Workload, *, revised: bool = False
+) -> pd.DataFrame:
+    """Return versions of a pass's results with ``latency_s``: arrival minus due time.
+
+    A revision is due with the newest record that goes into its result, where the workload has
+    `Workload.contributions`; elsewhere with its window, and one that came before is not late."""
+    if revised and workload.contributions is not None:
+        newest = newest_contribution_s(record, workload)
+        due_s = first.merge(newest, on=workload.identity_in_run, how="left")["newest_s"].to_numpy()
+        return first.assign(latency_s=first["arrival_s"] - due_s)
+    latency_s = first["arrival_s"] - _due_s(record, workload, first["window_start_s"])
+    return first.assign(latency_s=latency_s.clip(lower=0.0) if revised else latency_s)
 
 
 def settled_latency_s(first: pd.DataFrame, settle_s: float) -> pd.Series[float]:
@@ -259,8 +284,22 @@ def _correctness(
         "twin_duplicates": calmly.duplicates,
         "tentative": seen.tentative,
         "corrections": seen.corrections,
+        "revises": broken.revises,
+        "early_versions": seen.early,
+        "setbacks": seen.setbacks,
+        "twin_setbacks": calmly.setbacks,
+        "early_error": _early_error(broken, workload, identity),
         "uncorrected": seen.uncorrected,
     }
+
+
+def _early_error(seen: _Seen, workload: Workload, identity: list[str]) -> float | None:
+    if not seen.revises:
+        return None
+    marked = settled(
+        seen.record.deliveries, identity, workload.values, tolerance=workload.tolerance
+    )
+    return early_error(marked, identity, workload.values)
 
 
 def _unfinished(record: PassRecord) -> str | None:
@@ -342,6 +381,8 @@ def _latencies(calm: _Seen, broken: _Seen, settle_s: float, *, trusted: bool) ->
     found = {
         **_quantiles("latency", settled_latency_s(broken.first, settle_s)),
         **_quantiles("twin_latency", settled_latency_s(calm.first, settle_s)),
+        **_quantiles("first_latency", settled_latency_s(broken.earliest, settle_s)),
+        **_quantiles("twin_first_latency", settled_latency_s(calm.earliest, settle_s)),
         **_quantiles("end_latency", _end_latency_s(broken, settle_s)),
         **_quantiles("twin_end_latency", _end_latency_s(calm, settle_s)),
         "throughput_per_s": float((broken.first["arrival_s"] < until_s).sum()) / until_s,

@@ -21,7 +21,7 @@ import pandas as pd
 
 from harness.cluster.base import Cluster
 from harness.cluster.neighbours import neighbours
-from harness.engines.base import Engine, Event, EventKind, Work
+from harness.engines.base import Engine, Event, EventKind, Targets, Work
 from harness.engines.deliveries import BEHIND, COPY_HEADER, NEWEST, relative_windows
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
@@ -288,7 +288,8 @@ class Pass:
             clocks_s = _clocks_s()
             others = len(neighbours())
             meter = Meter(self._cluster, self._engine.usage)
-            with meter, Injector(self._cluster, self.plan.schedule, start_unix_s=start) as injector:
+            targets = Targets(cluster=self._cluster, engine=self._engine)
+            with meter, Injector(targets, self.plan.schedule, start_unix_s=start) as injector:
                 self._watch(generator, collector, injector, start)
                 drained = self._drain(collector, injector, start)
                 injector.wait(LATE_LOAD_S)

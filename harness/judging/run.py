@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines.base import Engine, EngineKind, Scored, Setup, Work
+from harness.engines.base import Engine, EngineKind, Scored, Setup, Targets, Work
 from harness.engines.deliveries import relative_windows
 from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
@@ -26,7 +26,7 @@ from harness.judging.passes import WARM_UP, Pass, PassPlan, PassRecord
 from harness.load.plan import BY_THE_CLOCK, EventTime
 from harness.load.profile import RateProfile
 from harness.measure.recovery import CALM_S
-from harness.measure.versions import versions
+from harness.measure.versions import revises, versions
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from workloads.base import Workload
@@ -100,7 +100,10 @@ def measure_each(
     targets = engine.targets()
     for variant in variants.values():
         variant.schedule.check(
-            nodes=[node.name for node in targets],
+            nodes=[
+                *(node.name for node in targets),
+                *Targets(cluster=cluster, engine=engine).parts,
+            ],
             racks={node.rack for node in targets},
             actions=cluster.capabilities(),
             duration_s=run.load_s,
@@ -193,7 +196,8 @@ def score(
 ) -> Scored:
     """Let the engine score the first and the last versions of ``failed`` against ``twin``.
 
-    The twin's first versions are the accurate results; the ``truth`` decides about types."""
+    The twin's first versions (of revisions the last) are the accurate results; the ``truth``
+    decides about types."""
     workload = work.workload
     if workload.members is None:
         return Scored(
@@ -202,7 +206,8 @@ def score(
         )
     if truth is not None:
         (twin, failed), _ = in_one_form([twin, failed], truth, workload)
-    accurate = versions(twin.deliveries, workload.identity_in_run, workload.values).first
+    seen = versions(twin.deliveries, workload.identity_in_run, workload.values)
+    accurate = seen.stable if revises(twin.deliveries) else seen.first
     if not len(accurate):
         return Scored(reason="the twin delivered no result")
     return engine.score(accurate, failed.deliveries, work)

@@ -4,12 +4,14 @@ The edge paper's application ends in a sink that writes every result into a tabl
 ends in the out topic, so that the engine does the same work with and without a table, and the
 sink is this follower of the topic: every result is inserted as soon as it has been read there,
 duplicates and second copies too; the table's primary key, a result's identity, keeps the first one
-(`workloads.toolkit.result_table`). Tentative results stay out of the table."""
+(`workloads.toolkit.result_table`), or the newest revision. Tentative results stay out of the
+table."""
 
 from __future__ import annotations
 
 import threading
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -71,11 +73,12 @@ class TableWriter:
     def _write(self, table: ResultTable) -> None:
         messages = self._collector.since(self._written)
         self._written += len(messages)
-        values = [message.value for message in messages if not _tentative(message)]
-        if values:
-            frame = decode(values, self._workload.columns)
+        stable = [message for message in messages if not _says(message, Stability.TENTATIVE)]
+        for revised, some in groupby(stable, lambda one: _says(one, Stability.REVISION)):
+            frame = decode([message.value for message in some], self._workload.columns)
             table.write(
-                [{str(k): _stored(v) for k, v in row.items()} for row in frame.to_dict("records")]
+                [{str(k): _stored(v) for k, v in row.items()} for row in frame.to_dict("records")],
+                replace=revised,
             )
 
 
@@ -84,8 +87,8 @@ def _stored(value: Any) -> Any:
     return str(value) if isinstance(value, Decimal) else value
 
 
-def _tentative(message: Message) -> bool:
-    return message.headers.get(STABILITY) == Stability.TENTATIVE.value.encode()
+def _says(message: Message, stability: Stability) -> bool:
+    return message.headers.get(STABILITY) == stability.value.encode()
 
 
 def table_rows(workload: Workload, path: Path) -> pd.DataFrame:

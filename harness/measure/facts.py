@@ -23,6 +23,7 @@ FACTS: Mapping[str, str] = {
     "difference_from_twin": "Differences of the output from the twin's, in words.",
     "results": "Number of results of the ground truth.",
     "contradictions": "Results with two different stable values, in both passes together.",
+    "revises": "True if the engine delivers revisions: the last value of a result is the result.",
     "tentative": "Results with a delivered tentative version.",
     "uncorrected": "Results whose tentative version was never replaced by a stable one.",
     "table_rows": "Rows of the database table at the end; empty for a workload without one.",

@@ -43,7 +43,9 @@ METRICS: tuple[Metric, ...] = (
         definition="Arrival of a result in the out topic (the broker's append time) minus the "
         "intended send time of the record that closes it: for a window, the first record at or "
         "after its end plus the time for which the engine waits for late records (the watermark's "
-        "delay under the stock engine, none under the task engine). Counted from the intended, not "
+        "delay under the stock engine, none under the task engine). A revised result arrives when "
+        "the value that stays first comes, and counts from the newest record that goes into it, "
+        "where the workload says which records do. Counted from the intended, not "
         "the actual, send time, and never capped.",
     ),
     Metric(
@@ -54,6 +56,15 @@ METRICS: tuple[Metric, ...] = (
         definition="Arrival of a result minus the end of its window: the waiting time of a user, "
         "including the time for which the engine waits for late records. Engines are compared by "
         "this, not by the latency above.",
+    ),
+    Metric(
+        name="first_latency_s",
+        title="Latency of the first value",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="The latency of the first value of a result, tentative or to be revised; the "
+        "same as the latency for results that come once. Below 0 for a value that comes before the "
+        "result's newest record.",
     ),
     Metric(
         name="throughput_per_s",
@@ -177,6 +188,30 @@ METRICS: tuple[Metric, ...] = (
         direction=Direction.NEITHER,
         definition="Results whose stable value differs from a tentative one that was delivered "
         "before it.",
+    ),
+    Metric(
+        name="early_versions",
+        title="Early versions",
+        unit="deliveries",
+        direction=Direction.NEITHER,
+        definition="Deliveries of a value that did not stay: tentative ones, and revisions that "
+        "were replaced by another value.",
+    ),
+    Metric(
+        name="setbacks",
+        title="Setbacks",
+        unit="deliveries",
+        direction=Direction.LOWER,
+        definition="Early versions that came after the value that stays: for a while the output "
+        "was worse than it had been.",
+    ),
+    Metric(
+        name="early_error",
+        title="Error of early versions",
+        unit="share",
+        direction=Direction.LOWER,
+        definition="Mean difference between the numbers of early versions and those that stay, as "
+        "a share of the latter. Only for an engine that revises its results.",
     ),
     Metric(
         name="cpu_s",

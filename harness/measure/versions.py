@@ -4,6 +4,9 @@ A result's identity is its window and key. Sinks deliver at least once, and repl
 again, so an identity may arrive several times: a reader takes the first copy and drops the
 others. Two different stable values for one identity are not a repetition but a contradiction.
 
+An engine that emits *revisions* (update mode) replaces each value of an identity by the next: its
+result is the last one, which counts from the first time that it came (`settled`).
+
 A scheme with tentative output marks each delivery (Balazinska et al. 2008): a *tentative* result
 may be corrected, an *undo* takes it back, a *stable* one is final. A stable value after another
 tentative one is a correction, not a contradiction.
@@ -16,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,6 +40,8 @@ class Stability(StrEnum):
     """Computed from incomplete input; a stable version follows."""
     UNDO = "undo"
     """Takes back the tentative version that was delivered last; carries no answer."""
+    REVISION = "revision"
+    """Replaced by the next revision of its identity; the last one is the result."""
 
 
 _RANK = {Stability.UNDO: 0, Stability.TENTATIVE: 0, Stability.STABLE: 1}
@@ -55,6 +61,10 @@ class Versions:
     """The first stable delivery of each identity."""
     duplicates: int
     """Repeated deliveries: the same value with the same stability."""
+    early: int
+    """Deliveries whose value is not the one that stays."""
+    setbacks: int
+    """Those of them that came after the value that stays."""
     tentative: int
     """Identities whose first version was tentative."""
     corrections: int
@@ -75,8 +85,10 @@ def versions(
 ) -> Versions:
     """Distinguish first, last, repeated, corrected and contradictory deliveries.
 
-    Raises `ValueError` for an unknown stability."""
+    Of revisions the value that stays is stable, and every other one tentative (`settled`). Raises
+    `ValueError` for an unknown stability."""
     keys = list(identity)
+    deliveries = settled(deliveries, identity, values, tolerance=tolerance)
     stability = _stability(deliveries)
     stable = deliveries[stability == Stability.STABLE]
     results = deliveries[stability != Stability.UNDO]
@@ -88,11 +100,69 @@ def versions(
         last=_standing(deliveries, stability, keys),
         stable=first_stable,
         duplicates=_repeated(answers, stability, keys),
+        early=int((stability == Stability.TENTATIVE).sum()),
+        setbacks=_setbacks(deliveries, stability, keys),
         tentative=int((_stability(first) == Stability.TENTATIVE).sum()),
         corrections=_corrections(answers, stability, keys),
         uncorrected=len(deliveries.drop_duplicates(keys)) - len(first_stable),
         contradictions=_contradictions(deliveries, answers, stability, keys),
     )
+
+
+def revises(deliveries: pd.DataFrame) -> bool:
+    """Return True if there are revisions among the deliveries."""
+    return STABILITY in deliveries.columns and bool(
+        (deliveries[STABILITY] == Stability.REVISION).any()
+    )
+
+
+def settled(
+    deliveries: pd.DataFrame,
+    identity: Sequence[str],
+    values: Sequence[str],
+    *,
+    tolerance: float = 0.0,
+) -> pd.DataFrame:
+    """Return the deliveries with every revision marked as stable or tentative.
+
+    Stable are those with the value that their identity has at the end."""
+    if not revises(deliveries):
+        return deliveries
+    revised = (deliveries[STABILITY] == Stability.REVISION).to_numpy()
+    mine = deliveries[revised]
+    number = mine.groupby(list(identity), sort=False, dropna=False).ngroup().to_numpy()
+    last = pd.Series(np.arange(len(mine))).groupby(number).transform("last").to_numpy()
+    early = _unlike(mine.iloc[last], mine, values, tolerance)
+    marks = deliveries[STABILITY].astype(str).to_numpy(dtype=object, copy=True)
+    marks[revised] = np.where(early, Stability.TENTATIVE.value, Stability.STABLE.value)
+    return deliveries.assign(**{STABILITY: marks})
+
+
+def early_error(
+    deliveries: pd.DataFrame, identity: Sequence[str], values: Sequence[str]
+) -> float | None:
+    """Return the mean relative error of early numbers against those that stay.
+
+    ``deliveries`` are `settled`. None without an early version or a column of numbers."""
+    numbers = [value for value in values if deliveries[value].dtype.kind in "iuf"]
+    stability = _stability(deliveries)
+    final = deliveries[stability == Stability.STABLE].drop_duplicates([*identity])
+    both = deliveries[stability == Stability.TENTATIVE].merge(
+        final[[*identity, *numbers]], on=[*identity], suffixes=("", "_final")
+    )
+    if not numbers or not len(both):
+        return None
+    errors = [
+        (both[name] - both[f"{name}_final"]).abs() / both[f"{name}_final"].abs().clip(lower=1)
+        for name in numbers
+    ]
+    return float(pd.concat(errors).mean())
+
+
+def _setbacks(deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> int:
+    is_stable = stability == Stability.STABLE
+    after = is_stable.groupby([deliveries[key] for key in keys]).cummax().astype(bool)
+    return int((after & (stability == Stability.TENTATIVE)).sum())
 
 
 def _stability(deliveries: pd.DataFrame) -> pd.Series[str]:
@@ -108,6 +178,9 @@ def _answers(
     deliveries: pd.DataFrame, keys: list[str], values: Sequence[str], tolerance: float
 ) -> NDArray[np.int64]:
     """Return a number per delivery that is the same for equal values of one identity."""
+    if all(_exact(deliveries[value]) for value in values):
+        same = deliveries.groupby([*keys, *values], sort=False, dropna=False)
+        return same.ngroup().to_numpy().astype(np.int64)
     answers = np.zeros(len(deliveries), dtype=np.int64)
     identity = deliveries.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
     left = np.flatnonzero(deliveries.duplicated(keys, keep=False).to_numpy())
@@ -117,6 +190,11 @@ def _answers(
         left = left[wrong & (left != first)]
         answers[left] += 1
     return answers
+
+
+def _exact(column: pd.Series[Any]) -> bool:
+    """Return True for whole numbers and text, which are equal or not without a tolerance."""
+    return column.dtype.kind in "iub" or pd.api.types.infer_dtype(column, skipna=False) == "string"
 
 
 def _unlike(

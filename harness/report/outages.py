@@ -75,4 +75,5 @@ def _summary(runs: pd.DataFrame, measure: str) -> dict[str, Any] | None:
 
 def _engine(name: str) -> str:
     """Return the words for an engine."""
-    return {"structured": "stock Spark", "tasks": "task engine"}.get(name, find_engine(name).name)
+    known = {"structured": "stock Spark (micro-batches)", "tasks": "task engine"}
+    return known.get(name, find_engine(name).name)

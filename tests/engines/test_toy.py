@@ -27,7 +27,7 @@ from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from tests.cluster.test_neighbours import cluster_of
 from tests.engines.contract import EngineContract, EngineKindContract, Sharing
-from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind, ToyParameters
+from tests.engines.toy import REPEATED, WORKLOAD, ToyCluster, ToyKind, ToyParameters
 from tests.load.test_generator import Broker
 
 RATE_PER_S, LOAD_S = 200.0, 3.0
@@ -133,6 +133,24 @@ def test_tentative_results_that_are_corrected_equal_the_twin(
     assert values["corrections"] == values["tentative"] > 0
     assert values["accuracy_first"] < 1
     assert values["accuracy_last"] == 1
+
+
+def test_revisions_are_judged_by_the_value_that_stays(measured: Callable[..., Outcome]) -> None:
+    """Each result comes first wrong and then right; after the failure ten come again, so."""
+    values = measured("revise", KILL).values
+    assert values["output_equals_truth"], values["difference_from_truth"]
+    assert values["output_equals_twin"], values["difference_from_twin"]
+    assert values["contradictions"] == values["uncorrected"] == 0
+    assert values["accuracy_first"] == 0
+    assert values["accuracy_last"] == 1
+    assert values["tentative"] == values["corrections"] == values["results"]
+    assert values["setbacks"] == REPEATED
+    assert values["twin_setbacks"] == values["twin_duplicates"] == 0
+    assert values["duplicates"] == 2 * REPEATED, "both values of each come again"
+    assert values["early_versions"] == values["results"] + REPEATED
+    assert 0 < values["early_error"] < 1
+    assert values["first_latency_p50_s"] <= values["latency_p50_s"]
+    assert values["recovery_s"] is not None
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ class SlowCluster(FakeCluster):
 def inject(*events: FailureEvent) -> tuple[FakeCluster, Sequence[InjectedFailure]]:
     cluster = FakeCluster()
     schedule = Schedule(events=events, origin="test")
-    with Injector(cluster, schedule, start_unix_s=time.time()) as injector:  # type: ignore[arg-type]
+    with Injector(cluster, schedule, start_unix_s=time.time()) as injector:
         assert injector.wait(30)
     return cluster, injector.done
 
@@ -96,7 +96,7 @@ def test_a_slow_look_for_processes_counts_as_lateness_unless_it_comes_before(
 ) -> None:
     cluster = SlowCluster(prepares=prepares)
     schedule = Schedule(events=[kill("r1", 1.0), kill("r2", 1.05)], origin="test")
-    with Injector(cluster, schedule, start_unix_s=time.time()) as injector:  # type: ignore[arg-type]
+    with Injector(cluster, schedule, start_unix_s=time.time()) as injector:
         assert injector.wait(30)
     first, second = (done.lateness_s for done in injector.done)
     if prepares:
@@ -122,7 +122,7 @@ def test_what_cannot_be_prepared_is_an_error_at_its_instant() -> None:
             raise UsageError(f"no {target}", remedy="use another")
 
     schedule = Schedule(events=[kill("r1"), kill("r2")], origin="test")
-    with Injector(Refusing(), schedule, start_unix_s=time.time()) as injector:  # type: ignore[arg-type]
+    with Injector(Refusing(), schedule, start_unix_s=time.time()) as injector:
         assert injector.wait(30)
     assert ["no r1" in (done.error or "") for done in injector.done] == [True, False]
 
@@ -142,7 +142,7 @@ def test_nothing_is_prepared_before_what_changes_its_target() -> None:
     restart = FailureEvent(at_s=0.02, action=Action.RESTART, target="r1")
     events = [kill("r1"), kill("r2", 0.01), restart, kill("r1", 0.03)]
     with Injector(
-        Noting(),  # type: ignore[arg-type]
+        Noting(),
         Schedule(events=events, origin="test"),
         start_unix_s=time.time(),
     ) as injector:
@@ -164,14 +164,14 @@ def test_an_error_is_kept_and_the_rest_goes_on() -> None:
 def test_leaving_cancels_what_is_still_to_come() -> None:
     cluster = FakeCluster()
     schedule = Schedule(events=[kill("r1"), kill("r2", 3600)], origin="test")
-    with Injector(cluster, schedule, start_unix_s=time.time()) as injector:  # type: ignore[arg-type]
+    with Injector(cluster, schedule, start_unix_s=time.time()) as injector:
         assert cluster.entered.wait(30)
     assert [item.event.target for item in injector.done] == ["r1"]
 
 
 def test_a_twin_injects_nothing() -> None:
     cluster = FakeCluster()
-    with Injector(cluster, NO_FAILURES, start_unix_s=time.time()) as injector:  # type: ignore[arg-type]
+    with Injector(cluster, NO_FAILURES, start_unix_s=time.time()) as injector:
         assert injector.wait(30)
     assert injector.done == ()
     assert one_target("r1", at_s=1).kills
@@ -184,7 +184,7 @@ def test_a_listener_that_fails_stops_no_event_and_is_heard() -> None:
     cluster = FakeCluster()
     schedule = Schedule(events=[kill("r1"), kill("r2")], origin="test")
     injector = Injector(
-        cluster,  # type: ignore[arg-type]
+        cluster,
         schedule,
         start_unix_s=time.time(),
         on_event=complain,

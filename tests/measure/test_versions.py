@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.measure.versions import STABILITY, Stability, compare, versions
+from harness.measure.versions import (
+    STABILITY,
+    Stability,
+    compare,
+    early_error,
+    settled,
+    versions,
+)
 
 IDENTITY, VALUES = ["window_start_s", "word"], ["count"]
 
@@ -156,7 +163,7 @@ def test_an_unknown_stability_is_refused() -> None:
 @given(
     st.lists(
         st.tuples(st.integers(0, 1), st.sampled_from("ab"), st.integers(0, 2),
-                  st.sampled_from([*Stability])),
+                  st.sampled_from([Stability.STABLE, Stability.TENTATIVE, Stability.UNDO])),
         max_size=12,
     )
 )  # fmt: skip
@@ -210,3 +217,44 @@ def test_comparison_accounts_for_every_result(
     both = expected.keys() & delivered.keys()
     assert len(found.wrong) == sum(delivered[key] != expected[key] for key in both)
     assert found.equal == (bool(expected) and delivered == expected)
+
+
+def revisions(*rows: tuple[str, int]) -> pd.DataFrame:
+    revised = frame(*((0, word, count) for word, count in rows))
+    return revised.assign(stability=Stability.REVISION.value, arrival_s=range(len(rows)))
+
+
+def test_a_revised_result_is_its_last_value_from_when_that_first_came() -> None:
+    """After the value 3 an engine that was started again counts from 2 on once more."""
+    given = revisions(("a", 1), ("b", 1), ("a", 2), ("a", 3), ("a", 2), ("a", 3), ("b", 1))
+    found = versions(given, IDENTITY, VALUES)
+    assert found.stable[["word", "count", "arrival_s"]].to_dict("records") == [
+        {"word": "b", "count": 1, "arrival_s": 1},
+        {"word": "a", "count": 3, "arrival_s": 3},
+    ]
+    assert found.first["count"].tolist() == [1, 1]
+    assert sorted(found.last["count"]) == [1, 3]
+    assert (found.early, found.setbacks, found.duplicates) == (3, 1, 3)
+    assert (found.tentative, found.corrections, found.uncorrected) == (1, 1, 0)
+    assert not len(found.contradictions)
+    error = early_error(settled(given, IDENTITY, VALUES), IDENTITY, VALUES)
+    assert error == pytest.approx((2 / 3 + 1 / 3 + 1 / 3) / 3)
+
+
+def test_a_wrong_last_value_is_the_result() -> None:
+    found = versions(revisions(("a", 1), ("a", 3), ("a", 2)), IDENTITY, VALUES)
+    assert not compare(found.stable, frame((0, "a", 3)), IDENTITY, VALUES).equal
+    assert not compare(found.last, frame((0, "a", 3)), IDENTITY, VALUES).equal
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3)), min_size=1))
+def test_text_and_floats_are_told_apart_as_whole_numbers_are(rows: list[tuple[str, int]]) -> None:
+    """Whole numbers and text take a shorter way, with the same result."""
+    whole = revisions(*rows)
+    slow = whole.assign(count=whole["count"].astype(float))
+    text = whole.assign(count=whole["count"].astype(str))
+    counts = [
+        (v.early, v.setbacks, v.duplicates, v.corrections, len(v.stable))
+        for v in (versions(one, IDENTITY, VALUES) for one in (whole, slow, text))
+    ]
+    assert counts[0] == counts[1] == counts[2]

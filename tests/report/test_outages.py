@@ -29,7 +29,9 @@ def rows(found: list[dict[str, Any]]) -> list[tuple[str, str, str, int, int]]:
 
 def test_an_outage_is_a_median_with_its_interval_from_five_kills_on() -> None:
     few = pd.DataFrame({"scheme": ["active"] * 2, "recovery_s": [1.0, 2.0]})
-    assert rows(outages([item(few, "structured")])) == [("stock Spark", "active", "1.5 s", 2, 0)]
+    assert rows(outages([item(few, "structured")])) == [
+        ("stock Spark (micro-batches)", "active", "1.5 s", 2, 0)
+    ]
     many = pd.DataFrame({"scheme": ["active"] * 5, "recovery_s": [2.0] * 5})
     assert rows(outages([item(many, "structured")]))[0][2] == "2 s (2 to 2 s)"
 
@@ -39,7 +41,7 @@ def test_a_kill_without_a_recovery_is_counted() -> None:
         {"scheme": "checkpoint", "recovery_s": [3.0, None], "recovery_at_least_s": [None, 20.0]}
     )
     assert rows(outages([item(table, "structured")])) == [
-        ("stock Spark", "checkpoint", "3 s", 2, 1)
+        ("stock Spark (micro-batches)", "checkpoint", "3 s", 2, 1)
     ]
     nothing = table.assign(recovery_s=None, recovery_at_least_s=None)
     assert outages([item(nothing, "structured")]) == []

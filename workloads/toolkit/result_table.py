@@ -2,7 +2,8 @@
 
 The edge paper's application ends in a table of accidents, in a database that it does not name.
 This one is SQLite, which needs no server. The first version of a result stays, as it does for
-every reader here: a row is inserted unless its identity is there already."""
+every reader here: a row is inserted unless its identity is there already. A revision (update mode)
+takes the place of the row before it."""
 
 from __future__ import annotations
 
@@ -32,14 +33,18 @@ class ResultTable:
                 f"({columns}, PRIMARY KEY ({identity})) WITHOUT ROWID"
             )
 
-    def write(self, results: Iterable[Mapping[str, Any]]) -> int:
-        """Insert these results in one transaction; how many were new."""
+    def write(self, results: Iterable[Mapping[str, Any]], *, replace: bool = False) -> int:
+        """Insert these results in one transaction; return the number of rows that were written.
+
+        Those that are there already stay, or are overwritten with ``replace``."""
         rows: list[Sequence[Any]] = [[row[name] for name in self.columns] for row in results]
         places = ", ".join("?" for _ in self.columns)
         with self._connection:
             before = self._connection.total_changes
             self._connection.executemany(
-                f"INSERT INTO {_quoted(self.name)} VALUES ({places}) ON CONFLICT DO NOTHING", rows
+                f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO {_quoted(self.name)} "
+                f"VALUES ({places})",
+                rows,
             )
         return self._connection.total_changes - before
 

@@ -25,6 +25,8 @@ class ApplicationSpec:
     """Options of the source and the sink. Holds a password."""
     executors: int
     """The number of executors with which it counts as ready."""
+    slots: int = 1
+    """Slots of all of them together."""
     log: Path
 
 
@@ -42,6 +44,11 @@ class Application(Child):
         )
         self.spec = spec
         self.send({"conf": dict(spec.conf), "kafka": dict(spec.kafka)})
+
+    @property
+    def slots(self) -> int:
+        """Slots of all of its executors."""
+        return self.spec.slots
 
     def order(self, command: str, **parameters: Any) -> None:
         """Send a command; `wait_for` returns when it is done."""
@@ -98,6 +105,7 @@ def application_specs(
                 environment=cluster.driver_environment(),
                 kafka=cluster.kafka.spark(),
                 executors=len(workers),
+                slots=len(workers) * cluster.spec.cores_per_worker,
                 log=directory / f"{name}.log",
             )
         )

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 from harness.child import DIED, Emit, orders, speaker
 from harness.engines.deliveries import BEHIND, NEWEST
 from harness.engines.structured import accuracy, frames, sample
+from harness.engines.structured.parameters import Mode
 from harness.errors import UsageError
+from harness.measure.versions import Stability
 from workloads.base import QUERY, Reference, Workload
 
 if TYPE_CHECKING:
@@ -29,9 +31,17 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 """Seconds between two looks at the progress. A query keeps a hundred reports, so none is missed."""
-RESTART_PAUSE_S = 0.5
-"""Between a query's end and its restart: an operator's script does not spin."""
-RESTART_ATTEMPTS = 20
+RESTART_PAUSE_S, LONGEST_PAUSE_S = 0.5, 4.0
+"""Between a query's end and its restart: the first pause, and the longest one. Each is twice the
+one before until the query reports progress again."""
+RESTART_ATTEMPTS = 40
+"""Starts in a row without progress, after which the query counts as dead."""
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_MODES = {
+    Mode.MICRO_BATCH: (Stability.STABLE, "append", "processingTime"),
+    Mode.REAL_TIME: (Stability.REVISION, "update", "realTime"),
+}
+"""What each mode delivers, its output mode, and its trigger."""
 PARTS = (
     ("offsets", ("latestOffset", "getBatch")),
     ("planning", ("queryPlanning",)),
@@ -43,13 +53,18 @@ executors, and the two files that make the batch durable."""
 
 
 class Supervised:
-    """A streaming query that is started again from its checkpoint whenever it fails."""
+    """A streaming query that is started again from its checkpoint whenever it fails.
+
+    Nothing in Spark does that. A query in real-time mode needs it most: there a lost task is not
+    tried again but ends the query, and a start without enough free slots fails, too."""
 
     def __init__(self, start: Callable[[], StreamingQuery], emit: Emit) -> None:
         self._start = start
         self._emit = emit
         self._stopping = threading.Event()
         self._restarts = 0
+        self._attempts = 0
+        """Starts since the last progress."""
         self._query = start()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -83,13 +98,16 @@ class Supervised:
             seen.add(key)
             fresh.append(report)
         for report in reversed(fresh):
+            if report["numInputRows"]:
+                self._attempts = 0
             self._emit({"event": "progress", **_condensed(report)})
 
     def _restart(self) -> None:
         self._emit_failure(str(self._query.exception()))
-        for _ in range(RESTART_ATTEMPTS):
-            if self._stopping.wait(RESTART_PAUSE_S):
+        while self._attempts < RESTART_ATTEMPTS:
+            if self._stopping.wait(pause_s(self._attempts)):
                 return
+            self._attempts += 1
             self._restarts += 1
             try:
                 self._query = self._start()
@@ -105,6 +123,11 @@ class Supervised:
 
     def _emit_failure(self, text: str) -> None:
         self._emit({"event": "failed", "error": text[:2000], "at_unix_s": time.time()})
+
+
+def pause_s(attempts: int) -> float:
+    """Return the pause before the next start, after so many in a row without progress."""
+    return min(LONGEST_PAUSE_S, RESTART_PAUSE_S * 2.0 ** min(attempts, 10))
 
 
 def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,6 +172,7 @@ class Driver:
         self._emit = emit
         self._kafka: Mapping[str, str] = configuration["kafka"]
         self._spark = _session(configuration["conf"])
+        self._shuffle_partitions: str = self._spark.conf.get(SHUFFLE_PARTITIONS)
         self._workload: Workload | None = None
         self._checked: list[Mapping[str, Any]] = []
         """The user's own workloads that have been tried on a sample."""
@@ -213,26 +237,36 @@ class Driver:
         trigger_s: float,
         source: Mapping[str, str],
         partitions: Mapping[str, Sequence[int]] | None = None,
+        mode: str = Mode.MICRO_BATCH,
+        shuffle_partitions: int | None = None,
     ) -> None:
         """Start the query of a workload; it runs until `end`.
 
-        Over some ``partitions`` of its sources alone its results are tentative."""
+        Over some ``partitions`` of its sources alone its results are tentative; in real-time mode
+        they are revisions, and ``trigger_s`` is the time between checkpoints. Without
+        ``shuffle_partitions`` there are as many as the session's settings name."""
         reference = Reference.from_json(workload)
         begun = self._workload = self._build(reference)
         self._check(reference, begun)
+
+        stability, output, trigger = _MODES[Mode(mode)]
+        if partitions is not None:
+            stability = Stability.TENTATIVE
+        shuffled = shuffle_partitions or self._shuffle_partitions
+        self._spark.conf.set(SHUFFLE_PARTITIONS, str(shuffled))
 
         def start() -> StreamingQuery:
             kafka = {**self._kafka, **source}
             sources = frames.read_stream(self._spark, kafka, topics, partitions)
             result = begun.form(QUERY)(self._spark, sources)
             query: StreamingQuery = (
-                frames.encode(result, begun, copy, tentative=partitions is not None)
+                frames.encode(result, begun, copy, stability)
                 .writeStream.format("kafka")
                 .options(**self._kafka)
                 .option("topic", out_topic)
                 .option("checkpointLocation", checkpoint)
-                .outputMode("append")
-                .trigger(processingTime=f"{round(trigger_s * 1000)} milliseconds")
+                .outputMode(output)
+                .trigger(**{trigger: f"{round(trigger_s * 1000)} milliseconds"})
                 .start()
             )
             return query

@@ -7,19 +7,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow.parquet
 
 from harness.child import Event as Said
-from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
+from harness.cluster.base import Cluster, ClusterSpec, Node, Prepared, Usage
 from harness.engines.base import ClusterNeeds, EngineKind, Event, EventKind, Scored, Setup, Work
 from harness.engines.children import used_by
 from harness.engines.deliveries import deliveries
-from harness.engines.structured import standby
+from harness.engines.structured import parts, real_time, standby
 from harness.engines.structured.accuracy import read_scores, write_results
 from harness.engines.structured.applications import Application, application_specs
 from harness.engines.structured.parameters import StockParameters
@@ -43,27 +42,42 @@ _LOST_EXECUTOR = "the driver removed an executor"
 _COMMITTED = "the next batch was committed, and with it all that had been processed before"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """A driver of the present work, and the first of its events that belongs to it."""
+
+    copy: int
+    application: Application
+    mark: int
+
+
 class StructuredEngine:
     """Running applications of one scheme (`harness.engines.base.Engine`)."""
 
     name = NAME
 
     def __init__(self, applications: Sequence[Application], cluster: Cluster) -> None:
-        self.applications = applications
+        self.applications = list(applications)
         self.used = False
         self._cluster = cluster
-        self._partitions: standby.Partitions | None = None
-        """The input of the second application, if that is not all."""
-        self._source: dict[str, str] = {}
-        """Options of the Kafka source."""
+        self._parameters = StockParameters()
         self._marks = [0] * len(applications)
+        self._lives: list[Life] = []
+        """Earlier drivers of this work, killed by its schedule."""
+        self._orders: list[Mapping[str, Any]] = []
+        self._struck: set[int] = set()
+        """Applications whose driver the schedule has killed."""
         self._ending = False
         """True while a query has the order to end and has not reported its end."""
 
+    @property
+    def _partitions(self) -> standby.Partitions | None:
+        """The input of the second application, if that is not all."""
+        return self._parameters.partitions
+
     def configure(self, setup: Setup) -> None:
-        """Take the options of the queries' input; applications are opened for one scheme."""
-        self._partitions = parameters_of(setup).partitions
-        self._source = dict(parameters_of(setup).source)
+        """Take the mode and the input of the second query; applications are opened for a scheme."""
+        self._parameters = parameters_of(setup)
 
     def check(self, *, within_s: float = REVIVAL_S) -> None:
         """Wait until every application has all of its executors.
@@ -82,8 +96,8 @@ class StructuredEngine:
         return self._cluster.nodes()
 
     def closes_after_s(self, workload: Workload) -> float:
-        """Return the watermark's delay."""
-        return workload.watermark_delay_s
+        """Return the watermark's delay; in real-time mode a result waits for no later record."""
+        return 0.0 if self._parameters.real_time else workload.watermark_delay_s
 
     def begin(self, work: Work) -> None:
         """Start every query with a new checkpoint directory.
@@ -91,20 +105,24 @@ class StructuredEngine:
         Returns when each has committed a batch with records in it."""
         assert work.workload.reference is not None, work.workload.name
         self.used = True
+        self._lives, self._orders = [], []
         self._marks = [application.mark() for application in self.applications]
         checkpoints = self._cluster.checkpoint_location(work.name)
         for copy, application in enumerate(self.applications):
-            application.order(
-                "begin",
-                workload=work.workload.reference.to_json(),
-                topics=dict(work.topic_of),
-                out_topic=work.out_topic,
-                copy=copy,
-                checkpoint=f"{checkpoints}/{copy}",
-                trigger_s=work.interval_s,
-                source=self._source,
-                partitions=self._partitions if copy == standby.SECOND else None,
-            )
+            order = {
+                "workload": work.workload.reference.to_json(),
+                "topics": dict(work.topic_of),
+                "out_topic": work.out_topic,
+                "copy": copy,
+                "checkpoint": f"{checkpoints}/{copy}",
+                "source": dict(self._parameters.source),
+                "partitions": self._partitions if copy == standby.SECOND else None,
+                **real_time.orders(
+                    self._parameters, work.workload, application.slots, work.interval_s
+                ),
+            }
+            self._orders.append(order)
+            application.order("begin", **order)
         for mark, application in zip(self._marks, self.applications, strict=True):
             application.wait_for(
                 "its first committed batch",
@@ -117,13 +135,16 @@ class StructuredEngine:
         """Event time is in the records; a query needs no clock."""
 
     def drain(self, until_unix_s: float, *, within_s: float) -> bool:
-        """Until every query has committed a batch at that watermark."""
+        """Until every query has committed a batch at that watermark.
+
+        In real-time mode until a checkpoint with all records: no window has to close."""
+        reached = real_time.drained if self._parameters.real_time else _closed
         drained = True
         for mark, application in zip(self._marks, self.applications, strict=True):
             try:
                 application.wait_for(
                     "the batch that closes the last window",
-                    lambda e: e["event"] == "progress" and _watermark_s(e) >= until_unix_s,
+                    lambda e: e["event"] == "progress" and reached(e, until_unix_s),
                     within_s=within_s,
                     since=mark,
                 )
@@ -133,9 +154,40 @@ class StructuredEngine:
         return drained
 
     def raise_problems(self) -> None:
-        """Raise if a driver has ended: Spark starts none again."""
-        for application in self.applications:
-            application.raise_end()
+        """Raise if a driver has ended: Spark starts none again.
+
+        One that the schedule killed is started again here, as a cluster manager would do."""
+        for copy in [copy for copy in self._struck if self._gone(copy)]:
+            self._start_again(copy)
+        for copy, application in enumerate(self.applications):
+            if copy not in self._struck:
+                application.raise_end()
+
+    def parts(self) -> Sequence[str]:
+        """Drivers and executors (`parts`)."""
+        return parts.names(self._cluster, len(self.applications))
+
+    def prepare(self, part: str) -> Prepared:
+        """Find the processes of a driver or an executor."""
+        return parts.prepare(
+            part, self._cluster, lambda copy: self.applications[copy].pid, self._struck.add
+        )
+
+    def _gone(self, copy: int) -> bool:
+        return self.applications[copy].exit_code is not None
+
+    def _start_again(self, copy: int) -> None:
+        """Start a killed driver anew; its query goes on from the checkpoint.
+
+        Orders wait in its standard input until it has a session."""
+        dead = self.applications[copy]
+        self._lives.append(Life(copy=copy, application=dead, mark=self._marks[copy]))
+        dead.stop(within_s=0)
+        fresh = Application(dead.spec)
+        fresh.order("begin", **self._orders[copy])
+        self.applications[copy] = fresh
+        self._marks[copy] = 0
+        self._struck.discard(copy)
 
     def end(self) -> None:
         """Stop every query; the applications stay."""
@@ -158,19 +210,27 @@ class StructuredEngine:
 
     def events(self) -> Sequence[Event]:
         """Return the reports of the applications since `begin`, and the executors they lost."""
+        now = [
+            Life(copy=copy, application=application, mark=mark)
+            for copy, (application, mark) in enumerate(
+                zip(self.applications, self._marks, strict=True)
+            )
+        ]
+        nodes = self._cluster.nodes()
         found = [
             event
-            for copy, (mark, application) in enumerate(
-                zip(self._marks, self.applications, strict=True)
-            )
-            for event in noticed(copy, application.events, mark, self._cluster.nodes())
+            for life in [*self._lives, *now]
+            for event in noticed(life.copy, life.application.events, life.mark, nodes)
         ]
         return sorted(found, key=lambda event: event.at_unix_s)
 
     def usage(self) -> Mapping[str, Usage]:
         """Return the usage of all drivers together."""
         method = "the kernel's accounting of the drivers' process trees"
-        return {"drivers": used_by(self.applications, method)}
+        used = used_by(self.applications, method)
+        if self._lives:  # the processor time of a killed driver is lost with it
+            used = replace(used, cpu_s=None, method=f"{method}; a driver was killed")
+        return {"drivers": used}
 
     def truth(self, work: Work) -> pd.DataFrame:
         """Return the batch query's results, from the first application."""
@@ -234,12 +294,15 @@ class StructuredKind(EngineKind):
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
         if (reason := super().lacks(setup, workload, spec)) is not None:
             return reason
-        partitions = parameters_of(setup).partitions
+        parameters = parameters_of(setup)
+        if parameters.real_time:
+            return real_time.lacking(parameters, workload, spec, setup.scheme)
+        partitions = parameters.partitions
         return None if partitions is None else standby.unreadable(partitions, workload)
 
     def key(self, setup: Setup) -> str:
-        """Return the key without the input of the second query, which a pass brings."""
-        shared = replace(parameters_of(setup), partitions=None)
+        """Return the key of the applications: mode and input of a query come with each pass."""
+        shared = StockParameters(conf=parameters_of(setup).conf)
         return super().key(replace(setup, parameters=shared))
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[StructuredEngine]:
@@ -260,6 +323,7 @@ def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredE
     directory = cluster.run_directory / f"applications-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
     applications: list[Application] = []
+    engine: StructuredEngine | None = None
     try:
         own = parameters_of(setup).conf
         specs = application_specs(cluster, setup.scheme, directory, brief=setup.brief, own=own)
@@ -268,9 +332,10 @@ def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredE
         engine.check(within_s=READY_S)
         yield engine
     finally:
-        for application in applications:
+        running = applications if engine is None else engine.applications
+        for application in running:
             application.hang_up()
-        for application in applications:
+        for application in running:
             application.stop(within_s=20)
 
 
@@ -319,6 +384,6 @@ def _is(kind: str) -> Any:
     return lambda event: event["event"] == kind
 
 
-def _watermark_s(event: Mapping[str, Any]) -> float:
-    text = event["watermark"]
-    return datetime.fromisoformat(text).timestamp() if text else float("-inf")
+def _closed(event: Mapping[str, Any], until_unix_s: float) -> bool:
+    """Return True for a report of a batch at that watermark or later."""
+    return real_time.instant_s(event["watermark"]) >= until_unix_s

@@ -75,21 +75,28 @@ def _is(result: DataFrame, name: str, kind: type) -> bool:
 
 
 def encode(
-    result: DataFrame, workload: Workload, copy: int, *, tentative: bool = False
+    result: DataFrame, workload: Workload, copy: int, stability: Stability = Stability.STABLE
 ) -> DataFrame:
-    """Return the rows for Spark's Kafka sink; only tentative ones carry a stability."""
+    """Return the rows for Spark's Kafka sink; stable ones carry no stability.
+
+    The key is a result's identity, so that all of its revisions are in one partition, in order:
+    without it the last value to arrive need not be the last one that was computed."""
     from pyspark.sql import functions as F  # noqa: N812
 
     said = {COPY_HEADER: str(copy)}
-    if tentative:
-        said[STABILITY] = Stability.TENTATIVE.value
+    if stability is not Stability.STABLE:
+        said[STABILITY] = stability.value
     headers = [
         F.struct(F.lit(name).alias("key"), F.lit(text).cast("binary").alias("value"))
         for name, text in said.items()
     ]
-    return result.select(
-        F.to_json(F.struct(*plain_columns(result, workload)), {"ignoreNullFields": "false"}).alias(
-            "value"
-        ),
-        F.array(*headers).alias("headers"),
-    )
+    columns = dict(zip(workload.columns, plain_columns(result, workload), strict=True))
+
+    def as_json(names: Sequence[str]) -> Column:
+        chosen = F.struct(*(columns[name] for name in names))
+        return F.to_json(chosen, {"ignoreNullFields": "false"})
+
+    row = [as_json(workload.columns).alias("value"), F.array(*headers).alias("headers")]
+    if stability is Stability.REVISION:
+        row.append(as_json(workload.identity).alias("key"))
+    return result.select(*row)

@@ -1,0 +1,78 @@
+"""What real-time mode asks of a workload and of a cluster, and the end of its input.
+
+All tasks of a query in this mode run at once, each in a slot of its own: one for each partition of
+its sources and one for each part of its state. A query with fewer free slots does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from harness.cluster.base import ClusterSpec
+from harness.engines.deliveries import BEHIND, NEWEST
+from harness.engines.structured.parameters import LEAST_CHECKPOINT_S, StockParameters
+from workloads.base import Workload
+
+SCHEMES = ("checkpoint", "active")
+
+
+def lacking(
+    parameters: StockParameters, workload: Workload, spec: ClusterSpec, scheme: str
+) -> str | None:
+    """Return why a workload cannot run in real-time mode on such a cluster; None if it can."""
+    if workload.no_real_time is not None:
+        return (
+            f"workload {workload.name!r} cannot run in Spark's real-time mode: "
+            f"{workload.no_real_time}"
+        )
+    if scheme not in SCHEMES:
+        return f"scheme {scheme!r} needs append mode, and real-time mode delivers updates"
+    slots = slots_of(spec, scheme)
+    if state_tasks(parameters, workload, slots) < 1:
+        return (
+            f"real-time mode needs a slot for each of the {partitions(workload)} partitions of "
+            f"workload {workload.name!r}, one more for its state and {parameters.spare_slots} "
+            f"spare ones, and each application has {slots}"
+        )
+    return None
+
+
+def slots_of(spec: ClusterSpec, scheme: str) -> int:
+    """Return the slots of each application: those of a rack, or of all."""
+    return spec.task_slots // spec.racks if scheme == "active" else spec.task_slots
+
+
+def partitions(workload: Workload) -> int:
+    """Return the partitions of all sources, each of which takes a slot."""
+    return sum(source.partitions for source in workload.sources)
+
+
+def state_tasks(parameters: StockParameters, workload: Workload, slots: int) -> int:
+    """Return the tasks that keep state: one for each slot that is left."""
+    return slots - partitions(workload) - parameters.spare_slots
+
+
+def orders(
+    parameters: StockParameters, workload: Workload, slots: int, interval_s: float
+) -> dict[str, Any]:
+    """Return the part of the order to begin that depends on the mode."""
+    if not parameters.real_time:
+        return {"mode": parameters.mode, "trigger_s": interval_s}
+    return {
+        "mode": parameters.mode,
+        "trigger_s": parameters.checkpoint_s or LEAST_CHECKPOINT_S,
+        "shuffle_partitions": state_tasks(parameters, workload, slots),
+    }
+
+
+def drained(event: Mapping[str, Any], until_unix_s: float) -> bool:
+    """Return True for a report that all records before an instant have been processed.
+
+    Those of a marker are behind every record of its partition, and nothing is unread."""
+    return not event[BEHIND] and instant_s(event[NEWEST]) >= until_unix_s
+
+
+def instant_s(text: str | None) -> float:
+    """Return the Unix time of an instant in a report; minus infinity for none."""
+    return datetime.fromisoformat(text).timestamp() if text else float("-inf")
