@@ -204,7 +204,7 @@ MEASUREMENT = Measurement(
         Profile.PAPER: [_point(*pair) for pair in SETTINGS],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 40, Profile.QUICK: 130, Profile.PAPER: 900},
+    seconds_per_run={Profile.SMOKE: 20, Profile.QUICK: 130, Profile.PAPER: 900},
     run=run,
     scheduling=Scheduling(keeps=lambda point: f"checkpoint {point['settings']}"),
     chooses=["harness.engines.structured.engine"],

@@ -111,7 +111,7 @@ class Scale:
 
 SCALES: Mapping[Profile, Scale] = {
     Profile.SMOKE: Scale(
-        kinds=("worker",), kills=1, first_s=3, gap_s=5, away_s=2, warmup_s=0, settle_s=1
+        kinds=("worker",), kills=1, first_s=2, gap_s=3.5, away_s=2, warmup_s=0, settle_s=1
     ),
     Profile.QUICK: Scale(kinds=("worker", "worker-tight", "driver"), kills=5),
     Profile.PAPER: Scale(kinds=tuple(KINDS), kills=8, gap_s=25, first_s=20, warmup_s=20),
@@ -215,7 +215,7 @@ MEASUREMENT = Measurement(
         ],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 75, Profile.QUICK: 560, Profile.PAPER: 3000},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 560, Profile.PAPER: 3000},
     run=run,
     scheduling=Scheduling(keeps=lambda point: f"{point['scheme']} default"),
     chooses=["harness.engines.structured.engine"],
