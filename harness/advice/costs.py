@@ -268,16 +268,6 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
             axes.set_xlabel("hollow: at least that, not over by the end of the load", fontsize=7)
 
 
-def picture(kills: pd.DataFrame) -> bytes:
-    """Return the drawing as PNG."""
-    with styled():
-        figure = new_figure((8.0, 3.4))
-        draw(kills, figure)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=150)
-    return buffer.getvalue()
-
-
 def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> list[Path]:
     """Write the page as HTML, Markdown and a picture into ``folder``; return the files.
 
