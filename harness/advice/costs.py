@@ -20,6 +20,7 @@ import pandas as pd
 from harness import report
 from harness.claims.samples import FEWEST, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
+from harness.measure.recovery import Unrecovered
 from harness.report.build import Picture, data_uri
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 KILLS: Mapping[str, str] = {"node": "a worker", "rack": "a rack"}
 """Scopes of failures, and their words."""
+_BEHIND = (
+    "the same input without a kill came late already, so there is no time to compare with; give a "
+    "lower --rate, or the machine to this alone"
+)
 NAMES = ("recovery_s", "output_gap_s", "late", "repeated", "wrong")
 
 
@@ -199,7 +204,9 @@ def _span(values: Iterable[Any], unit: str = "") -> str:
 
 
 def notes_of(kills: pd.DataFrame) -> list[str]:
-    """Return what the columns mean, and why numbers are missing."""
+    """Return what the columns mean, and why numbers are missing; nothing without a kill."""
+    if not len(kills):
+        return []
     notes = [
         "outage: from the kill until results come on time again; silence: how much longer than "
         "without a kill nothing came; late: results later than without a kill; repeated, wrong: "
@@ -207,9 +214,10 @@ def notes_of(kills: pd.DataFrame) -> list[str]:
         f"medians; in brackets the 95 % interval from {FEWEST} kills on, below it the least and "
         "the most",
     ]
-    if len(kills):
-        missing = kills[kills["recovery_s"].isna() & kills["why_not"].notna()]
-        notes += [f"– because {why} ({len(mine)})" for why, mine in missing.groupby("why_not")]
+    missing = kills[kills["recovery_s"].isna() & kills["why_not"].notna()]
+    for why, mine in missing.groupby("why_not"):
+        more = f": {_BEHIND}" if why == Unrecovered.TWIN_BEHIND else ""
+        notes.append(f"– because {why} ({len(mine)}){more}")
     return notes
 
 
