@@ -210,7 +210,8 @@ def notes_of(kills: pd.DataFrame) -> list[str]:
     notes = [
         "outage: from the kill until results come on time again; silence: how much longer than "
         "without a kill nothing came; late: results later than without a kill; repeated, wrong: "
-        "results of the whole pass, with both kills",
+        "results of the whole pass, with both kills; under active replication both copies send "
+        "every result, so each is repeated without a kill, too",
         f"medians; in brackets the 95 % interval from {FEWEST} kills on, below it the least and "
         "the most",
     ]
@@ -252,13 +253,13 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
             look = SCHEMES[scheme]
             axes.plot(
                 [place] * len(values), values, color=look.color, marker=look.marker,
-                linestyle="none", alpha=0.6,
+                linestyle="none", alpha=0.6, clip_on=False,
             )  # fmt: skip
             beyond = mine.loc[mine[column].isna(), "at_least_s"].astype(float).dropna()
             if column == "recovery_s" and len(beyond):
                 axes.plot(
                     [place] * len(beyond), beyond, color=look.color, marker="^",
-                    markerfacecolor="none", linestyle="none",
+                    markerfacecolor="none", linestyle="none", clip_on=False,
                 )  # fmt: skip
             if (sample := median_of(values)) is not None:
                 axes.hlines(sample.value, place - 0.2, place + 0.2, color=look.color)
@@ -270,7 +271,7 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
             fontsize=7,
         )
         axes.set_xlim(-0.5, max(len(places), 1) - 0.5)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
         axes.set_title(f"{title}: every kill, median, interval from {FEWEST} on", fontsize=8)
         if column == "recovery_s" and kills["at_least_s"].notna().any():
             axes.set_xlabel("hollow: at least that, not over by the end of the load", fontsize=7)

@@ -87,7 +87,8 @@ def _facts(
     if len(runs):
         rates = ", ".join(f"{rate:,.4g}" for rate in sorted(set(runs["rate_per_s"])))
         facts.append(
-            f"{len(runs)} runs with {', '.join(sorted(set(runs['scheme'])))}, each once without "
+            f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} with "
+            f"{', '.join(sorted(set(runs['scheme'])))}, each once without "
             f"and once with kills: {rates} records/s for {runs['load_s'].max():.3g} s, "
             f"{int(runs['results'].median())} results"
         )
