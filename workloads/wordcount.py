@@ -52,6 +52,7 @@ COUNTS = pa.schema([("word", pa.string()), ("count", pa.int64())])
 RESULT = pa.schema([("window_start", pa.timestamp("us")), *COUNTS])
 WORDS_PER_LINE = 5.0
 """Words per line of source code, roughly; for the planners."""
+TWO_AGGREGATIONS = "it adds counts of slides up, and update mode allows one aggregation"
 
 
 def word_count(
@@ -111,9 +112,7 @@ def word_count(
         watermark_delay_s=watermark_delay_s,
         members=_counted_word,
         contributions=_contributions(window_s, slide_s) if traced else None,
-        no_real_time="it adds counts of slides up, and update mode allows one aggregation"
-        if per_slide
-        else None,
+        no_real_time=TWO_AGGREGATIONS if per_slide else None,
         members_of=lambda row: {(row["word"], row["count"])},
         reference=Reference(
             target="workloads.wordcount:word_count",

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pandas as pd
@@ -19,6 +20,7 @@ from harness.engines.structured.applications import Application
 from harness.engines.structured.engine import StructuredEngine, StructuredKind
 from harness.engines.structured.parameters import StockParameters
 from harness.errors import UsageError
+from harness.load.plan import BY_THE_CLOCK
 from harness.measure.collector import Message
 from harness.measure.versions import STABILITY, Stability, versions
 from tests.engines.test_structured import Told
@@ -191,7 +193,8 @@ def test_the_engine_shows_what_its_events_allow(tmp_path: Path) -> None:
         message(0, 4.0, tentative=True), message(0, 4.2, tentative=False),
         message(1, 6.0, tentative=True), message(1, 8.9, tentative=False),
     ]  # fmt: skip
-    work = cast(Work, type("Begun", (), {"workload": WORKLOAD}))
+    load = SimpleNamespace(event=BY_THE_CLOCK)
+    work = cast(Work, SimpleNamespace(workload=WORKLOAD, load=load))
     engine.configure(SETUP)
     seen = versions(engine.read(sent, work, START_S), WORKLOAD.identity_in_run, WORKLOAD.values)
     assert (seen.tentative, seen.corrections, seen.uncorrected) == (1, 1, 0)

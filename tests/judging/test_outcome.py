@@ -16,6 +16,7 @@ from harness.engines.deliveries import decode, relative_windows
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import NO_FAILURES, FailureEvent
 from harness.judging import failures
+from harness.judging.foreign import ForeignLoad, worst_of
 from harness.judging.outcome import TWIN_BEHIND, judge
 from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
@@ -252,7 +253,8 @@ def test_a_kill_where_nothing_ran_says_nothing() -> None:
 
 def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
     conditions = {"foreign_share": 0.0, "steal_share": 0.0, "other_clusters": 0}
-    given = set(values(conditions=conditions))
+    machine = worst_of([ForeignLoad(foreign_share=0.0, steal_share=0.0).conditions()])
+    given = {*values(conditions=conditions), *machine}
     facts = {name for name in given if describe(name) is None}
     assert {name.removeprefix("twin_") if name not in FACTS else name for name in facts} == set(
         FACTS

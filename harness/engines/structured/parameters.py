@@ -49,6 +49,7 @@ class StockParameters:
 
     @property
     def real_time(self) -> bool:
+        """True if the query runs in real-time mode."""
         return self.mode == Mode.REAL_TIME
 
     def __post_init__(self) -> None:

@@ -303,7 +303,9 @@ class Hosted(Copies):
 
     def _store_checkpoint(self, effect: do.StoreCheckpoint) -> None:
         checkpoint = effect.checkpoint
-        key = "store", checkpoint.task, effect.incarnation
+        # Coordinated checkpoints are all needed; of a task's own the newest covers the others.
+        kind = "store" if effect.forget_below else f"store {checkpoint.position}"
+        key = kind, checkpoint.task, effect.incarnation
         what = checkpoint.term, checkpoint.position
         operation = self._requests.start(key, what, now_us())
         if operation is not None:

@@ -175,11 +175,13 @@ async def test_a_node_that_computes_for_long_is_no_dead_one(
     await deciding.stop(clear=False)
 
 
-def checkpoint_of(position: int) -> do.StoreCheckpoint:
+def checkpoint_of(position: int, *, local: bool = True) -> do.StoreCheckpoint:
     checkpoint = told.Checkpoint(
         task=COUNTER, position=position, state=position, outputs=(), acknowledged=(0,), term=1
     )
-    return do.StoreCheckpoint(cause="beat", incarnation=1, checkpoint=checkpoint, forget_below=0)
+    return do.StoreCheckpoint(
+        cause="beat", incarnation=1, checkpoint=checkpoint, forget_below=position if local else 0
+    )
 
 
 class SlowStore:
@@ -384,3 +386,17 @@ class SlowRegistry:
 
     async def close(self) -> None:
         """Do nothing: it has no connections."""
+
+
+@in_a_loop
+async def test_coordinated_checkpoints_do_not_wait_for_one_another() -> None:
+    """An epoch needs that of every task; of a task's own one is under way, as it covers all."""
+    together, newest = SlowStore(), SlowStore()
+    for store, local in ((together, False), (newest, True)):
+        here = hosting(store, Said())
+        for _ in range(2):
+            here._perform([checkpoint_of(position, local=local) for position in (10, 20, 30)])
+        await until(lambda: len(together.asked) == 3)
+        await until(lambda keeps=local: not keeps or len(newest.asked) == 1)  # type: ignore[misc]
+        here.stop()
+    assert (len(together.asked), len(newest.asked)) == (3, 1)
