@@ -20,6 +20,7 @@ import pandas as pd
 from harness import report
 from harness.claims.samples import FEWEST, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
+from harness.measure.recovery import Unrecovered
 from harness.report.build import Picture, data_uri
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 KILLS: Mapping[str, str] = {"node": "a worker", "rack": "a rack"}
 """Scopes of failures, and their words."""
+_BEHIND = (
+    "the same input without a kill came late already, so there is no time to compare with; give a "
+    "lower --rate, or the machine to this alone"
+)
 NAMES = ("recovery_s", "output_gap_s", "late", "repeated", "wrong")
 
 
@@ -199,17 +204,21 @@ def _span(values: Iterable[Any], unit: str = "") -> str:
 
 
 def notes_of(kills: pd.DataFrame) -> list[str]:
-    """Return what the columns mean, and why numbers are missing."""
+    """Return what the columns mean, and why numbers are missing; nothing without a kill."""
+    if not len(kills):
+        return []
     notes = [
         "outage: from the kill until results come on time again; silence: how much longer than "
         "without a kill nothing came; late: results later than without a kill; repeated, wrong: "
-        "results of the whole pass, with both kills",
+        "results of the whole pass, with both kills; under active replication both copies send "
+        "every result, so each is repeated without a kill, too",
         f"medians; in brackets the 95 % interval from {FEWEST} kills on, below it the least and "
         "the most",
     ]
-    if len(kills):
-        missing = kills[kills["recovery_s"].isna() & kills["why_not"].notna()]
-        notes += [f"– because {why} ({len(mine)})" for why, mine in missing.groupby("why_not")]
+    missing = kills[kills["recovery_s"].isna() & kills["why_not"].notna()]
+    for why, mine in missing.groupby("why_not"):
+        more = f": {_BEHIND}" if why == Unrecovered.TWIN_BEHIND else ""
+        notes.append(f"– because {why} ({len(mine)}){more}")
     return notes
 
 
@@ -244,13 +253,13 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
             look = SCHEMES[scheme]
             axes.plot(
                 [place] * len(values), values, color=look.color, marker=look.marker,
-                linestyle="none", alpha=0.6,
+                linestyle="none", alpha=0.6, clip_on=False,
             )  # fmt: skip
             beyond = mine.loc[mine[column].isna(), "at_least_s"].astype(float).dropna()
             if column == "recovery_s" and len(beyond):
                 axes.plot(
                     [place] * len(beyond), beyond, color=look.color, marker="^",
-                    markerfacecolor="none", linestyle="none",
+                    markerfacecolor="none", linestyle="none", clip_on=False,
                 )  # fmt: skip
             if (sample := median_of(values)) is not None:
                 axes.hlines(sample.value, place - 0.2, place + 0.2, color=look.color)
@@ -262,20 +271,10 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
             fontsize=7,
         )
         axes.set_xlim(-0.5, max(len(places), 1) - 0.5)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
         axes.set_title(f"{title}: every kill, median, interval from {FEWEST} on", fontsize=8)
         if column == "recovery_s" and kills["at_least_s"].notna().any():
             axes.set_xlabel("hollow: at least that, not over by the end of the load", fontsize=7)
-
-
-def picture(kills: pd.DataFrame) -> bytes:
-    """Return the drawing as PNG."""
-    with styled():
-        figure = new_figure((8.0, 3.4))
-        draw(kills, figure)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=150)
-    return buffer.getvalue()
 
 
 def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> list[Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.stock._own import RATE_PER_S, own
 from experiments.stock._scale import cluster_spec
 from harness.advice import costs
 from harness.advice.advise import Option, advise
@@ -86,7 +87,8 @@ def _facts(
     if len(runs):
         rates = ", ".join(f"{rate:,.4g}" for rate in sorted(set(runs["rate_per_s"])))
         facts.append(
-            f"{len(runs)} runs with {', '.join(sorted(set(runs['scheme'])))}, each once without "
+            f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} with "
+            f"{', '.join(sorted(set(runs['scheme'])))}, each once without "
             f"and once with kills: {rates} records/s for {runs['load_s'].max():.3g} s, "
             f"{int(runs['results'].median())} results"
         )
@@ -96,7 +98,8 @@ def _facts(
                 f"{workload.window_s / speed:.3g} s"
             )
     if kills is not None and (bad := [r for r in kills.campaign.records if r.status != "ok"]):
-        facts.append(f"{len(bad)} runs do not count: {bad[0].reason}")
+        which = "1 run does not count" if len(bad) == 1 else f"{len(bad)} runs do not count"
+        facts.append(f"{which}: {bad[0].reason}")
     facts.append(f"profile {settings.profile.value}, seed {settings.root_seed}, {machine_name()}")
     if settings.profile is Profile.SMOKE:
         facts.append("smoke: one kill, to see that the results are right; times are an impression")
@@ -184,8 +187,20 @@ def _commands(settings: RunSettings, runs: pd.DataFrame, given: Given) -> dict[s
     options = f" {given.options}" if given.options else ""
     out = "" if not given.options or "--out" not in given.options else f" --out {given.out}"
     one = f"./faultline try {given.file}"
-    rate = float(runs["rate_per_s"].max()) if len(runs) else 500.0
-    if settings.profile is Profile.SMOKE:
+    mine = own(settings.profile, settings.options) if "workload" in settings.options else None
+    asked = mine.rate_per_s if mine else RATE_PER_S
+    rate = float(runs["rate_per_s"].max()) if len(runs) else asked
+    # The speed of a recording is its rate.
+    given_up = ("--rate", "--speed") if mine and mine.recorded else ("--rate",)
+    at_rate = f"{one} {_without(given.options, *given_up)}--rate"
+    if not len(runs):
+        usual = settings.profile is Profile.QUICK
+        profile = "" if usual else f" --profile {settings.profile.value}"
+        steps = {
+            "once more, on a machine that does nothing else": f"{one}{options}{profile}",
+            "at half the rate": f"{at_rate} {rate / 2:g}{profile}",
+        }
+    elif settings.profile is Profile.SMOKE:
         steps = {"what both kills cost, calibrated": f"{one}{options}"}
     else:
         steps = {
@@ -193,7 +208,7 @@ def _commands(settings: RunSettings, runs: pd.DataFrame, given: Given) -> dict[s
             "without the wait for a lost executor's place": (
                 f"{one}{options} --conf spark.locality.wait=0s"
             ),
-            "at twice the rate": (f"{one} {_without(given.options, '--rate')}--rate {2 * rate:g}"),
+            "at twice the rate": f"{at_rate} {2 * rate:g}",
         }
     return {
         **steps,
@@ -208,10 +223,11 @@ def _commands(settings: RunSettings, runs: pd.DataFrame, given: Given) -> dict[s
     }
 
 
-def _without(options: str, name: str) -> str:
-    """Return options without one of them and its value, with a space behind."""
+def _without(options: str, *names: str) -> str:
+    """Return options without these and their values, with a space behind."""
     words = options.split()
-    if name in words:
-        place = words.index(name)
-        del words[place : place + 2]
+    for name in names:
+        if name in words:
+            place = words.index(name)
+            del words[place : place + 2]
     return " ".join(words) + (" " if words else "")

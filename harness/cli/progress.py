@@ -19,7 +19,7 @@ from rich.table import Column
 from rich.text import Text
 
 from harness.experiment import Experiment
-from harness.results.record import OK, Point, Record
+from harness.results.record import OK, Point, Record, point_key
 from harness.results.store import Campaign
 from harness.running.plan import PlannedRun, figure_s, run_s
 from harness.text import format_duration
@@ -111,7 +111,11 @@ class ProgressDisplay:
         self._countdown = Countdown(estimate_s)
         self._runs = runs
         self._total = sum(not run.done for run in runs)
-        done = len(runs) - self._total
+        # Several experiments may show the same run.
+        different = {
+            (run.experiment.measurement.id, point_key(run.point, run.repeat)) for run in runs
+        }
+        done = len(different) - self._total
         about = format_duration(estimate_s)
         kept = f", {done} measured before are kept" if done else ""
         self._console.print(f"{self._total} runs to make, about {about}{kept}")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
 
 _EPILOG = """\b
 Examples:
@@ -29,14 +36,13 @@ Examples:
 @click.option(
     "--client",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A file with settings of the client, such as security.protocol=SASL_SSL: a line each.",
+    help="A file with settings of librdkafka, such as security.protocol=SASL_SSL: a line each.",
 )
 def command(topic: str, bootstrap: str, target: Path, most: int, client: Path | None) -> None:
     """Copy what is in TOPIC now into a file, for `workloads.toolkit.recorded` to replay.
 
     Nothing is written to the cluster, and no consumer group is kept."""
     import pyarrow.parquet
-    from confluent_kafka import Consumer
 
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
@@ -46,22 +52,55 @@ def command(topic: str, bootstrap: str, target: Path, most: int, client: Path | 
         raise UsageError(
             f"--to: {target} does not end in .parquet", remedy=f"write {target.stem}.parquet"
         )
-    consumer = Consumer(
-        {
-            **settings_of(client),
-            "bootstrap.servers": bootstrap,
-            "group.id": "faultline-record",
-            "enable.auto.commit": False,
-        }
-    )
-    try:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    to_stderr(f"asking {bootstrap} for {topic}")
+    settings = {**settings_of(client), "bootstrap.servers": bootstrap}
+    with _connected(settings) as consumer:
         table = record_topic(
             consumer, topic, most=most, progress=lambda n: to_stderr(f"{n} records of {topic}")
         )
-    finally:
-        consumer.close()
     if not len(table):
         raise UsageError(f"topic {topic!r} has no record", remedy="record it when it has some")
     pyarrow.parquet.write_table(table, target)
     click.echo(f"{len(table)} records of {topic}: {target}")
     click.echo(f'replay them with recorded("{topic}", "{target}")')
+
+
+@contextmanager
+def _connected(settings: Mapping[str, str]) -> Iterator[Consumer]:
+    """Connect a consumer for the duration of the block; turn its errors into one message.
+
+    Else the client logs each of its attempts, some twenty a second."""
+    from confluent_kafka import Consumer, KafkaError, KafkaException
+
+    from harness.errors import EnvironmentFailure, UsageError
+
+    seen: list[str] = []
+    silent = logging.Logger("kafka")
+    silent.addHandler(logging.NullHandler())
+    own = {
+        "group.id": "faultline-record",
+        "enable.auto.commit": False,
+        "error_cb": lambda error: seen.append(error.str()),
+    }
+    try:
+        consumer = Consumer({**settings, **own}, logger=silent)
+    except KafkaException as error:
+        raise UsageError(
+            f"the client takes no such settings: {error.args[0].str()}",
+            remedy="give --client names of librdkafka's settings, such as sasl.username and "
+            "sasl.password instead of Java's sasl.jaas.config",
+        ) from error
+    try:
+        yield consumer
+    except KafkaException as error:
+        consumer.poll(0)  # calls error_cb
+        reason: KafkaError = error.args[0]
+        why = next((each for each in seen if "brokers are down" not in each), reason.str())
+        raise EnvironmentFailure(
+            f"{settings['bootstrap.servers']} does not answer: {why}",
+            remedy="look at --bootstrap, and with --client at the settings for encryption and "
+            "authentication that the broker asks for",
+        ) from error
+    finally:
+        consumer.close()

@@ -27,7 +27,7 @@ Examples:
   ./faultline try workloads/examples/hottest.py --sample-only
   ./faultline try workloads/examples/hottest.py --profile smoke
   ./faultline try orders.py --rate 2000 --workers 1 --mttf 90d
-  ./faultline try workloads/examples/hourly.py --speed 720
+  ./faultline try docs/examples/temperatures.py --speed 1800
 """
 SHOWN = 5
 """Results that are shown."""
@@ -103,7 +103,7 @@ def sample_shown(workload: Workload) -> None:
         f"{sample.span_s(workload):g} s, such as"
     )
     first = found.results.sort_values(list(workload.identity)).head(SHOWN)
-    click.echo(_with_times(first[workload.columns], workload).to_string(index=False))
+    click.echo(_with_times(first[workload.columns], found.times).to_string(index=False))
     click.echo(
         f"as a batch {format_duration(found.batch_s)}, as a stream "
         f"{format_duration(found.stream_s)}: equal, within a relative tolerance of "
@@ -111,12 +111,11 @@ def sample_shown(workload: Workload) -> None:
     )
 
 
-def _with_times(results: pd.DataFrame, workload: Workload) -> pd.DataFrame:
-    """Return the results with the window's time as a time."""
+def _with_times(results: pd.DataFrame, times: Sequence[str]) -> pd.DataFrame:
+    """Return the results with these columns as times, which are in ms."""
     import pandas as pd
 
-    at = pd.to_datetime(results[workload.window_column], unit="ms")
-    return results.assign(**{workload.window_column: at})
+    return results.assign(**{name: pd.to_datetime(results[name], unit="ms") for name in times})
 
 
 def _kills(file: Path, workload: Workload, asked: _Asked, chosen: RunOptions) -> int:

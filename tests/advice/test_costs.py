@@ -15,6 +15,7 @@ from harness.advice import costs, own_job
 from harness.failures.generators import in_turn, one_target
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
+from harness.measure.recovery import Unrecovered
 from harness.results.library import Library
 from harness.results.record import Point, Profile
 from harness.results.tables import Results
@@ -121,6 +122,12 @@ RAMP = pd.DataFrame(
 )  # fmt: skip
 
 
+def test_a_twin_that_fell_behind_says_what_to_do() -> None:
+    kills = pd.DataFrame({"recovery_s": [None], "why_not": [Unrecovered.TWIN_BEHIND]})
+    assert "the twin fell behind (1): the same input without" in costs.notes_of(kills)[-1]
+    assert costs.notes_of(pd.DataFrame()) == []
+
+
 def test_every_rung_says_if_the_machine_keeps_up() -> None:
     said = "\n".join(costs.keeps_up(RAMP))
     assert "trigger of 2 s at 500 records/s it does not keep up: median window 5 s" in said
@@ -164,4 +171,6 @@ def test_the_page_is_written_as_text_markdown_html_and_a_picture(tmp_path: Path)
 def test_a_page_without_a_valid_run_says_so(tmp_path: Path) -> None:
     made = page(tmp_path, Results(pd.DataFrame(), {}))
     assert "No run was valid" in made.text()
+    assert "medians" not in made.text(), "no word about columns that are not there"
+    assert "./faultline try orders.py --speed 2 --rate 250\n      at half the rate" in made.text()
     assert [f.name for f in costs.write(made, tmp_path, [])] == ["index.html", "page.md"]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import TopicPartition
 
-from harness.errors import UsageError
+from harness.cli.main import cli
+from harness.errors import EnvironmentFailure, UsageError
+from harness.load import record
 from harness.load.record import record_topic, settings_of
 from workloads.toolkit.recorded import Recording
 
@@ -89,3 +93,30 @@ def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
     assert settings_of(None) == {}
     with pytest.raises(UsageError, match="cannot be read"):
         settings_of(tmp_path / "none")
+
+
+def test_a_broker_that_does_not_answer_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(record, "record_topic", partial(record_topic, within_s=0.5))
+    command = [
+        "record",
+        "orders",
+        "--bootstrap",
+        "127.0.0.1:1",
+        "--to",
+        f"{tmp_path}/new/o.parquet",
+    ]
+    done = CliRunner().invoke(cli, command)
+    assert isinstance(done.exception, EnvironmentFailure)
+    assert "127.0.0.1:1 does not answer" in done.exception.what
+    assert "rdkafka" not in capfd.readouterr().err, "one message, not a line for every attempt"
+
+
+def test_a_setting_that_the_client_does_not_know_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "kafka.properties"
+    file.write_text("security.protokol=SSL\n")
+    to = ["--to", str(tmp_path / "o.parquet"), "--client", str(file)]
+    done = CliRunner().invoke(cli, ["record", "orders", "--bootstrap", "127.0.0.1:1", *to])
+    assert isinstance(done.exception, UsageError)
+    assert 'No such configuration property: "security.protokol"' in done.exception.what

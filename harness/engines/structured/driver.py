@@ -174,8 +174,8 @@ class Driver:
         self._spark = _session(configuration["conf"])
         self._shuffle_partitions: str = self._spark.conf.get(SHUFFLE_PARTITIONS)
         self._workload: Workload | None = None
-        self._checked: list[Mapping[str, Any]] = []
-        """The user's own workloads that have been tried on a sample."""
+        self._sent: list[Mapping[str, Any]] = []
+        """The user's own workloads whose packages the executors have."""
         self._query: Supervised | None = None
         emit({"event": "session", "application": self._spark.sparkContext.applicationId})
         threading.Thread(target=self._count_executors, daemon=True).start()
@@ -190,13 +190,14 @@ class Driver:
         workload: Workload = reference.build()
         return workload
 
-    def _check(self, reference: Reference, workload: Workload) -> None:
-        """Send what a user's file imports to the executors, and try its query on a sample."""
-        if not reference.is_file or reference.to_json() in self._checked:
+    def _send(self, reference: Reference, workload: Workload) -> None:
+        """Send what a user's file imports to the executors, once.
+
+        The command has tried its query on a sample (`harness.engines.structured.local`)."""
+        if not reference.is_file or reference.to_json() in self._sent:
             return
-        self._checked.append(reference.to_json())
+        self._sent.append(reference.to_json())
         sample.send_packages(self._spark, workload, reference)
-        sample.check_query(self._spark, workload)
 
     def _count_executors(self) -> None:
         context = self._spark.sparkContext._jsc.sc()
@@ -247,7 +248,7 @@ class Driver:
         ``shuffle_partitions`` there are as many as the session's settings name."""
         reference = Reference.from_json(workload)
         begun = self._workload = self._build(reference)
-        self._check(reference, begun)
+        self._send(reference, begun)
 
         stability, output, trigger = _MODES[Mode(mode)]
         if partitions is not None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,8 @@ class Sampled:
     """The results of a sample, and the time that they took."""
 
     results: pd.DataFrame
+    times: Sequence[str]
+    """Columns of results that are times, in ms."""
     batch_s: float
     stream_s: float
 
@@ -56,8 +58,10 @@ def sampled(spark: SparkSession, workload: Workload) -> Sampled:
     batch_s, began = time.monotonic() - began, time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         stream = _explained(workload, lambda: sample.run_stream(spark, workload, Path(directory)))
+    stream_s = time.monotonic() - began
     _demand_equal(stream, batch, workload)
-    return Sampled(results=batch, batch_s=batch_s, stream_s=time.monotonic() - began)
+    times = sample.times_of(spark, workload)
+    return Sampled(results=batch, times=times, batch_s=batch_s, stream_s=stream_s)
 
 
 def _explained(workload: Workload, run: Callable[[], Answer]) -> Answer:

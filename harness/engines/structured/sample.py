@@ -211,7 +211,7 @@ def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> pd.D
     """Run the query over the sample as a stream in append mode; return its results."""
     sources = as_stream(spark, write_stream(spark, workload, directory / "input"))
     result = workload.form(QUERY)(spark, sources)
-    sink = f"sample_{workload.name.replace('-', '_')}"
+    sink = _sink(workload)
     query = (
         result.writeStream.outputMode("append")
         .format("memory")
@@ -223,6 +223,16 @@ def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> pd.D
     query.awaitTermination()
     _check_delay([report.json for report in query.recentProgress], workload)
     return results_of(spark.table(sink), workload)
+
+
+def times_of(spark: SparkSession, workload: Workload) -> list[str]:
+    """Return the columns of times in the results of `run_stream`, which has them in ms."""
+    kinds = dict(spark.table(_sink(workload)).dtypes)
+    return [name for name in workload.columns if kinds[name] == "timestamp"]
+
+
+def _sink(workload: Workload) -> str:
+    return f"sample_{workload.name.replace('-', '_')}"
 
 
 def _check_delay(reports: Sequence[str], workload: Workload) -> None:
