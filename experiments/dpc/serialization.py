@@ -80,10 +80,8 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     mean = table["mean"] * 1000
     spread = [(mean - table["min"] * 1000).to_numpy(), (table["max"] * 1000 - mean).to_numpy()]
     axes.errorbar(table["bucket_ms"], mean, yerr=spread, fmt="o-", color=BLUE, capsize=3)
-    axes.set_xlabel(
-        f"bucket size = boundary interval (ms); all of {int(table['count'].max())} runs of "
-        f"{LENGTH_S:g} s"
-    )
+    runs = f"; all of {table['count'].max():.0f} runs of {LENGTH_S:g} s" if len(table) else ""
+    axes.set_xlabel(f"bucket size = boundary interval (ms){runs}")
     axes.set_ylabel("average end-to-end delay (ms)")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
