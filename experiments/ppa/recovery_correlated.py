@@ -65,6 +65,9 @@ REPLACED = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
     "A shorter synchronization period makes active recovery faster (until all tasks go on)",
     rule=REPLACED,
     cause=Cause.READING,
+    because="Presumably because a replica that takes over says that it is there, and its "
+    "neighbours ask for what they miss. What they have already is not sent again, however long "
+    "the period is.",
     unmeasured_because="Only one synchronization period was run.",
 )
 def synchronization(table: pd.DataFrame) -> Finding:

@@ -166,7 +166,7 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
     (outcome, "_unfinished", [
         ("is not None or record.stalled", "is not None", by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
     ]),
-    (failures, "_detection", [
+    (failures, "detection", [
         ("DETECTED, failure, failure.at_s", "DETECTED, failure, 0.0", by_failures.test_detection_and_recovery_as_the_papers_define_it),
     ]),
     (failures, "_incidents", [

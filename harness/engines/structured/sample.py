@@ -243,6 +243,9 @@ def _check_delay(reports: Sequence[str], workload: Workload) -> None:
         return
     last_ms = closing_ms(workload)
     delay_ms = round(1000 * workload.watermark_delay_s)
+    newest_ms = {max(row[4] for row in rows_of(source, workload)) for source in workload.sources}
+    if max(marks_ms) + delay_ms in newest_ms:
+        return  # the markers never reached it: the windows that stay open show that
     # The last marker moves the watermark only if another batch was made after it.
     behind_ms = {last_ms - max(marks_ms), last_ms + LATER_MS - max(marks_ms)}
     if delay_ms not in behind_ms:
