@@ -15,6 +15,7 @@ this is no blind prediction; but no number was fitted to them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,6 +67,10 @@ POINTS: list[Point] = [dict(zip(_COLUMNS, row, strict=True)) for row in _ROWS]
 
 def run(point: Point, context: Context) -> Outcome:
     """Predict one published recovery from the settings of its system."""
+    return Outcome(values=_predict(point))
+
+
+def _predict(point: Point) -> Mapping[str, float]:
     system = system_named(str(point["system"]))
     wait = exactly(LOCALITY_S) if system.key == "spark" else system.wait
     load = Load(
@@ -90,16 +95,14 @@ def run(point: Point, context: Context) -> Outcome:
         None,
     )
     total = found.total
-    return Outcome(
-        values={
-            "predicted_s": total.mean_s,
-            "best_s": total.best_s,
-            "worst_s": total.worst_s,
-            "detect_s": found.part(DETECT).mean_s,
-            "restart_s": wait.mean_s + START.mean_s,
-            "replay_s": found.part(REPLAY).mean_s,
-        }
-    )
+    return {
+        "predicted_s": total.mean_s,
+        "best_s": total.best_s,
+        "worst_s": total.worst_s,
+        "detect_s": found.part(DETECT).mean_s,
+        "restart_s": wait.mean_s + START.mean_s,
+        "replay_s": found.part(REPLAY).mean_s,
+    }
 
 
 MEASUREMENT = Measurement(
@@ -126,8 +129,16 @@ def table(results: Results) -> pd.DataFrame:
         order[framework, guarantee]
         for framework, guarantee in zip(frame["framework"], frame["guarantee"], strict=True)
     ]
-    frame = frame.assign(ratio=frame["predicted_s"] / frame["published_s"])
-    return frame.iloc[np.argsort(places)].reset_index(drop=True)
+    return _with_ratio(frame.iloc[np.argsort(places)].reset_index(drop=True))
+
+
+def predictions() -> pd.DataFrame:
+    """Return the whole table without records, for the advice: nothing in it is measured."""
+    return _with_ratio(pd.DataFrame([{**point, **_predict(point)} for point in POINTS]))
+
+
+def _with_ratio(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(ratio=frame["predicted_s"] / frame["published_s"])
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:

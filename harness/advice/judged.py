@@ -64,6 +64,24 @@ def judge(kills: pd.DataFrame) -> Mapping[str, Judged]:
     return found
 
 
+def published() -> pd.DataFrame:
+    """Return the table of `experiments.intervals.published_recoveries`, computed now."""
+    from experiments.intervals import published_recoveries as experiment
+
+    return experiment.predictions()
+
+
+def published_error() -> str:
+    """Return how far the sum is off recoveries that others published, in a sentence."""
+    table = published()
+    error = float((table["ratio"] - 1.0).abs().median())
+    return (
+        f"on {len(table)} recoveries that others published, from documented settings alone, it is "
+        f"off by {error:.0%} at the median and by a factor of up to "
+        f"{np.exp(np.abs(np.log(table['ratio'])).max()):.1f}"
+    )
+
+
 def observations(kills: pd.DataFrame) -> Sequence[Observation]:
     """Return the kills that cost something as observations."""
     felt = kills[kills["recovery_s"] > 0]

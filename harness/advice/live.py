@@ -51,7 +51,7 @@ def kills_of(results: Library) -> Kills:
     for name in _SERIES:
         if name not in results.series_names:
             continue
-        series = results.series(name)
+        series = results.recoveries if name == "recoveries" else results.series(name)
         for _, kill in series.iterrows():
             found = _row(kill, about.get(str(kill["run"]), {}))
             if isinstance(found, str):
@@ -78,16 +78,16 @@ def _row(kill: pd.Series[Any], about: Mapping[str, Any]) -> dict[str, Any] | str
     """Return the row of a kill, or the reason why there is none."""
     if kill["status"] != OK or kill.get("action", "kill") != "kill":
         return "not a kill of a valid run"
-    recovery = next((name for name in _RECOVERY if name in kill and pd.notna(kill[name])), None)
-    if recovery is None:
-        return "its recovery is not known"
-    if kill.get("overlaps") is True or (pd.notna(kill.get("overlaps")) and kill["overlaps"] == 1):
-        return "another failure overlaps it"
     system, scheme = _setting(str(kill["experiment"]), about)
     variant = kill.get("variant")
     named = _NAMED.match(variant) if isinstance(variant, str) else None
     if system is None or not (named or scheme in _CHECKPOINTED):
         return "not under checkpoints alone, with the system's own settings"
+    recovery = next((name for name in _RECOVERY if name in kill and pd.notna(kill[name])), None)
+    if recovery is None:
+        return "its recovery is not known"
+    if kill.get("overlaps") is True or (pd.notna(kill.get("overlaps")) and kill["overlaps"] == 1):
+        return "another failure overlaps it"
     interval_s = float(named[1]) if named else _interval_s(str(kill["experiment"]), system, about)
     if interval_s is None:
         return "its interval is not known"

@@ -25,9 +25,11 @@ from harness.errors import UsageError
 from harness.intervals.recovery import MEAN_PHASE
 from harness.text import parse_duration_s
 
+SPREAD = 3.0
+"""Least ratio of two intervals between which a line is drawn: nearer ones differ by chance."""
 COLUMNS = ("time", "lag")
 BACK = 0.05
-"""Share of the way from the usual lag to the largest one, below which the lag counts as usual."""
+"""Share of the way from the usual lag to the largest one, below which the lag is usual again."""
 _BEFORE = 0.1
 """Share of a record's rows, from its first, that show the usual lag."""
 _FEWEST_ROWS = 5
@@ -95,8 +97,8 @@ def fit_observed(
 ) -> Fitted:
     """Fit outage and, unless it is given, capacity. Raises `UsageError` without observations.
 
-    Without a given capacity, recoveries at one interval alone do not tell it: then it is None, and
-    the whole recovery counts as outage."""
+    Without a given capacity, recoveries at intervals that are less than `SPREAD` apart do not tell
+    it: then it is None, and the whole recovery counts as outage."""
     if not observations:
         raise UsageError("nothing was observed", remedy="give --observed INTERVAL:RECOVERY")
     outage_s, capacity = _solve(observations, rate_per_s, capacity_per_s)
@@ -127,13 +129,15 @@ def _solve(
 ) -> tuple[float, float | None]:
     seen = [each.capacity_per_s for each in observations if each.capacity_per_s is not None]
     capacity = given if given is not None else (float(np.median(seen)) if seen else None)
-    if capacity is None and len({each.interval_s for each in observations}) > 1:
+    intervals = [each.interval_s for each in observations]
+    if capacity is None and max(intervals) > 0 and max(intervals) >= SPREAD * min(intervals):
         return _line(observations, rate_per_s)
-    outages = [_outage_s(each, rate_per_s, capacity) for each in observations]
+    outages = [outage_s(each, rate_per_s, capacity) for each in observations]
     return float(np.median(outages)), capacity
 
 
-def _outage_s(seen: Observation, rate_per_s: float, capacity: float | None) -> float:
+def outage_s(seen: Observation, rate_per_s: float, capacity: float | None) -> float:
+    """Return how long the job was out, by the line turned round; without a capacity all of it."""
     if seen.outage_s is not None:
         return seen.outage_s
     if capacity is None:
@@ -160,10 +164,11 @@ def read_lag(text: str, *, name: str, interval_s: float, rate_per_s: float) -> O
     recovery; the largest lag is where the job works again. Raises `UsageError` saying what lacks.
     """
     at_s, lag = _columns(text, name)
-    usual = float(np.median(lag[: max(3, int(len(lag) * _BEFORE))]))
+    calm = lag[: max(3, int(len(lag) * _BEFORE))]
+    usual = float(np.median(calm))
     peak = int(np.argmax(lag))
     limit = usual + BACK * (float(lag[peak]) - usual)
-    before = np.flatnonzero(lag[:peak] <= limit)
+    before = np.flatnonzero(lag[:peak] <= calm.max())
     after = np.flatnonzero(lag[peak:] <= limit)
     if not len(before) or lag[peak] <= usual:
         raise UsageError(

@@ -168,16 +168,20 @@ _ALL = (
         wait_why="spark.locality.wait 3s, for each level of nearness to the lost state",
         interval="trigger interval",
         settings=(*_SPARK_SETTINGS, _LOCALITY),
-        notes=("replicas are a second query on other workers, which Spark does not coordinate",),
+        notes=(
+            "results wait for the trigger, too: T* is about work and recovery alone",
+            "replicas would be a second query on other workers",
+        ),
     ),
     System(
         key="spark-real-time",
         title="Spark Structured Streaming, real-time mode",
         detect=_SPARK_DETECT,
         why=_SPARK_WHY,
-        interval="checkpoint interval of the real-time trigger, at least 5 s",
+        interval="checkpoint interval",
         settings=_SPARK_SETTINGS,
         notes=(
+            "the checkpoint interval is the duration of the trigger, at least 5 s",
             "a lost task ends the query (tasks are not retried): something of yours starts it "
             "again, and that belongs to --restart",
         ),
@@ -232,7 +236,10 @@ _ALL = (
         settled_why="transaction.timeout.ms 10000, then the broker's next look, one every 10 s",
         interval="commit interval",
         settings=(_SESSION, _BEAT, *_TRANSACTION, _COMMITS),
-        notes=("with standbys (num.standby.replicas) give --state of what a standby lacks",),
+        notes=(
+            "its changelog is written all the time: give what a commit costs (--checkpoint-cost)",
+            "with standbys (num.standby.replicas) --state is what a standby still lacks",
+        ),
     ),
     System(
         key="kafka-streams-2",
