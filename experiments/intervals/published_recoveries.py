@@ -161,9 +161,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     axes.set_ylabel("recovery after a worker's kill (s)")
     axes.set_ylim(bottom=0.0)
     axes.legend(loc="upper left")
-    stamp(
-        figure, "published: OSPBench, IEEE Access 2021, read off by its authors; not measured here"
-    )
+    stamp(figure, "published: OSPBench, quoted; predicted: settings, 5 s for a start are chosen")
 
 
 @hypothesis(

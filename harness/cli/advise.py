@@ -25,17 +25,9 @@ Durations have a unit (ms, s, min, h, d), and so have amounts of data (MB, GB, M
 \b
 Examples:
   ./faultline advise --rate 20000 --state 4GB --mttf 30d
-  # A Flink job with checkpoints every 10 min that can do 50,000 tuples/s:
-  ./faultline advise --system flink-2 --rate 20000 --capacity 50000 \\
-      --state 4GB --mttf 30d --nodes 40 --racks 4 --interval 10min
-  # Recovery within a minute, whatever happens:
+  ./faultline advise --system flink-2 --rate 20000 --state 4GB --mttf 30d --interval 10min
   ./faultline advise --rate 5000 --state 500MB --mttf 7d --within 1min
-  # Your own recoveries, with the interval that the job had; or the lag of one:
-  ./faultline advise --rate 5000 --state 500MB --mttf 7d \\
-      --observed 60s:217s --observed 10s:95s
-  ./faultline advise --rate 5000 --state 500MB --mttf 7d --interval 60s \\
-      --observed lag.csv
-  # How far the predictions are off:
+  ./faultline advise --rate 5000 --state 500MB --mttf 7d --observed 60s:217s --observed 10s:95s
   ./faultline advise --judge
 """
 
