@@ -146,7 +146,7 @@ def judged(
         cuts=cuts,
         results=len(truth),
         lost=len(difference.missing),
-        duplicated=int(stable.duplicated(identity).sum()),
+        duplicated=int(stable.duplicated(identity).sum()) + reading.repeated,
         contradictions=len(difference.extra) + len(difference.wrong),
         undone_stable=reading.undone_stable,
         uncorrected=reading.standing(),

@@ -10,6 +10,7 @@ key                       what it holds
 ========================  =======================================================================
 ``<run>:term:<task>``      the highest term that has stored or loaded as a primary
 ``<run>:state:<task>``     position to checkpoint
+``<run>:output:<sink>``    ``offset`` and ``value``: an end of its output partition
 ``<run>:registry``         ``version`` and ``value``
 ``<run>:boots``            node to how many lives it has begun
 ========================  ======================================================================="""
@@ -97,6 +98,15 @@ return true
 """
 
 
+_PUT_END = """
+local offset = tonumber(redis.call('HGET', KEYS[1], 'offset') or '-1')
+if tonumber(ARGV[1]) > offset then
+  redis.call('HSET', KEYS[1], 'offset', ARGV[1], 'value', ARGV[2])
+end
+return true
+"""
+
+
 class StoreFull(FaultlineError):
     """The store takes no more: a state is too large for it."""
 
@@ -131,6 +141,7 @@ class Store:
         self._put_registry = self._redis.register_script(_PUT_REGISTRY)
         self._room = self._redis.register_script(_ROOM)
         self._forget = self._redis.register_script(_FORGET)
+        self._put_end = self._redis.register_script(_PUT_END)
 
     async def put(
         self, task: int, *, term: int, position: int, checkpoint: bytes, forget_below: int = 0
@@ -181,6 +192,15 @@ class Store:
         """Drop the checkpoints of tasks 0 to ``tasks`` - 1 that a complete epoch has replaced."""
         await self._forget(keys=[self._keys(task)[1] for task in range(tasks)], args=[below])
 
+    async def put_end(self, sink: int, offset: int, end: bytes) -> None:
+        """Keep an end of a sink's output partition, unless a later one is there."""
+        await self._put_end(keys=[self._end_key(sink)], args=[offset, end])
+
+    async def get_end(self, sink: int) -> bytes | None:
+        """Return the latest end of a sink's output partition that was kept, if any."""
+        found: bytes | None = await self._redis.hget(self._end_key(sink), "value")
+        return found
+
     async def take_registry(self, owner: int) -> tuple[int, bytes | None]:
         """Return a term higher than all before, and the registry, None if there is none.
 
@@ -211,6 +231,9 @@ class Store:
 
     async def close(self) -> None:
         await self._redis.aclose()
+
+    def _end_key(self, sink: int) -> str:
+        return f"{self._run}:output:{sink}"
 
     def _keys(self, task: int) -> list[str]:
         return [f"{self._run}:term:{task}", f"{self._run}:state:{task}"]

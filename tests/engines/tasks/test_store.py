@@ -159,3 +159,12 @@ async def test_runs_do_not_see_each_other(store: Store, endpoint: RedisEndpoint)
     await other.clear()
     assert await at(store) == b"at 5"
     await other.close()
+
+
+@on_store
+async def test_the_latest_end_of_an_output_partition_is_kept(store: Store) -> None:
+    assert await store.get_end(3) is None
+    for offset in (5, 9, 7):
+        await store.put_end(3, offset, b"at %d" % offset)
+    assert await store.get_end(3) == b"at 9"
+    assert await store.get_end(4) is None
