@@ -41,6 +41,10 @@ batch, and an upper limit. Each answer costs a tenth of a millisecond, whatever 
 Settings = Mapping[str, Any]
 
 
+_PATIENCE = {"socket.timeout.ms": 6_000, "socket.connection.setup.timeout.ms": 3_000}
+"""For a broker that does not answer; the defaults are a minute and half of one."""
+
+
 def consumer_settings(client: Settings) -> dict[str, Any]:
     """Return the settings of a client that reads given partitions, and commits nothing."""
     return {
@@ -50,7 +54,8 @@ def consumer_settings(client: Settings) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         "enable.partition.eof": False,
-        "fetch.wait.max.ms": 10_000,  # an answer without records is of no use
+        "fetch.wait.max.ms": 4_000,  # an answer without records is of no use
+        **_PATIENCE,
         "fetch.queue.backoff.ms": 5,  # the default of 1 s stalls a reader that fell behind
         "fetch.error.backoff.ms": 20,
         "reconnect.backoff.ms": 20,
@@ -84,6 +89,7 @@ def producer_settings(client: Settings) -> dict[str, Any]:
         "compression.type": "none",
         "message.max.bytes": 16_000_000,
         "message.timeout.ms": 10_000,
+        **_PATIENCE,
         "queue.buffering.max.messages": 1_000_000,
         "delivery.report.only.error": True,
         "reconnect.backoff.ms": 20,

@@ -129,8 +129,8 @@ class Store:
         self._run = run
         self._redis: Any = aioredis.Redis(
             **endpoint.parameters(),
-            socket_timeout=10,
-            socket_connect_timeout=5,
+            socket_timeout=5,
+            socket_connect_timeout=2,
             # Once, for a connection that the server has closed. The protocol asks again itself.
             retry=Retry(NoBackoff(), 1),
         )
