@@ -17,6 +17,7 @@ key                       what it holds
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ from harness.cluster.endpoints import RedisEndpoint
 from harness.errors import FaultlineError
 
 REFUSED = b"refused"
+WAIT_MS = 1_000
+"""Longest wait for the server's replicas, where they are asked for."""
 CHECKPOINTS_SHARE = 0.9
 """Share of the server's ``maxmemory``, if it has one."""
 
@@ -107,6 +110,10 @@ return true
 """
 
 
+class TooFewReplicas(RedisError):
+    """A write is not where a failover would find it."""
+
+
 class StoreFull(FaultlineError):
     """The store takes no more: a state is too large for it."""
 
@@ -126,7 +133,7 @@ class Store:
 
     def __init__(self, endpoint: RedisEndpoint, run: str) -> None:
         """``run`` keeps the keys of runs that share a server apart."""
-        self._run = run
+        self._run, self._replicas = run, endpoint.replicas
         self._redis: Any = aioredis.Redis(
             **endpoint.parameters(),
             socket_timeout=5,
@@ -153,7 +160,7 @@ class Store:
         arguments: list[int | bytes] = [term, position, checkpoint, forget_below]
         try:
             await self._demand_room(len(checkpoint))
-            answer = await self._put(keys=self._keys(task), args=arguments)
+            answer = await self._write(self._put, self._keys(task), arguments)
         except (OutOfMemoryError, ResponseError) as error:
             raise StoreFull(
                 f"Redis did not take the checkpoint of task {task} at batch {position}, "
@@ -162,6 +169,23 @@ class Store:
                 "window, or more tasks",
             ) from error
         return bool(answer != REFUSED)
+
+    async def _write(self, script: Any, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Run a script, and wait until the replicas have what it wrote.
+
+        Raises `TooFewReplicas`; the write is there nevertheless, and may be repeated."""
+        if not self._replicas:
+            return await script(keys=keys, args=arguments)
+        # One connection: the server waits for the writes of the connection that asks.
+        async with self._redis.pipeline(transaction=False) as pipe:
+            await script(keys=keys, args=arguments, client=pipe)
+            pipe.execute_command("WAIT", self._replicas, WAIT_MS)
+            answer, have = await pipe.execute()
+        if int(have) < self._replicas:
+            raise TooFewReplicas(
+                f"{have} of {self._replicas} replicas of Redis had a write within {WAIT_MS} ms"
+            )
+        return answer
 
     async def _demand_room(self, size: int) -> None:
         """Raise `OutOfMemoryError` if checkpoints would leave no room for the rest.
@@ -213,8 +237,8 @@ class Store:
 
         If a higher term than ``term`` exists, nothing is kept and that term returned."""
         arguments: list[int | bytes] = [term, version, registry]
-        higher = int(await self._put_registry(keys=self._registry_keys, args=arguments))
-        return higher or None
+        higher = await self._write(self._put_registry, self._registry_keys, arguments)
+        return int(higher) or None
 
     async def next_boot(self, node: int) -> int:
         """Return a new boot number for a node, from 1.
