@@ -26,6 +26,7 @@ Examples:
   ./faultline endure --seed 7 --pass 3                       one pass of that, again
   ./faultline endure --kills 50 --scheme ppa --scheme dpc --workload world-cup
   ./faultline endure --kills 100 --network namespaces        cut racks off, too
+  ./faultline endure --hours 2                               few kills, and a plot of all memory
   ./faultline endure --engine kafka-streams --scheme standby --kills 20
 """
 
@@ -33,6 +34,8 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.option("--kills", type=click.IntRange(1), default=100, show_default=True,
               help="End after the pass in which this many were killed.")  # fmt: skip
+@click.option("--hours", type=click.FloatRange(0, min_open=True),
+              help="End after this time, with few kills; draw all processes' memory.")  # fmt: skip
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Root of the random schedules."
 )
@@ -52,6 +55,7 @@ Examples:
 @json_option
 def command(
     kills: int,
+    hours: float | None,
     seed: int,
     named: str,
     contenders: tuple[str, ...],
@@ -74,11 +78,14 @@ def command(
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked
-    from harness.endurance.endure import Endurance, Tally
+    from harness.endurance.endure import Endurance, Tally, pace
+    from harness.endurance.memory import Memory, growth, write
     from harness.engines.base import Setup
     from harness.engines.tasks.contenders import CONTENDERS
     from harness.engines.tasks.engine import running_engine
 
+    if named != "tasks" and hours is not None:
+        raise UsageError("--hours is for the task engine", remedy="use --kills")
     if named != "tasks":
         sys.exit(_other(named, contenders, chosen, kills, seed, only, rate, backend, as_json))
     workloads = _workloads(contenders, chosen, seed)
@@ -103,14 +110,22 @@ def command(
                 contenders=contenders or tuple(CONTENDERS),
                 rate_per_s=rate,
                 report=say,
+                **pace(calm=hours is not None),
             )
-            if only is None:
+            if hours is not None:
+                with Memory(cluster.run) as memory:
+                    tally = endurance.for_hours(hours)
+            elif only is None:
                 tally = endurance.until(kills)
             else:
                 endurance.run(only - 1, tally := Tally())
         run = getattr(cluster, "run", None)
     tally.leftover_processes = len(marked(run)) if run is not None else 0
     document = {**asdict(tally), "seed": seed, "seconds": round(time.monotonic() - began, 1)}
+    if hours is not None:
+        seen = memory.table()
+        document["grown_mb"] = growth(seen)
+        document["memory"] = str(write(seen, out / "endure", f"memory-seed-{seed}"))
     _tell(document, tally.runs, tally.failures, as_json)
     if tally.failures:
         sys.exit(1)
