@@ -17,6 +17,8 @@ from harness.errors import UsageError
 from harness.text import did_you_mean, format_duration
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from workloads.base import Workload
 
 _EPILOG = """\b
@@ -79,24 +81,19 @@ def command(
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked
     from harness.endurance.endure import Endurance, Tally, pace
-    from harness.endurance.memory import Memory, growth, write
+    from harness.endurance.memory import Memory
     from harness.engines.base import Setup
     from harness.engines.tasks.contenders import CONTENDERS
     from harness.engines.tasks.engine import running_engine
 
-    if named != "tasks" and hours is not None:
-        raise UsageError("--hours is for the task engine", remedy="use --kills")
     if named != "tasks":
+        if hours is not None:
+            raise UsageError("--hours is for the task engine", remedy="use --kills")
         sys.exit(_other(named, contenders, chosen, kills, seed, only, rate, backend, as_json))
     workloads = _workloads(contenders, chosen, seed)
-    spec = ClusterSpec(
-        racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
-        memory_mb_per_worker=768,
-    )  # fmt: skip
-    say = elapsed_reporter()
-    began = time.monotonic()
-    place = find_backend(backend)
-    place.enter(sys.argv[1:])
+    spec = ClusterSpec(nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768)
+    say, began = elapsed_reporter(), time.monotonic()
+    (place := find_backend(backend)).enter(sys.argv[1:])
     with place.make(spec) as cluster:
         cluster.start(say)
         say("starting the engine")
@@ -123,12 +120,17 @@ def command(
     tally.leftover_processes = len(marked(run)) if run is not None else 0
     document = {**asdict(tally), "seed": seed, "seconds": round(time.monotonic() - began, 1)}
     if hours is not None:
-        seen = memory.table()
-        document["grown_mb"] = growth(seen)
-        document["memory"] = str(write(seen, out / "endure", f"memory-seed-{seed}"))
+        document |= _remembered(memory.table(), out / "endure", f"memory-seed-{seed}")
     _tell(document, tally.runs, tally.failures, as_json)
     if tally.failures:
         sys.exit(1)
+
+
+def _remembered(seen: pd.DataFrame, directory: Path, name: str) -> dict[str, Any]:
+    """Write and draw the memory of all processes; return its growth and the picture's path."""
+    from harness.endurance.memory import growth, write
+
+    return {"grown_mb": growth(seen), "memory": str(write(seen, directory, name))}
 
 
 def _other(
