@@ -17,19 +17,10 @@ WATERMARK_S = 0.2
 WORDS, TOP = "word count", "top 100"
 _STATE = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
-_MEMORY = {_STATE: f"{_PROVIDERS}HDFSBackedStateStoreProvider"}
 _ROCKSDB = {
     _STATE: f"{_PROVIDERS}RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-_COMMON = {
-    # On a local disk Hadoop's own writer starts a process for every file of a checkpoint.
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
-    "checkpointing.FileSystemBasedCheckpointFileManager",
-    "spark.sql.shuffle.partitions": "2",
-}
-STOCK: Mapping[str, Mapping[str, str]] = {"memory": {**_COMMON, **_MEMORY}}
-"""Settings of the stock engine for other figures."""
 
 SLOTS = min(6, max(2, os.cpu_count() or 2)) // 2 * 2
 """Slots of the tuned stock engine: no more than cores, and as many on either worker."""

@@ -36,7 +36,7 @@ def tables(
     """Return as many kills of each row, whose results are late for the times given."""
     rows, windows, runs = [], [], []
     for name, row in same_kill.ROWS.items():
-        runs.append({"row": name, "lost": lost, "contradictions": 0})
+        runs.append({"row": name, "lost": lost, "contradictions": 0, "dropped": 0})
         late_s = stock_s if row.stock else tasks_s
         for sample in range(kills):
             own: dict[str, Any] = {"run": name, "row": name, "repeat": 0, "sample": sample}
