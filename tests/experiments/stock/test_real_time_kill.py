@@ -126,7 +126,8 @@ def test_modes_are_compared_at_the_same_rate() -> None:
         ]  # fmt: skip
         rates = [
             {"mode": mode, "settings": "default", "rate_per_s": rate, "equal": True,
-             "difference": "", "dropped": 0, "records_per_core_s": 100.0 if mode == modes.REAL else 300.0}
+             "difference": "", "dropped": 0,
+             "records_per_core_s": 100.0 if mode == modes.REAL else 300.0}
             for mode in (modes.REAL, modes.MICRO)
             for rate in (25.0, 100.0)
         ]  # fmt: skip
