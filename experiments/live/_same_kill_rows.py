@@ -48,6 +48,11 @@ class Row:
         """True if Spark runs the query itself."""
         return self.engine == STRUCTURED
 
+    @property
+    def real_time(self) -> bool:
+        """True if the stock engine runs in real-time mode."""
+        return self.more.get("mode") == Mode.REAL_TIME
+
 
 _CONF = {"spark.sql.shuffle.partitions": "2"}
 _TUNED = {**_CONF, LOCALITY: "0s"}

@@ -87,11 +87,11 @@ def run(point: Point, context: Context) -> Outcome:
     )
     engine, cluster = warm(row.engine, row.scheme, parameters, context)
     warm_up = steady_pass(
-        "warm-up", _workload(context, "warm-up"), RATE_PER_S, times.warmup_s, INTERVAL_S
+        "warm-up", _workload(row, context, "warm-up"), RATE_PER_S, times.warmup_s, INTERVAL_S
     )
     _run(warm_up, engine, cluster, context)
     parts = [context.seed("phase", number) % 1000 / 1000 for number in range(times.kills)]
-    workload, load_s = _workload(context, "kills"), times.load_s(row)
+    workload, load_s = _workload(row, context, "kills"), times.load_s(row)
     schedule = times.schedule(row, parts)
     record, truth = _run(
         steady_pass("kills", workload, RATE_PER_S, load_s, INTERVAL_S, schedule),
@@ -103,9 +103,9 @@ def run(point: Point, context: Context) -> Outcome:
     return _outcome(record, truth, workload, kills, times, timed=times is not TIMES[Profile.SMOKE])
 
 
-def _workload(context: Context, name: str) -> Workload:
+def _workload(row: Row, context: Context, name: str) -> Workload:
     """Return the query over an input of its own."""
-    from experiments.live._rates import WATERMARK_S
+    from experiments.live._rates import UPDATES_WATERMARK_S, WATERMARK_S
     from workloads.wordcount import word_count
 
     return word_count(
@@ -113,7 +113,7 @@ def _workload(context: Context, name: str) -> Workload:
         window_s=WINDOW_S,
         slide_s=SLIDE_S,
         depth=4,
-        watermark_delay_s=WATERMARK_S,
+        watermark_delay_s=UPDATES_WATERMARK_S if row.real_time else WATERMARK_S,
     )
 
 
@@ -194,7 +194,7 @@ def _parts(
     found: Mapping[str, float | None] = dict.fromkeys(PARTS)
     if detected_s is not None and back_s is not None and row.stock:
         there_s = detected_s + back_s
-        if row.more and outside_s is not None:
+        if row.real_time and outside_s is not None:
             there_s = max(detected_s, min(there_s, at_s + outside_s))
         wait = row.conf.get(LOCALITY)
         found = parts(
