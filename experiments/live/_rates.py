@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from experiments.live._six_nodes import SPEC
-from harness.engines.structured.parameters import Mode
+from harness.engines.structured.parameters import Mode, StockParameters
 
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
@@ -53,6 +53,13 @@ class StockSettings:
     def real_time(self) -> bool:
         """True if the query runs in real-time mode."""
         return self.more.get("mode") == Mode.REAL_TIME
+
+    def parameters(self, interval_s: float) -> StockParameters:
+        """Return the parameters; in real-time mode ``interval_s`` is that between checkpoints."""
+        checkpoint_s = interval_s if self.real_time else None
+        return StockParameters(
+            conf=self.conf, source=self.source, checkpoint_s=checkpoint_s, **self.more
+        )
 
 
 _TUNED_SOURCE = {"minPartitions": str(SLOTS)}

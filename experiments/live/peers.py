@@ -1,4 +1,4 @@
-"""Peers: the same kills under stock Spark, Kafka Streams, the task engine, and one of your own.
+"""Peers: the same kills under Spark in micro-batches, Kafka Streams, the task engine, and your own.
 
 Word count on two racks of two workers. Workers, or racks, are killed one after the other and
 started again; each time the output's outage is split into its parts. Each engine runs twice: as it
