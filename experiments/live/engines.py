@@ -385,7 +385,7 @@ EXPERIMENT = Experiment(
         "6 nodes on 2 workers, 2 partitions of single records; windows of 4 s every second; "
         f"checkpoints of the task engine every {CHECKPOINT_S:g} s, of the stock engine every "
         f"batch, in real-time mode every {LEAST_CHECKPOINT_S:g} s, the shortest that "
-        "Spark permits. Word count: 4 operators in a row, 7 tasks. Every run has a seed of its own.",
+        "Spark permits. Word count: 4 operators in a row, 7 tasks. Each run has its own seed.",
         f"A rate counts from {SETTLE_S:g} s of its load on, over at least {BATCHES} batches; the "
         "one that saturates an engine until its last record is processed. The stock engine is "
         f"warm: {WARM_S[Profile.QUICK][0]:g} s of load in the quick profile, and more while its "

@@ -484,8 +484,8 @@ EXPERIMENT = Experiment(
         "killed node of the task engine is started again at once.",
         "The stock engine runs in micro-batches; its nodes are Spark workers, one on each of 2 "
         f"racks, its trigger {TRIGGER_S:g} s. A killed worker is restarted 3 s later. The paper "
-        "profile alone has its cells, which take longer than all others; in quick live/engines and live/same-kill "
-        "compare the engines.",
+        "profile alone has its cells, which take longer than all others; in quick live/engines and "
+        "live/same-kill compare the engines.",
         "Stock PPA is PPA at the level of queries, which a user of Spark can have today: the whole "
         "query on the first rack, and on the second one the same query over the partitions that "
         "the plan's MC-trees need. What the second gives is tentative; a reader shows it from the "
