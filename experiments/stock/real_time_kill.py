@@ -213,7 +213,7 @@ MEASUREMENT = Measurement(
     id="stock/real-time-kill",
     origin=Origin.MEASURED,
     grid={
-        Profile.SMOKE: [point("checkpoint", 5)],
+        Profile.SMOKE: [point("checkpoint", 5), point("active", 5)],
         Profile.QUICK: [point("checkpoint", 5)],
         Profile.PAPER: [
             *(point("checkpoint", seconds) for seconds in (5, 15, 60)),
