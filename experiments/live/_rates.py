@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from experiments.live._six_nodes import SPEC
+from experiments.stock._scale import UPDATES_WATERMARK_S
 from harness.engines.structured.parameters import Mode, StockParameters
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 WATERMARK_S = 0.2
 """Delay of the stock engine for late records: little, because they come in order."""
-UPDATES_WATERMARK_S = 2.0
-"""The same in real-time mode, where no result waits for it: it only keeps state for longer. At a
-checkpoint one partition may have been read further than another."""
 WORDS, TOP = "word count", "top 100"
 _STATE = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."

@@ -105,7 +105,8 @@ def run(point: Point, context: Context) -> Outcome:
 
 def _workload(row: Row, context: Context, name: str) -> Workload:
     """Return the query over an input of its own."""
-    from experiments.live._rates import UPDATES_WATERMARK_S, WATERMARK_S
+    from experiments.live._rates import WATERMARK_S
+    from experiments.stock._scale import UPDATES_WATERMARK_S
     from workloads.wordcount import word_count
 
     return word_count(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.stock._scale import spark_conf
+from experiments.stock._scale import UPDATES_WATERMARK_S, spark_conf
 from experiments.stock.real_time_kill import SPEC
 from harness.claims import Claim, Finding, at_most, every, found, hypothesis, invariant, not_asked
 from harness.claims.samples import Sample, median_of, ratio_of
@@ -54,9 +54,8 @@ SETTINGS: Mapping[tuple[str, str], StockParameters] = {
 TRIGGER_S = 0.1
 """Trigger of micro-batches: as fast as they can."""
 WINDOW_S = 2.0
-WATERMARK_S = {MICRO: 0.2, REAL: 2.0}
-"""Delay for late records. In real-time mode no result waits for it, and at a checkpoint one
-partition may have been read further than another."""
+WATERMARK_S = {MICRO: 0.2, REAL: UPDATES_WATERMARK_S}
+"""Delay for late records, for which results wait in micro-batches alone."""
 SETTLE_S = 6.0
 RATES_PER_S: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: [50],

@@ -60,7 +60,7 @@ def command(fetch: bool, query: bool, as_json: bool) -> None:
 
 def _tried(*, well: bool) -> Finding:
     """Return the finding of a query; it is not run where something that it needs is missing."""
-    from harness.cluster import pair
+    from harness.engines.structured import pair
     from harness.environment.doctor import Finding, Status
 
     if not well:

@@ -4,7 +4,7 @@ The connector should have PySpark's own version, but the newest one that is publ
 `harness/environment/jars.lock.json` names the PySpark that its connector was tried with; the query
 tries the pair on this machine: records into a topic of a real broker and back, through Spark.
 
-Tests: ``tests/cluster/test_pair.py``."""
+Tests: ``tests/engines/test_pair.py``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import sys
 from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
+from harness.engines.topics import topics
 from harness.environment.doctor import Finding, Status
 from harness.text import Notify
 
@@ -31,16 +32,18 @@ def examine(report: Notify) -> Finding:
         cluster.start(report)
         report("running one query")
         order = {"conf": cluster.spark_conf(), "kafka": cluster.kafka.spark()}
+        made = topics(cluster.kafka, {TOPIC: 1})  # the broker makes none by itself
         try:
-            done = subprocess.run(
-                [sys.executable, "-P", "-m", __name__],
-                input=json.dumps(order),
-                env=cluster.driver_environment(),
-                capture_output=True,
-                text=True,
-                timeout=WITHIN_S,
-                check=False,
-            )
+            with made:
+                done = subprocess.run(
+                    [sys.executable, "-P", "-m", __name__],
+                    input=json.dumps(order),
+                    env=cluster.driver_environment(),
+                    capture_output=True,
+                    text=True,
+                    timeout=WITHIN_S,
+                    check=False,
+                )
         except subprocess.TimeoutExpired:
             return finding(None, f"no answer within {WITHIN_S:.0f} s")
     return finding(done.returncode, done.stdout.strip() or done.stderr.strip()[-1000:])

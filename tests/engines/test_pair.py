@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.main import cli
-from harness.cluster import pair, surroundings
-from harness.cluster.pair import RECORDS, examine, finding
+from harness.cluster import surroundings
+from harness.engines.structured import pair
+from harness.engines.structured.pair import RECORDS, examine, finding
 from harness.environment import doctor
 from harness.environment.doctor import Finding, Status
 
