@@ -14,7 +14,7 @@ Latency counts from the end of a result's window, for both: the time that a user
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -241,66 +241,70 @@ def complete(tables: Tables) -> Finding:
     return every(known.eq(0), rungs=len(known), cut_off=len(rungs) - len(known))
 
 
+_SENTENCES: Sequence[tuple[str, str, Callable[[pd.DataFrame], Finding], str, Rule]] = (
+    (
+        "same-rate",
+        "at the highest rate that both engines hold, a core of the task engine does at least "
+        f"{LIMITS['same_rate']:g} times the records of the best setting of stock Spark in "
+        "micro-batches.",
+        same_rate,
+        _NOT_HELD,
+        FIRST,
+    ),
+    (
+        "same-rate-whole",
+        "at that rate it does at least twice the records where the broker's and Redis's "
+        "processor time counts, too.",
+        same_rate_whole,
+        _NOT_HELD,
+        FIRST,
+    ),
+    (
+        "efficiency",
+        f"at a median latency of {BOUND_S:g} s or less, each at its best rate, a core of the "
+        f"task engine does at least {LIMITS['within_bound']:g} times the records.",
+        within_bound,
+        _NO_BOUND,
+        CHANGED,
+    ),
+    (
+        "saturated",
+        "each at the rate that saturates it, a core of the task engine does at least "
+        f"{LIMITS['own_saturation']:g} times the records.",
+        own_saturation,
+        _NOT_SATURATED,
+        CHANGED,
+    ),
+    (
+        "latency",
+        "at the highest rate that both engines hold, the task engine's median latency is at "
+        "most a tenth of that of the fastest setting of stock Spark in micro-batches.",
+        same_rate_latency,
+        _NOT_HELD,
+        CHANGED,
+    ),
+    (
+        "real-time-latency",
+        "at the highest rate that it holds with stock Spark in real-time mode, the task "
+        "engine's median latency is no higher.",
+        real_time_latency,
+        _NOT_HELD,
+        FIRST,
+    ),
+    (
+        "real-time-tail",
+        "at that rate its 99th percentile is at most half.",
+        real_time_tail,
+        _NOT_HELD,
+        FIRST,
+    ),
+)
+"""Claims about each workload: end of the id, text, decision, reason if not measured, rule."""
+
+
 def _of_workload(workload: str) -> Iterator[Claim]:
     """Yield the claims about one workload, which are not asked of a grid without it."""
-    for name, text, decide, because, rule in (
-        (
-            "same-rate",
-            "at the highest rate that both engines hold, a core of the task engine does at least "
-            f"{LIMITS['same_rate']:g} times the records of the best setting of stock Spark in "
-            "micro-batches.",
-            same_rate,
-            _NOT_HELD,
-            FIRST,
-        ),
-        (
-            "same-rate-whole",
-            "at that rate it does at least twice the records where the broker's and Redis's "
-            "processor time counts, too.",
-            same_rate_whole,
-            _NOT_HELD,
-            FIRST,
-        ),
-        (
-            "efficiency",
-            f"at a median latency of {BOUND_S:g} s or less, each at its best rate, a core of the "
-            f"task engine does at least {LIMITS['within_bound']:g} times the records.",
-            within_bound,
-            _NO_BOUND,
-            CHANGED,
-        ),
-        (
-            "saturated",
-            "each at the rate that saturates it, a core of the task engine does at least "
-            f"{LIMITS['own_saturation']:g} times the records.",
-            own_saturation,
-            _NOT_SATURATED,
-            CHANGED,
-        ),
-        (
-            "latency",
-            "at the highest rate that both engines hold, the task engine's median latency is at "
-            "most a tenth of that of the fastest setting of stock Spark in micro-batches.",
-            same_rate_latency,
-            _NOT_HELD,
-            CHANGED,
-        ),
-        (
-            "real-time-latency",
-            "at the highest rate that it holds with stock Spark in real-time mode, the task "
-            "engine's median latency is no higher.",
-            real_time_latency,
-            _NOT_HELD,
-            FIRST,
-        ),
-        (
-            "real-time-tail",
-            "at that rate its 99th percentile is at most half.",
-            real_time_tail,
-            _NOT_HELD,
-            FIRST,
-        ),
-    ):
+    for name, text, decide, because, rule in _SENTENCES:
         if workload == TOP and name.startswith("real-time"):
             continue  # it has three aggregations in a row, which that mode does not run
 

@@ -22,6 +22,7 @@ from experiments.live._same_kill_rows import (
     TIMES,
     VICTIMS,
 )
+from experiments.live._six_nodes import SPEC
 from harness.claims import Word
 from harness.cluster.base import Action
 from harness.engines.structured.parameters import StockParameters
@@ -198,7 +199,7 @@ def test_rows_of_one_mode_each_and_real_time_mode_can_start_without_a_worker() -
     for row in ROWS.values():
         if row.stock:
             assert StockParameters(conf=row.conf, **row.more).real_time == row.real_time
-    assert ROWS[REAL_TIME].more["spare_slots"] == same_kill.SPEC.cores_per_worker
+    assert ROWS[REAL_TIME].more["spare_slots"] == SPEC.cores_per_worker
     assert ROWS[REAL_TIME].conf == ROWS["stock tuned"].conf, "they share the application"
 
 
