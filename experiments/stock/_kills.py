@@ -157,6 +157,7 @@ LOCALITY_NOTE = (
 )
 
 NOTES = (
+    "Spark runs the query in micro-batches; stock/real-time-kill has its other mode.",
     "The workload is the utilization paper's: sliding-window word counts over real text, with "
     "windows of 4 s every 1 s (chosen; the paper prints none), 500 lines/s.",
     "Each run warms its applications up on other topics first, until batches no longer become "

@@ -22,6 +22,10 @@ from harness.text import format_duration
 from workloads.base import Workload
 from workloads.wordcount import word_count
 
+UPDATES_WATERMARK_S = 60.0
+"""Watermark's delay in real-time mode, where no result waits for it; it only keeps state longer.
+At a checkpoint one partition may have been read further than another, after a kill by an outage,
+and Spark drops what is behind the watermark."""
 AFTER_DUE_S = 2.0
 """Load after the last window that must fall due, so that a record closes it."""
 
