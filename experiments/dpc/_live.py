@@ -93,6 +93,11 @@ class Chain:
     after_s: float = AFTER_S
 
     @property
+    def begin_s(self) -> float:
+        """Time from the start of the load to the failure: the join is full by then."""
+        return max(BEGIN_S, self.state / self.rate_per_s + 1.0)
+
+    @property
     def memory(self) -> int:
         """Buckets that hold the state even without one of the streams."""
         least = self.rate_per_s * self.bucket_s * (STREAMS - 1) / STREAMS
@@ -155,7 +160,7 @@ class Chain:
             setup=self.setup(Cell(bound_s=60.0)),
             interval_s=self.bucket_s,
             rate_per_s=self.rate_per_s,
-            load_s=load_s or BEGIN_S + self.failure_s + self.after_s,
+            load_s=load_s or self.begin_s + self.failure_s + self.after_s,
         )
         return replace(run, punctual_s=0.5)
 
@@ -164,8 +169,8 @@ class Chain:
         """Freeze the source of one stream for the failure."""
         node = SPEC.node_names[CUT]
         events = [
-            FailureEvent(at_s=BEGIN_S, action=Action.PAUSE, target=node),
-            FailureEvent(at_s=BEGIN_S + self.failure_s, action=Action.RESUME, target=node),
+            FailureEvent(at_s=self.begin_s, action=Action.PAUSE, target=node),
+            FailureEvent(at_s=self.begin_s + self.failure_s, action=Action.RESUME, target=node),
         ]
         return Schedule(
             events=events if self.failure_s else NO_FAILURES.events,
@@ -192,6 +197,20 @@ def measure(chain: Chain, cells: Mapping[str, Cell], context: Context) -> Outcom
     return outcome_of(found, {"nodes": chain.nodes}, cells=pd.DataFrame(rows))
 
 
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of several chains under one point."""
+    series: dict[str, list[pd.DataFrame]] = {}
+    for one in outcomes:
+        for name, frame in one.series.items():
+            series.setdefault(name, []).append(frame)
+    problems = [one.invalid for one in outcomes if one.invalid]
+    return Outcome(
+        values=outcomes[0].values,
+        series={name: pd.concat(frames, ignore_index=True) for name, frames in series.items()},
+        invalid="; ".join(problems) or None,
+    )
+
+
 VALUES = (
     "delay_new_s", "delay_after_heal_s", "tentative", "tentative_batches", "mean_delay_s",
     "stabilized_s",
@@ -208,7 +227,7 @@ def seen(found: Outcome, chain: Chain, name: str = "failed") -> dict[str, float 
     unstable = came[came["stability"] == Stability.TENTATIVE.value]
     first = came.groupby("window_start_s")["arrival_s"].min()
     delay = first - first.index - chain.bucket_s
-    healed_s = BEGIN_S + chain.failure_s
+    healed_s = chain.begin_s + chain.failure_s
     after = delay[delay.index >= healed_s]
     stable = came[came["stability"] == Stability.STABLE.value]
     corrected = stable[stable["window_start_s"].isin(unstable["window_start_s"])]
