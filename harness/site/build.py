@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,6 +73,8 @@ class _Shown:
     kills: list[Kill] = field(default_factory=list)
     sets: list[dict[str, Any]] = field(default_factory=list)
     runs: set[tuple[str, str]] = field(default_factory=set)
+    places: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The link to the figure of an experiment on a machine."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -149,6 +151,7 @@ def _show(item: Assessment, machine: str, into: Path, shown: _Shown, *, first: b
     shown.judged.append(item)
     facets = union(of_record(record, item.experiment, machine) for record in item.campaign.records)
     href = f"{item.experiment.group}.html#{name}"
+    shown.places.setdefault((item.experiment.id, machine), href)
     shown.cards.append(
         {**card(item, into, drawn, name=name, inline=False), "facets": facets, "href": href}
     )
@@ -210,18 +213,17 @@ def _pages(sets: Sequence[Set], shown: _Shown, made_from: str) -> dict[str, str]
     """Return every page by its name."""
     environment = templates(_TEMPLATES)
     groups = groups_of(shown.cards)
-    navigation = [
-        ("index.html", "Overview"),
-        *((group["page"], PAPERS[group["name"]]) for group in groups),
-        ("results.html", "Points"),
-        ("kills.html", "Kills"),
-        ("published.html", "Published"),
-    ]
     shared = {
         "version": __version__,
         "digest": made_from,
         "newest": max((each["last"] for each in shown.sets), default="–"),
-        "navigation": navigation,
+        "navigation": [
+            ("index.html", "Overview"),
+            *((group["page"], PAPERS[group["name"]]) for group in groups),
+            ("results.html", "Points"),
+            ("kills.html", "Kills"),
+            ("published.html", "Published"),
+        ],
         "up": "",
     }
 
@@ -229,61 +231,80 @@ def _pages(sets: Sequence[Set], shown: _Shown, made_from: str) -> dict[str, str]
         found = environment.get_template(template)
         return found.render(**{**shared, **values}, here=here, title=f"Faultline: {title}")
 
-    pages = {
-        "index.html": page(
-            "home.html.j2",
-            "index.html",
-            "what breaking the cluster showed",
-            **overview(shown.judged),
-            groups=groups,
-            sets=shown.sets,
-            warnings=shown.warnings,
-            kill_count=len(shown.kills),
-            unmeasured=_unmeasured(shown),
-            choices=_choices(card["facets"] for card in shown.cards),
-            trends=False,
-        )
+    sources = {"records": made_from, "sets": [each.label for each in sets]}
+    return {
+        "index.html": _first_page(shown, groups, page),
+        **_group_pages(groups, page),
+        **_tables(shown, page),
+        **_kill_pages(shown, page),
+        FILE: json.dumps(sources, indent=1) + "\n",
     }
-    for group in groups:
-        pages[str(group["page"])] = page(
+
+
+def _first_page(
+    shown: _Shown, groups: Sequence[Mapping[str, Any]], page: Callable[..., str]
+) -> str:
+    return page(
+        "home.html.j2",
+        "index.html",
+        "what breaking the cluster showed",
+        **overview(shown.judged),
+        groups=groups,
+        sets=shown.sets,
+        warnings=shown.warnings,
+        kill_count=len(shown.kills),
+        unmeasured=_unmeasured(shown),
+        choices=_choices(card["facets"] for card in shown.cards),
+        trends=False,
+    )
+
+
+def _group_pages(groups: Sequence[Mapping[str, Any]], page: Callable[..., str]) -> dict[str, str]:
+    return {
+        group["page"]: page(
             "figures.html.j2",
-            str(group["page"]),
-            str(group["title"]),
+            group["page"],
+            group["title"],
             group=group,
             notebook=None,
             choices=_choices(card["facets"] for card in group["cards"]),
         )
-    pages["results.html"] = page(
-        "results.html.j2",
-        "results.html",
-        "every measured point",
-        columns=points.columns(),
-        sections=_by_settings(shown.points),
-        choices=_choices(row["facets"] for row in shown.points),
-    )
-    pages["published.html"] = page(
-        "published.html.j2",
-        "published.html",
-        "published numbers beside ours",
-        rows=[*_published(shown)],
-        choices=_choices(row["facets"] for row in _published(shown)),
-    )
-    listed = [_kill_row(kill) for kill in shown.kills]
-    pages["kills.html"] = page(
-        "kills.html.j2",
-        "kills.html",
-        "every kill",
-        sections=_by_settings(listed),
-        phases=PHASES,
-        meanings=MEANINGS,
-        choices=_choices(kill.facets for kill in shown.kills),
-    )
-    pages.update(_kill_pages(shown.kills, page))
-    sources = {"records": made_from, "sets": [each.label for each in sets]}
-    return {**pages, FILE: json.dumps(sources, indent=1) + "\n"}
+        for group in groups
+    }
 
 
-def _choices(facets: Iterator[Facets] | Any) -> list[tuple[str, str, Sequence[str]]]:
+def _tables(shown: _Shown, page: Callable[..., str]) -> dict[str, str]:
+    """Return the pages that are one table each: points, kills, published numbers."""
+    numbers = [*_published(shown)]
+    return {
+        "results.html": page(
+            "results.html.j2",
+            "results.html",
+            "every measured point",
+            columns=points.columns(),
+            sections=_by_settings(shown.points),
+            choices=_choices(row["facets"] for row in shown.points),
+        ),
+        "published.html": page(
+            "published.html.j2",
+            "published.html",
+            "published numbers beside ours",
+            rows=numbers,
+            choices=_choices(row["facets"] for row in numbers),
+        ),
+        "kills.html": page(
+            "kills.html.j2",
+            "kills.html",
+            "every kill",
+            sections=_by_settings([_kill_row(kill) for kill in shown.kills]),
+            phases=PHASES,
+            meanings=MEANINGS,
+            choices=_choices(kill.facets for kill in shown.kills),
+        ),
+    }
+
+
+def _choices(facets: Iterable[Facets]) -> list[tuple[str, str, Sequence[str]]]:
     """Return the facets with at least two values, with these."""
     found = union(facets)
     return [(name, title, found[name]) for name, title in FACETS.items() if len(found[name]) > 1]
@@ -311,6 +332,7 @@ def _unmeasured(shown: _Shown) -> list[dict[str, Any]]:
         {
             **{name: getattr(each, name) for name in ("id", "title", "paper", "figure")},
             "facets": {"paper": [PAPERS[each.group]]},
+            "other": any(kill.experiment is each for kill in shown.kills),
         }
         for each in all_experiments()
         if each.id not in there
@@ -363,8 +385,9 @@ def _heading(kill: Kill) -> str:
     return f"{kill.action} of {what}"
 
 
-def _kill_pages(kills: Sequence[Kill], page: Callable[..., str]) -> dict[str, str]:
+def _kill_pages(shown: _Shown, page: Callable[..., str]) -> dict[str, str]:
     found = {}
+    kills = shown.kills
     for number, kill in enumerate(kills):
         record, experiment = kill.found.record, kill.experiment
         name = f"kills/{kill.name}.html"
@@ -374,7 +397,7 @@ def _kill_pages(kills: Sequence[Kill], page: Callable[..., str]) -> dict[str, st
             f"{_heading(kill)}, {experiment.id}",
             up="../",
             words=f"{_heading(kill)[:1].upper()}{_heading(kill)[1:]}",
-            figure=f"{experiment.group}.html#{experiment.id.replace('/', '-')}",
+            figure=shown.places.get((experiment.id, kill.found.machine_name)),
             experiment=experiment,
             facets=[(FACETS[each], values[0]) for each, values in kill.facets.items()],
             status=_status(record),
