@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.live._engines_figure import TASKS
+from experiments.live._judged import columns_of
 from experiments.live._ladder import BATCHES
 from harness.claims import Finding, Sample, at_least, at_most, median_of, ratio_of, unmeasured
 
@@ -45,10 +46,7 @@ def curves_of(rungs: pd.DataFrame) -> pd.DataFrame:
         row |= {"runs": len(runs), "held": bool(runs["held"].all())}
         row |= {"counts": row["held"] and bool(_counts(runs).all())}
         for name in DRAWN:
-            sample = median_of(runs[name])
-            row[name] = None if sample is None else sample.value
-            row[f"{name}_low"] = None if sample is None else sample.low
-            row[f"{name}_high"] = None if sample is None else sample.high
+            row |= columns_of(name, runs[name])
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -123,9 +123,7 @@ def _advice(
     lines += [_line(option) for option in found.options]
     return [
         *lines,
-        f"recovery is a formula's, off by up to {max(found.off_by.values(), default=1.0):.1f} "
-        "times on simulated runs"
-        + (f", {found.off_by_live:.1f} times on real servers" if found.off_by_live else ""),
+        *found.accuracy,
         f"assumed: {', '.join(assumed)}" if assumed else "nothing was assumed",
     ]
 
@@ -147,7 +145,6 @@ def _job(
         f"a node fails every {format_duration(ASSUMED_MTTF_S)} (--mttf)" if mttf_s is None else "",
         "" if state else "1 MB of state (--state)",
         f"a task processes {ASSUMED['speed_per_s']:g} records/s",
-        f"a new task takes {ASSUMED['restart_s']:g} s to start",
     ]
     rate_per_s = float(runs["rate_per_s"].max())
     cluster = cluster_spec(settings.profile, settings.options)
@@ -176,8 +173,10 @@ def _line(option: Option) -> str:
             f"{format_duration(found.expected_s)} ({format_duration(found.low_s)} to "
             f"{format_duration(found.high_s)})"
         )
+    work = f"{option.utilization:.2%}" if option.utilization is not None else "unknown"
+    own = "" if option.offered else " (Spark has none: as it would be)"
     return (
-        f"{option.label}{every}: {option.utilization:.2%} of the time for work, "
+        f"{option.label}{own}{every}: {work} of the time for work, "
         f"{option.extra_tasks:.0%} more tasks, recovery of a node {recovery}"
     )
 

@@ -26,12 +26,10 @@ def command(shell: str) -> None:
     """Print a script for SHELL that completes commands, options and experiments."""
     from click.shell_completion import get_completion_class
 
-    from harness.cli.main import cli
-
     kind = get_completion_class(shell)
     assert kind is not None, shell
     # Not `source`, which asks Bash for its version first: it may be missing here.
-    script = kind(cli, {}, "faultline", VARIABLE)
+    script = kind(click.get_current_context().find_root().command, {}, "faultline", VARIABLE)
     click.echo(script.source_template % script.source_vars())
 
 

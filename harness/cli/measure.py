@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 import click
 
 from harness.claims import ClaimKind, Verdict, Word
+from harness.cli import inside
 from harness.cli.options import RunOptions
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
@@ -100,40 +102,58 @@ def measure(
     display = ProgressDisplay(announce)
     place = find_backend(chosen.backend)
     _check_schedule(settings, place)
-    hold = (lambda where: _hold(display, where)) if chosen.keep else None
+    hold = partial(_hold, display) if chosen.keep else None
     others = partial(SparkPool, wide.cluster) if wide is not None else lambda: beside
+    began = time.time()
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
-    runs = runner.plan(experiments, settings)
-    _announce(runs, settings)
+    experiments, cut = inside.divided(experiments, chosen.backend, settings.profile)
+    beyond = Runner(store, place.make, display, backend=find_backend(inside.INSIDE))
+    runs, cut_runs = runner.plan(experiments, settings), beyond.plan(cut, settings)
+    _announce([*runs, *cut_runs], settings)
     if chosen.dry_run:
-        _show_plan(runs, verbose=chosen.verbose, as_json=as_json)
+        _show_plan([*runs, *cut_runs], cut, verbose=chosen.verbose, as_json=as_json)
         return DONE
-    if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
-        place.enter(sys.argv[1:])
-        warn_of_neighbours(to_stderr)
-    if wide is not None and any(run.computed for run in runs):
-        find_backend(wide.backend).enter(sys.argv[1:])
+    _enter(place, wide, runs)
     with store.locked():
         store.discard_partial()
         try:
             records = runner.execute(runs, settings)
         except KeyboardInterrupt:
             display.close()
-            for experiment in experiments:
-                campaign = runner.campaign(experiment, settings)
-                campaigns[experiment.id, settings.profile] = campaign
-            _interrupted(writer.write(campaigns), list(campaigns.values()))
-            return INTERRUPTED
+            campaigns |= _campaigns(runner, experiments, settings)
+            return _interrupted(writer.write(campaigns), list(campaigns.values()))
         finally:
             display.close()
+    ended = inside.make(cut_runs)
+    campaigns |= (more := _campaigns(beyond, cut, settings))
+    made = (record for campaign in more.values() for record in campaign.records)
+    records = [*records, *(record for record in made if record.started_unix_s >= began)]
+    with store.locked():
         report = writer.write(campaigns)
+    if ended == INTERRUPTED:
+        return _interrupted(report, list(campaigns.values()))
     judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
-    if conclude is None:
-        _summarize(judged, records, report.index, as_json=as_json)
-    else:
+    if conclude is not None:
         _name_failed(records)
-        conclude(judged)
+    tell = conclude or partial(_summarize, records=records, index=report.index, as_json=as_json)
+    tell(judged)
     return exit_code(judged, strict=chosen.strict)
+
+
+def _enter(place: Backend, wide: Executors | None, runs: Sequence[PlannedRun]) -> None:
+    """Go to the places where clusters of this command can be made."""
+    if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
+        place.enter(sys.argv[1:])
+        warn_of_neighbours(to_stderr)
+    if wide is not None and any(run.computed for run in runs):
+        find_backend(wide.backend).enter(sys.argv[1:])
+
+
+def _campaigns(
+    runner: Runner, experiments: Sequence[Experiment], settings: RunSettings
+) -> dict[tuple[str, Profile], Campaign]:
+    """Return what is there of experiments, by their ids and the profile."""
+    return {(e.id, settings.profile): runner.campaign(e, settings) for e in experiments}
 
 
 def _announce(runs: Sequence[PlannedRun], settings: RunSettings) -> None:
@@ -203,7 +223,7 @@ def verdict_line(item: Assessment) -> str:
     return ", ".join(parts)
 
 
-def _interrupted(report: WrittenReport, campaigns: Sequence[Campaign]) -> None:
+def _interrupted(report: WrittenReport, campaigns: Sequence[Campaign]) -> int:
     kept = sum(len(campaign.valid) + len(campaign.skipped) for campaign in campaigns)
     total = sum(campaign.expected for campaign in campaigns)
     click.echo(
@@ -211,6 +231,7 @@ def _interrupted(report: WrittenReport, campaigns: Sequence[Campaign]) -> None:
         f"report so far: {report.index}",
         err=True,
     )
+    return INTERRUPTED
 
 
 def _hold(display: ProgressDisplay, where: Path) -> None:
@@ -218,7 +239,9 @@ def _hold(display: ProgressDisplay, where: Path) -> None:
     click.pause("press Enter to stop it and go on")
 
 
-def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> None:
+def _show_plan(
+    runs: Sequence[PlannedRun], cut: Sequence[Experiment], *, verbose: bool, as_json: bool
+) -> None:
     left = seconds_left(runs)
     if as_json:
         emit_json(
@@ -250,6 +273,8 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
             state = f"with the runs of {maker.id}"
         if skipped := mine[0].skipped:
             state = f"skipped: {skipped}"
+        if experiment in cut and ahead:
+            state += ", in network namespaces"
         click.echo(f"{experiment.id:<34} {state}")
         for run in mine if verbose else ():
             point = point_words(run.experiment, run.point)

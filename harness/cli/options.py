@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from harness.results.library import Library
     from harness.running.plan import RunSettings
 
-_NETWORK = "faultline.network"
+NETWORK = "faultline.network"
+"""The key of a context's value of `--network`, None where the user gave none."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_OUT = Path(__file__).resolve().parent.parent.parent / "results"
@@ -43,7 +44,7 @@ profile_option = click.option(
 
 def _with_network(context: click.Context, parameter: click.Parameter, backend: str) -> str:
     """Choose one of the two local backends by `--network`."""
-    network = context.meta.get(_NETWORK)
+    network = context.meta.get(NETWORK)
     if network is None:
         return backend
     if backend not in (DEFAULT, "local-namespaces"):
@@ -55,7 +56,7 @@ def _with_network(context: click.Context, parameter: click.Parameter, backend: s
 
 
 def _note_network(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    context.meta[_NETWORK] = value
+    context.meta[NETWORK] = value
 
 
 _network_option = click.option(
