@@ -5,6 +5,7 @@ bytes."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -19,6 +20,7 @@ from harness.experiment import Experiment
 from harness.figures.style import styled
 from harness.measurement import Origin
 from harness.report.build import Attempt, Undrawable, attempt, campaigns, card
+from harness.report.outages import outages
 from harness.report.pages import groups_of, overview, templates
 from harness.report.verdicts import Assessment, assess
 from harness.results.library import Found
@@ -37,10 +39,13 @@ from harness.site.facets import (
     of_record,
     union,
 )
+from harness.site.headline import draw as drawn_outages
+from harness.site.headline import in_words
 from harness.site.kills import MEANINGS, PHASES, Kill, kills_of, seconds
 from harness.site.picture import draw, words
 
 Tell = Callable[[str], None]
+HEADLINE = "figures/outages.svg"
 _TEMPLATES = Path(__file__).parent / "templates"
 _REPORT = Path(__file__).parent.parent / "report"
 
@@ -90,6 +95,8 @@ def write_site(sets: Sequence[Set], into: Path, *, tell: Tell = lambda text: Non
     for each in sets:
         for machine in _machines(each.root):
             _gather(each, machine, into, shown, tell)
+    if (headline := _headline(shown.judged)) is not None:
+        (into / HEADLINE).write_bytes(headline)
     pages = _pages(sets, shown, digest([each.root for each in sets]))
     for stale in {f"{group}.html" for group in GROUPS} - {*pages}:
         (into / stale).unlink(missing_ok=True)
@@ -162,17 +169,39 @@ _POINTS = re.compile(r'((?:\sd|\sx|\sy|\spoints)="|translate\()([^")]*)')
 _DIGITS = re.compile(r"(-?\d+\.\d\d)\d+")
 
 
+_TEXT_AS_TEXT = {"svg.fonttype": "none"}
+
+
 def _drawn(item: Assessment) -> Attempt:
     """Draw a figure with its text as text, which a reader can search, and in fewer bytes."""
-    with styled({"svg.fonttype": "none"}):
+    with styled(_TEXT_AS_TEXT):
         drawn = attempt(item, raster="webp", dpi=130)
     if isinstance(drawn, Undrawable) or drawn[0] != "svg+xml":
         return drawn
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", drawn[1].decode(), flags=re.DOTALL)
+    return "svg+xml", _light(drawn[1])
+
+
+def _headline(judged: Sequence[Assessment]) -> bytes | None:
+    """Return the picture of every outage, None if no figure measures one."""
+    found = outages(judged)
+    if not found:
+        return None
+    profiles = ", ".join(sorted({item.profile.value for item in judged}))
+    with styled(_TEXT_AS_TEXT):
+        buffer = io.BytesIO()
+        drawn_outages(found, f"{profiles} profile").savefig(
+            buffer, format="svg", metadata={"Date": None}
+        )
+    return _light(buffer.getvalue())
+
+
+def _light(svg: bytes) -> bytes:
+    """Return a figure without what no reader sees: metadata, and digits beyond a pixel."""
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", svg.decode(), flags=re.DOTALL)
     # Verdana has the widths of DejaVu Sans, for which the places of the texts were computed.
     text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
     text = _POINTS.sub(lambda found: found[1] + _DIGITS.sub(r"\1", found[2]), text)
-    return "svg+xml", re.sub(r"\n +", "\n", text[text.index("<svg") :]).encode()
+    return re.sub(r"\n +", "\n", text[text.index("<svg") :]).encode()
 
 
 def _add_kills(found: Found, experiment: Experiment, shown: _Shown) -> None:
@@ -256,6 +285,8 @@ def _first_page(
         unmeasured=_unmeasured(shown),
         choices=_choices(card["facets"] for card in shown.cards),
         trends=False,
+        headline=HEADLINE,
+        headline_alt=in_words(outages(shown.judged)),
     )
 
 
