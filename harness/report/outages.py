@@ -68,6 +68,8 @@ def _summary(runs: pd.DataFrame, measure: str) -> dict[str, Any] | None:
     if sample is not None and sample.low is not None and sample.high is not None:
         text += f" ({sample.low:.3g} to {sample.high:.3g} s)"
     return {
+        "median_s": None if sample is None else sample.value,
+        "interval_s": None if sample is None or sample.low is None else (sample.low, sample.high),
         "outage": text,
         "kills": (0 if sample is None else sample.n) + never,
         "never": never,
