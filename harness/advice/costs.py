@@ -14,14 +14,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import pandas as pd
 
-from harness import report
 from harness.claims.samples import FEWEST, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
 from harness.measure.recovery import Unrecovered
 from harness.report.build import Picture, data_uri
+from harness.report.pages import templates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -284,17 +283,14 @@ def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> l
     folder.mkdir(parents=True, exist_ok=True)
     png = draw_png(page.kills) if len(page.kills) else None
     shown = [("Every kill", ("png", png))] if png else []
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([Path(__file__).parent, *map(Path, report.__path__)]),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    text = environment.get_template("costs.html.j2").render(
-        title=page.title,
-        page=page,
-        figures=[(title, data_uri(*picture)) for title, picture in [*shown, *figures]],
+    text = (
+        templates(Path(__file__).parent)
+        .get_template("costs.html.j2")
+        .render(
+            title=page.title,
+            page=page,
+            figures=[(title, data_uri(*picture)) for title, picture in [*shown, *figures]],
+        )
     )
     contents = {"index.html": text.encode(), "page.md": _markdown(page, png is not None).encode()}
     if png:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -78,7 +78,7 @@ def measure(
 ) -> int:
     """Make every run that is not there yet, and return the exit code.
 
-    ``conclude`` gets what was judged, instead of the summary."""
+    ``conclude`` gets what was judged, instead of the summary, and also after Ctrl-C."""
     if wide is not None:
         wide.check(experiments)
     check_out(chosen.out)
@@ -122,18 +122,30 @@ def measure(
             for experiment in experiments:
                 campaign = runner.campaign(experiment, settings)
                 campaigns[experiment.id, settings.profile] = campaign
-            _interrupted(writer.write(campaigns), list(campaigns.values()))
+            report = writer.write(campaigns)
+            if conclude is not None:
+                conclude(_of(campaigns, report))
+            _interrupted(
+                report, {e.measurement.id: campaigns[e.id, settings.profile] for e in experiments}
+            )
             return INTERRUPTED
         finally:
             display.close()
         report = writer.write(campaigns)
-    judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
+    judged = _of(campaigns, report)
     if conclude is None:
         _summarize(judged, records, report.index, as_json=as_json)
     else:
         _name_failed(records)
         conclude(judged)
     return exit_code(judged, strict=chosen.strict)
+
+
+def _of(
+    campaigns: Mapping[tuple[str, Profile], Campaign], report: WrittenReport
+) -> list[Assessment]:
+    """Return the assessments of this command's campaigns."""
+    return [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
 
 
 def _announce(runs: Sequence[PlannedRun], settings: RunSettings) -> None:
@@ -203,9 +215,10 @@ def verdict_line(item: Assessment) -> str:
     return ", ".join(parts)
 
 
-def _interrupted(report: WrittenReport, campaigns: Sequence[Campaign]) -> None:
-    kept = sum(len(campaign.valid) + len(campaign.skipped) for campaign in campaigns)
-    total = sum(campaign.expected for campaign in campaigns)
+def _interrupted(report: WrittenReport, campaigns: Mapping[str, Campaign]) -> None:
+    """Name the runs that are kept, of one campaign a measurement."""
+    kept = sum(len(each.valid) + len(each.skipped) for each in campaigns.values())
+    total = sum(each.expected - each.left_out for each in campaigns.values())
     click.echo(
         f"interrupted: {kept} of {total} runs are kept; the same command goes on from here\n"
         f"report so far: {report.index}",

@@ -32,13 +32,7 @@ def pages(
     A paper's page has all of its figures, tables and numbers. No page needs a network or a server.
     """
     groups = _groups(cards)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = templates()
     shared = {
         "version": __version__,
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -70,6 +64,17 @@ def pages(
         trends=(folder / "trends.html").exists(),
     )
     return found
+
+
+def templates(*folders: Path) -> jinja2.Environment:
+    """Return the environment of every page's template, from ``folders`` and from this one."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
 
 
 def _groups(cards: Sequence[Card]) -> list[dict[str, Any]]:
