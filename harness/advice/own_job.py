@@ -64,6 +64,7 @@ def page_of(
     by_id = {item.experiment.measurement.id: item for item in judged}
     results = by_id[KILLS].campaign.results() if KILLS in by_id else Results(pd.DataFrame(), {})
     kills = costs.kills_of(results)
+    missing = _missing(by_id.get(KILLS), settings)
     ramp = None
     if RAMP in by_id and by_id[RAMP].campaign.valid:
         ramp = by_id[RAMP].campaign.results().series("ramp")
@@ -71,14 +72,14 @@ def page_of(
         title=f"What a kill costs: {workload.name}",
         facts=[
             *_facts(workload, by_id.get(KILLS), results.frame, settings),
-            *_unmeasured(judged, given),
+            *_unmeasured(missing, given),
         ],
         verdict=costs.verdict_of(results.frame),
         costs=costs.costs_of(kills),
         notes=costs.notes_of(kills),
         keeps_up=costs.keeps_up(ramp),
         advice=_advice(workload, results, settings, advice, library),
-        commands=_commands(settings, results.frame, given, missing=_missing(judged)),
+        commands=_commands(settings, results.frame, given, missing=missing),
         kills=kills,
     )
     figures = [(item.experiment.title, picture(item)) for item in judged if item.table is not None]
@@ -98,7 +99,7 @@ def _facts(
         rates = ", ".join(f"{rate:,.4g}" for rate in sorted(set(runs["rate_per_s"])))
         facts.append(
             f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} with "
-            f"{', '.join(sorted(set(runs['scheme'])))}, each once without "
+            f"{', '.join(_ways(runs))}, each once without "
             f"and once with kills: {rates} records/s for {runs['load_s'].max():.3g} s, "
             f"{int(runs['results'].median())} results"
         )
@@ -121,19 +122,25 @@ def _facts(
     return facts
 
 
-def _missing(judged: Sequence[Assessment]) -> int:
-    """Return the number of runs that were not made, each counted once."""
-    campaigns = {item.experiment.measurement.id: item.campaign for item in judged}
-    return sum(
-        campaign.expected - len(campaign.records) - campaign.left_out
-        for campaign in campaigns.values()
-    )
+def _ways(runs: pd.DataFrame) -> list[str]:
+    """Return the schemes of runs, with the mode of those that are not in micro-batches."""
+    modes = runs["mode"] if "mode" in runs else [None] * len(runs)
+    pairs = zip(runs["scheme"], modes, strict=True)
+    return sorted({scheme if pd.isna(mode) else f"{scheme} ({mode})" for scheme, mode in pairs})
 
 
-def _unmeasured(judged: Sequence[Assessment], given: Given) -> list[str]:
+def _missing(kills: Assessment | None, settings: RunSettings) -> int:
+    """Return the number of runs that were not made."""
+    if kills is None:
+        return len(settings.only.get(KILLS, ())) * (settings.repeats or 1)
+    campaign = kills.campaign
+    return campaign.expected - len(campaign.records) - campaign.left_out
+
+
+def _unmeasured(missing: int, given: Given) -> list[str]:
     """Return what is not on the page, and why."""
     said = []
-    if (missing := _missing(judged)) > 0:
+    if missing:
         runs = "1 run is" if missing == 1 else f"{missing} runs are"
         said.append(f"{runs} missing; the same command makes what is missing: {given.again()}")
     if given.no_real_time is not None:
@@ -226,11 +233,11 @@ def _commands(
     # The speed of a recording is its rate.
     paced = ("--rate", "--speed") if mine and mine.recorded else ("--rate",)
     steps = {"the runs that are missing": given.again()} if missing else {}
-    if not len(runs):
+    if not len(runs) and not missing:
         steps["at half the rate"] = given.again(f"--rate {rate / 2:g}", but=paced)
-    elif settings.profile is Profile.SMOKE:
+    elif len(runs) and settings.profile is Profile.SMOKE:
         steps["what both kills cost, calibrated"] = given.again(but=("--profile",))
-    else:
+    elif len(runs):
         steps |= _more(settings, given)
         steps["at twice the rate"] = given.again(f"--rate {2 * rate:g}", but=paced)
     out = given.options.get("--out")
