@@ -123,10 +123,11 @@ def to_reproduce(
 
 
 def at_point(
-    experiments: Sequence[Experiment], profile: Profile, words: str
+    experiments: Sequence[Experiment], profile: Profile, words: str, *, more: Sequence[Point] = ()
 ) -> Mapping[str, Sequence[Point]]:
     """Return the points that have the values in ``words`` ("scheme=active,interval_s=2").
 
+    ``more`` are points beyond the grids.
     They are given by experiment, without those that have none. A number that the grid lacks makes
     new points of those that have the other values. Raises `UsageError` if nothing is left."""
     pairs = [part.partition("=") for part in words.split(",")]
@@ -136,9 +137,10 @@ def at_point(
             remedy="write it as --point scheme=checkpoint,interval_s=2",
         )
     wanted = {name.strip(): value.strip() for name, _, value in pairs}
-    chosen = {e.id: _points(e.grid[profile], wanted) for e in experiments}
+    grids = {e.id: [*e.grid[profile], *more] for e in experiments}
+    chosen = {name: _points(grid, wanted) for name, grid in grids.items()}
     if not any(chosen.values()):
-        there = [point for experiment in experiments for point in experiment.grid[profile]]
+        there = [point for grid in grids.values() for point in grid]
         shown = "; ".join(",".join(f"{k}={v}" for k, v in point.items()) for point in there[:8])
         raise UsageError(
             f"no point of profile {profile.value} has {words}",
