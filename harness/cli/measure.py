@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
 from harness.running.computed import ProcessPool
-from harness.running.execution import Runner, announced
+from harness.running.execution import Runner, announced, check_options
 from harness.running.on_spark import SparkPool
 from harness.running.plan import PlannedRun, RunSettings, seconds_left
 from harness.text import format_duration
@@ -104,14 +104,15 @@ def measure(
 
     display = ProgressDisplay(announce)
     place = find_backend(chosen.backend)
-    _check_schedule(settings, place)
+    _check(experiments, settings, place)
     hold = partial(_hold, display) if chosen.keep else None
     others = partial(SparkPool, wide.cluster) if wide is not None else lambda: beside
     began = time.time()
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
     experiments, cut = inside.divided(experiments, chosen.backend, settings.profile)
     beyond = Runner(store, place.make, display, backend=find_backend(inside.INSIDE))
-    runs, cut_runs = runner.plan(experiments, settings), beyond.plan(cut, settings)
+    runs = runner.plan(experiments, _of_part(settings, experiments))
+    cut_runs = beyond.plan(cut, _of_part(settings, cut))
     _announce([*runs, *cut_runs], settings)
     if chosen.dry_run:
         _show_plan([*runs, *cut_runs], cut, verbose=chosen.verbose, as_json=as_json)
@@ -143,6 +144,13 @@ def measure(
     return exit_code(judged, strict=chosen.strict)
 
 
+def _of_part(settings: RunSettings, part: Sequence[Experiment]) -> RunSettings:
+    """Return the settings with the options that a part of the experiments accepts."""
+    accepted = {name for experiment in part for name in experiment.measurement.accepts}
+    kept = {name: value for name, value in settings.options.items() if name in accepted}
+    return replace(settings, options=kept)
+
+
 def _enter(place: Backend, wide: Executors | None, runs: Sequence[PlannedRun]) -> None:
     """Go to the places where clusters of this command can be made."""
     if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
@@ -172,8 +180,9 @@ def _announce(runs: Sequence[PlannedRun], settings: RunSettings) -> None:
             click.echo(f"{experiment.id}: a run takes {format_duration(seconds)}: {why}", err=True)
 
 
-def _check_schedule(settings: RunSettings, backend: Backend) -> None:
-    """Refuse a schedule that the backend cannot carry out, before anything is started."""
+def _check(experiments: Sequence[Experiment], settings: RunSettings, backend: Backend) -> None:
+    """Refuse unusable options, and a schedule that the backend cannot carry out."""
+    check_options(experiments, settings)
     if schedule := settings.options.get("failures"):
         planned = {event.action for event in read_schedule(schedule).events}
         backend.demand(planned, f"the schedule {schedule}")
@@ -237,11 +246,13 @@ def _interrupted(
     campaigns: Campaigns,
     conclude: Conclude | None,
 ) -> int:
-    """Conclude from what is there, and name the runs that are kept, of one campaign a measurement."""
+    """Conclude from what is there, and count the runs that are kept, once a measurement."""
     if conclude is not None:
         conclude(_of(campaigns, report))
     measurements = {each.id: each.measurement.id for each in experiments}
-    one = {measurements[name]: found for (name, _), found in campaigns.items()}.values()
+    one = {
+        measurements[name]: found for (name, _), found in campaigns.items() if name in measurements
+    }.values()
     kept = sum(len(each.valid) + len(each.skipped) for each in one)
     total = sum(each.expected - each.left_out for each in one)
     click.echo(

@@ -144,13 +144,14 @@ def _settings(file: Path, asked: _Asked, chosen: RunOptions) -> RunSettings:
     """Return the settings of the runs, with all of their points; raise `UsageError` for none."""
     from experiments.stock._kills import REAL_TIME
     from harness.running.discovery import at_point, find
+    from harness.running.execution import check_options
 
     settings = chosen.settings(**asked.own, **workload_options(file))
     if chosen.repeats is None:
         settings = replace(settings, repeats=REPEATS[settings.profile] if asked.long else 1)
-    names = EXPERIMENTS[:1] if settings.profile is Profile.SMOKE else EXPERIMENTS
-    found = find(names)
     smoke = settings.profile is Profile.SMOKE
+    found = find(EXPERIMENTS[:1] if smoke else EXPERIMENTS)
+    check_options(found, settings)
     if asked.point:
         real_time = [REAL_TIME] if asked.long or "mode" in asked.point else []
         return replace(

@@ -169,7 +169,7 @@ class Runner:
 
         Within a stage the cheapest experiment comes first, and an experiment that scales others'
         grids before all. A run that two experiments show is made for the first of them."""
-        _check_options(experiments, settings)
+        check_options(experiments, settings)
         asked = (_scale_of(experiment, settings.profile) for experiment in experiments)
         scales = {scale for scale in asked if scale is not None}
         wanted = {*experiments, *scales}
@@ -432,7 +432,8 @@ def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:
     return None if profile is Profile.SMOKE else experiment.scaled_by
 
 
-def _check_options(experiments: Sequence[Experiment], settings: RunSettings) -> None:
+def check_options(experiments: Sequence[Experiment], settings: RunSettings) -> None:
+    """Raise `UsageError` for an option that changes nothing, and for one with an unusable value."""
     for name in settings.options:
         if not any(name in experiment.measurement.accepts for experiment in experiments):
             raise UsageError(

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from harness.cli import try_file
 from harness.cli.main import cli
+from harness.errors import UsageError
 from harness.judging.calibration import Rung, Tried, told
 from harness.measure.windows import Normal
 from harness.results.record import Outcome
@@ -141,3 +142,14 @@ def test_ctrl_c_leaves_a_page_and_the_way_on(
     monkeypatch.setattr(Runner, "_measure", interrupted_at(3))
     again_done = trying("--mttf", "90d", "--workers", "1", "--dry-run", "-v")
     assert len(planned(again_done)) == 3 - number, "what was made is not made again"
+
+
+def test_what_needs_no_sample_is_refused_before_it(
+    trying: Try, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(try_file, "sample_shown", lambda workload: pytest.fail("a sample"))
+    orders.write_text(FILE.replace("window_s=10", "window_s=86400"))
+    for arguments in ((), ("--sample-only",)):
+        done = trying(*arguments)
+        assert isinstance(done.exception, UsageError)
+        assert "one pass would last" in done.exception.what

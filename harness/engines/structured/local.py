@@ -57,13 +57,16 @@ def sampled(spark: SparkSession, workload: Workload) -> Sampled:
     """Run the query over a sample as a batch and as a stream, and compare the two."""
     if workload.reference is not None and workload.reference.is_file:
         sample.send_packages(spark, workload, workload.reference)
-    began = time.monotonic()
-    batch = _explained(workload, lambda: sample.check_query(spark, workload))
-    batch_s, began = time.monotonic() - began, time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
-        stream = _explained(workload, lambda: sample.run_stream(spark, workload, Path(directory)))
+        place = Path(directory)
+        # Its plan alone shows the most usual mistakes, before the seconds of a first result.
+        _explained(workload, lambda: sample.check_stream(spark, workload, place))
+        began = time.monotonic()
+        batch = _explained(workload, lambda: sample.check_query(spark, workload))
+        batch_s, began = time.monotonic() - began, time.monotonic()
+        stream = _explained(workload, lambda: sample.run_stream(spark, workload, place))
         stream_s = time.monotonic() - began
-        no_real_time = workload.no_real_time or _no_real_time(spark, workload, Path(directory))
+        no_real_time = workload.no_real_time or _no_real_time(spark, workload, place)
     _demand_equal(stream, batch, workload)
     times = sample.times_of(spark, workload)
     return Sampled(
@@ -81,16 +84,8 @@ def _no_real_time(spark: SparkSession, workload: Workload, directory: Path) -> s
     Spark itself gives it only after a query has begun, and then ends the query."""
     from pyspark.errors import AnalysisException
 
-    result = workload.form(QUERY)(
-        spark, sample.as_stream(spark, sample.places(workload, directory))
-    )
-    plan = result._jdf.queryExecution().analyzed()
-    jvm: Any = spark._jvm
-    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
-    update = jvm.org.apache.spark.sql.streaming.OutputMode.Update()
     try:
-        checker.checkForStreaming(plan, update)
-        checker.checkAdditionalRealTimeModeConstraints(plan, update)
+        sample.check_stream(spark, workload, directory, real_time=True)
     except AnalysisException as error:
         first = " ".join(str(error).split("\n")[0].split())
         return re.sub(r"^\[\S+\] | SQLSTATE: \w+$", "", first).rstrip(";.")

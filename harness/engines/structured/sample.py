@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.engines.structured.frames import plain_columns
 from harness.errors import UsageError
@@ -183,7 +183,7 @@ def write_stream(spark: SparkSession, workload: Workload, directory: Path) -> Ma
     written = places(workload, directory)
     for source in workload.sources:
         place = written[source.name]
-        place.mkdir(parents=True)
+        place.mkdir(parents=True, exist_ok=True)
         rows = rows_of(source, workload)
         half_ms = START_MS + round(span_s(workload) * 500)
         parts = [
@@ -210,6 +210,27 @@ def as_stream(spark: SparkSession, written: Mapping[str, Path]) -> dict[str, Dat
         name: spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(place))
         for name, place in written.items()
     }
+
+
+def check_stream(
+    spark: SparkSession, workload: Workload, directory: Path, *, real_time: bool = False
+) -> None:
+    """Let Spark judge the plan of the query as a stream, without running it.
+
+    In append mode, or with ``real_time`` as real-time mode needs it. Raises Spark's
+    ``AnalysisException``."""
+    written = places(workload, directory)
+    for place in written.values():
+        place.mkdir(parents=True, exist_ok=True)
+    result: Any = workload.form(QUERY)(spark, as_stream(spark, written))
+    plan, jvm = result._jdf.queryExecution().analyzed(), cast(Any, spark._jvm)
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    if not real_time:
+        checker.checkForStreaming(plan, modes.Append())
+        return
+    checker.checkForStreaming(plan, modes.Update())
+    checker.checkAdditionalRealTimeModeConstraints(plan, modes.Update())
 
 
 def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> pd.DataFrame:
