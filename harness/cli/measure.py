@@ -111,7 +111,8 @@ def measure(
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
     experiments, cut = inside.divided(experiments, chosen.backend, settings.profile)
     beyond = Runner(store, place.make, display, backend=find_backend(inside.INSIDE))
-    runs, cut_runs = runner.plan(experiments, settings), beyond.plan(cut, settings)
+    runs = runner.plan(experiments, settings) if experiments or not cut else []
+    cut_runs = beyond.plan(cut, settings) if cut else []
     _announce([*runs, *cut_runs], settings)
     if chosen.dry_run:
         _show_plan([*runs, *cut_runs], cut, verbose=chosen.verbose, as_json=as_json)
@@ -237,7 +238,7 @@ def _interrupted(
     campaigns: Campaigns,
     conclude: Conclude | None,
 ) -> int:
-    """Conclude from what is there, and name the runs that are kept, of one campaign a measurement."""
+    """Conclude from what is there; count the runs that are kept, of one campaign a measurement."""
     if conclude is not None:
         conclude(_of(campaigns, report))
     measurements = {each.id: each.measurement.id for each in experiments}
