@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +39,9 @@ from harness.running.plan import PlannedRun, RunSettings, seconds_left
 from harness.text import format_duration
 
 DONE, FAILED_CLAIM, FAILED_ENVIRONMENT, INTERRUPTED = 0, 1, 3, 130
+Conclude = Callable[[Sequence[Assessment]], None]
+Campaigns = Mapping[tuple[str, Profile], Campaign]
+"""What was measured, by experiment and profile."""
 FEW = 2
 """Experiments whose figures are drawn by this process, whatever the profile."""
 
@@ -76,11 +79,11 @@ def measure(
     *,
     as_json: bool,
     wide: Executors | None = None,
-    conclude: Callable[[Sequence[Assessment]], None] | None = None,
+    conclude: Conclude | None = None,
 ) -> int:
     """Make every run that is not there yet, and return the exit code.
 
-    ``conclude`` gets what was judged, instead of the summary."""
+    ``conclude`` gets what was judged, instead of the summary, and also after Ctrl-C."""
     if wide is not None:
         wide.check(experiments)
     check_out(chosen.out)
@@ -121,7 +124,7 @@ def measure(
         except KeyboardInterrupt:
             display.close()
             campaigns |= _campaigns(runner, experiments, settings)
-            return _interrupted(writer.write(campaigns), list(campaigns.values()))
+            return _interrupted(writer.write(campaigns), experiments, campaigns, conclude)
         finally:
             display.close()
     ended = inside.make(cut_runs)
@@ -131,8 +134,8 @@ def measure(
     with store.locked():
         report = writer.write(campaigns)
     if ended == INTERRUPTED:
-        return _interrupted(report, list(campaigns.values()))
-    judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
+        return _interrupted(report, [*experiments, *cut], campaigns, conclude)
+    judged = _of(campaigns, report)
     if conclude is not None:
         _name_failed(records)
     tell = conclude or partial(_summarize, records=records, index=report.index, as_json=as_json)
@@ -151,9 +154,14 @@ def _enter(place: Backend, wide: Executors | None, runs: Sequence[PlannedRun]) -
 
 def _campaigns(
     runner: Runner, experiments: Sequence[Experiment], settings: RunSettings
-) -> dict[tuple[str, Profile], Campaign]:
+) -> Campaigns:
     """Return what is there of experiments, by their ids and the profile."""
     return {(e.id, settings.profile): runner.campaign(e, settings) for e in experiments}
+
+
+def _of(campaigns: Campaigns, report: WrittenReport) -> list[Assessment]:
+    """Return the assessments of this command's campaigns."""
+    return [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
 
 
 def _announce(runs: Sequence[PlannedRun], settings: RunSettings) -> None:
@@ -223,9 +231,19 @@ def verdict_line(item: Assessment) -> str:
     return ", ".join(parts)
 
 
-def _interrupted(report: WrittenReport, campaigns: Sequence[Campaign]) -> int:
-    kept = sum(len(campaign.valid) + len(campaign.skipped) for campaign in campaigns)
-    total = sum(campaign.expected for campaign in campaigns)
+def _interrupted(
+    report: WrittenReport,
+    experiments: Sequence[Experiment],
+    campaigns: Campaigns,
+    conclude: Conclude | None,
+) -> int:
+    """Conclude from what is there, and name the runs that are kept, of one campaign a measurement."""
+    if conclude is not None:
+        conclude(_of(campaigns, report))
+    measurements = {each.id: each.measurement.id for each in experiments}
+    one = {measurements[name]: found for (name, _), found in campaigns.items()}.values()
+    kept = sum(len(each.valid) + len(each.skipped) for each in one)
+    total = sum(each.expected - each.left_out for each in one)
     click.echo(
         f"interrupted: {kept} of {total} runs are kept; the same command goes on from here\n"
         f"report so far: {report.index}",

@@ -11,6 +11,7 @@ from harness.claims.samples import median_of
 from harness.engines.kinds import find_engine
 from harness.measurement import Origin
 from harness.report.verdicts import Assessment
+from harness.running.discovery import page_of
 
 MEASURES = {
     "late_for_s": "results were late for",
@@ -49,7 +50,7 @@ def _of_figure(item: Assessment) -> dict[str, Any] | None:
         if rows:
             return {
                 "title": item.experiment.title,
-                "href": f"{item.experiment.group}.html#{item.experiment.id.replace('/', '-')}",
+                "href": f"{page_of(item.experiment)}.html#{item.experiment.id.replace('/', '-')}",
                 "measure": MEASURES[measure],
                 "rows": rows,
             }

@@ -14,7 +14,19 @@ import pytest
 from experiments.live import _outage, same_kill
 from experiments.live._kills import measure_kills, outside
 from experiments.live._outage import PARTS, parts, reports_of
+from experiments.live._same_kill_rows import (
+    CHECKPOINT_S,
+    REAL_TIME,
+    ROWS,
+    SLIDE_S,
+    TIMES,
+    VICTIMS,
+)
+from experiments.live._six_nodes import SPEC
 from harness.claims import Word
+from harness.cluster.base import Action
+from harness.engines.structured.parameters import StockParameters
+from harness.failures.generators import in_turn, one_target
 from harness.judging import trust
 from harness.judging.passes import PassRecord
 from harness.results.record import Profile
@@ -35,8 +47,8 @@ def tables(
 ) -> dict[str, pd.DataFrame]:
     """Return as many kills of each row, whose results are late for the times given."""
     rows, windows, runs = [], [], []
-    for name, row in same_kill.ROWS.items():
-        runs.append({"row": name, "lost": lost, "contradictions": 0})
+    for name, row in ROWS.items():
+        runs.append({"row": name, "lost": lost, "contradictions": 0, "dropped": 0})
         late_s = stock_s if row.stock else tasks_s
         for sample in range(kills):
             own: dict[str, Any] = {"run": name, "row": name, "repeat": 0, "sample": sample}
@@ -46,7 +58,7 @@ def tables(
                  "part_detection_s": 0.1, "part_rescheduling_s": 0.1, "part_first_batch_s": 0.2,
                  "part_locality_wait_s": None, "catching_up_s": 0.1}
             )  # fmt: skip
-            for ended_s in np.arange(-3, 15, same_kill.SLIDE_S):
+            for ended_s in np.arange(-3, 15, SLIDE_S):
                 at_s = 3.0 if 0 <= ended_s < late_s else 0.1
                 windows.append(
                     {**own, "ended_s": ended_s, "first_s": at_s, "late_s": at_s, "last_s": at_s,
@@ -166,6 +178,59 @@ def test_a_pass_with_a_late_kill_is_invalid_by_the_rule_of_all_others() -> None:
     assert "the kill came 0.300 s late" in str(trust.late_pass(late, 2.0, timed=True))
     assert trust.late_pass(late, 10.0, timed=True) is None, "a share of the checkpoint interval"
     assert trust.late_pass(late, 2.0, timed=False) is None, "the smoke profile measures no times"
+
+
+@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
+@pytest.mark.parametrize("name", ROWS)
+def test_workers_die_in_turn_each_in_another_part_of_a_checkpoint_interval(
+    name: str, profile: Profile
+) -> None:
+    row, times = ROWS[name], TIMES[profile]
+    events = times.schedule(row, [0.5] * times.kills).events
+    kills = [one for one in events if one.action is Action.KILL]
+    assert len(kills) == times.kills >= 5
+    assert [one.target for one in kills[:3]] == [*VICTIMS, VICTIMS[0]]
+    phases = {round((one.at_s - times.first_s) % CHECKPOINT_S * times.kills) for one in kills}
+    assert len(phases) == times.kills
+    assert max(one.at_s for one in events) < times.load_s(row)
+
+
+def test_rows_of_one_mode_each_and_real_time_mode_can_start_without_a_worker() -> None:
+    for row in ROWS.values():
+        if row.stock:
+            assert StockParameters(conf=row.conf, **row.more).real_time == row.real_time
+    assert ROWS[REAL_TIME].more["spare_slots"] == SPEC.cores_per_worker
+    assert ROWS[REAL_TIME].conf == ROWS["stock tuned"].conf, "they share the application"
+
+
+@pytest.mark.parametrize(
+    ("late", "outside_s", "at_least_s"),
+    [
+        ({9: 4.0}, [7.9, 0.0], [None, None]),
+        ({9: 9.5}, [None, None], [10.0, 3.4]),  # the second kill came before output was calm
+    ],
+)
+def test_the_output_after_a_kill_is_watched_until_the_next_one(
+    late: dict[int, float], outside_s: list[Any], at_least_s: list[Any], tmp_path: Path
+) -> None:
+    schedule = in_turn(
+        one_target("r1n1", at_s=8, restart_after_s=2),
+        one_target("r1n1", at_s=18, restart_after_s=2),
+    )
+    incidents = pd.DataFrame({"at_s": [8.3, 9.0], "event": ["detected", "recovered"], "copy": 0})
+    made = record(stable(late), failures=injected(schedule), incidents=incidents)
+    kills = same_kill.kills_of(made, truth(), WORKLOAD, ROWS["stock"], tmp_path)
+
+    def known(column: str) -> list[Any]:
+        return [None if pd.isna(one) else pytest.approx(one) for one in kills[column]]
+
+    assert known("outside_s") == outside_s
+    assert known("outside_at_least_s") == at_least_s
+    assert known("engine_s") == [0.7, None]
+    assert known("usual_s") == [2.0, 2.0]
+    found = same_kill.lateness(made, WORKLOAD, kills)
+    assert found.groupby("sample")["ended_s"].min().between(-3, -2).all()
+    assert found.loc[found["sample"] == 0, "ended_s"].max() < 10.0
 
 
 class OnePass:
