@@ -8,7 +8,7 @@ with the sum over its matches, so no tuple is lost on the way unless its stream 
 The join is a nested loop, tuple by tuple: its cost is that of a real operator. The state is the
 window's tuples themselves, never more than those of the last ``memory`` buckets.
 
-A result is a row per bucket: its start, its ``tuples``, and a ``checksum`` over them."""
+A result is a row per bucket that has tuples: its start, their number, and a ``checksum``."""
 
 from __future__ import annotations
 
@@ -189,6 +189,8 @@ class Client(ops.TableTask):
         self, state: None, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[None, tuple[pa.Table, ...]]:
         table = ops.joined(inputs, KEYED)
+        if not table.num_rows:
+            return None, (RESULT.empty_table(),)
         keys, amounts = ops.numbers(table, "key"), ops.numbers(table, "amount")
         checksum = int(((keys * 31 + amounts) % PRIME * (np.arange(len(keys)) + 1) % PRIME).sum())
         start = self.timeline.end_us(batch) - self.timeline.batch_us

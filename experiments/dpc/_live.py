@@ -114,6 +114,11 @@ class Chain:
         return STREAMS + self.nodes
 
     @property
+    def rooms(self) -> Sequence[int]:
+        """Slots of the pair nodes of a rack: a lost copy has no place but its node's next life."""
+        return [int(number < self.nodes) for number in range(LONGEST)]
+
+    @property
     def placement(self) -> tuple[int, ...]:
         """Return each task's node: the pairs' primaries on the first rack."""
         return (CUT, OTHERS, OTHERS, *range(1, self.nodes + 1), OTHERS)
@@ -132,7 +137,7 @@ class Chain:
             bound_s=cell.bound_s,
             placement=self.placement,
             replicas_at={task: OTHERS + 1 + task - STREAMS for task in self.pairs},
-            slots=[1, *[1] * LONGEST, STREAMS, *[1] * LONGEST],
+            slots=[1, *self.rooms, STREAMS, *self.rooms],
             tuples_per_s=1e6 / self.process_us if self.process_us else 0.0,
             borealis=Borealis(
                 during_failure=cell.during_failure,

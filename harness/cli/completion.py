@@ -39,7 +39,8 @@ def experiments(
     """Return the experiments and groups whose names begin with ``begun``."""
     from click.shell_completion import CompletionItem
 
-    from harness.running.discovery import GROUPS, all_experiments
+    from harness.running.catalogue import listed
 
-    names = [*GROUPS, *(each.id for each in all_experiments())]
+    ids = [each.id for each in listed()]
+    names = [*dict.fromkeys(name.partition("/")[0] for name in ids), *ids]
     return [CompletionItem(name) for name in names if name.startswith(begun)]

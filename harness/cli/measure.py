@@ -246,7 +246,7 @@ def _interrupted(
     campaigns: Campaigns,
     conclude: Conclude | None,
 ) -> int:
-    """Conclude from what is there, and count the runs that are kept, once a measurement."""
+    """Conclude from what is there; count the runs that are kept, of one campaign a measurement."""
     if conclude is not None:
         conclude(_of(campaigns, report))
     measurements = {each.id: each.measurement.id for each in experiments}

@@ -90,8 +90,13 @@ class Tentative:
         assert task >= 0, f"task {task}"
         if task not in self.at_once:
             return self
-        both = Policy.PROCESS
-        return replace(self, bound_us=0, during_failure=both, during_stabilization=both)
+        return replace(
+            self,
+            bound_us=0,
+            during_failure=Policy.PROCESS,
+            during_stabilization=Policy.SUSPEND,  # what has come stable costs such a task nothing
+            corrections=Corrections.STREAM,
+        )
 
     def __post_init__(self) -> None:
         if min(self.bound_us, self.snapshot_every, self.interval_us) < 0:

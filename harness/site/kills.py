@@ -96,7 +96,7 @@ def kills_of(found: Found, experiment: Experiment) -> Iterator[Kill]:
 def _judged(found: Found, experiment: Experiment) -> Iterator[Kill]:
     failures = read(found, "recoveries")
     tables = {name: read(found, name) for name in ("incidents", "failures", "windows")}
-    for number, row in enumerate(failures.to_dict("records")):
+    for number, row in enumerate(_rows(failures)):
         variant = _text(row.get("variant"))
         mine = {name: _of_variant(table, variant) for name, table in tables.items()}
         later = failures["at_s"][(failures["at_s"] > row["at_s"])]
@@ -296,7 +296,7 @@ def _in_turn(found: Found, experiment: Experiment) -> Iterator[Kill]:
     """Yield the kills of a figure that kills one node after the other."""
     lateness = read(found, "lateness")
     # A record from before the kill had a row has its windows alone.
-    rows = read(found, "kills").to_dict("records") or ([{}] if len(lateness) else [])
+    rows = _rows(read(found, "kills")) or ([{}] if len(lateness) else [])
     for number, row in enumerate(rows):
         at_s = _number(row.get("at_s"))
         node = _text(row.get("node")) or "a worker"
@@ -387,6 +387,11 @@ def _number(value: Any) -> float | None:
         return None
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows by the names of their columns."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _text(value: Any) -> str:

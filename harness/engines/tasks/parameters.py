@@ -115,8 +115,9 @@ class TaskParameters:
             self._set("restart_s", tuple(float(seconds) for seconds in self.restart_s))
         replicas = {int(task): int(node) for task, node in self.replicas_at.items()}
         self._set("replicas_at", replicas)
-        if isinstance(self.borealis, Mapping):
-            self._set("borealis", Borealis(**self.borealis))
+        chosen: Any = self.borealis
+        if isinstance(chosen, Mapping):  # from JSON
+            self._set("borealis", Borealis(**chosen))
         if isinstance(self.links, Mapping):
             self._set("links", Links(**self.links))
         for name in (*_ABOVE_ZERO, *_NOT_NEGATIVE):
