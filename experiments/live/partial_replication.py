@@ -371,7 +371,7 @@ CLAIMS = [
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper="Faultline, beside " + _random.CONFERENCE,
+    paper=_random.CONFERENCE,
     figure="Figure 10 (TKDE: 12), live and simulated",
     title="A correlated failure with PPA: recovery latency and tentative output, live",
     statement=(

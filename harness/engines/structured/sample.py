@@ -180,9 +180,9 @@ def write_stream(spark: SparkSession, workload: Workload, directory: Path) -> Ma
     import pyarrow as pa
     import pyarrow.parquet
 
-    places = {}
+    written = places(workload, directory)
     for source in workload.sources:
-        place = places[source.name] = directory / source.name
+        place = written[source.name]
         place.mkdir(parents=True)
         rows = rows_of(source, workload)
         half_ms = START_MS + round(span_s(workload) * 500)
@@ -196,20 +196,25 @@ def write_stream(spark: SparkSession, workload: Workload, directory: Path) -> Ma
             path = place / f"{number}.parquet"
             pyarrow.parquet.write_table(pa.table(_frame(spark, part).toArrow()), path)
             os.utime(path, (number, number))
-    return places
+    return written
 
 
-def as_stream(spark: SparkSession, places: Mapping[str, Path]) -> dict[str, DataFrame]:
+def places(workload: Workload, directory: Path) -> dict[str, Path]:
+    """Return the directory of each source's files below that of a sample."""
+    return {source.name: directory / "input" / source.name for source in workload.sources}
+
+
+def as_stream(spark: SparkSession, written: Mapping[str, Path]) -> dict[str, DataFrame]:
     """Return the written sample as one stream a source."""
     return {
         name: spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(place))
-        for name, place in places.items()
+        for name, place in written.items()
     }
 
 
 def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> pd.DataFrame:
     """Run the query over the sample as a stream in append mode; return its results."""
-    sources = as_stream(spark, write_stream(spark, workload, directory / "input"))
+    sources = as_stream(spark, write_stream(spark, workload, directory))
     result = workload.form(QUERY)(spark, sources)
     sink = _sink(workload)
     query = (
