@@ -89,7 +89,7 @@ def run(point: Point, context: Context) -> Outcome:
     workload, load_s = passes.workload, times.load_s(row)
     passes.run(steady_pass("warm-up", workload, RATE_PER_S, times.warmup_s, INTERVAL_S))
     for number in range(times.passes):
-        schedule = times.schedule(number, context.seed("phase", number) % 1000 / 1000)
+        schedule = times.schedule(row, number, context.seed("phase", number) % 1000 / 1000)
         name = f"kill-{number}"
         plan = steady_pass(name, workload, RATE_PER_S, load_s, INTERVAL_S, schedule)
         passes.kill(number, plan)
@@ -289,7 +289,7 @@ MEASUREMENT = Measurement(
         Profile.PAPER: _ALL,
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 115, Profile.PAPER: 500},
+    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 125, Profile.PAPER: 500},
     run=run,
     scheduling=Scheduling(keeps=_kept, early=True),
     chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],

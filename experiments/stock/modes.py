@@ -62,9 +62,9 @@ RATES_PER_S: Mapping[Profile, Sequence[float]] = {
     Profile.QUICK: [25, 400],
     Profile.PAPER: [25, 50, 100, 200, 400, 800, 1600],
 }
-LOAD_S = {Profile.SMOKE: 8.0, Profile.QUICK: 20.0, Profile.PAPER: 90.0}
+LOAD_S = {Profile.SMOKE: 8.0, Profile.QUICK: 18.0, Profile.PAPER: 90.0}
 """Length of a pass; in quick it has the six whole windows that an interval needs."""
-WARMUP_S = {Profile.SMOKE: 0.0, Profile.QUICK: 10.0, Profile.PAPER: 40.0}
+WARMUP_S = {Profile.SMOKE: 0.0, Profile.QUICK: 8.0, Profile.PAPER: 40.0}
 """Load at the highest rate before the first pass, in each mode: the code differs."""
 
 
@@ -208,7 +208,7 @@ MEASUREMENT = Measurement(
         Profile.PAPER: [_point(*pair) for pair in SETTINGS],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 20, Profile.QUICK: 75, Profile.PAPER: 900},
+    seconds_per_run={Profile.SMOKE: 20, Profile.QUICK: 70, Profile.PAPER: 900},
     run=run,
     scheduling=Scheduling(keeps=lambda point: f"checkpoint {point['settings']}"),
     chooses=["harness.engines.structured.engine"],

@@ -221,7 +221,7 @@ MEASUREMENT = Measurement(
         ],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 260, Profile.PAPER: 3000},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 255, Profile.PAPER: 3000},
     run=run,
     scheduling=Scheduling(keeps=lambda point: f"{point['scheme']} default"),
     chooses=["harness.engines.structured.engine"],
