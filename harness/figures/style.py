@@ -118,7 +118,8 @@ def styled(changes: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
     kept = _CHANGES.get()
     token = _CHANGES.set({**kept, **changes})
     try:
-        with mpl.rc_context({**_STYLE, **_CHANGES.get()}):
+        style: Any = {**_STYLE, **_CHANGES.get()}
+        with mpl.rc_context(style):
             yield
     finally:
         _CHANGES.reset(token)
