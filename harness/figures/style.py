@@ -117,9 +117,9 @@ def styled(changes: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
     mpl.use("Agg", force=False)
     kept = _CHANGES.get()
     token = _CHANGES.set({**kept, **changes})
-    settings: Any = {**_STYLE, **_CHANGES.get()}
     try:
-        with mpl.rc_context(settings):
+        style: Any = {**_STYLE, **_CHANGES.get()}
+        with mpl.rc_context(style):
             yield
     finally:
         _CHANGES.reset(token)

@@ -42,7 +42,7 @@ from harness.site.facets import (
 from harness.site.headline import draw as drawn_outages
 from harness.site.headline import in_words
 from harness.site.kills import MEANINGS, PHASES, Kill, kills_of, seconds
-from harness.site.picture import draw, words
+from harness.site.picture import STYLE, draw, words
 
 Tell = Callable[[str], None]
 HEADLINE = "figures/outages.svg"
@@ -102,8 +102,8 @@ def write_site(sets: Sequence[Set], into: Path, *, tell: Tell = lambda text: Non
         (into / stale).unlink(missing_ok=True)
     for name, text in pages.items():
         (into / name).write_text(text)
-    style = (_REPORT / "style.css").read_text() + (_TEMPLATES / "site.css").read_text()
-    (into / "style.css").write_text(style)
+    styles = (_REPORT / "style.css", _TEMPLATES / "site.css", STYLE)
+    (into / "style.css").write_text("".join(path.read_text() for path in styles))
     shutil.copyfile(_TEMPLATES / "site.js", into / "site.js")
     written = [into / name for name in pages]
     return WrittenSite(into / "index.html", written, len(shown.kills), shown.warnings)

@@ -29,6 +29,8 @@ MEANINGS: Mapping[str, str] = {
     "output": "from the first signal until output was on time again, as seen from outside",
 }
 NOT_KEPT = "not recorded"
+Row = Mapping[Any, Any]
+"""One row of a series, by column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +140,7 @@ def _name(found: Found, number: int) -> str:
     return f"{place}-{found.record.run.replace('.', '-')}-{number + 1}"
 
 
-def _nodes(row: Mapping[str, Any], injected: pd.DataFrame) -> list[str]:
+def _nodes(row: Row, injected: pd.DataFrame) -> list[str]:
     """Return the nodes that a failure reached, from its own row or the injector's process ids."""
     if nodes := _text(row.get("nodes")):
         return nodes.split("+")
@@ -164,7 +166,7 @@ def _near(
     return near[near["target"].isna() | near["target"].isin(nodes)].sort_values("at_s")
 
 
-def _own_phases(row: Mapping[str, Any], incidents: pd.DataFrame, at_s: float) -> list[Phase]:
+def _own_phases(row: Row, incidents: pd.DataFrame, at_s: float) -> list[Phase]:
     """Return the phases that the engine reports: detection, restart, restore, replay."""
     detection_s = _number(row.get("detection_s"))
     if detection_s is None:
@@ -202,7 +204,7 @@ def _own_phases(row: Mapping[str, Any], incidents: pd.DataFrame, at_s: float) ->
     ]
 
 
-def _output(row: Mapping[str, Any]) -> Phase:
+def _output(row: Row) -> Phase:
     """Return the recovery as seen from outside."""
     seconds, least_s = _number(row.get("recovery_s")), _number(row.get("recovery_at_least_s"))
     why = _text(row.get("recovery_why_not"))
@@ -215,7 +217,7 @@ def _output(row: Mapping[str, Any]) -> Phase:
 
 
 def _happenings(
-    row: Mapping[str, Any],
+    row: Row,
     incidents: pd.DataFrame,
     injected: pd.DataFrame,
     at_s: float,
@@ -253,7 +255,7 @@ def _windows(table: pd.DataFrame, at_s: float) -> pd.DataFrame:
     return found[finite]
 
 
-def _with_injection(row: Mapping[str, Any], injected: pd.DataFrame) -> Mapping[str, Any]:
+def _with_injection(row: Row, injected: pd.DataFrame) -> Row:
     """Return a failure's row; old ones have the injector's times in a table of their own."""
     if _number(row.get("lateness_s")) is not None or "lateness_s" not in injected:
         return row
@@ -275,7 +277,7 @@ _JUDGED_FACTS = {
 }
 
 
-def _facts(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(row: Row) -> list[tuple[str, str]]:
     """Return every number of the record about a failure, those that it lacks as such."""
     return [(words, seconds(_number(row.get(name)))) for name, words in _JUDGED_FACTS.items()]
 
@@ -327,7 +329,7 @@ def _in_turn(found: Found, experiment: Experiment) -> Iterator[Kill]:
         )
 
 
-def _time(row: Mapping[str, Any], name: str) -> float | None:
+def _time(row: Row, name: str) -> float | None:
     """Return a time of a row in seconds, from a column in seconds or in milliseconds."""
     value = _number(row.get(f"{name}_s"))
     if value is not None:
@@ -336,11 +338,11 @@ def _time(row: Mapping[str, Any], name: str) -> float | None:
     return None if value is None else value / 1000
 
 
-def _back_s(row: Mapping[str, Any]) -> float:
+def _back_s(row: Row) -> float:
     return _time(row, "restored") or _time(row, "engine") or 0.0
 
 
-def _stepwise(row: Mapping[str, Any]) -> list[Phase]:
+def _stepwise(row: Row) -> list[Phase]:
     """Return the phases of a kill whose steps count from its detection."""
     seen_s = _time(row, "detection")
     restored_s, takeover_s = _time(row, "restored"), _time(row, "takeover")
@@ -370,7 +372,7 @@ def _stepwise(row: Mapping[str, Any]) -> list[Phase]:
     return [*found, _output(outside)]
 
 
-def _late_windows(lateness: pd.DataFrame, row: Mapping[str, Any]) -> pd.DataFrame:
+def _late_windows(lateness: pd.DataFrame, row: Row) -> pd.DataFrame:
     """Return the windows around a kill of a figure that keeps each window's lateness."""
     if not {"ended_s", "last_s"} <= {*lateness}:
         return pd.DataFrame(columns=["pass", "at_s", "latency_s"])

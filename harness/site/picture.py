@@ -8,12 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from pathlib import Path
 
 import pandas as pd
 
 from harness.site.kills import PHASES, Kill, Phase, seconds
 
 WIDTH, LEFT, RIGHT = 760, 84, 16
+STYLE = Path(__file__).parent / "templates" / "picture.css"
+_ON_PAPER = (
+    ":root { --ink: #1c2430; --soft: #5b6675; --line: #d8dee6; --failed: #a84200; "
+    "--link: #00558f; }"
+)
 _TOP, _LANE, _PLOT = 22, 28, 170
 _AXIS, _GAP = 34, 18
 _MARGIN = 0.2
@@ -32,7 +38,8 @@ def draw(kill: Kill) -> str:
         return LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - RIGHT)
 
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {bottom + _AXIS}" role="img" aria-labelledby="kt kd">',
+        f'<svg class="kill" viewBox="0 0 {WIDTH} {bottom + _AXIS}" role="img" '
+        'aria-labelledby="kt kd">',
         f'<title id="kt">{escape(f"{kill.action} of {kill.target} on one time axis")}</title>',
         f'<desc id="kd">{escape(described(kill))}</desc>',
     ]
@@ -60,6 +67,13 @@ def draw(kill: Kill) -> str:
         "time since the first signal [s]</text></svg>"
     )
     return "\n".join(parts)
+
+
+def standalone(kill: Kill) -> str:
+    """Return the picture as an SVG document of its own, for white paper."""
+    svg = draw(kill).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    first, rest = svg.split("\n", 1)
+    return f"{first}\n<style>{_ON_PAPER}\n{STYLE.read_text()}</style>\n{rest}"
 
 
 def shown(kill: Kill) -> tuple[float, float]:
