@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -47,10 +47,12 @@ def show_kill(kill: Kill) -> HTML:
 
     picture = base64.b64encode(standalone(kill).encode()).decode()
     alt = escape(f"{kill.action} of {kill.target}. {described(kill)}", quote=True)
-    return HTML(
+    html: Any = HTML  # its package has no types
+    shown: HTML = html(
         f'<img style="background: #fff; max-width: 48rem; width: 100%" alt="{alt}" '
         f'src="data:image/svg+xml;base64,{picture}">'
     )
+    return shown
 
 
 def intervals(results: Library, *experiments: str) -> pd.DataFrame:
