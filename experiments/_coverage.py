@@ -6,7 +6,7 @@ with what there is, and the rows with the papers' own numbering."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -172,17 +172,23 @@ COVERAGE: Sequence[Coverage] = (
         (4, "the state machine"), (5, "the data model"), (6, "serialization by buckets"),
         (7, "SUnion"), (8, "trees of SUnions"),
     )),
-    Coverage("dpc", "9", "delay and tentative tuples over αX", ("dpc/availability-bound",)),
-    Coverage("dpc", "10", "six policies over the failure's duration", ("dpc/failure-duration",)),
-    Coverage("dpc", "11", "a chain of nodes", ("dpc/chain-length",)),
+    Coverage("dpc", "40 ms", "a switch to the replica masks a node's failure",
+             ("dpc/node-failure-live",)),
+    Coverage("dpc", "9", "delay and tentative tuples over αX",
+             ("dpc/availability-bound", "dpc/availability-bound-live")),
+    Coverage("dpc", "10", "six policies over the failure's duration",
+             ("dpc/failure-duration", "dpc/failure-duration-live")),
+    Coverage("dpc", "11", "a chain of nodes",
+             ("dpc/chain-length", "dpc/chain-length-live")),
     Coverage("dpc", "12 left, 12 middle", "checkpoint/redo against undo/redo",
-             ("dpc/reconciliation",)),
+             ("dpc/reconciliation", "dpc/reconciliation-live")),
     Coverage("dpc", "12 right", "the price of being able to go back",
              ("dpc/checkpoint-overhead",)),
     Coverage("dpc", "Table 1", "types of tuples", ("harness/protocol/effects.py",),
              "They are the protocol's messages."),
     Coverage("dpc", "Table 2", "analytic costs", ("dpc/reconciliation",)),
-    Coverage("dpc", "Table 3", "delay over the bucket size", ("dpc/serialization",),
+    Coverage("dpc", "Table 3", "delay over the bucket size",
+             ("dpc/serialization", "dpc/serialization-live"),
              "Its values are lost."),
     Coverage("dpc", "Properties 1 to 4", "section 3.5", ("dpc/properties",)),
     # What the papers rest on
@@ -206,10 +212,19 @@ COVERAGE: Sequence[Coverage] = (
 )  # fmt: skip
 
 
-def coverage_markdown() -> str:
-    """Return the table for ``experiments/README.md``."""
-    lines = ["| paper | row | what | where | what is missing, or why |", "|---|---|---|---|---|"]
+def coverage_markdown(numbers: Mapping[str, str]) -> str:
+    """Return the table for ``experiments/README.md``.
+
+    ``numbers``: by experiment, where its numbers come from."""
+    lines = [
+        "| paper | row | what | where | numbers | what is missing, or why |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in COVERAGE:
         where = ", ".join(f"`{name}`" for name in row.where) or "–"
-        lines.append(f"| {row.paper} | {row.row} | {row.what} | {where} | {row.note} |")
+        origins = dict.fromkeys(numbers[name] for name in row.where if name in numbers)
+        lines.append(
+            f"| {row.paper} | {row.row} | {row.what} | {where} | {', '.join(origins) or '–'} "
+            f"| {row.note} |"
+        )
     return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -24,14 +25,17 @@ from harness.errors import EnvironmentFailure, UsageError
 DIED = "died"
 """The last event of every child: its own report of an error, or the end of its output. With a
 ``remedy`` it is a `UsageError`."""
+_ENDED = "its output ended"
 _LOG_LINES = 15
+MOST_WAITING = 200_000
+"""Events that wait for a harness that does not read them; further ones are dropped."""
 
 Event = Mapping[str, Any]
 Emit = Callable[[Event], None]
 
 
 class Child:
-    """A process that runs a module of ours. All its events are kept in `events`, in order."""
+    """A process that runs a module of ours. `events` has its events in order, until `forget`."""
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class Child:
         ``environment`` is its whole environment, ours if None."""
         self.name, self.log = name, log
         self.events: list[Event] = []
+        self._forgotten = 0
         self._remedy = remedy
         self._changed = threading.Condition()
         target = ["-P", str(program)] if isinstance(program, Path) else ["-m", program]
@@ -85,14 +90,31 @@ class Child:
             raise self.failure(f"{self.name} is gone and takes no order") from None
 
     def mark(self) -> int:
-        """Return the present number of events, from which `wait_for` and `since` can begin."""
+        """Return the number of events so far, from which `wait_for` and `since` can begin."""
         with self._changed:
-            return len(self.events)
+            return self._forgotten + len(self.events)
 
-    def since(self, mark: int, kind: str) -> list[Event]:
-        """Return the events of one kind from ``mark`` on."""
+    def since(self, mark: int, kind: str | None = None) -> list[Event]:
+        """Return the events from ``mark`` on, of one kind if one is given."""
         with self._changed:
-            return [event for event in self.events[mark:] if event["event"] == kind]
+            found = self.events[max(0, mark - self._forgotten) :]
+        return found if kind is None else [event for event in found if event["event"] == kind]
+
+    def forget(self, mark: int) -> None:
+        """Drop the events before ``mark``, but not its end: a child of many runs has many."""
+        with self._changed:
+            count = min(len(self.events), max(0, mark - self._forgotten))
+            ends = (n for n, event in enumerate(self.events[:count]) if event["event"] == DIED)
+            count = next(ends, count)
+            del self.events[:count]
+            self._forgotten += count
+
+    @property
+    def error(self) -> str | None:
+        """The error that the child has reported as its end; None if it was killed, or lives."""
+        with self._changed:
+            died = (event["error"] for event in self.events if event["event"] == DIED)
+            return next((error for error in died if error != _ENDED), None)
 
     def newest(self, kind: str) -> Event | None:
         """Return the last event of one kind."""
@@ -105,19 +127,26 @@ class Child:
         """Return the first event from ``since`` on that ``found`` accepts; wait for it.
 
         Raises `EnvironmentFailure` with ``what`` when the deadline passes or the process dies."""
+        return self._find(what, found, within_s=within_s, since=since)[1]
+
+    def _find(
+        self, what: str, found: Callable[[Event], bool], *, within_s: float, since: int
+    ) -> tuple[int, Event]:
+        """Return what `wait_for` does, with its number."""
         deadline = time.monotonic() + within_s
         with self._changed:
             checked = since
             while True:
-                for event in self.events[checked:]:
+                at = max(0, checked - self._forgotten)
+                for number, event in enumerate(self.events[at:], self._forgotten + at):
                     if found(event):
-                        return event
+                        return number, event
                     if event["event"] == DIED:
                         _blame(event)
                         raise self.failure(
                             f"{self.name}: waiting for {what}: it gave up: {event['error']}"
                         )
-                checked = len(self.events)
+                checked = self._forgotten + len(self.events)
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise self.failure(
@@ -137,10 +166,10 @@ class Child:
         Raises as `wait_for` does, where ``within_s`` passes between two of them."""
         mark = 0
         while True:
-            event = self.wait_for(
+            number, event = self._find(
                 what, lambda event: event["event"] == kind, within_s=within_s, since=mark
             )
-            mark = self.events.index(event, mark) + 1
+            mark = number + 1
             yield event
 
     def wait(self, timeout_s: float) -> bool:
@@ -205,7 +234,7 @@ class Child:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._keep(json.loads(line))
-        self._keep({"event": DIED, "error": "its output ended"})
+        self._keep({"event": DIED, "error": _ENDED})
 
     def _keep(self, event: Event) -> None:
         with self._changed:
@@ -244,6 +273,33 @@ def emit_to(stream: TextIO) -> Emit:
             stream.flush()
 
     return emit
+
+
+def aside(emit: Emit, most: int = MOST_WAITING) -> Emit:
+    """Return a function that sends events in a thread, so that its caller never waits.
+
+    A harness that does not read (it is stopped, or its machine swaps) fills the pipe. Beyond
+    ``most`` waiting events further ones are dropped, and their number is sent as an event."""
+    waiting: queue.Queue[Event] = queue.Queue(most)
+    dropped = reported = 0
+
+    def send() -> None:
+        nonlocal reported
+        while True:
+            emit(waiting.get())
+            if (lost := dropped) > reported:
+                emit({"event": "dropped", "count": lost - reported})
+                reported = lost
+
+    def put(event: Event) -> None:
+        nonlocal dropped
+        try:
+            waiting.put_nowait(event)
+        except queue.Full:
+            dropped += 1
+
+    threading.Thread(target=send, name="tell the harness", daemon=True).start()
+    return put
 
 
 def end_with_parent() -> None:

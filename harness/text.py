@@ -106,6 +106,14 @@ def format_duration(seconds: float) -> str:
     return f"{_three_digits(seconds / _UNITS_S['d'])} d"
 
 
+def format_bytes(size: float) -> str:
+    """Return an amount of data in three digits: "512 MB", "1.25 GB"."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size:.0f} B"
+
+
 def _three_digits(number: float) -> str:
     """Return three significant digits of ``number`` >= 0, at most three of them decimals."""
     if number < 0.1:

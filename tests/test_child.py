@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.child import DIED, Child, end_with_parent, orders, speaker
+from harness.child import DIED, Child, Event, aside, end_with_parent, orders, speaker
 from harness.errors import EnvironmentFailure
 
 WITHIN_S = 60
@@ -68,6 +71,49 @@ def test_each_event_of_a_kind_comes_once_also_where_two_are_equal(child: Child) 
     child.send({"do": "fail"})
     with pytest.raises(EnvironmentFailure, match="waiting for it"):
         next(repeated)
+
+
+def test_forgotten_events_change_no_mark(child: Child) -> None:
+    for what in ("a", "b"):
+        child.send({"do": "repeat", "what": what})
+    child.wait_for("b", lambda e: e.get("what") == "b", within_s=WITHIN_S)
+    mark = child.mark()
+    child.forget(mark - 1)
+    assert [e["what"] for e in child.since(0)] == ["b"]
+    assert child.mark() == mark
+    child.send({"do": "repeat", "what": "c"})
+    child.wait_for("c", lambda e: e["what"] == "c", within_s=WITHIN_S, since=mark)
+    assert [e["what"] for e in child.since(mark)] == ["c"]
+    child.forget(mark + 99)
+    assert child.events == []
+
+
+def test_who_does_not_read_stops_nobody() -> None:
+    read, may_read, told = threading.Event(), threading.Event(), list[Event]()
+
+    def emit(event: Event) -> None:
+        read.set()
+        may_read.wait(WITHIN_S)
+        told.append(event)
+        read.set()
+
+    say = aside(emit, most=2)
+    say({"event": "first"})
+    assert read.wait(WITHIN_S)
+    for number in range(5):
+        say({"event": "more", "number": number})
+    may_read.set()
+    while len(told) < 4:
+        read.wait(0.01)
+    assert {"event": "dropped", "count": 3} in told
+    assert [event["number"] for event in told if event["event"] == "more"] == [0, 1]
+
+
+def test_a_child_that_was_killed_has_reported_no_error(child: Child) -> None:
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait(WITHIN_S)
+    assert child.error is None
+    assert child.exit_code == -signal.SIGKILL
 
 
 def test_what_it_prints_goes_to_the_log(child: Child) -> None:

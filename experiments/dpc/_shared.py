@@ -37,7 +37,7 @@ from harness.results.record import Outcome, Point, Profile
 from harness.simulator.checkers import Bystander
 from harness.simulator.observing import Observer
 from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
-from harness.simulator.synthetic import SeriesOperator, digests
+from harness.simulator.synthetic import SeriesOperator, WindowOperator, digests
 from harness.simulator.topologies import layered
 from harness.simulator.world import World
 
@@ -86,8 +86,8 @@ class Setting:
     during_stabilization: Policy = Policy.PROCESS
     method: Method = Method.CHECKPOINT
     snapshot_every: int = 0
-    memory: int = 1
-    """The join's state, in buckets of input."""
+    state: int = 100
+    """Tuples in the join's window."""
     boxes: int = 1
     """Joins in series within the node; the state is split evenly over them."""
     logs_tentative: bool = True
@@ -107,6 +107,11 @@ class Setting:
     def tuples(self) -> int:
         """Number of tuples per stream and bucket."""
         return self.rate_per_s * self.bucket_us // (STREAMS * 1_000_000)
+
+    @property
+    def memory(self) -> int:
+        """Buckets of input that hold the join's state."""
+        return -(-self.state // (STREAMS * self.tuples))
 
     @property
     def begin_us(self) -> int:
@@ -199,21 +204,22 @@ def options_of(setting: Setting) -> Options:
     )
 
 
-def series_of(options: Options, task: int, boxes: int) -> TaskOperator:
-    """Return ``boxes`` operators in series for ``task``, with the state of one between them."""
-    memory = max(1, options.wiring.memory[task] // boxes)
-    fan_out = len(options.wiring.downstream[task])
-    return SeriesOperator(task=task, memory=memory, boxes=boxes, fan_out=fan_out)
+def join_of(setting: Setting, task: int) -> TaskOperator:
+    """Return the join of ``task``: on the first node in boxes, which share its state."""
+    boxes = setting.boxes if task == STREAMS else 1
+    tuples = setting.state // boxes
+    memory = -(-tuples // (STREAMS * setting.tuples))
+    if boxes == 1:
+        return WindowOperator(task=task, tuples=tuples, memory=memory, fan_out=1)
+    return SeriesOperator(task=task, tuples=tuples, memory=memory, boxes=boxes, fan_out=1)
 
 
 def measure(setting: Setting) -> Measured:
     """Run ``setting`` with every checker on, and read its output partition."""
     options = options_of(setting)
     program = digests(options)
-    if setting.boxes > 1:
-        operators = list(program.operators)
-        operators[STREAMS] = series_of(options, STREAMS, setting.boxes)
-        program = replace(program, operators=tuple(operators))
+    joins = (join_of(setting, STREAMS + number) for number in range(setting.chain))
+    program = replace(program, operators=(*program.operators[:STREAMS], *joins))
     bystander, nodes = Bystander(options, program.twin(options.batches)), Nodes()
     world = World(options, program, observers=(bystander, nodes), validate=False)
     world.start()

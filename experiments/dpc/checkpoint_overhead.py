@@ -28,11 +28,11 @@ EACH_US = {"checkpoint": _shared.COPY_US, "undo": _shared.COMPARE_US}
 """Cost per tuple of state: copied into a checkpoint, or read for a stream marker."""
 
 
-def grid(memories: tuple[int, ...], every: tuple[int, ...]) -> list[Point]:
+def grid(states: tuple[int, ...], every: tuple[int, ...]) -> list[Point]:
     return [
-        {"method": method, "memory": memory, "snapshot_every": e}
+        {"method": method, "state": state, "snapshot_every": e}
         for method in EACH_US
-        for memory in memories
+        for state in states
         for e in every
     ]
 
@@ -48,7 +48,7 @@ def run(point: Point, context: Context) -> Outcome:
 MEASUREMENT = Measurement(
     id="dpc/checkpoint-overhead",
     origin=Origin.SIMULATED,
-    grid=_shared.profiles(grid((20,), (20, 0)), grid((5, 20, 80), (1, 2, 5, 10, 20, 0))),
+    grid=_shared.profiles(grid((2_000,), (20, 0)), grid((500, 2_000, 8_000), (1, 2, 5, 10, 20, 0))),
     repeats=_shared.ONCE,
     seconds_per_run=_shared.profiles(0.4, 0.4),
     run=run,
@@ -61,10 +61,9 @@ TOLERANCE = 0.1
 
 def table(results: Results) -> pd.DataFrame:
     """Return a row per state size and interval; interval 0 means "on entering UP_FAILURE"."""
-    order = ["method", "memory", "snapshot_every"]
+    order = ["method", "state", "snapshot_every"]
     frame = results.frame.sort_values(order).reset_index(drop=True)
-    bucket = RATE_PER_S * _shared.BUCKET_US / 1e6
-    frame["state_tuples"] = frame["memory"] * bucket
+    frame["state_tuples"] = frame["state"]
     frame["interval_s"] = frame["snapshot_every"] * _shared.BUCKET_US / 1e6
     per_interval = frame["state_tuples"] * frame["method"].map(EACH_US)
     normal = RATE_PER_S * frame["interval_s"] * _shared.PROCESS_US

@@ -11,7 +11,9 @@ from typing import Any
 import pandas as pd
 
 from experiments.live._engines_figure import TASKS
+from experiments.live._judged import columns_of
 from experiments.live._ladder import BATCHES
+from experiments.live._rates import REAL_TIME
 from harness.claims import Finding, Sample, at_least, at_most, median_of, ratio_of, unmeasured
 
 BOUND_S = 1.0
@@ -27,14 +29,16 @@ LIMITS = {
     "within_bound": 10.0,
     "own_saturation": 1.5,
     "share_of_latency": 0.1,
+    "real_time_latency": 1.0,
+    "real_time_tail": 0.5,
 }
-"""Fixed before measuring."""
+"""Fixed before measuring; those of real-time mode on 2026-11-23."""
 LINE = ["workload", "engine", "settings", "interval_s", "durable"]
 DRAWN = (
     "records_per_core_s", "all_records_per_core_s", "latency_p50_s", "latency_p99_s", "done_per_s",
 )  # fmt: skip
 """Columns of a rung that the curves have with an interval."""
-_STOCK = "structured"
+_STOCK, _REAL_TIME = "stock Spark in micro-batches", "stock Spark in real-time mode"
 
 
 def curves_of(rungs: pd.DataFrame) -> pd.DataFrame:
@@ -45,38 +49,38 @@ def curves_of(rungs: pd.DataFrame) -> pd.DataFrame:
         row |= {"runs": len(runs), "held": bool(runs["held"].all())}
         row |= {"counts": row["held"] and bool(_counts(runs).all())}
         for name in DRAWN:
-            sample = median_of(runs[name])
-            row[name] = None if sample is None else sample.value
-            row[f"{name}_low"] = None if sample is None else sample.low
-            row[f"{name}_high"] = None if sample is None else sample.high
+            row |= columns_of(name, runs[name])
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def _counts(rungs: pd.DataFrame) -> pd.Series[bool]:
     """Return which runs of rungs may decide: held, settled, and with enough batches."""
-    enough = (rungs["engine"] == TASKS) | (rungs["batches"] >= BATCHES)
+    unbatched = (rungs["engine"] == TASKS) | (rungs["settings"] == REAL_TIME)
+    enough = unbatched | (rungs["batches"] >= BATCHES)
     return rungs["held"].astype(bool) & rungs["settled"].astype(bool) & enough
 
 
-def _lines(rungs: pd.DataFrame, engine: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the lines of an engine with equal durability, by a name."""
-    mine = rungs[(rungs["engine"] == engine) & rungs["durable"].astype(bool)]
+def _lines(rungs: pd.DataFrame, side: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the lines of one side of a comparison with equal durability, by a name."""
+    ours, updates = rungs["engine"] == TASKS, rungs["settings"] == REAL_TIME
+    sides = {TASKS: ours, _STOCK: ~ours & ~updates, _REAL_TIME: ~ours & updates}
+    mine = rungs[sides[side] & rungs["durable"].astype(bool)]
     for (settings, interval_s), line in mine.groupby(["settings", "interval_s"]):
         yield f"{settings}, {interval_s:g} s".removeprefix(", "), line
 
 
-def _held(rungs: pd.DataFrame, engine: str) -> Iterator[tuple[str, float, pd.DataFrame]]:
+def _held(rungs: pd.DataFrame, side: str) -> Iterator[tuple[str, float, pd.DataFrame]]:
     """Yield line, rate and runs of every rung that counts in each of its runs."""
-    for name, line in _lines(rungs, engine):
+    for name, line in _lines(rungs, side):
         for _, runs in line.groupby("rate_per_s"):
             if _counts(runs).all():
                 yield name, float(runs["rate_per_s"].iloc[0]), runs
 
 
-def _common_rate(rungs: pd.DataFrame) -> float | None:
-    """Return the highest rate that both engines hold."""
-    rates = [{rate for _, rate, _ in _held(rungs, engine)} for engine in (TASKS, _STOCK)]
+def _common_rate(rungs: pd.DataFrame, other: str) -> float | None:
+    """Return the highest rate that the task engine and the other side hold."""
+    rates = [{rate for _, rate, _ in _held(rungs, side)} for side in (TASKS, other)]
     return max(rates[0] & rates[1], default=None)
 
 
@@ -103,7 +107,7 @@ def _compared(
     both = [one[2][column] for one in (ours, theirs)]
     ratio, medians = ratio_of(*both), [median_of(each) for each in both]
     assert ratio is not None, column
-    decide = at_most if column == "latency_p50_s" else at_least
+    decide = at_most if column.startswith("latency") else at_least
     return decide(
         ratio,
         LIMITS[limit],
@@ -123,12 +127,12 @@ def _value(sample: Sample | None) -> float | None:
 
 
 def _at_common_rate(
-    rungs: pd.DataFrame, column: str, limit: str, *, least: bool = False
+    rungs: pd.DataFrame, column: str, limit: str, *, least: bool = False, other: str = _STOCK
 ) -> Finding:
-    rate = _common_rate(rungs)
+    rate = _common_rate(rungs, other)
     ours, theirs = (
-        _best([one for one in _held(rungs, engine) if one[1] == rate], column, least=least)
-        for engine in (TASKS, _STOCK)
+        _best([one for one in _held(rungs, side) if one[1] == rate], column, least=least)
+        for side in (TASKS, other)
     )
     return _compared(ours, theirs, column, limit)
 
@@ -146,6 +150,18 @@ def same_rate_whole(rungs: pd.DataFrame) -> Finding:
 def same_rate_latency(rungs: pd.DataFrame) -> Finding:
     """Compare median latencies at that rate."""
     return _at_common_rate(rungs, "latency_p50_s", "share_of_latency", least=True)
+
+
+def real_time_latency(rungs: pd.DataFrame) -> Finding:
+    """Compare median latencies with real-time mode's at the highest rate that both hold."""
+    return _at_common_rate(
+        rungs, "latency_p50_s", "real_time_latency", least=True, other=_REAL_TIME
+    )
+
+
+def real_time_tail(rungs: pd.DataFrame) -> Finding:
+    """Compare the 99th percentiles at that rate."""
+    return _at_common_rate(rungs, "latency_p99_s", "real_time_tail", least=True, other=_REAL_TIME)
 
 
 def within_bound(rungs: pd.DataFrame) -> Finding:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from experiments.live._rates import WORDS
 from harness.figures.style import (
@@ -114,10 +116,12 @@ def _draw(axes: Axes, line: Line, x: str, y: str) -> None:
         )
 
 
-def _errors(rungs: pd.DataFrame, name: str) -> list[pd.Series[float]] | None:
+def _errors(rungs: pd.DataFrame, name: str) -> list[NDArray[np.float64]] | None:
     """Return the distances to the ends of the intervals; None without samples enough."""
     low, high = rungs[f"{name}_low"], rungs[f"{name}_high"]
-    return [rungs[name] - low, high - rungs[name]] if low.notna().all() else None
+    if not low.notna().all():
+        return None
+    return [np.asarray(one, dtype=float) for one in (rungs[name] - low, high - rungs[name])]
 
 
 def _scaled(curves: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +53,21 @@ MACHINE = "6 nodes of 2 racks on one machine"
 
 
 def worst_of(
-    cells: Mapping[str, Sample | None], limit: float, *, least: bool, **measured: Any
+    cells: Mapping[str, Sample | None],
+    limit: float,
+    *,
+    least: bool,
+    outside: Mapping[str, Sample | None] | None = None,
+    **measured: Any,
 ) -> Finding:
     """Return whether every cell's sample is at least (or at most) ``limit``.
 
     A cell whose interval is beyond the limit refutes it. One with the limit inside, or without an
     interval, leaves it open. The cell that is worst in the median is the finding's sample; all are
-    shown with their intervals and numbers of samples."""
+    shown with their intervals and numbers of samples. So are those of the same kind as seen from
+    ``outside``, which decide nothing."""
+    if outside is not None:
+        measured["seen_from_outside"] = {cell: described(one) for cell, one in outside.items()}
     known = {cell: sample for cell, sample in cells.items() if sample is not None}
     shown = {**measured, "limit": limit, "cells": {c: described(s) for c, s in known.items()}}
     if not known:
@@ -79,6 +87,16 @@ def worst_of(
 def described(sample: Sample | None) -> list[float | None] | None:
     """Return the median, both ends of the interval, and the number of samples."""
     return None if sample is None else [sample.value, sample.low, sample.high, sample.n]
+
+
+def columns_of(name: str, values: Iterable[float | None]) -> dict[str, float | None]:
+    """Return the median of samples as the column ``name``, and the ends of its interval."""
+    found = median_of(values)
+    return {
+        name: None if found is None else found.value,
+        f"{name}_low": None if found is None else found.low,
+        f"{name}_high": None if found is None else found.high,
+    }
 
 
 def bar_of(
@@ -234,10 +252,7 @@ def summary_of(samples: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     for names, cell in samples.groupby(list(by), sort=False):
         row: dict[str, Any] = dict(zip(by, names, strict=True))
         for measure in MEASURED:
-            found = median_of(cell[measure].astype(float))
-            row[measure] = None if found is None else found.value
-            row[f"{measure}_low"] = None if found is None else found.low
-            row[f"{measure}_high"] = None if found is None else found.high
+            row |= columns_of(measure, cell[measure].astype(float))
         row["n"] = len(cell)
         row["back"] = int(cell["latency_s"].notna().sum())
         if row["back"] < row["n"]:

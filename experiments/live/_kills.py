@@ -140,7 +140,8 @@ def outside(
     stable = record.deliveries[record.deliveries["stability"] == "stable"]
     first = stable.sort_values("arrival_s").drop_duplicates(workload.identity_in_run)
     windows = summarize_windows(first, truth, lambda start_s: start_s + workload.window_s)
-    calm = windows[windows["complete_s"] < min(kills_s, default=0.0)]
+    complete = windows["complete_s"] < min(kills_s, default=0.0)
+    calm = windows[complete & windows["due_s"].between(workload.window_s, record.until_s)]
     if not len(calm):
         return pd.DataFrame(columns=columns).astype({"at_s": float})
     normal = normal_of(calm, from_s=workload.window_s, until_s=record.until_s)

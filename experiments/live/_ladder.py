@@ -10,6 +10,7 @@ shorter, is made once more."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -32,6 +33,10 @@ WARM_S = {Profile.SMOKE: (2.0, 2.0), Profile.QUICK: (60.0, 120.0), Profile.PAPER
 """Least and most warm-up of the stock engine, for each workload on an application. It ends when the
 time of a batch no longer falls. The task engine's is `OURS_WARM_S`: it compiles nothing."""
 OURS_WARM_S = 6.0
+UPDATES_WARM_S = 30.0
+"""Warm-up of real-time mode, whose batches all last for a checkpoint interval."""
+UPDATES_BATCH_S = 1.0
+"""Time of a batch by which a rung of real-time mode lasts: two checkpoints or more are in it."""
 WARM_RUNG = 1
 """The rung whose rate warms it up: at the lowest one, code runs too seldom to be compiled."""
 LEAST_S = {Profile.SMOKE: 2.0, Profile.QUICK: 6.0, Profile.PAPER: 15.0}
@@ -112,16 +117,23 @@ def measure_ladder(
     rates: Sequence[float],
     interval_s: float,
     stock: bool,
+    real_time: bool = False,
 ) -> Outcome:
-    """Warm the engine up, and measure it at these rates until one saturates it."""
+    """Warm the engine up, and measure it at these rates until one saturates it.
+
+    ``stock``: its batches are no shorter than they take; ``real_time``: it revises its results."""
     passes = _Passes(engine, cluster, context, workload, interval_s)
     first = rates[: WARM_RUNG + 1][-1]
-    batch_s = passes.warm_up(first) if stock else passes.warm_up_ours(first)
+    if real_time:
+        passes.warm_up_briefly(first, UPDATES_WARM_S)
+        batch_s = UPDATES_BATCH_S
+    else:
+        batch_s = passes.warm_up(first) if stock else passes.warm_up_briefly(first, OURS_WARM_S)
 
     def measure(rate_per_s: float) -> dict[str, Any]:
         nonlocal batch_s
         rung = passes.rung(rate_per_s, counted_s(context.profile, rate_per_s, batch_s))
-        if stock and rung["batch_s"] is not None:
+        if stock and not real_time and rung["batch_s"] is not None:
             batch_s = 2 * rung["batch_s"]  # the next rate is twice as high
         return rung
 
@@ -174,12 +186,11 @@ class _Passes:
         warmed[self._workload.name] = batches[1] or self._interval_s
         return warmed[self._workload.name]
 
-    def warm_up_ours(self, rate_per_s: float) -> float:
-        """Send a little load; return the interval of batches."""
+    def warm_up_briefly(self, rate_per_s: float, seconds: float) -> float:
+        """Send load for these seconds, or less in smoke; return the interval of batches."""
         warmed = _WARMED.setdefault(self._engine, {})
         if self._workload.name not in warmed:
-            least_s = min(OURS_WARM_S, WARM_S[self._context.profile][0])
-            self._warm_up(rate_per_s, least_s)
+            self._warm_up(rate_per_s, min(seconds, WARM_S[self._context.profile][0]))
             warmed[self._workload.name] = self._interval_s
         return self._interval_s
 
@@ -202,6 +213,7 @@ class _Passes:
         from experiments.live._kills import compare
         from harness.engines.deliveries import relative_windows
         from harness.judging.passes import Pass
+        from harness.measure.versions import revises, settled
 
         plan = self._plan("rung", rate_per_s, SETTLE_S + seconds)
         with Pass(plan, self._cluster, self._engine, self._directory, self._context) as one:
@@ -211,8 +223,11 @@ class _Passes:
                 self._engine.truth(one.work), self._workload, record.start_unix_s
             )
         due = truth[truth["window_start_s"] <= record.until_s]
-        wrong = compare(record.deliveries, due, self._workload)
-        found = rung_of(record, self._workload, watch, rate_per_s)
+        workload, revised = self._workload, revises(record.deliveries)
+        final = settled(record.deliveries, workload.identity_in_run, workload.values)
+        record = replace(record, deliveries=final)
+        wrong = compare(final, due, workload)
+        found = rung_of(record, workload, watch, rate_per_s, revised=revised)
         judged = record.drained and not found["dropped"]
         counted = sum(wrong.values()) if judged else None
         return {**found, **wrong, "wrong": counted, "results": len(record.deliveries)}
@@ -223,12 +238,19 @@ def _all_cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
 
 
 def rung_of(
-    record: PassRecord, workload: Workload, watch: CpuWatch, rate_per_s: float
+    record: PassRecord,
+    workload: Workload,
+    watch: CpuWatch,
+    rate_per_s: float,
+    *,
+    revised: bool = False,
 ) -> dict[str, Any]:
-    """Return the numbers of one pass, without those of its results' values."""
+    """Return the numbers of one pass, without those of its results' values.
+
+    ``revised``: its deliveries are settled revisions."""
     from harness.judging.trust import dropped
 
-    latency_s = latency_from_end_s(record, workload)
+    latency_s = (final_latency_s if revised else latency_from_end_s)(record, workload)
     ended_s = record.deliveries["window_start_s"].reindex(latency_s.index) + workload.window_s
     early = ended_s < SETTLE_S + (record.until_s - SETTLE_S) / 2
     early_s, late_s = _median(latency_s[early]), _median(latency_s[~early])
@@ -304,6 +326,22 @@ def latency_from_end_s(record: PassRecord, workload: Workload) -> pd.Series[floa
     found = record.deliveries[record.deliveries["window_start_s"] >= SETTLE_S - workload.window_s]
     ended = found["window_start_s"] + workload.window_s <= record.until_s
     return (found["arrival_s"] - found["window_start_s"] - workload.window_s)[ended]
+
+
+def final_latency_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
+    """Return the time from the newest record of a result to the first arrival of its last value.
+
+    Of the same windows as `latency_from_end_s`."""
+    from harness.judging.outcome import with_latency
+
+    final = record.deliveries[record.deliveries["stability"] == "stable"]
+    first = final.sort_values("arrival_s").drop_duplicates(workload.identity_in_run)
+    latency_s: pd.Series[float] = with_latency(first, record, workload, revised=True)["latency_s"]
+    start_s = first["window_start_s"]
+    whole = (start_s >= SETTLE_S - workload.window_s) & (
+        start_s + workload.window_s <= record.until_s
+    )
+    return latency_s[whole]
 
 
 def _median(values: pd.Series[float]) -> float | None:

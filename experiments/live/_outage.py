@@ -1,4 +1,4 @@
-"""The parts of an outage of stock Spark, from the event log of Spark itself.
+"""The parts of an outage of stock Spark, in either mode, from the event log of Spark itself.
 
 Spark writes an event for every executor that it gives up and for every task that it launches. From
 the kill until the next batch is committed, time passes in four ways: the executor is not missed yet

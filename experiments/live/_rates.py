@@ -6,7 +6,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from experiments.live._six_nodes import SPEC
+from experiments.stock._scale import UPDATES_WATERMARK_S
+from harness.engines.structured.parameters import Mode, StockParameters
 
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
@@ -17,19 +21,10 @@ WATERMARK_S = 0.2
 WORDS, TOP = "word count", "top 100"
 _STATE = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
-_MEMORY = {_STATE: f"{_PROVIDERS}HDFSBackedStateStoreProvider"}
 _ROCKSDB = {
     _STATE: f"{_PROVIDERS}RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-_COMMON = {
-    # On a local disk Hadoop's own writer starts a process for every file of a checkpoint.
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
-    "checkpointing.FileSystemBasedCheckpointFileManager",
-    "spark.sql.shuffle.partitions": "2",
-}
-STOCK: Mapping[str, Mapping[str, str]] = {"memory": {**_COMMON, **_MEMORY}}
-"""Settings of the stock engine for other figures."""
 
 SLOTS = min(6, max(2, os.cpu_count() or 2)) // 2 * 2
 """Slots of the tuned stock engine: no more than cores, and as many on either worker."""
@@ -49,10 +44,24 @@ class StockSettings:
     """Options of the Kafka source."""
     per_slide: bool = False
     """True if the query aggregates per slide before it does per window, where the workload can."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters of the stock engine (`StockParameters`)."""
+
+    @property
+    def real_time(self) -> bool:
+        """True if the query runs in real-time mode."""
+        return self.more.get("mode") == Mode.REAL_TIME
+
+    def parameters(self, interval_s: float) -> StockParameters:
+        """Return the parameters; in real-time mode ``interval_s`` is that between checkpoints."""
+        checkpoint_s = interval_s if self.real_time else None
+        return StockParameters(
+            conf=self.conf, source=self.source, checkpoint_s=checkpoint_s, **self.more
+        )
 
 
 _TUNED_SOURCE = {"minPartitions": str(SLOTS)}
-AS_IT_COMES, TUNED = "as it comes", "tuned"
+AS_IT_COMES, TUNED, REAL_TIME = "as it comes", "tuned", "real-time mode"
 SETTINGS: Mapping[str, StockSettings] = {
     AS_IT_COMES: StockSettings(),
     TUNED: StockSettings(conf=_SLOTS, source=_TUNED_SOURCE, per_slide=True),
@@ -63,14 +72,23 @@ SETTINGS: Mapping[str, StockSettings] = {
     "tuned, no wait for a place": StockSettings(
         conf={**_SLOTS, "spark.locality.wait": "0s"}, source=_TUNED_SOURCE, per_slide=True
     ),
+    REAL_TIME: StockSettings(
+        # The most that a row waits for others on its way to a task with state; the default is 50.
+        conf={"spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5"},
+        # All tasks run at once, two of them with state.
+        more={"mode": Mode.REAL_TIME.value, "spare_slots": SPEC.task_slots - 4},
+    ),
 }
 """Settings of the stock engine in live/engines, by name. docs/stock-settings.md has the reasons."""
 
 
-def workload_named(name: str, *, seed: int, per_slide: bool = False) -> Workload:
+def workload_named(
+    name: str, *, seed: int, per_slide: bool = False, revised: bool = False
+) -> Workload:
     """Return a workload with windows of 4 s every second, 2 partitions of single records.
 
-    The query of the top 100 aggregates per slide in any case."""
+    The query of the top 100 aggregates per slide in any case. With ``revised`` word count is
+    traced (`Workload.contributions`): a revision is due with its newest record."""
     if name == TOP:
         from workloads.worldcup import world_cup
 
@@ -80,8 +98,8 @@ def workload_named(name: str, *, seed: int, per_slide: bool = False) -> Workload
     from workloads.wordcount import word_count
 
     return word_count(
-        seed=seed, window_s=4, slide_s=1, depth=4, watermark_delay_s=WATERMARK_S,
-        per_slide=per_slide,
+        seed=seed, window_s=4, slide_s=1, depth=4, per_slide=per_slide, traced=revised,
+        watermark_delay_s=UPDATES_WATERMARK_S if revised else WATERMARK_S,
     )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 from experiments.live._judged import (
     SAMPLED,
     Tables,
-    described,
     equal_output,
     simulated_near,
     worst_of,
@@ -89,8 +88,7 @@ def _active(claim: str, engine: str) -> Claim:
                 if by.get("Active-5s") and (first := _first_back(by)) is not None
             }
 
-        outside = {cell: described(one) for cell, one in factors("outside_s").items()}
-        return worst_of(factors("latency_s"), MUCH, least=True, seen_from_outside=outside)
+        return worst_of(factors("latency_s"), MUCH, least=True, outside=factors("outside_s"))
 
     return much_faster
 
@@ -116,9 +114,9 @@ def grows_with_rate(tables: Tables) -> Finding:
         }
 
     least, most = PROPORTION
-    outside = {cell: described(one) for cell, one in growth("outside_s").items()}
-    low = worst_of(growth("latency_s"), least, least=True, seen_from_outside=outside)
-    high = worst_of(growth("latency_s"), most, least=False, seen_from_outside=outside)
+    outside = growth("outside_s")
+    low = worst_of(growth("latency_s"), least, least=True, outside=outside)
+    high = worst_of(growth("latency_s"), most, least=False, outside=outside)
     first = low if low.held is False or high.held is True else high
     measured = {**first.measured, "limit": None, "accepted": list(PROPORTION)}
     return replace(first, held=all_of([low.held, high.held]), measured=measured)
@@ -130,12 +128,7 @@ def _longer(claim: str, text: str, ratios: Callable[[Cells], Mapping[str, Sample
     @paper(claim, text, rule=SAMPLED, because=LONGER.get(claim), cause=Cause.READING)
     def longer(tables: Tables) -> Finding:
         outside = ratios(_cells(tables, measure="outside_s"))
-        return worst_of(
-            ratios(_cells(tables)),
-            1.0,
-            least=True,
-            seen_from_outside={cell: described(one) for cell, one in outside.items()},
-        )
+        return worst_of(ratios(_cells(tables)), 1.0, least=True, outside=outside)
 
     return longer
 

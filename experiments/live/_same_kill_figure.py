@@ -11,6 +11,7 @@ import pandas as pd
 from experiments.live._judged import bar_of
 from experiments.live._outage import PARTS
 from harness.figures.style import (
+    BLACK,
     BLUE,
     GREEN,
     GREY,
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 # Shown: no record depends on what follows.
 
 LOOKS: Mapping[str, tuple[str, str]] = {
-    "stock": ("stock Spark", GREY),
-    "stock tuned": ("stock Spark, tuned", ORANGE),
+    "stock": ("stock Spark, micro-batches", GREY),
+    "stock tuned": ("stock Spark, micro-batches, tuned", ORANGE),
+    "stock real-time": ("stock Spark, real-time mode", PURPLE),
     "checkpoint": ("task engine, checkpoints", GREEN),
     "active": ("task engine, active replicas", BLUE),
 }
@@ -48,7 +50,7 @@ STEPS: Mapping[str, tuple[str, str]] = {
             PARTS,
             [
                 ("until the loss is seen", VERMILION),
-                ("rescheduling", PURPLE),
+                ("rescheduling", BLACK),
                 ("locality wait", YELLOW),
                 ("first batches", SKY),
             ],

@@ -199,7 +199,7 @@ CLAIMS = [equal_output, rises, prohibitive]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper="Faultline, beside " + _random.CONFERENCE,
+    paper=_random.CONFERENCE,
     figure="Figure 9 (TKDE: 10), live",
     title="Processor time of checkpoints beside normal computation, live",
     statement=(

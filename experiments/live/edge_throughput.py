@@ -234,7 +234,7 @@ CLAIMS = [equal_output, *map(_live, throughput.CLAIMS)]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper="Faultline, beside " + _deployment.PAPER,
+    paper=_deployment.PAPER,
     figure="Figure 5, live",
     title="Throughput of accident detection around a failure, live",
     statement=(

@@ -482,10 +482,10 @@ EXPERIMENT = Experiment(
         "them; every scheme "
         "of a workload meets the same schedule. Correlated: every node of a rack at one instant. A "
         "killed node of the task engine is started again at once.",
-        f"The stock engine's nodes are Spark workers, one on each of 2 racks, its trigger "
-        f"{TRIGGER_S:g} s. A killed worker is restarted 3 s later. The paper profile alone has its "
-        "cells, which take longer than all others; in quick live/engines and live/same-kill "
-        "compare the engines.",
+        "The stock engine runs in micro-batches; its nodes are Spark workers, one on each of 2 "
+        f"racks, its trigger {TRIGGER_S:g} s. A killed worker is restarted 3 s later. The paper "
+        "profile alone has its cells, which take longer than all others; in quick live/engines and "
+        "live/same-kill compare the engines.",
         "Stock PPA is PPA at the level of queries, which a user of Spark can have today: the whole "
         "query on the first rack, and on the second one the same query over the partitions that "
         "the plan's MC-trees need. What the second gives is tentative; a reader shows it from the "

@@ -1,4 +1,4 @@
-"""Peers: the same kills under stock Spark, Kafka Streams, the task engine, and one of your own.
+"""Peers: the same kills under Spark in micro-batches, Kafka Streams, the task engine, and your own.
 
 Word count on two racks of two workers. Workers, or racks, are killed one after the other and
 started again; each time the output's outage is split into its parts. Each engine runs twice: as it
@@ -174,14 +174,14 @@ def _cost(record: PassRecord, first_s: float) -> dict[str, float | None]:
 
     The processes of Spark's idle workers count for every engine alike."""
     from experiments.live._outages import SETTLE_S
+    from harness.judging.resources import records_per_core_s
 
     calm = record.usage[record.usage["at_s"].between(SETTLE_S, first_s)]
-    ends = calm.groupby("who")["cpu_s"].agg(["first", "last"])
-    spent_s = float((ends["last"] - ends["first"]).sum())
-    elapsed_s = float(calm["at_s"].max() - calm["at_s"].min())
     held = calm.groupby("at_s")["resident_bytes"].sum(min_count=1).max()
     return {
-        "records_per_core_s": RATE_PER_S * elapsed_s / spent_s if spent_s > 0 else None,
+        "records_per_core_s": records_per_core_s(
+            record.usage, RATE_PER_S, from_s=SETTLE_S, until_s=first_s
+        ),
         "resident_bytes": None if held != held else float(held),
     }
 

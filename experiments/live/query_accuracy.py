@@ -405,7 +405,7 @@ CLAIMS = [
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper="Faultline, beside " + _random.CONFERENCE,
+    paper=_random.CONFERENCE,
     figure="Figure 12 (TKDE: 14), live and computed",
     title="OF and IC against the accuracy of live tentative output",
     statement=(

@@ -343,7 +343,7 @@ def draw(tables: Tables, figure: Figure) -> None:
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper="Faultline, beside " + _random.CONFERENCE,
+    paper=_random.CONFERENCE,
     figure="Figures 7 and 8 (TKDE: 8 and 9), live and simulated",
     title="Recovery latency of one and of all failed nodes, live and simulated",
     statement=(

@@ -251,7 +251,7 @@ CLAIMS = [equal_output, inc_ahead, _close("Q1", TOP_100), _close("Q2", None)]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper="Faultline, beside " + _random.JOURNAL,
+    paper=_random.JOURNAL,
     figure="Figure 20, live",
     title="Accuracy of Q1 and Q2 while resources come back, live",
     statement="INC is better than TO in accuracy; the accuracy follows OF for both.",

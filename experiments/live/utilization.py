@@ -339,7 +339,7 @@ CLAIMS = [equal_output, equal_without_kills, optimum_better, model_predicts]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper="Faultline, beside " + _shared.PAPER,
+    paper=_shared.PAPER,
     figure="Table 1, live",
     title="Utilization under exponential kills, live and by the model",
     statement="Theory predicts the observed utilization, and T* raises it in every case.",

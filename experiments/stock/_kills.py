@@ -24,13 +24,13 @@ from experiments.stock._scale import (
 from harness.claims import Claim, Finding, all_of, every, found, hypothesis, invariant, not_asked
 from harness.cluster.base import Node
 from harness.engines.base import Setup
-from harness.engines.structured.parameters import StockParameters
+from harness.engines.structured.parameters import Mode, StockParameters
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
-from harness.failures.schedule import Schedule
+from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import failures
 from harness.judging.calibration import NOTHING_HELD, GridScale
-from harness.judging.run import LiveRun, measure
+from harness.judging.run import LiveRun, lacking, measure
 from harness.measure.recovery import OutputRecovery, Unrecovered, bounds_of_mean
 from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile
@@ -41,6 +41,14 @@ from workloads.base import Workload
 
 def point(scheme: str, interval_s: float) -> Point:
     return {"scheme": scheme, "interval_s": interval_s}
+
+
+REAL_TIME: Point = {"scheme": "checkpoint", "interval_s": 5, "mode": Mode.REAL_TIME.value}
+"""The point of a user's own workload in real-time mode, whose interval is that of checkpoints."""
+REAL_TIME_SLOTS = 2
+"""Slots of a worker: all tasks of a query in real-time mode run at once."""
+BEGINS_S = 1.0
+"""Time to which the begin of a pass is rounded in that mode, which has no trigger interval."""
 
 
 def run_kill(
@@ -64,9 +72,11 @@ def run_kill(
     scale = SCALES[context.profile].following(mine.workload, event.speed)
     interval = point["interval_s"]
     assert isinstance(interval, int | float), point
-    interval *= stretch.intervals_times
+    real_time = point.get("mode") == Mode.REAL_TIME
+    if not real_time:
+        interval *= stretch.intervals_times
     rate_per_s = mine.rate_per_s * stretch.rate_share
-    cluster = context.cluster(cluster_spec(context.profile, context.options))
+    spec = cluster_spec(context.profile, context.options, slots=REAL_TIME_SLOTS if real_time else 1)
     longer_s = scale.stretched_s(interval)
     if racks and scale.rack_after_s is not None:
         longer_s += scale.rack_after_s + scale.stretched_s(interval)
@@ -75,19 +85,28 @@ def run_kill(
         setup=Setup(
             scheme=str(point["scheme"]),
             brief=context.profile is Profile.SMOKE,
-            parameters=StockParameters(conf=conf_of(mine, context.options)),
+            parameters=StockParameters(
+                conf=conf_of(mine, context.options),
+                mode=(Mode.REAL_TIME if real_time else Mode.MICRO_BATCH).value,
+                checkpoint_s=interval if real_time else None,
+                spare_slots=REAL_TIME_SLOTS if real_time else 0,
+            ),
         ),
-        interval_s=interval,
+        interval_s=BEGINS_S if real_time else interval,
         rate_per_s=rate_per_s,
         load_s=scale.load_s + longer_s,
         warmup_s=scale.warmup_s,
         first_warmup_s=scale.first_warmup_s,
         settle_s=scale.settle_s,
-        schedule=_schedule(context, scale, interval, cluster.nodes(), racks=racks),
+        schedule=NO_FAILURES,
         timed=context.profile is not Profile.SMOKE,
         event=event,
     )
-    outcome = measure(run, cluster, context)
+    if (reason := lacking(run, spec)) is not None:
+        return Outcome(values={}, skipped=reason)
+    cluster = context.cluster(spec)
+    schedule = _schedule(context, scale, interval, cluster.nodes(), racks=racks)
+    outcome = measure(replace(run, schedule=schedule), cluster, context)
     return replace(
         outcome,
         values={
@@ -157,6 +176,7 @@ LOCALITY_NOTE = (
 )
 
 NOTES = (
+    "Spark runs the query in micro-batches; stock/real-time-kill has its other mode.",
     "The workload is the utilization paper's: sliding-window word counts over real text, with "
     "windows of 4 s every 1 s (chosen; the paper prints none), 500 lines/s.",
     "Each run warms its applications up on other topics first, until batches no longer become "
@@ -197,7 +217,10 @@ def tabulate(results: Results, *, scope: str | None = None) -> Mapping[str, pd.D
     ``runs`` has a row per run with all of its numbers; ``timeline`` a row per run, pass and half
     second with throughput and latency. The numbers of one failure are those of the first of that
     ``scope`` ("node" or "rack"), else of the first of all."""
-    runs = _with_failure(as_run(results.frame), failures.read(results.series("recoveries")), scope)
+    frame = as_run(results.frame)
+    if "mode" in frame:  # a user's own, in another mode
+        frame = frame[frame["mode"].isna()]
+    runs = _with_failure(frame, failures.read(results.series("recoveries")), scope)
     order = [name for name in ("workload", "scheme", "interval_s", "repeat") if name in runs]
     return {
         "runs": runs.sort_values(

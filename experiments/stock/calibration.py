@@ -51,14 +51,16 @@ def run(point: Point, context: Context) -> Outcome:
     """Climb until a rung is held; in the smoke profile try one rung only."""
     from harness.engines.base import Setup
     from harness.failures.schedule import NO_FAILURES
-    from harness.judging.calibration import calibrate, ladder
+    from harness.judging.calibration import COARSE, FINE, calibrate, ladder
     from harness.judging.run import LiveRun
 
     mine = own_or_words(context)
     speed = mine.event.speed
     scale = SCALES[context.profile].following(mine.workload, speed)
     smoke = context.profile is Profile.SMOKE
-    rungs = ladder(LEAST_TRIGGER_S[context.profile], mine.rate_per_s)
+    # Longer windows make longer rungs, and a user waits for the answer.
+    steps = COARSE if "workload" in context.options else FINE
+    rungs = ladder(LEAST_TRIGGER_S[context.profile], mine.rate_per_s, steps)
     ramp = LiveRun(
         workload=mine.workload,
         setup=Setup(

@@ -1,78 +1,38 @@
-"""Advice for a job: every scheme with its interval, cost and recovery, and the evidence for them.
+"""Advice for a job: every scheme with its interval, cost and recovery, and their sources.
 
 The interval is T* of the utilization model (intervals), or a shorter one where recovery must end in
-time. Recovery is the formula of `harness.advice.evidence`, whose constants come from measured runs.
-Its range covers the place of the failure in the interval, and the error of the formula on runs that
-it was not fitted to. PPA's plan is the structure-aware planner's (ppa ICDE)."""
+time. The recovery from checkpoints is a sum of parts (`harness.advice.sums`), judged on kills that
+it was not fitted to (`harness.advice.judged`). Source replay, and the takeover of a replica, are
+formulas fitted to simulated runs of the papers' recovery topology (`harness.advice.evidence`): the
+sum has nothing to say about them. PPA's plan is the structure-aware planner's (ppa ICDE)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from harness.advice.evidence import FailureKind, Fit, SchemeName, evidence, fit, live
+from harness.advice import options
+from harness.advice.evidence import FailureKind, SchemeName, evidence, fit
 from harness.advice.job import Job
+from harness.advice.judged import Judged, judge, published_error
+from harness.advice.live import kills_of
+from harness.advice.options import SIMULATED
+from harness.advice.options import Option as Option
+from harness.advice.options import Range as Range
+from harness.advice.sums import Known, known
+from harness.intervals.observed import Observation
+from harness.intervals.recovery import REPLAY
+from harness.intervals.systems import System, system_named
 from harness.intervals.utilization import CheckpointedSystem
 from harness.planning.structure_aware import StructureAware
 from harness.results.library import Library
-from harness.text import format_duration
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-
-NEAREST = 3
-_INSIDE = 1.0 - 1e-9
-"""Share of the way to an interval that just meets the target: rounding must not miss it."""
-_EARLY, _LATE = 0.05, 0.95
-"""Shares of the interval between which nine of ten failures strike."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """An expected number of seconds, and a range for nine of ten cases."""
-
-    expected_s: float
-    low_s: float
-    high_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One scheme for the job."""
-
-    scheme: SchemeName
-    utilization: float
-    """Share of the time left for useful work."""
-    recovery: Range | None
-    """After one node's failure, from the failure on; None where it is not known."""
-    recovery_all: Range | None
-    """After the failure of every node at once."""
-    first_output_s: float | None = None
-    """Time to the first output after the worst failure, if replicas survive it."""
-    output_fidelity: float = 0.0
-    """Share of the output that is right in that time, by output fidelity; 0 without replicas."""
-    extra_tasks: float = 0.0
-    """Replicas, as a share of the tasks."""
-    interval_s: float | None = None
-    shortened: bool = False
-    """True if the interval is shorter than T*, so that recovery ends in time."""
-    unknown: str = "no runs"
-    """Reason for a recovery that is not known."""
-    notes: Sequence[str] = ()
-
-    @property
-    def label(self) -> str:
-        """The scheme's name in a list that may hold it twice."""
-        return f"{self.scheme}, sooner" if self.shortened else self.scheme.value
-
-    @property
-    def work_per_task(self) -> float:
-        """Useful work as a share of all tasks' time, replicas included."""
-        return self.utilization / (1.0 + self.extra_tasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +51,12 @@ class Advice:
     """All that is known for a job."""
 
     job: Job
+    system: System
+    known: Known
     assumed: Sequence[str]
     options: Sequence[Option]
+    now: Option | None
+    """Checkpoints at the interval that the job has; None if it was not given."""
     chosen: Option | None
     """The option with the most useful work per task that meets the target; None without a target,
     or if none does."""
@@ -102,12 +66,11 @@ class Advice:
     placement: Sequence[str]
     plan: Sequence[str]
     """The tasks that PPA replicates."""
-    nearest: pd.DataFrame
-    """The most similar runs, with the prediction for each by a formula fitted without it."""
-    live: pd.DataFrame
-    """Every recovery that was measured on real servers, with its prediction."""
+    judged: Judged | None
+    """The live kills of the system, each predicted without its run; None without any."""
     off_by: Mapping[str, float]
-    """Scheme and failure to the largest error, as a factor, on nine of ten unseen runs."""
+    """Simulated scheme and failure to the largest error, as a factor, on nine of ten unseen runs.
+    """
     sources: Sequence[str]
 
     @property
@@ -116,10 +79,46 @@ class Advice:
         return self.chosen.scheme if self.chosen else None
 
     @property
+    def best(self) -> Option:
+        """Checkpoints at T*."""
+        return next(o for o in self.options if o.scheme is SchemeName.CHECKPOINT)
+
+    @property
+    def live(self) -> pd.DataFrame:
+        """Every recovery of the system that was measured on real servers, with its prediction."""
+        return self.judged.kills if self.judged else pd.DataFrame()
+
+    @property
     def off_by_live(self) -> float | None:
-        """The largest error, as a factor, on a run on real servers; None without such runs."""
-        off = self.live["off"].dropna().to_numpy(dtype=float)
-        return float(np.exp(np.abs(np.log(off)).max())) if len(off) else None
+        """The largest error, as a factor, on an unseen kill on real servers; None without any."""
+        if self.judged is None or not self.judged.errors:
+            return None
+        known_ = self.live.dropna(subset=["predicted_s"]).query("recovery_s > 0")
+        off = (known_["predicted_s"] / known_["recovery_s"]).to_numpy(dtype=float)
+        return float(np.exp(np.abs(np.log(off)).max()))
+
+    @property
+    def accuracy(self) -> Sequence[str]:
+        """How far its recoveries were off where they could be checked, in sentences."""
+        lines = []
+        if self.judged is not None and (error := self.judged.median_error) is not None:
+            lines.append(
+                f"on {len(self.judged.errors)} kills of {self.system.key} on real servers, each "
+                f"predicted from the other runs, the sum is off by {error:.0%} at the median"
+            )
+        else:
+            there = len(self.live)
+            lines.append(
+                f"{there or 'no'} kill{'' if there == 1 else 's'} of {self.system.key} on real "
+                f"servers in these records{', too few to judge the sum by' if there else ''}"
+            )
+        lines.append(published_error())
+        if self.off_by:
+            lines.append(
+                f"{' and '.join(SIMULATED)}: a formula fitted to simulated runs, off by a factor "
+                f"of up to {max(self.off_by.values()):.2f} on nine of ten others"
+            )
+        return lines
 
     def table(self) -> pd.DataFrame:
         """Return the options, a row for each; seconds count from the failure on."""
@@ -142,24 +141,23 @@ class Advice:
     def document(self) -> dict[str, Any]:
         """Return the document of ``--json``."""
         names = (
-            "assumed",
-            "choice",
-            "target_s",
-            "placement",
-            "plan",
-            "off_by",
-            "off_by_live",
-            "sources",
-        )
+            "assumed", "choice", "target_s", "placement", "plan", "accuracy", "off_by",
+            "off_by_live", "sources",
+        )  # fmt: skip
         return {
             **{name: getattr(self, name) for name in names},
             "choice_interval_s": self.chosen.interval_s if self.chosen else None,
             "interval_if_wrong": [asdict(each) for each in self.interval_if_wrong],
             "job": asdict(self.job),
+            "system": asdict(self.system),
+            "capacity_per_s": self.known.capacity_per_s,
+            "capacity_why": self.known.capacity_why,
+            "observed": asdict(self.known.fitted) if self.known.fitted else None,
+            "now": asdict(self.now) if self.now else None,
             "options": [asdict(option) for option in self.options],
-            "nearest": self.nearest.to_dict("records"),
             "live": self.live.to_dict("records"),
-        }  # fmt: skip
+            "median_error_live": self.judged.median_error if self.judged else None,
+        }
 
 
 def _columns(name: str, found: Range | None) -> dict[str, float | None]:
@@ -177,48 +175,63 @@ def advise(
     target_s: float | None = None,
     assumed: Sequence[str] = (),
     topology: Topology | None = None,
+    observed: Sequence[Observation] = (),
 ) -> Advice:
-    """Judge every scheme for ``job``, with the constants that ``results`` give.
+    """Judge every scheme for ``job``, with what settings, ``results`` and observations tell.
 
     ``topology`` is the job's own; without it, ``depth`` operators in a row, fully connected, with
-    a task per node. ``assumed`` names the job's values that the user did not give."""
+    a task per node. ``assumed`` names the job's values that the user did not give; ``observed``
+    are the user's own recoveries."""
+    kills = kills_of(results).frame
+    facts = known(job, kills, observed)
     rows = evidence(results)
     fits = {
         (scheme, failure): fit(rows, scheme, failure)
-        for scheme in (SchemeName.REPLAY, SchemeName.CHECKPOINT, SchemeName.ACTIVE)
+        for scheme in SIMULATED
         for failure in FailureKind
     }
-    interval_s, system = _interval(job)
-    utilization = float(system.utilization(interval_s))
+    outage = facts.recovery(job, 0.0)
+    system = CheckpointedSystem(
+        cost_s=job.checkpoint_s,
+        failure_rate_per_s=job.failure_rate_per_s,
+        restart_s=outage.total.mean_s - outage.part(REPLAY).mean_s,
+    )
+    interval_s = float(system.optimal_interval_s())
     topology = topology or chain(job)
     plan = StructureAware().plan(topology, int(job.budget * topology.total_cost))
     names = [f"{operator}[{index}]" for operator, index in map(topology.place, plan.tasks)]
-    checkpoint = _checkpoint(job, fits, interval_s, utilization)
-    shortened = _shortened(job, fits, system, checkpoint, target_s)
-    options = [
-        _replay(job, fits),
-        checkpoint,
-        *([shortened] if shortened else []),
-        _ppa(job, fits, interval_s, utilization, plan.value, plan.cost / topology.total_cost),
-        _active(job, fits, utilization),
+    usual = options.checkpoint(job, facts, system, interval_s)
+    sooner = options.shortened(job, facts, system, usual, target_s)
+    share = plan.cost / topology.total_cost
+    now = None
+    if job.interval_s is not None:
+        now = options.checkpoint(job, facts, system, job.interval_s)
+    schemes = [
+        options.replay(job, facts, fits),
+        usual,
+        *([sooner] if sooner else []),
+        options.ppa(job, facts, fits, usual, plan.value, share),
+        options.active(job, facts, fits, usual),
     ]
     return Advice(
         job=job,
+        system=system_named(job.system),
+        known=facts,
         assumed=assumed,
-        options=options,
-        chosen=_choice(options, target_s),
+        options=schemes,
+        now=now,
+        chosen=options.choice(schemes, target_s),
         target_s=target_s,
         interval_if_wrong=_if_wrong(job, system, interval_s),
         placement=_placement(job),
         plan=names,
-        nearest=_nearest(job, interval_s, fits),
-        live=live(results, fits[SchemeName.CHECKPOINT, FailureKind.NODE]),
+        judged=judge(kills).get(job.system),
         off_by={
             f"{scheme}, {failure}": found.off_by
             for (scheme, failure), found in fits.items()
             if found is not None
         },
-        sources=_sources(rows),
+        sources=_sources(system_named(job.system), rows),
     )
 
 
@@ -240,15 +253,6 @@ def chain(job: Job) -> Topology:
     )
 
 
-def _interval(job: Job) -> tuple[float, CheckpointedSystem]:
-    system = CheckpointedSystem(
-        cost_s=job.transfer_s,
-        failure_rate_per_s=job.failure_rate_per_s,
-        restart_s=job.detection_s + job.restart_s + job.transfer_s,
-    )
-    return float(system.optimal_interval_s()), system
-
-
 def _if_wrong(job: Job, system: CheckpointedSystem, interval_s: float) -> Sequence[Misjudged]:
     found = []
     best = float(system.utilization(interval_s))
@@ -262,163 +266,6 @@ def _if_wrong(job: Job, system: CheckpointedSystem, interval_s: float) -> Sequen
     return found
 
 
-Fits = Mapping[tuple[SchemeName, FailureKind], Fit | None]
-
-
-def _range(
-    job: Job, found: Fit | None, process_s: tuple[float, float, float], load_s: float
-) -> Range | None:
-    """Return the recovery early, in the middle and late in the interval, widened by the error."""
-    if found is None:
-        return None
-    until = job.detection_s + job.restart_s
-    early, middle, late = (found.predict(each, load_s) for each in process_s)
-    return Range(
-        expected_s=until + middle,
-        low_s=until + early / found.off_by,
-        high_s=until + late * found.off_by,
-    )
-
-
-def _again_s(job: Job, since_s: float) -> float:
-    """Return the time to process the input of ``since_s`` seconds again."""
-    return job.task_rate_per_s * since_s / job.speed_per_s
-
-
-def _replay(job: Job, fits: Fits) -> Option:
-    ranges: dict[FailureKind, Range | None] = dict.fromkeys(FailureKind)
-    notes = ["no checkpoint at all: the input of all windows must still be in the log"]
-    if job.window_s is None:
-        notes.append("give the window (--window) to know its recovery")
-    else:
-        for failure in FailureKind:
-            depth = (job.depth + 1) / 2 if failure is FailureKind.NODE else job.depth
-            again_s = _again_s(job, job.window_s * depth)
-            ranges[failure] = _range(
-                job, fits[SchemeName.REPLAY, failure], (again_s, again_s, again_s), 0.0
-            )
-    expected = ranges[FailureKind.NODE]
-    lost = job.failure_rate_per_s * expected.expected_s if expected else 0.0
-    return Option(
-        scheme=SchemeName.REPLAY,
-        recovery=ranges[FailureKind.NODE],
-        recovery_all=ranges[FailureKind.ALL],
-        utilization=max(1.0 - lost, 0.0),
-        unknown="needs --window" if job.window_s is None else "no runs",
-        notes=notes,
-    )
-
-
-def _checkpoint(job: Job, fits: Fits, interval_s: float, utilization: float) -> Option:
-    process = tuple(_again_s(job, share * interval_s) for share in (_EARLY, 0.5, _LATE))
-    ranges = {
-        failure: _range(
-            job,
-            fits[SchemeName.CHECKPOINT, failure],
-            (process[0], process[1], process[2]),
-            job.transfer_s,
-        )
-        for failure in FailureKind
-    }
-    return Option(
-        scheme=SchemeName.CHECKPOINT,
-        recovery=ranges[FailureKind.NODE],
-        recovery_all=ranges[FailureKind.ALL],
-        utilization=utilization,
-        interval_s=interval_s,
-        notes=["a shorter interval recovers faster and leaves less time for work"],
-    )
-
-
-def _shortened(
-    job: Job, fits: Fits, system: CheckpointedSystem, usual: Option, target_s: float | None
-) -> Option | None:
-    """Return checkpoints at the longest interval whose recovery ends in time nine times of ten.
-
-    None if T* is short enough, or if not even a checkpoint after the other is: recovery grows with
-    the interval on a straight line, so two points give the interval."""
-    if target_s is None or usual.recovery is None or usual.recovery.high_s <= target_s:
-        return None
-    assert usual.interval_s is not None
-    least_s = float(system.cost_s)
-    least = _checkpoint(job, fits, least_s, 0.0).recovery
-    assert least is not None
-    if least.high_s >= target_s:
-        return None
-    share = (target_s - least.high_s) / (usual.recovery.high_s - least.high_s)
-    interval_s = float(least_s + _INSIDE * share * (usual.interval_s - least_s))
-    found = _checkpoint(job, fits, interval_s, float(system.utilization(interval_s)))
-    note = f"the longest interval with which recovery ends within {format_duration(target_s)}"
-    return replace(found, shortened=True, notes=[f"{note}, nine times of ten"])
-
-
-def _takeover(job: Job, fits: Fits) -> Range | None:
-    found = fits[SchemeName.ACTIVE, FailureKind.NODE]
-    if found is None:
-        return None
-    took = found.predict(0.0, 0.0)
-    return Range(
-        expected_s=job.detection_s + took,
-        low_s=job.detection_s + took / found.off_by,
-        high_s=job.detection_s + took * found.off_by,
-    )
-
-
-def _apart(job: Job) -> list[str]:
-    if job.racks > 1:
-        return []
-    return ["with one rack, whatever takes the rack takes the replicas too"]
-
-
-def _ppa(
-    job: Job, fits: Fits, interval_s: float, utilization: float, fidelity: float, share: float
-) -> Option:
-    complete = _checkpoint(job, fits, interval_s, utilization)
-    takeover = _takeover(job, fits)
-    return Option(
-        scheme=SchemeName.PPA,
-        recovery=complete.recovery,
-        recovery_all=complete.recovery_all,
-        first_output_s=takeover.expected_s if takeover and fidelity > 0 else None,
-        output_fidelity=fidelity,
-        extra_tasks=share,
-        utilization=utilization,
-        interval_s=interval_s,
-        notes=[
-            "tentative output until recovery is complete; exact output as with checkpoints",
-            *_apart(job),
-        ],
-    )
-
-
-def _active(job: Job, fits: Fits, utilization: float) -> Option:
-    takeover = _takeover(job, fits)
-    return Option(
-        scheme=SchemeName.ACTIVE,
-        recovery=takeover,
-        recovery_all=takeover if job.racks > 1 else None,
-        unknown="replicas fail, too" if takeover else "no runs",
-        first_output_s=takeover.expected_s if takeover else None,
-        output_fidelity=1.0,
-        extra_tasks=1.0,
-        utilization=utilization,
-        notes=["every tuple is processed twice", *_apart(job)],
-    )
-
-
-def _choice(options: Sequence[Option], target_s: float | None) -> Option | None:
-    """Return the option with the most useful work per task whose recovery ends in time.
-
-    Nine of ten recoveries must. PPA counts only through its exact output; the value of some output
-    sooner is for the user to judge."""
-    in_time = [
-        option
-        for option in options
-        if target_s is not None and option.recovery and option.recovery.high_s <= target_s
-    ]
-    return max(in_time, key=lambda option: option.work_per_task, default=None)
-
-
 def _placement(job: Job) -> list[str]:
     if job.racks == 1:
         return ["one rack: spread tasks over its nodes; nothing survives the rack"]
@@ -430,37 +277,16 @@ def _placement(job: Job) -> list[str]:
     ]
 
 
-def _nearest(job: Job, interval_s: float, fits: Fits) -> pd.DataFrame:
-    """Return, for each scheme, the runs whose work is nearest to the job's."""
-    wanted = {
-        SchemeName.CHECKPOINT: _again_s(job, interval_s / 2) + job.transfer_s,
-        SchemeName.REPLAY: _again_s(job, (job.window_s or 0.0) * (job.depth + 1) / 2),
-        SchemeName.ACTIVE: 0.0,
-    }
-    parts = []
-    for (scheme, failure), found in fits.items():
-        if found is None or failure is not FailureKind.NODE:
-            continue
-        work = found.runs["process_s"] + found.runs["load_s"]
-        distance = (work - wanted[scheme]).abs()
-        parts.append(found.runs.loc[distance.nsmallest(NEAREST).index])
-    columns = ["experiment", "point", "origin", "scheme", "recovery_s", "predicted_s", "off"]
-    if not parts:
-        return pd.DataFrame(columns=columns)
-    return pd.concat(parts, ignore_index=True)[columns]
-
-
-def _sources(rows: pd.DataFrame) -> list[str]:
+def _sources(system: System, rows: pd.DataFrame) -> list[str]:
     found = [
         "interval and utilization: Jayasekara, Harwood, Karunasekera, FGCS 2020 (T*, equation 4)",
+        *(f"{each.name} = {each.value}: {each.source}" for each in system.settings),
         "plan and output fidelity: Su and Zhou, ICDE 2016 and TKDE 2019, structure-aware planner",
     ]
     if len(rows):
-        origins = ", ".join(sorted(set(rows["origin"])))
+        runs = int(rows.loc[rows["scheme"].isin(SIMULATED), "runs"].sum())
         found.append(
-            f"recovery: a formula fitted to {int(rows['runs'].sum())} {origins} runs of "
+            f"{' and '.join(SIMULATED)}: {runs} simulated runs of "
             f"{' and '.join(sorted(set(rows['experiment'])))}"
         )
-    else:
-        found.append("recovery: nothing to fit a formula to; run ppa/recovery-single first")
     return found

@@ -14,14 +14,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import pandas as pd
 
-from harness import report
 from harness.claims.samples import FEWEST, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
 from harness.measure.recovery import Unrecovered
 from harness.report.build import Picture, data_uri
+from harness.report.pages import templates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,7 +79,8 @@ class Page:
 def kills_of(results: Results) -> pd.DataFrame:
     """Return a row per kill of valid runs, with its costs.
 
-    Columns: ``scheme`` and the rest of the point, ``repeat``, ``kill`` (`KILLS`), ``recovery_s``,
+    Columns: ``scheme``, ``mode``, ``trigger_s`` (in real-time mode the time between checkpoints),
+    ``repeat``, ``kill`` (`KILLS`), ``recovery_s``,
     ``at_least_s``, ``why_not``, ``output_gap_s``, and of the time until the next kill ``late``:
     results that came later than the twin's usual ones. Of the whole pass, so the same for each
     kill of it: ``repeated``, ``wrong`` (None where it is unknown)."""
@@ -97,6 +97,7 @@ def kills_of(results: Results) -> pd.DataFrame:
             rows.append(
                 {
                     "scheme": run["scheme"],
+                    "mode": "micro-batch" if pd.isna(run.get("mode")) else run["mode"],
                     "trigger_s": run.get("trigger_s", run["interval_s"]),
                     "repeat": run["repeat"],
                     "kill": KILLS.get(kill["scope"], kill["target"]),
@@ -155,13 +156,15 @@ def verdict_of(runs: pd.DataFrame) -> str:
 
 
 def costs_of(kills: pd.DataFrame) -> pd.DataFrame:
-    """Return a row of text per scheme and kill: medians with their intervals."""
+    """Return a row of text per scheme, mode and kill: medians with their intervals."""
     rows = []
-    keys = ["scheme", "trigger_s", "kill"]
-    for (scheme, trigger_s, kill), mine in kills.groupby(keys, sort=False) if len(kills) else ():
+    keys = ["scheme", "mode", "trigger_s", "kill"]
+    groups = kills.groupby(keys, sort=False) if len(kills) else ()
+    for (scheme, mode, trigger_s, kill), mine in groups:
         rows.append(
             {
                 "scheme": SCHEMES[str(scheme)].label,
+                "mode": mode,
                 "trigger": f"{trigger_s:g} s",
                 "killed": kill,
                 "kills": len(mine),
@@ -225,7 +228,7 @@ def notes_of(kills: pd.DataFrame) -> list[str]:
 def keeps_up(ramp: pd.DataFrame | None) -> list[str]:
     """Return at which trigger and rate the machine keeps up, from a calibration's ramp."""
     if ramp is None or not len(ramp):
-        return ["At which trigger and rate this machine keeps up is not measured in smoke."]
+        return ["At which trigger and rate this machine keeps up was not measured."]
     lines = []
     for step in ramp.to_dict("records"):
         said = "keeps up" if step["held"] else "does not keep up"
@@ -245,16 +248,19 @@ def keeps_up(ramp: pd.DataFrame | None) -> list[str]:
 def draw(kills: pd.DataFrame, figure: Figure) -> None:
     """Draw the outage and the late results of every kill, with their medians."""
     titles = {"recovery_s": "outage (s)", "late": "late results"}
-    places = list(dict.fromkeys(zip(kills["scheme"], kills["kill"], strict=True)))
+    ways = kills["scheme"], kills["mode"], kills["kill"]
+    places = list(dict.fromkeys(zip(*ways, strict=True)))
     for axes, (column, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-        for place, (scheme, kill) in enumerate(places):
-            mine = kills[(kills["scheme"] == scheme) & (kills["kill"] == kill)]
+        for place, way in enumerate(places):
+            scheme = way[0]
+            mine = kills[[each == way for each in zip(*ways, strict=True)]]
             values = mine[column].astype(float).dropna()
             look = SCHEMES[scheme]
-            axes.plot(
-                [place] * len(values), values, color=look.color, marker=look.marker,
-                linestyle="none", alpha=0.6, clip_on=False,
-            )  # fmt: skip
+            if len(values):  # an empty line outside of the axes would take their place
+                axes.plot(
+                    [place] * len(values), values, color=look.color, marker=look.marker,
+                    linestyle="none", alpha=0.6, clip_on=False,
+                )  # fmt: skip
             beyond = mine.loc[mine[column].isna(), "at_least_s"].astype(float).dropna()
             if column == "recovery_s" and len(beyond):
                 axes.plot(
@@ -267,14 +273,22 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
                     axes.vlines(place, sample.low, sample.high, color=look.color, linewidth=2.5)
         axes.set_xticks(
             range(len(places)),
-            [f"{SCHEMES[s].label.replace(' ', chr(10))}\n{kill}" for s, kill in places],
+            [_place(*way) for way in places],
             fontsize=7,
         )
         axes.set_xlim(-0.5, max(len(places), 1) - 0.5)
         axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
-        axes.set_title(f"{title}: every kill, median, interval from {FEWEST} on", fontsize=8)
+        axes.set_title(title)
+        if not kills[column].notna().any() and not kills["at_least_s"].notna().any():
+            axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center")
         if column == "recovery_s" and kills["at_least_s"].notna().any():
             axes.set_xlabel("hollow: at least that, not over by the end of the load", fontsize=7)
+
+
+def _place(scheme: str, mode: str, kill: str) -> str:
+    """Return the label of a place of the drawing, in short lines."""
+    lines = [*SCHEMES[scheme].label.split(), *([mode] if mode != "micro-batch" else []), kill]
+    return "\n".join(lines)
 
 
 def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> list[Path]:
@@ -284,17 +298,14 @@ def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> l
     folder.mkdir(parents=True, exist_ok=True)
     png = draw_png(page.kills) if len(page.kills) else None
     shown = [("Every kill", ("png", png))] if png else []
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([Path(__file__).parent, *map(Path, report.__path__)]),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    text = environment.get_template("costs.html.j2").render(
-        title=page.title,
-        page=page,
-        figures=[(title, data_uri(*picture)) for title, picture in [*shown, *figures]],
+    text = (
+        templates(Path(__file__).parent)
+        .get_template("costs.html.j2")
+        .render(
+            title=page.title,
+            page=page,
+            figures=[(title, data_uri(*picture)) for title, picture in [*shown, *figures]],
+        )
     )
     contents = {"index.html": text.encode(), "page.md": _markdown(page, png is not None).encode()}
     if png:

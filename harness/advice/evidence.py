@@ -1,4 +1,4 @@
-"""Measured recoveries as numbers, and a formula that is fitted to them.
+"""Simulated recoveries as numbers, and a formula that is fitted to them.
 
 A run becomes one row: its scheme, what failed, and the times that an ideal machine would take:
 
@@ -21,11 +21,9 @@ import pandas as pd
 from scipy.optimize import nnls
 
 from experiments.ppa import _latency, _recovery
-from harness.advice.job import ASSUMED
 from harness.errors import UsageError
 from harness.protocol.schemes import SCHEMES
 from harness.results.library import Library
-from harness.results.record import OK
 
 FEATURES = ("process_s", "load_s")
 FEWEST_RUNS = 4
@@ -122,46 +120,6 @@ def _ideal(
         state * machine.load_us / 1e6,
         interval_s,
     )
-
-
-def live(results: Library, found: Fit | None) -> pd.DataFrame:
-    """Return a row per kill of a node on real servers with checkpoints, with its prediction.
-
-    The recovery is the user's view of it. The formula was fitted to none of these runs: they are
-    of another engine on another machine. Detection is the measured one; undeclared values (a
-    task's speed, its restart) are `ASSUMED`."""
-    columns = ["experiment", "point", "origin", "scheme", "recovery_s", "predicted_s", "off"]
-    failures = results.recoveries
-    if found is None or not {"recovery_s", "action", "status"} <= set(failures):
-        return pd.DataFrame(columns=columns)
-    kills = failures[
-        (failures["action"] == "kill") & (failures["status"] == OK) & failures["recovery_s"].notna()
-    ]
-    rows = []
-    for _, kill in kills.iterrows():
-        mine = results.points[results.points["run"] == kill["run"]].set_index("quantity")
-        values, scheme = mine["value"], mine["text"].get("scheme")
-        if scheme != "checkpoint" or not {"interval_s", "records", "load_s"} <= set(values.index):
-            continue  # the formula is about checkpoints alone
-        rate = float(values["records"] / values["load_s"])
-        process_s = rate * float(values["interval_s"]) / 2.0 / ASSUMED["speed_per_s"]
-        noticed_s = kill["detection_s"]
-        if pd.isna(noticed_s):
-            noticed_s = ASSUMED["detection_s"]
-        predicted_s = float(noticed_s) + ASSUMED["restart_s"] + found.predict(process_s, 0.0)
-        rows.append(
-            {
-                "experiment": kill["experiment"],
-                "point": f"{kill['target']} killed, interval {values['interval_s']:g} s, "
-                f"{rate:g} records/s, run {kill['run']}",
-                "origin": "measured on real servers",
-                "scheme": SchemeName.CHECKPOINT,
-                "recovery_s": float(kill["recovery_s"]),
-                "predicted_s": predicted_s,
-                "off": predicted_s / kill["recovery_s"] if kill["recovery_s"] > 0 else None,
-            }
-        )
-    return pd.DataFrame(rows, columns=columns)
 
 
 def _mean_level() -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.errors import UsageError
+from harness.intervals.recovery import Load
+from harness.intervals.systems import Failure, system_named
 from harness.text import format_duration
 
 ASSUMED: Mapping[str, float] = {
@@ -14,11 +17,10 @@ ASSUMED: Mapping[str, float] = {
     "depth": 3,
     "speed_per_s": 10_000.0,
     "storage_bytes_per_s": 100e6,
-    "restart_s": 5.0,
-    "detection_s": 5.0,
     "budget": 0.5,
 }
 """The values for what was not given. An advice names those that it used."""
+ASSUMED_SYSTEM = "spark"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +43,31 @@ class Job:
     """Length of the input on which the state depends; source replay cannot be judged without it."""
     speed_per_s: float = ASSUMED["speed_per_s"]
     """Tuples per second that one task can process when it does nothing else."""
+    capacity_per_s: float | None = None
+    """Tuples per second that the whole job can do at most; None: ``nodes`` times ``speed_per_s``.
+    """
     storage_bytes_per_s: float = ASSUMED["storage_bytes_per_s"]
     """Bandwidth of one node to and from the checkpoint store."""
-    restart_s: float = ASSUMED["restart_s"]
-    """Time until a new task runs, without its state."""
-    detection_s: float = ASSUMED["detection_s"]
-    """Time from a failure to its detection."""
+    checkpoint_cost_s: float | None = None
+    """Time that a checkpoint takes from work; None: to write a node's share of the state."""
+    system: str = ASSUMED_SYSTEM
+    """A key of `harness.intervals.systems.SYSTEMS`."""
+    failure: Failure = Failure.PROCESS
+    exactly_once: bool = False
+    """True if its output is written in transactions."""
+    detection_s: float | None = None
+    """Time from a failure to its detection; None: as the system's settings decide."""
+    restart_s: float | None = None
+    """Time until a task runs again, without its state; None: from settings and runs."""
+    transaction_s: float | None = None
+    """Time from a failure until a lost transaction is settled; None: as the settings decide."""
+    interval_s: float | None = None
+    """Time between two checkpoints at present, if known."""
     budget: float = ASSUMED["budget"]
     """Share of the tasks that may have an active replica under PPA, 0 to 1."""
 
     def __post_init__(self) -> None:
+        system_named(self.system)
         for words, number in (
             ("the rate", self.rate_per_s),
             ("the amount of state", self.state_bytes),
@@ -58,7 +75,7 @@ class Job:
             ("the speed of a task", self.speed_per_s),
             ("what a node stores per second", self.storage_bytes_per_s),
         ):
-            if not number > 0:
+            if not 0.0 < number < math.inf:
                 raise UsageError(f"{words} is {number:g}", remedy="give a number above zero")
         for words, count in (
             ("the number of nodes", self.nodes),
@@ -76,12 +93,35 @@ class Job:
             raise UsageError(
                 f"the budget is {self.budget:g}", remedy="give a share of the tasks, 0 to 1"
             )
-        if self.task_rate_per_s >= self.speed_per_s:
+        if self.capacity_per_s is None and self.task_rate_per_s >= self.speed_per_s:
             raise UsageError(
                 f"each of {self.nodes} tasks gets {self.task_rate_per_s:g} tuples/s and processes "
                 f"{self.speed_per_s:g}, so it never catches up after a failure",
-                remedy="give more nodes, or the speed that a task really has",
+                remedy="give what the job can do (--capacity), more nodes, or a task's real speed",
             )
+        self.load(0.0)
+
+    def load(self, interval_s: float, capacity_per_s: float | None = None) -> Load:
+        """Return what it has to do and can do, with checkpoints so far apart.
+
+        ``capacity_per_s`` replaces its own. Raises `UsageError` if it cannot catch up."""
+        return Load(
+            rate_per_s=self.rate_per_s,
+            capacity_per_s=self.most_per_s if capacity_per_s is None else capacity_per_s,
+            interval_s=interval_s,
+        )
+
+    @property
+    def most_per_s(self) -> float:
+        """Tuples per second that it can do at most."""
+        if self.capacity_per_s is not None:
+            return self.capacity_per_s
+        return self.nodes * self.speed_per_s
+
+    @property
+    def checkpoint_s(self) -> float:
+        """Cost of one checkpoint."""
+        return self.transfer_s if self.checkpoint_cost_s is None else self.checkpoint_cost_s
 
     @property
     def task_rate_per_s(self) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 import pandas as pd
 
@@ -13,13 +14,14 @@ from experiments.stock._scale import cluster_spec
 from harness.advice import costs
 from harness.advice.advise import Option, advise
 from harness.advice.job import ASSUMED, Job
+from harness.claims.samples import FEWEST
 from harness.errors import UsageError
 from harness.report.build import Picture, picture
 from harness.report.verdicts import Assessment
 from harness.results import load
 from harness.results.library import Library
 from harness.results.provenance import machine_name
-from harness.results.record import Profile
+from harness.results.record import FAILED, INVALID, SKIPPED, Profile
 from harness.results.tables import Results
 from harness.running.plan import RunSettings
 from harness.text import format_duration
@@ -27,8 +29,6 @@ from workloads.base import Workload
 
 KILLS, RAMP = "stock/worker-kill", "stock/calibration"
 ASSUMED_MTTF_S = 30 * 86_400.0
-MOST_ADVISED_S = 600.0
-"""A longer pass is not among the next steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,16 @@ class Given:
     """The words of the user's command."""
 
     file: Path
-    options: str
-    """Options that the commands of the next steps have, too."""
+    options: Mapping[str, str]
+    """Words of each option that the user gave, by its name: ``--rate 500`` by ``--rate``."""
     out: Path
+    no_real_time: str | None = None
+    """Why Spark's real-time mode cannot run the query."""
+
+    def again(self, *more: str, but: Collection[str] = ()) -> str:
+        """Return the command once more, with further options and without those named in ``but``."""
+        kept = (words for name, words in self.options.items() if name not in but)
+        return " ".join(["./faultline try", quote(str(self.file)), *kept, *more])
 
 
 def page_of(
@@ -57,18 +64,22 @@ def page_of(
     by_id = {item.experiment.measurement.id: item for item in judged}
     results = by_id[KILLS].campaign.results() if KILLS in by_id else Results(pd.DataFrame(), {})
     kills = costs.kills_of(results)
+    missing = _missing(by_id.get(KILLS), settings)
     ramp = None
     if RAMP in by_id and by_id[RAMP].campaign.valid:
         ramp = by_id[RAMP].campaign.results().series("ramp")
     page = costs.Page(
         title=f"What a kill costs: {workload.name}",
-        facts=_facts(workload, by_id.get(KILLS), results.frame, settings),
+        facts=[
+            *_facts(workload, by_id.get(KILLS), results.frame, settings),
+            *_unmeasured(missing, given),
+        ],
         verdict=costs.verdict_of(results.frame),
         costs=costs.costs_of(kills),
         notes=costs.notes_of(kills),
         keeps_up=costs.keeps_up(ramp),
         advice=_advice(workload, results, settings, advice, library),
-        commands=_commands(settings, results.frame, given),
+        commands=_commands(settings, results.frame, given, missing=missing),
         kills=kills,
     )
     figures = [(item.experiment.title, picture(item)) for item in judged if item.table is not None]
@@ -88,7 +99,7 @@ def _facts(
         rates = ", ".join(f"{rate:,.4g}" for rate in sorted(set(runs["rate_per_s"])))
         facts.append(
             f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} with "
-            f"{', '.join(sorted(set(runs['scheme'])))}, each once without "
+            f"{', '.join(_ways(runs))}, each once without "
             f"and once with kills: {rates} records/s for {runs['load_s'].max():.3g} s, "
             f"{int(runs['results'].median())} results"
         )
@@ -97,13 +108,44 @@ def _facts(
                 f"event time runs {speed:,.4g} times as fast as the clock: a window takes "
                 f"{workload.window_s / speed:.3g} s"
             )
-    if kills is not None and (bad := [r for r in kills.campaign.records if r.status != "ok"]):
-        which = "1 run does not count" if len(bad) == 1 else f"{len(bad)} runs do not count"
-        facts.append(f"{which}: {bad[0].reason}")
+    for status, one, more in (
+        (SKIPPED, "1 run is skipped", "runs are skipped"),
+        (INVALID, "1 run does not count", "runs do not count"),
+        (FAILED, "1 run failed", "runs failed"),
+    ):
+        bad = [r for r in kills.campaign.records if r.status == status] if kills else []
+        if bad:
+            facts.append(f"{one if len(bad) == 1 else f'{len(bad)} {more}'}: {bad[0].reason}")
     facts.append(f"profile {settings.profile.value}, seed {settings.root_seed}, {machine_name()}")
     if settings.profile is Profile.SMOKE:
         facts.append("smoke: one kill, to see that the results are right; times are an impression")
     return facts
+
+
+def _ways(runs: pd.DataFrame) -> list[str]:
+    """Return the schemes of runs, with the mode of those that are not in micro-batches."""
+    modes = runs["mode"] if "mode" in runs else [None] * len(runs)
+    pairs = zip(runs["scheme"], modes, strict=True)
+    return sorted({scheme if pd.isna(mode) else f"{scheme} ({mode})" for scheme, mode in pairs})
+
+
+def _missing(kills: Assessment | None, settings: RunSettings) -> int:
+    """Return the number of runs that were not made."""
+    if kills is None:
+        return len(settings.only.get(KILLS, ())) * (settings.repeats or 1)
+    campaign = kills.campaign
+    return campaign.expected - len(campaign.records) - campaign.left_out
+
+
+def _unmeasured(missing: int, given: Given) -> list[str]:
+    """Return what is not on the page, and why."""
+    said = []
+    if missing:
+        runs = "1 run is" if missing == 1 else f"{missing} runs are"
+        said.append(f"{runs} missing; the same command makes what is missing: {given.again()}")
+    if given.no_real_time is not None:
+        said.append(f"Spark's real-time mode cannot run this query: {given.no_real_time}")
+    return said
 
 
 def _advice(
@@ -123,9 +165,7 @@ def _advice(
     lines += [_line(option) for option in found.options]
     return [
         *lines,
-        f"recovery is a formula's, off by up to {max(found.off_by.values(), default=1.0):.1f} "
-        "times on simulated runs"
-        + (f", {found.off_by_live:.1f} times on real servers" if found.off_by_live else ""),
+        *found.accuracy,
         f"assumed: {', '.join(assumed)}" if assumed else "nothing was assumed",
     ]
 
@@ -147,7 +187,6 @@ def _job(
         f"a node fails every {format_duration(ASSUMED_MTTF_S)} (--mttf)" if mttf_s is None else "",
         "" if state else "1 MB of state (--state)",
         f"a task processes {ASSUMED['speed_per_s']:g} records/s",
-        f"a new task takes {ASSUMED['restart_s']:g} s to start",
     ]
     rate_per_s = float(runs["rate_per_s"].max())
     cluster = cluster_spec(settings.profile, settings.options)
@@ -176,58 +215,66 @@ def _line(option: Option) -> str:
             f"{format_duration(found.expected_s)} ({format_duration(found.low_s)} to "
             f"{format_duration(found.high_s)})"
         )
+    work = f"{option.utilization:.2%}" if option.utilization is not None else "unknown"
+    own = "" if option.offered else " (Spark has none: as it would be)"
     return (
-        f"{option.label}{every}: {option.utilization:.2%} of the time for work, "
+        f"{option.label}{own}{every}: {work} of the time for work, "
         f"{option.extra_tasks:.0%} more tasks, recovery of a node {recovery}"
     )
 
 
-def _commands(settings: RunSettings, runs: pd.DataFrame, given: Given) -> dict[str, str]:
-    """Return the command of each next step."""
-    options = f" {given.options}" if given.options else ""
-    out = "" if not given.options or "--out" not in given.options else f" --out {given.out}"
-    one = f"./faultline try {given.file}"
+def _commands(
+    settings: RunSettings, runs: pd.DataFrame, given: Given, *, missing: int
+) -> dict[str, str]:
+    """Return the command of each next step, with everything that the user said."""
     mine = own(settings.profile, settings.options) if "workload" in settings.options else None
-    asked = mine.rate_per_s if mine else RATE_PER_S
-    rate = float(runs["rate_per_s"].max()) if len(runs) else asked
+    rate = float(runs["rate_per_s"].max()) if len(runs) else mine.rate_per_s if mine else RATE_PER_S
     # The speed of a recording is its rate.
-    given_up = ("--rate", "--speed") if mine and mine.recorded else ("--rate",)
-    at_rate = f"{one} {_without(given.options, *given_up)}--rate"
-    if not len(runs):
-        usual = settings.profile is Profile.QUICK
-        profile = "" if usual else f" --profile {settings.profile.value}"
-        steps = {
-            "once more, on a machine that does nothing else": f"{one}{options}{profile}",
-            "at half the rate": f"{at_rate} {rate / 2:g}{profile}",
-        }
-    elif settings.profile is Profile.SMOKE:
-        steps = {"what both kills cost, calibrated": f"{one}{options}"}
-    else:
-        steps = {
-            "95 % intervals, from five kills on": f"{one}{options} --repeats 5",
-            "without the wait for a lost executor's place": (
-                f"{one}{options} --conf spark.locality.wait=0s"
-            ),
-            "at twice the rate": f"{at_rate} {2 * rate:g}",
-        }
+    paced = ("--rate", "--speed") if mine and mine.recorded else ("--rate",)
+    steps = {"the runs that are missing": given.again()} if missing else {}
+    if not len(runs) and not missing:
+        steps["at half the rate"] = given.again(f"--rate {rate / 2:g}", but=paced)
+    elif len(runs) and settings.profile is Profile.SMOKE:
+        steps["what both kills cost, calibrated"] = given.again(but=("--profile",))
+    elif len(runs):
+        steps |= _more(settings, given)
+        steps["at twice the rate"] = given.again(f"--rate {2 * rate:g}", but=paced)
+    out = given.options.get("--out")
     return {
         **steps,
-        "every number and figure": f"./faultline report{out}",
+        "every number and figure": " ".join(["./faultline report", *([out] if out else [])]),
         "figures and tables as PNG, PDF, SVG and CSV": (
-            f"./faultline export --from {given.out} --experiment stock --figures figures --format "
-            "pdf,png,svg"
+            f"./faultline export --from {quote(str(given.out))} --experiment stock --figures "
+            "figures --format pdf,png,svg"
         ),
-        "advice for the real job": (
-            f"./faultline advise --rate {rate:g} --state 1GB --mttf 30d --within 10s"
+        "advice for the real job": " ".join(
+            [
+                f"./faultline advise --rate {rate:g}",
+                given.options.get("--state", "--state 1GB"),
+                given.options.get("--mttf", "--mttf 30d"),
+                "--within 10s",
+            ]
         ),
     }
 
 
-def _without(options: str, *names: str) -> str:
-    """Return options without these and their values, with a space behind."""
-    words = options.split()
-    for name in names:
-        if name in words:
-            place = words.index(name)
-            del words[place : place + 2]
-    return " ".join(words) + (" " if words else "")
+def _more(settings: RunSettings, given: Given) -> dict[str, str]:
+    """Return the commands for more samples, and for what costs the job less."""
+    repeats = settings.repeats or 1
+    steps = {}
+    if repeats < FEWEST:
+        steps[f"95 % intervals, from {FEWEST} kills on"] = given.again(
+            f"--repeats {FEWEST}", but=("--repeats",)
+        )
+    if repeats == 1 and settings.profile is Profile.QUICK:
+        steps = {
+            "more samples, and Spark's real-time mode": given.again(
+                "--profile quick", but=("--profile", "--repeats")
+            ),
+            **steps,
+        }
+    if "spark.locality.wait" not in given.options.get("--conf", ""):
+        steps["without the wait for a lost executor's place"] = given.again(
+            "--conf spark.locality.wait=0s"
+        )
+    return steps

@@ -50,16 +50,17 @@ Examples:
 @click.option(
     "--memory-mb-per-worker", default=1024, show_default=True, help="Memory of its executors, MB."
 )
+@click.option("--append-only", is_flag=True, help="Let a local Redis write an append-only file.")
 @click.option("--keep", is_flag=True, help="Leave logs and data there when it is taken down.")
 @json_option
-def up(*, backend: str, keep: bool, as_json: bool, **shape: int) -> None:
+def up(*, backend: str, append_only: bool, keep: bool, as_json: bool, **shape: int) -> None:
     """Start a cluster and leave it running until `./faultline cluster down`."""
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
 
     place = find_backend(backend)
     place.enter(sys.argv[1:])
-    cluster = place.make(ClusterSpec(**shape), keep=keep)
+    cluster = place.make(ClusterSpec(append_only=append_only, **shape), keep=keep)
     begun_s = time.monotonic()
     cluster.start(elapsed_reporter())
     cluster.release()

@@ -25,10 +25,10 @@ Examples:
   ./faultline compare results old --experiment stock --json
   ./faultline compare results --cluster local --with docker --with lab.yaml
   ./faultline compare results --cluster local --with docker --claims
+  ./faultline compare monday.zip tuesday.zip --differing
 """
 _SHORTEST = 12
 """Characters of a commit that identify it."""
-_VERDICTS = {True: "holds", False: "does not hold", None: "not measured"}
 VARIANTS = "variants"
 """The table of a run with several passes (`harness.judging.run.together`)."""
 
@@ -53,6 +53,7 @@ VARIANTS = "variants"
     help="Only the runs of OTHER (of ONE, if it is alone) on this kind of cluster; repeatable.",
 )
 @click.option("--claims", "claims_alone", is_flag=True, help="Only the claims, no numbers.")
+@click.option("--differing", is_flag=True, help="Only the claims that are decided differently.")
 @json_option
 def command(
     one: Path,
@@ -62,6 +63,7 @@ def command(
     backend: str | None,
     others: tuple[str, ...],
     claims_alone: bool,
+    differing: bool,
     as_json: bool,
 ) -> None:
     """Compare the medians of every quantity in the results ONE and OTHER.
@@ -70,12 +72,14 @@ def command(
 
     Only valid runs of the same point are compared. Runs on different kinds of cluster are never
     pooled: if a directory holds several kinds, choose one with --cluster or --with. A run with
-    several passes is compared pass by pass. The verdicts on every claim follow the numbers.
+    several passes is compared pass by pass. The verdicts on every claim follow the numbers, with
+    the median, the 95 % interval and the number of the samples behind it; one that holds on one
+    side and not on another is marked. What is undecided differs from nothing.
 
     The command shows differences, not whether they matter. `./faultline nightly` decides that,
     because it measures how much runs of the same code differ."""
     from harness.cli.options import demand_runs
-    from harness.report.sides import verdicts
+    from harness.report.sides import differ, verdicts
     from harness.results import load
 
     if other is None and not others:
@@ -94,8 +98,9 @@ def command(
     }
     demand_runs(experiment, found.values())
     sides = [_on(found[root], name, option) for root, name, option in wanted]
-    rows = [] if claims_alone else comparison(sides)
-    claims = verdicts([side.found for side in sides])
+    rows = [] if claims_alone or differing else comparison(sides)
+    judged = verdicts([side.found for side in sides])
+    claims = [row for row in judged if differ(row)] if differing else judged
     if as_json:
         described = [
             {"results": str(root), "clusters": _kinds(side)}
@@ -105,9 +110,10 @@ def command(
         return
     for number, ((root, _, _), side) in enumerate(zip(wanted, sides, strict=True), start=1):
         click.echo(f"({number}) {root}; {_where(side)}")
-    if not claims_alone:
+    if not claims_alone and not differing:
         _print(rows, len(sides))
     _print_claims(claims, len(sides))
+    _print_count(judged)
 
 
 def _kind(name: str | None) -> str | None:
@@ -147,7 +153,9 @@ def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
 
 
 def _print_claims(claims: Sequence[Mapping[str, Any]], sides: int) -> None:
-    """Print a block per experiment: a line per claim, a column per side."""
+    """Print a block per experiment: a line or two per claim, a column per side."""
+    from harness.report.sides import differ
+
     last = None
     for row in claims:
         if (row["experiment"], row["profile"]) != last:
@@ -156,10 +164,32 @@ def _print_claims(claims: Sequence[Mapping[str, Any]], sides: int) -> None:
             click.echo("  " + "".join(f"{f'({side})':<15}" for side in range(1, sides + 1)))
             counts = (f"{valid} of {row['expected']} runs" for valid in row["valid"])
             click.echo("  " + "".join(f"{count:<15}" for count in counts).rstrip())
-        columns = "".join(f"{_VERDICTS[held]:<15}" for held in row["held"])
-        click.echo(f"  {columns}{row['kind']}: {row['claim']}")
+        columns = "".join(f"{word:<15}" for word in row["verdicts"])
+        click.echo(f"{'≠' if differ(row) else ' '} {columns}{row['kind']}: {row['claim']}")
+        if any(row["samples"]):
+            click.echo("    " + "; ".join(map(_sample, row["samples"])))
+
+
+def _print_count(claims: Sequence[Mapping[str, Any]]) -> None:
+    """Print how many claims are decided by every side, and how many differently."""
+    from harness.report.sides import differ
+
+    decided = [row for row in claims if {*row["verdicts"]} <= {"holds", "does not hold"}]
     if not claims:
         click.echo("no claim is judged by several of them")
+        return
+    click.echo(
+        f"\n{len(claims)} claims; {len(decided)} decided by every side, "
+        f"{sum(map(differ, claims))} differently (≠)"
+    )
+
+
+def _sample(numbers: Sequence[float | None] | None) -> str:
+    if numbers is None:
+        return "–"
+    value, low, high, count = numbers
+    interval = "" if low is None else f" [{low:.3g}, {high:.3g}]"
+    return f"{value:.3g}{interval} of {count}"
 
 
 def _cell(median: float | None, ratio: float | None) -> str:

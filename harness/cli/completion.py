@@ -26,12 +26,10 @@ def command(shell: str) -> None:
     """Print a script for SHELL that completes commands, options and experiments."""
     from click.shell_completion import get_completion_class
 
-    from harness.cli.main import cli
-
     kind = get_completion_class(shell)
     assert kind is not None, shell
     # Not `source`, which asks Bash for its version first: it may be missing here.
-    script = kind(cli, {}, "faultline", VARIABLE)
+    script = kind(click.get_current_context().find_root().command, {}, "faultline", VARIABLE)
     click.echo(script.source_template % script.source_vars())
 
 
@@ -41,7 +39,8 @@ def experiments(
     """Return the experiments and groups whose names begin with ``begun``."""
     from click.shell_completion import CompletionItem
 
-    from harness.running.discovery import GROUPS, all_experiments
+    from harness.running.catalogue import listed
 
-    names = [*GROUPS, *(each.id for each in all_experiments())]
+    ids = [each.id for each in listed()]
+    names = [*dict.fromkeys(name.partition("/")[0] for name in ids), *ids]
     return [CompletionItem(name) for name in names if name.startswith(begun)]

@@ -18,6 +18,7 @@ _EPILOG = """\b
 Examples:
   ./faultline doctor
   ./faultline doctor --fetch      fetch now what the first run would fetch
+  ./faultline doctor --query      let Spark copy ten records through a broker (half a minute)
   ./faultline doctor --json
 """
 _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", "missing": "red"}
@@ -25,8 +26,9 @@ _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", 
 
 @click.command("doctor", epilog=_EPILOG)
 @click.option("--fetch", is_flag=True, help="Fetch now what the first run would fetch.")
+@click.option("--query", is_flag=True, help="Run one query through Spark and a Kafka broker.")
 @json_option
-def command(fetch: bool, as_json: bool) -> None:
+def command(fetch: bool, query: bool, as_json: bool) -> None:
     """Look for everything that a run needs, and show what to do about the rest.
 
     The exit code is 3 if something is missing that Faultline cannot fetch by itself."""
@@ -38,6 +40,8 @@ def command(fetch: bool, as_json: bool) -> None:
         *examine(CheckOptions(runs=state_directory(), fetch=fetch)),
         *surroundings.examine(),
     ]
+    if query:
+        findings.append(_tried(well=ready(findings)))
     well = ready(findings)
     if as_json:
         emit_json({"ready": well, "findings": [asdict(finding) for finding in findings]})
@@ -52,6 +56,21 @@ def command(fetch: bool, as_json: bool) -> None:
         if not as_json:
             click.echo(f"Missing: {missing}. The remedy is below each.")
         sys.exit(EnvironmentFailure.exit_code)
+
+
+def _tried(*, well: bool) -> Finding:
+    """Return the finding of a query; it is not run where something that it needs is missing."""
+    from harness.engines.structured import pair
+    from harness.environment.doctor import Finding, Status
+
+    if not well:
+        return Finding(
+            name=pair.NAME,
+            status=Status.WARNING,
+            detail="not tried: something that the query needs is missing",
+            remedy="first follow the advice above",
+        )
+    return pair.examine(lambda stage: click.echo(f"{stage} ...", err=True))
 
 
 def _line(finding: Finding) -> str:

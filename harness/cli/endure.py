@@ -17,6 +17,8 @@ from harness.errors import UsageError
 from harness.text import did_you_mean, format_duration
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from workloads.base import Workload
 
 _EPILOG = """\b
@@ -26,6 +28,7 @@ Examples:
   ./faultline endure --seed 7 --pass 3                       one pass of that, again
   ./faultline endure --kills 50 --scheme ppa --scheme dpc --workload world-cup
   ./faultline endure --kills 100 --network namespaces        cut racks off, too
+  ./faultline endure --hours 2                               few kills, and a plot of all memory
   ./faultline endure --engine kafka-streams --scheme standby --kills 20
 """
 
@@ -33,6 +36,8 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.option("--kills", type=click.IntRange(1), default=100, show_default=True,
               help="End after the pass in which this many were killed.")  # fmt: skip
+@click.option("--hours", type=click.FloatRange(0, min_open=True),
+              help="End after this time, with few kills; draw all processes' memory.")  # fmt: skip
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Root of the random schedules."
 )
@@ -52,6 +57,7 @@ Examples:
 @json_option
 def command(
     kills: int,
+    hours: float | None,
     seed: int,
     named: str,
     contenders: tuple[str, ...],
@@ -74,22 +80,20 @@ def command(
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked
-    from harness.endurance.endure import Endurance, Tally
+    from harness.endurance.endure import Endurance, Tally, pace
+    from harness.endurance.memory import Memory
     from harness.engines.base import Setup
     from harness.engines.tasks.contenders import CONTENDERS
     from harness.engines.tasks.engine import running_engine
 
     if named != "tasks":
+        if hours is not None:
+            raise UsageError("--hours is for the task engine", remedy="use --kills")
         sys.exit(_other(named, contenders, chosen, kills, seed, only, rate, backend, as_json))
     workloads = _workloads(contenders, chosen, seed)
-    spec = ClusterSpec(
-        racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
-        memory_mb_per_worker=768,
-    )  # fmt: skip
-    say = elapsed_reporter()
-    began = time.monotonic()
-    place = find_backend(backend)
-    place.enter(sys.argv[1:])
+    spec = ClusterSpec(nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768)
+    say, began = elapsed_reporter(), time.monotonic()
+    (place := find_backend(backend)).enter(sys.argv[1:])
     with place.make(spec) as cluster:
         cluster.start(say)
         say("starting the engine")
@@ -103,17 +107,30 @@ def command(
                 contenders=contenders or tuple(CONTENDERS),
                 rate_per_s=rate,
                 report=say,
+                **pace(calm=hours is not None),
             )
-            if only is None:
+            if hours is not None:
+                with Memory(cluster.run) as memory:
+                    tally = endurance.for_hours(hours)
+            elif only is None:
                 tally = endurance.until(kills)
             else:
                 endurance.run(only - 1, tally := Tally())
         run = getattr(cluster, "run", None)
     tally.leftover_processes = len(marked(run)) if run is not None else 0
     document = {**asdict(tally), "seed": seed, "seconds": round(time.monotonic() - began, 1)}
+    if hours is not None:
+        document |= _remembered(memory.table(), out / "endure", f"memory-seed-{seed}")
     _tell(document, tally.runs, tally.failures, as_json)
     if tally.failures:
         sys.exit(1)
+
+
+def _remembered(seen: pd.DataFrame, directory: Path, name: str) -> dict[str, Any]:
+    """Write and draw the memory of all processes; return its growth and the picture's path."""
+    from harness.endurance.memory import growth, write
+
+    return {"grown_mb": growth(seen), "memory": str(write(seen, directory, name))}
 
 
 def _other(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import click
 
 from harness.cli.output import emit_json, json_option
+from harness.text import format_bytes, format_duration
+
+if TYPE_CHECKING:
+    from harness.running.catalogue import Needs
 
 _EPILOG = """\b
 Examples:
@@ -19,37 +26,35 @@ Examples:
 @json_option
 def command(markdown: bool, as_json: bool) -> None:
     """Show every experiment: its figure, the origin of its numbers, and its time."""
-    from harness.results.record import Profile
-    from harness.running.discovery import all_experiments, catalogue_markdown, estimate_s
-    from harness.text import format_duration
+    from harness.running.catalogue import listed
 
     if markdown:
+        from harness.running.discovery import catalogue_markdown
+
         click.echo(catalogue_markdown(), nl=False)
         return
     if as_json:
-        emit_json(
-            [
-                {
-                    "id": e.id,
-                    "paper": e.paper,
-                    "figure": e.figure,
-                    "title": e.title,
-                    "origin": e.origin.value,
-                    "statement": e.statement,
-                    "accepts": sorted(e.measurement.accepts),
-                    "seconds": {p.value: estimate_s(e, p) for p in Profile},
-                }
-                for e in all_experiments()
-            ]
-        )
+        emit_json([asdict(each) for each in listed()])
         return
-    for e in all_experiments():
-        times = " / ".join(format_duration(estimate_s(e, p)) for p in Profile)
-        click.echo(f"{e.id:<34} {e.origin.value:<10} {times:<26} {e.paper}, {e.figure}")
-        takes = (
-            f"  (takes --{', --'.join(sorted(e.measurement.accepts))})"
-            if e.measurement.accepts
-            else ""
-        )
-        click.echo(f"    {e.title}{takes}")
-    click.echo("\nTimes are for the profiles smoke / quick / paper on two cores, roughly.")
+    for each in listed():
+        times = " / ".join(format_duration(seconds) for seconds in each.seconds.values())
+        click.echo(f"{each.id:<34} {each.origin:<10} {times:<26} {each.paper}, {each.figure}")
+        takes = f"  (takes --{', --'.join(each.accepts)})" if each.accepts else ""
+        click.echo(f"    {each.title}{takes}")
+        if each.needs is not None:
+            click.echo(f"    {_needed(each.needs)}")
+    click.echo(
+        "\nTimes are for the profiles smoke / quick / paper on two cores, roughly. Below: what the "
+        "runs\nneeded that ship with the repository."
+    )
+
+
+def _needed(needs: Needs) -> str:
+    """Return time, memory and disk of shipped runs in words."""
+    memory, disk = (
+        "not measured" if size is None else format_bytes(size)
+        for size in (needs.peak_memory_bytes, needs.disk_bytes)
+    )
+    return (
+        f"needed ({needs.profile}) {format_duration(needs.seconds)}, memory {memory}, disk {disk}"
+    )

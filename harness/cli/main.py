@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from harness import __version__
+from harness.cli import completion
 from harness.errors import EnvironmentFailure, FaultlineError
 from harness.text import did_you_mean
 
@@ -27,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "record": ("harness.cli.record", "Copy a topic into a file that a workload replays."),
     "reproduce": ("harness.cli.reproduce", "Reproduce the papers' figures."),
     "report": ("harness.cli.report", "Write the report from the records."),
+    "site": ("harness.cli.site", "Write results as pages with filters; no server needed."),
     "compare": ("harness.cli.compare", "Compare two sets of results."),
     "export": ("harness.cli.export", "Write results as one Parquet or CSV file."),
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
@@ -135,7 +137,7 @@ def _full_places(arguments: Sequence[str]) -> list[Path]:
 def main() -> NoReturn:
     """Run the command line; a `FaultlineError` becomes one message and its exit code."""
     try:
-        cli.main(prog_name="./faultline", standalone_mode=False, complete_var="_FAULTLINE_COMPLETE")
+        cli.main(prog_name="./faultline", standalone_mode=False, complete_var=completion.VARIABLE)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(130)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import click
 
 from harness.claims import ClaimKind, Verdict, Word
+from harness.cli import inside
 from harness.cli.options import RunOptions
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
@@ -31,12 +33,15 @@ from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
 from harness.running.computed import ProcessPool
-from harness.running.execution import Runner, announced
+from harness.running.execution import Runner, announced, check_options
 from harness.running.on_spark import SparkPool
 from harness.running.plan import PlannedRun, RunSettings, seconds_left
 from harness.text import format_duration
 
 DONE, FAILED_CLAIM, FAILED_ENVIRONMENT, INTERRUPTED = 0, 1, 3, 130
+Conclude = Callable[[Sequence[Assessment]], None]
+Campaigns = Mapping[tuple[str, Profile], Campaign]
+"""What was measured, by experiment and profile."""
 FEW = 2
 """Experiments whose figures are drawn by this process, whatever the profile."""
 
@@ -74,11 +79,11 @@ def measure(
     *,
     as_json: bool,
     wide: Executors | None = None,
-    conclude: Callable[[Sequence[Assessment]], None] | None = None,
+    conclude: Conclude | None = None,
 ) -> int:
     """Make every run that is not there yet, and return the exit code.
 
-    ``conclude`` gets what was judged, instead of the summary."""
+    ``conclude`` gets what was judged, instead of the summary, and also after Ctrl-C."""
     if wide is not None:
         wide.check(experiments)
     check_out(chosen.out)
@@ -99,41 +104,72 @@ def measure(
 
     display = ProgressDisplay(announce)
     place = find_backend(chosen.backend)
-    _check_schedule(settings, place)
-    hold = (lambda where: _hold(display, where)) if chosen.keep else None
+    _check(experiments, settings, place)
+    hold = partial(_hold, display) if chosen.keep else None
     others = partial(SparkPool, wide.cluster) if wide is not None else lambda: beside
+    began = time.time()
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
-    runs = runner.plan(experiments, settings)
-    _announce(runs, settings)
+    experiments, cut = inside.divided(experiments, chosen.backend, settings.profile)
+    beyond = Runner(store, place.make, display, backend=find_backend(inside.INSIDE))
+    runs = runner.plan(experiments, _of_part(settings, experiments))
+    cut_runs = beyond.plan(cut, _of_part(settings, cut))
+    _announce([*runs, *cut_runs], settings)
     if chosen.dry_run:
-        _show_plan(runs, verbose=chosen.verbose, as_json=as_json)
+        _show_plan([*runs, *cut_runs], cut, verbose=chosen.verbose, as_json=as_json)
         return DONE
-    if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
-        place.enter(sys.argv[1:])
-        warn_of_neighbours(to_stderr)
-    if wide is not None and any(run.computed for run in runs):
-        find_backend(wide.backend).enter(sys.argv[1:])
+    _enter(place, wide, runs)
     with store.locked():
         store.discard_partial()
         try:
             records = runner.execute(runs, settings)
         except KeyboardInterrupt:
             display.close()
-            for experiment in experiments:
-                campaign = runner.campaign(experiment, settings)
-                campaigns[experiment.id, settings.profile] = campaign
-            _interrupted(writer.write(campaigns), list(campaigns.values()))
-            return INTERRUPTED
+            campaigns |= _campaigns(runner, experiments, settings)
+            return _interrupted(writer.write(campaigns), experiments, campaigns, conclude)
         finally:
             display.close()
+    ended = inside.make(cut_runs)
+    campaigns |= (more := _campaigns(beyond, cut, settings))
+    made = (record for campaign in more.values() for record in campaign.records)
+    records = [*records, *(record for record in made if record.started_unix_s >= began)]
+    with store.locked():
         report = writer.write(campaigns)
-    judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
-    if conclude is None:
-        _summarize(judged, records, report.index, as_json=as_json)
-    else:
+    if ended == INTERRUPTED:
+        return _interrupted(report, [*experiments, *cut], campaigns, conclude)
+    judged = _of(campaigns, report)
+    if conclude is not None:
         _name_failed(records)
-        conclude(judged)
+    tell = conclude or partial(_summarize, records=records, index=report.index, as_json=as_json)
+    tell(judged)
     return exit_code(judged, strict=chosen.strict)
+
+
+def _of_part(settings: RunSettings, part: Sequence[Experiment]) -> RunSettings:
+    """Return the settings with the options that a part of the experiments accepts."""
+    accepted = {name for experiment in part for name in experiment.measurement.accepts}
+    kept = {name: value for name, value in settings.options.items() if name in accepted}
+    return replace(settings, options=kept)
+
+
+def _enter(place: Backend, wide: Executors | None, runs: Sequence[PlannedRun]) -> None:
+    """Go to the places where clusters of this command can be made."""
+    if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
+        place.enter(sys.argv[1:])
+        warn_of_neighbours(to_stderr)
+    if wide is not None and any(run.computed for run in runs):
+        find_backend(wide.backend).enter(sys.argv[1:])
+
+
+def _campaigns(
+    runner: Runner, experiments: Sequence[Experiment], settings: RunSettings
+) -> Campaigns:
+    """Return what is there of experiments, by their ids and the profile."""
+    return {(e.id, settings.profile): runner.campaign(e, settings) for e in experiments}
+
+
+def _of(campaigns: Campaigns, report: WrittenReport) -> list[Assessment]:
+    """Return the assessments of this command's campaigns."""
+    return [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
 
 
 def _announce(runs: Sequence[PlannedRun], settings: RunSettings) -> None:
@@ -144,8 +180,9 @@ def _announce(runs: Sequence[PlannedRun], settings: RunSettings) -> None:
             click.echo(f"{experiment.id}: a run takes {format_duration(seconds)}: {why}", err=True)
 
 
-def _check_schedule(settings: RunSettings, backend: Backend) -> None:
-    """Refuse a schedule that the backend cannot carry out, before anything is started."""
+def _check(experiments: Sequence[Experiment], settings: RunSettings, backend: Backend) -> None:
+    """Refuse unusable options, and a schedule that the backend cannot carry out."""
+    check_options(experiments, settings)
     if schedule := settings.options.get("failures"):
         planned = {event.action for event in read_schedule(schedule).events}
         backend.demand(planned, f"the schedule {schedule}")
@@ -203,14 +240,27 @@ def verdict_line(item: Assessment) -> str:
     return ", ".join(parts)
 
 
-def _interrupted(report: WrittenReport, campaigns: Sequence[Campaign]) -> None:
-    kept = sum(len(campaign.valid) + len(campaign.skipped) for campaign in campaigns)
-    total = sum(campaign.expected for campaign in campaigns)
+def _interrupted(
+    report: WrittenReport,
+    experiments: Sequence[Experiment],
+    campaigns: Campaigns,
+    conclude: Conclude | None,
+) -> int:
+    """Conclude from what is there; count the runs that are kept, of one campaign a measurement."""
+    if conclude is not None:
+        conclude(_of(campaigns, report))
+    measurements = {each.id: each.measurement.id for each in experiments}
+    one = {
+        measurements[name]: found for (name, _), found in campaigns.items() if name in measurements
+    }.values()
+    kept = sum(len(each.valid) + len(each.skipped) for each in one)
+    total = sum(each.expected - each.left_out for each in one)
     click.echo(
         f"interrupted: {kept} of {total} runs are kept; the same command goes on from here\n"
         f"report so far: {report.index}",
         err=True,
     )
+    return INTERRUPTED
 
 
 def _hold(display: ProgressDisplay, where: Path) -> None:
@@ -218,7 +268,9 @@ def _hold(display: ProgressDisplay, where: Path) -> None:
     click.pause("press Enter to stop it and go on")
 
 
-def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> None:
+def _show_plan(
+    runs: Sequence[PlannedRun], cut: Sequence[Experiment], *, verbose: bool, as_json: bool
+) -> None:
     left = seconds_left(runs)
     if as_json:
         emit_json(
@@ -250,6 +302,8 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
             state = f"with the runs of {maker.id}"
         if skipped := mine[0].skipped:
             state = f"skipped: {skipped}"
+        if experiment in cut and ahead:
+            state += ", in network namespaces"
         click.echo(f"{experiment.id:<34} {state}")
         for run in mine if verbose else ():
             point = point_words(run.experiment, run.point)

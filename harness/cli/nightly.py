@@ -76,7 +76,7 @@ def command(
     """Measure this checkout and an earlier revision (the baseline) in turns, and compare them.
 
     The loops that cost most are measured in processor time. On real servers, the cost of the task
-    engine is measured as a share of stock Spark's (docs/nightly.md).
+    engine is measured as a share of stock Spark's in micro-batches (docs/nightly.md).
 
     The baseline is built in your cache. The night is added to history/ of the results directory,
     and report/trends.html is written again. The claims of the records there are compared with

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from harness.results.library import Library
     from harness.running.plan import RunSettings
 
-_NETWORK = "faultline.network"
+NETWORK = "faultline.network"
+"""The key of a context's value of `--network`, None where the user gave none."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_OUT = Path(__file__).resolve().parent.parent.parent / "results"
@@ -43,7 +45,7 @@ profile_option = click.option(
 
 def _with_network(context: click.Context, parameter: click.Parameter, backend: str) -> str:
     """Choose one of the two local backends by `--network`."""
-    network = context.meta.get(_NETWORK)
+    network = context.meta.get(NETWORK)
     if network is None:
         return backend
     if backend not in (DEFAULT, "local-namespaces"):
@@ -55,7 +57,7 @@ def _with_network(context: click.Context, parameter: click.Parameter, backend: s
 
 
 def _note_network(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    context.meta[_NETWORK] = value
+    context.meta[NETWORK] = value
 
 
 _network_option = click.option(
@@ -121,6 +123,28 @@ class RunOptions:
             again=self.again,
             options={name: value for name, value in options.items() if value},
         )
+
+
+def words_of(context: click.Context, *, but: Collection[str] = ()) -> dict[str, str]:
+    """Return the options of a command that differ from their defaults, as words that give them.
+
+    ``but`` names parameters to leave out. The words are for a shell, so they are quoted."""
+    words = {}
+    for option in context.command.params:
+        value = context.params.get(str(option.name))
+        if not isinstance(option, click.Option) or option.name in but:
+            continue
+        if value in (None, (), False, option.get_default(context)):
+            continue
+        each = value if option.multiple else [value]
+        name = option.opts[-1]
+        given = [name if one is True else f"{name} {quote(_written(one))}" for one in each]
+        words[name] = " ".join(given)
+    return words
+
+
+def _written(value: object) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:

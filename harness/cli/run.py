@@ -88,6 +88,7 @@ def command(
     from harness.cli.measure import Executors, measure
     from harness.cli.try_file import sample_shown
     from harness.running.discovery import at_point, find
+    from harness.running.execution import check_options
     from workloads.base import load_workload_file
 
     files = (".yaml", ".yml", ".py")
@@ -97,6 +98,7 @@ def command(
         own["workers"] = workers
     settings, found = chosen.settings(**own), find(experiments)
     if workload is not None and not chosen.dry_run:
+        check_options(found, settings)
         sample_shown(load_workload_file(workload))
     if point:
         only = at_point(found, settings.profile, point)

@@ -32,6 +32,8 @@ class ClusterSpec:
     cores_per_worker: int = 1
     """Spark task slots of one worker."""
     memory_mb_per_worker: int = 1024
+    append_only: bool = False
+    """True if a local Redis writes an append-only file, as a server whose restart is survived."""
 
     @property
     def task_slots(self) -> int:
@@ -52,7 +54,7 @@ class ClusterSpec:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if value < 1:
+            if type(value) is int and value < 1:
                 raise UsageError(
                     f"a cluster cannot have {name}={value}", remedy=f"use {name} of at least 1"
                 )

@@ -165,6 +165,8 @@ class RedisEndpoint:
     tls: Tls | None = None
     key_prefix: str = ""
     """Prefix of every key of the run; empty where the server is the run's own."""
+    replicas: int = 0
+    """Replicas that must have a checkpoint or a registry before it counts as stored."""
 
     def client(self, *, on_executor: bool = False, **options: Any) -> redis.Redis:
         """Return a `redis.Redis` with ``options``, which connects with its first command."""

@@ -119,11 +119,12 @@ def schedule(
     servers: Sequence[str] = (),
     cuts: bool = False,
     away_s: float = 0.0,
+    gap_s: float = MEAN_GAP_S,
 ) -> list[Disturbance]:
     """Draw the disturbances of the ``number``-th pass.
 
     With ``servers`` these are frozen, and with ``cuts`` racks are cut off, too. ``away_s`` is the
-    least time for which dead nodes stay away."""
+    least time for which dead nodes stay away, ``gap_s`` the mean time between two disturbances."""
     chance = random.Random(derive_seed(seed, f"pass {number}"))
     racks = sorted({node.rack for node in nodes})
     names = [node.name for node in nodes]
@@ -135,7 +136,7 @@ def schedule(
     while True:
         kind = chance.choices(list(shares), list(shares.values()))[0]
         again = kind == "again" and found
-        at_s += chance.uniform(0.005, 0.3) if again else chance.expovariate(1 / MEAN_GAP_S)
+        at_s += chance.uniform(0.005, 0.3) if again else chance.expovariate(1 / gap_s)
         if at_s > seconds - CALM_S:
             return found
         if kind == "rack" and (at_s - rack_at_s < RACK_GAP_S or at_s < healed_at_s):

@@ -9,13 +9,14 @@ machine decides, which is the reason for a thousand kills."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster.base import Action
 from harness.cluster.run_directory import read_journal
-from harness.endurance.draw import RUN_S, SERVERS, Choice, choose, schedule
+from harness.endurance.draw import MEAN_GAP_S, RUN_S, SERVERS, Choice, choose, schedule
 from harness.endurance.trial import Disturbance, Trial, Verdict
 from harness.engines.tasks.contenders import CONTENDERS
 from harness.engines.tasks.engine import TaskEngine
@@ -23,6 +24,16 @@ from harness.engines.tasks.parameters import TaskParameters
 from workloads.base import Workload
 
 PARAMETERS = TaskParameters(checkpoint_s=2.0)
+INTERVAL_S = 0.1
+CALM_GAP_S, SHORT_INTERVAL_S = 20.0, 0.05
+"""Mean time between disturbances, and the length of a batch, where hours count and not kills."""
+
+
+def pace(*, calm: bool) -> Mapping[str, float]:
+    """Return the fields of `Endurance` for many batches and few kills, or for many kills."""
+    if calm:
+        return {"gap_s": CALM_GAP_S, "interval_s": SHORT_INTERVAL_S}
+    return {"gap_s": MEAN_GAP_S, "interval_s": INTERVAL_S}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,6 +100,10 @@ class Endurance:
     contenders: Sequence[str] = tuple(CONTENDERS)
     rate_per_s: float = 400
     seconds: float = RUN_S
+    gap_s: float = MEAN_GAP_S
+    """Mean time between two disturbances."""
+    interval_s: float = INTERVAL_S
+    """Length of a batch."""
     report: Callable[[str], None] = lambda line: None
 
     def until(self, kills: int) -> Tally:
@@ -97,6 +112,14 @@ class Endurance:
         while tally.kills < kills:
             self.run(tally.runs, tally)
             self.report(f"{tally.kills} of {kills} kills")
+        return tally
+
+    def for_hours(self, hours: float) -> Tally:
+        """Make passes, each with the next contender, until these hours are over."""
+        tally, began_s = Tally(), time.monotonic()
+        while (done_h := (time.monotonic() - began_s) / 3600) < hours:
+            self.run(tally.runs, tally)
+            self.report(f"{tally.kills} kills, {done_h:.2f} of {hours:g} hours")
         return tally
 
     def run(self, number: int, tally: Tally) -> None:
@@ -116,6 +139,7 @@ class Endurance:
             place,
             rate_per_s=self.rate_per_s,
             seconds=self.seconds,
+            interval_s=self.interval_s,
             report=self.report,
         )
         verdict = trial.run(planned)
@@ -138,6 +162,7 @@ class Endurance:
             servers=[name for name in SERVERS if name in ours],
             cuts=Action.CUT in cluster.capabilities(),
             away_s=chosen.away_s,
+            gap_s=self.gap_s,
         )
 
     def _keep(self, trial: Trial, number: int, verdict: Verdict) -> None:

@@ -17,6 +17,8 @@ from workloads.base import Workload
 BEHIND, NEWEST = "behind", "newest_event"
 """Details of a batch that an engine may report and no record keeps: the unread records of each
 partition as text, and the latest event time behind the query's filters (ISO)."""
+UNREAD = "behind_records"
+"""A detail that a record keeps: the most unread records of a partition."""
 COPY_HEADER = "copy"
 """Carries the number of the application that sent a result, in ASCII digits."""
 

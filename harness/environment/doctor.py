@@ -109,7 +109,7 @@ def _pyspark(name: str, options: CheckOptions) -> Finding:
     if version != tried:
         detail = f"{version}, but Kafka connector {connector.version} was tried with {tried}"
         return Finding(name=name, status=Status.MISSING, detail=detail, remedy=remedy)
-    detail = f"{version} with Kafka connector {connector.version}"
+    detail = f"{version} with Kafka connector {connector.version}; doctor --query tries the pair"
     return Finding(name=name, status=Status.OK, detail=detail)
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +50,8 @@ _STYLE: Any = {
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
 }
+
+_CHANGES: ContextVar[Mapping[str, Any]] = ContextVar("changes", default=MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +110,19 @@ _STAMP = "stamp"
 
 
 @contextmanager
-def styled() -> Iterator[None]:
-    """Draw inside this context."""
+def styled(changes: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Draw inside this context; ``changes`` hold in it, also where it is entered again."""
     import matplotlib as mpl
 
     mpl.use("Agg", force=False)
-    with mpl.rc_context(_STYLE):
-        yield
+    kept = _CHANGES.get()
+    token = _CHANGES.set({**kept, **changes})
+    try:
+        style: Any = {**_STYLE, **_CHANGES.get()}
+        with mpl.rc_context(style):
+            yield
+    finally:
+        _CHANGES.reset(token)
 
 
 def new_figure(size_in: tuple[float, float] = (8.0, 4.5)) -> Figure:

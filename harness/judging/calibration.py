@@ -76,11 +76,22 @@ class Tried:
         }
 
 
-def ladder(least_s: float, rate_per_s: float) -> list[Rung]:
+FINE, COARSE = ((1, 1.5, 2, 3, 4), (2, 4)), ((1, 2, 4), (4,))
+"""Steps of a ramp: times of the shortest interval, then parts of the rate at the longest one."""
+
+
+def ladder(
+    least_s: float,
+    rate_per_s: float,
+    steps: tuple[Sequence[float], Sequence[float]] = FINE,
+) -> list[Rung]:
     """Return the rungs: up to four times the interval, then down to a quarter of the rate."""
-    longest_s = 4 * least_s
-    longer = [Rung(interval_s=least_s * n, rate_per_s=rate_per_s) for n in (1, 1.5, 2, 3, 4)]
-    return [*longer, *(Rung(interval_s=longest_s, rate_per_s=rate_per_s / n) for n in (2, 4))]
+    times, parts = steps
+    longer = [Rung(interval_s=least_s * n, rate_per_s=rate_per_s) for n in times]
+    return [
+        *longer,
+        *(Rung(interval_s=longer[-1].interval_s, rate_per_s=rate_per_s / n) for n in parts),
+    ]
 
 
 def climb(rungs: Sequence[Rung], attempt: Callable[[Rung], Tried]) -> list[Tried]:

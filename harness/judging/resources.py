@@ -25,6 +25,19 @@ def used(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
     }
 
 
+def records_per_core_s(
+    usage: pd.DataFrame, rate_per_s: float, *, from_s: float, until_s: float
+) -> float | None:
+    """Return the records per CPU-second of all processes in these seconds of a constant load.
+
+    For seconds without failures; None without two samples."""
+    mine = usage[usage["at_s"].between(from_s, until_s)]
+    ends = mine.groupby("who")["cpu_s"].agg(["first", "last"])
+    spent_s = float((ends["last"] - ends["first"]).sum())
+    elapsed_s = float(mine["at_s"].max() - mine["at_s"].min())
+    return rate_per_s * elapsed_s / spent_s if spent_s > 0 else None
+
+
 def _of_processes(usage: pd.DataFrame) -> tuple[float | None, float | None]:
     """Return the CPU seconds during the pass, and the largest sum of resident bytes.
 

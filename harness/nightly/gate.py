@@ -58,7 +58,7 @@ def measure_night(
     metrics, alarms = {}, []
     for chosen, count, what in (
         (loops, pairs, "processor time"),
-        (live, LIVE_PAIRS, "ratio to stock Spark"),
+        (live, LIVE_PAIRS, "ratio to stock Spark (micro-batches)"),
     ):
         gathered, decided = compare_sides(
             chosen, baseline, tonight, last=last, pairs=count, seed=seed, report=report

@@ -1,4 +1,4 @@
-"""Live ratios: the cost of the task engine over that of stock Spark, tonight and at the baseline.
+"""Live ratios: the task engine's cost over that of stock Spark in micro-batches, on both sides.
 
 Each side has a cluster of its own, both alive at the same time, so passes of the two can take turns
 within the same minutes. First all passes of the one engine, then of the other, because an engine

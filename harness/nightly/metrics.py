@@ -2,7 +2,7 @@
 
 The benchmarks are in ``benchmarks/nightly``; a test compares this list with them. A hot loop is the
 processor time of one call, in seconds. A live ratio is the task engine's cost on real servers as a
-share of stock Spark's. Less is better for all of them."""
+share of stock Spark's in micro-batches. Less is better for all of them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ HOT_LOOPS: tuple[HotLoop, ...] = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRatio:
-    """The cost of the task engine over that of stock Spark, on real servers."""
+    """The cost of the task engine over that of stock Spark in micro-batches, on real servers."""
 
     name: str
     title: str
@@ -71,12 +71,12 @@ class LiveRatio:
 LIVE_RATIOS: tuple[LiveRatio, ...] = (
     LiveRatio(
         name="live_cpu",
-        title="CPU per record of the task engine, as a share of stock Spark's",
+        title="CPU per record of the task engine, as a share of stock Spark's in micro-batches",
         value="cpu_s_per_record",
     ),
     LiveRatio(
         name="live_latency",
-        title="Median latency of the task engine, as a share of stock Spark's",
+        title="Median latency of the task engine, as a share of stock Spark's in micro-batches",
         value="latency_p50_s",
     ),
 )

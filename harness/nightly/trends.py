@@ -95,7 +95,7 @@ def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
 def _unit(name: str) -> tuple[float, str]:
     """Return the factor for a metric's values, and the label of its axis."""
     if name in {ratio.name for ratio in LIVE_RATIOS}:
-        return 1.0, "share of stock Spark's"
+        return 1.0, "share of stock Spark's (micro-batches)"
     return 1e3, "processor time of a call (ms)"
 
 

@@ -135,6 +135,37 @@ class ProgressReported(ToTask, frozen=True, kw_only=True):
     sent_below: int
 
 
+class PostponementRequested(ToTask, frozen=True, kw_only=True):
+    """A replica that was blocked has its input: its primary shall postpone its reconciliation.
+
+    Answered by `PostponementGranted`, or not at all."""
+
+    by: int
+    """The incarnation of the replica, as in the other messages between the copies of a task."""
+
+
+class PostponementGranted(ToTask, frozen=True, kw_only=True):
+    """The primary leaves the corrections from ``from_batch`` on to its replica."""
+
+    by: int
+    from_batch: int
+    term: int
+    """The primary's, which the replica's output bears."""
+
+
+class CorrectionsServed(ToTask, frozen=True, kw_only=True):
+    """The replica has sent all stable output before ``below`` downstream, and goes on so."""
+
+    by: int
+    below: int
+
+
+class ServiceEnded(ToTask, frozen=True, kw_only=True):
+    """The primary is stable again: its replica sends nothing any more."""
+
+    by: int
+
+
 class EpochCompleted(ToTask, frozen=True, kw_only=True):
     """No batch before ``position`` is needed any more.
 
@@ -377,6 +408,10 @@ TaskMessage = (
     | UpstreamResumed
     | UpstreamClosed
     | ProgressReported
+    | PostponementRequested
+    | PostponementGranted
+    | CorrectionsServed
+    | ServiceEnded
     | EpochCompleted
 )
 Order = CopyOrdered | CopyPromoted | CopyRetired

@@ -4,7 +4,7 @@ All times are integer microseconds, all other intervals are counted in batches."
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.errors import UsageError
@@ -79,6 +79,24 @@ class Tentative:
     interval_us: int = 0
     """The interval of batches in tuple time; 0 if unknown. While a task stabilizes, a batch that
     came late in a burst has then waited since the time at which it was due."""
+    partners: bool = False
+    """True if the two copies of a task are each other's second version (`task.partnership`): the
+    replica stabilizes while the primary goes on. False: each copy runs both versions itself."""
+    at_once: tuple[int, ...] = ()
+    """Tasks that take whatever comes at once, such as a client at the end of a chain."""
+
+    def of(self, task: int) -> Tentative:
+        """Return the rules for ``task``."""
+        assert task >= 0, f"task {task}"
+        if task not in self.at_once:
+            return self
+        return replace(
+            self,
+            bound_us=0,
+            during_failure=Policy.PROCESS,
+            during_stabilization=Policy.SUSPEND,  # what has come stable costs such a task nothing
+            corrections=Corrections.STREAM,
+        )
 
     def __post_init__(self) -> None:
         if min(self.bound_us, self.snapshot_every, self.interval_us) < 0:

@@ -171,7 +171,7 @@ class ReportWriter:
     def _card(self, judged: Assessment, folder: Path) -> dict[str, Any]:
         runs = _identity(judged.experiment, judged.profile, judged.campaign)
         if runs not in self._drawn:
-            self._drawn[runs] = _card(judged, folder, self._picture(judged, runs))
+            self._drawn[runs] = card(judged, folder, self._picture(judged, runs))
         return self._drawn[runs]
 
     def _picture(self, judged: Assessment, runs: tuple[str, ...]) -> Attempt | None:
@@ -209,13 +209,24 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"cannot write a {type(value).__name__}")
 
 
-def _card(judged: Assessment, folder: Path, drawn: Attempt | None) -> dict[str, Any]:
+def card(
+    judged: Assessment,
+    folder: Path,
+    drawn: Attempt | None,
+    *,
+    name: str | None = None,
+    inline: bool = True,
+) -> dict[str, Any]:
+    """Return the content of a figure's card, and write its picture and tables into ``folder``.
+
+    ``name`` is the name of its files and its anchor, by default the experiment's. Without
+    ``inline``, picture and tables stay files, and the card links to them."""
     experiment, campaign = judged.experiment, judged.campaign
-    name = experiment.id.replace("/", "-")
+    name = name or experiment.id.replace("/", "-")
     undrawable = drawn.error if isinstance(drawn, Undrawable) else None
     figure = None
     if drawn is not None and not isinstance(drawn, Undrawable):
-        figure = _kept(drawn, folder / "figures" / name)
+        figure = _kept(drawn, folder, name, inline)
     newest = max(campaign.records, key=lambda record: record.started_unix_s)
     return {
         "id": experiment.id,
@@ -243,7 +254,7 @@ def _card(judged: Assessment, folder: Path, drawn: Attempt | None) -> dict[str, 
         "when": datetime.fromtimestamp(newest.started_unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "took": format_duration(sum(record.seconds for record in campaign.records)),
         "command": _command(judged, newest.root_seed),
-        "tables": [_table_link(folder, name, *each) for each in judged.tables().items()],
+        "tables": [_table_link(folder, name, inline, *each) for each in judged.tables().items()],
     }
 
 
@@ -351,16 +362,18 @@ def attempt_of(experiment: str, profile: Profile, campaign: Campaign) -> Attempt
     return attempt(assess(found, profile, campaign))
 
 
-def attempt(judged: Assessment) -> Attempt:
-    """Draw the experiment's figure; an error of the drawing is a message in its place."""
+def attempt(judged: Assessment, **look: Any) -> Attempt:
+    """Draw the experiment's figure; an error of the drawing is a message in its place.
+
+    ``look``: further arguments of `picture`."""
     try:
-        return picture(judged)
+        return picture(judged, **look)
     except Exception:
         return Undrawable(traceback.format_exc(limit=-3))
 
 
-def picture(judged: Assessment) -> Picture:
-    """Return the experiment's figure."""
+def picture(judged: Assessment, *, raster: str = "png", dpi: int = 150) -> Picture:
+    """Return the experiment's figure, as SVG unless that is large; then as ``raster``."""
     with styled():
         figure = drawn(judged)
         buffer = io.BytesIO()
@@ -368,8 +381,8 @@ def picture(judged: Assessment) -> Picture:
         if buffer.tell() <= _LARGEST_INLINE_SVG:
             return "svg+xml", buffer.getvalue()
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=150)
-        return "png", buffer.getvalue()
+        figure.savefig(buffer, format=raster, dpi=dpi)
+        return raster, buffer.getvalue()
 
 
 def data_uri(kind: str, content: bytes) -> str:
@@ -377,19 +390,23 @@ def data_uri(kind: str, content: bytes) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def _kept(drawn: Picture, path: Path) -> str:
+def _kept(drawn: Picture, folder: Path, name: str, inline: bool) -> str:
     """Write a figure to a file, and return an image source."""
     kind, content = drawn
-    path.with_suffix(".png" if kind == "png" else ".svg").write_bytes(content)
-    return data_uri(kind, content)
+    path = folder / "figures" / f"{name}.{kind.partition('+')[0]}"
+    path.write_bytes(content)
+    return data_uri(kind, content) if inline else f"figures/{path.name}"
 
 
-def _table_link(folder: Path, card: str, name: str, table: pd.DataFrame) -> dict[str, str]:
+def _table_link(
+    folder: Path, card: str, inline: bool, name: str, table: pd.DataFrame
+) -> dict[str, str]:
     """Write a table to a file, and return a link to it."""
     path = folder / "data" / (f"{card}-{name}.csv" if name else f"{card}.csv")
-    table.to_csv(path, index=False)
+    # Files of a site are for reading; the records have every digit.
+    table.to_csv(path, index=False, float_format=None if inline else "%.7g")
     href = f"data/{path.name}"
-    if path.stat().st_size <= _LARGEST_INLINE_CSV:
+    if inline and path.stat().st_size <= _LARGEST_INLINE_CSV:
         href = "data:text/csv;base64," + base64.b64encode(path.read_bytes()).decode()
     return {"title": name or "data", "file": path.name, "href": href}
 

@@ -11,6 +11,7 @@ from harness.claims.samples import median_of
 from harness.engines.kinds import find_engine
 from harness.measurement import Origin
 from harness.report.verdicts import Assessment
+from harness.running.discovery import page_of
 
 MEASURES = {
     "late_for_s": "results were late for",
@@ -49,7 +50,7 @@ def _of_figure(item: Assessment) -> dict[str, Any] | None:
         if rows:
             return {
                 "title": item.experiment.title,
-                "href": f"{item.experiment.group}.html#{item.experiment.id.replace('/', '-')}",
+                "href": f"{page_of(item.experiment)}.html#{item.experiment.id.replace('/', '-')}",
                 "measure": MEASURES[measure],
                 "rows": rows,
             }
@@ -67,6 +68,8 @@ def _summary(runs: pd.DataFrame, measure: str) -> dict[str, Any] | None:
     if sample is not None and sample.low is not None and sample.high is not None:
         text += f" ({sample.low:.3g} to {sample.high:.3g} s)"
     return {
+        "median_s": None if sample is None else sample.value,
+        "interval_s": None if sample is None or sample.low is None else (sample.low, sample.high),
         "outage": text,
         "kills": (0 if sample is None else sample.n) + never,
         "never": never,

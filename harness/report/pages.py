@@ -19,7 +19,7 @@ from harness.report.outages import outages
 from harness.report.verdicts import Assessment
 from harness.results.provenance import ROOT, describe_machine, describe_versions
 from harness.results.record import Profile
-from harness.running.discovery import GROUPS
+from harness.running.discovery import GROUPS, by_page, page_of
 
 Card = Mapping[str, Any]
 
@@ -31,14 +31,8 @@ def pages(
 
     A paper's page has all of its figures, tables and numbers. No page needs a network or a server.
     """
-    groups = _groups(cards)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    groups = groups_of(cards)
+    environment = templates()
     shared = {
         "version": __version__,
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -52,30 +46,55 @@ def pages(
         )
         for group in groups
     }
-    claims = [claim for item in judged for claim in item.claims]
     found["index.html"] = environment.get_template("index.html.j2").render(
         **shared,
+        **overview(judged),
         title="Faultline report",
-        machine=describe_machine(),
-        versions=describe_versions(),
-        profiles=", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
-        outages=outages(judged),
-        score=_score(claims),
-        broken=[c for c in claims if c.kind.value == "invariant" and c.held is False],
         groups=groups,
-        origins=_origins(judged),
-        smoke=any(item.profile is Profile.SMOKE for item in judged),
-        metrics=METRICS,
         records=records,
         trends=(folder / "trends.html").exists(),
     )
     return found
 
 
-def _groups(cards: Sequence[Card]) -> list[dict[str, Any]]:
+def templates(*before: Path) -> jinja2.Environment:
+    """Return the templates of the report; those in ``before`` come first."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([*before, Path(__file__).parent]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def overview(judged: Sequence[Assessment]) -> dict[str, Any]:
+    """Return the content of the first page, but for its list of figures.
+
+    Machine and versions are those of the newest record, of this process without any."""
+    claims = [claim for item in judged for claim in item.claims]
+    records = [record for item in judged for record in item.campaign.records]
+    newest = max(records, key=lambda record: record.started_unix_s, default=None)
+    return {
+        "machine": describe_machine() if newest is None else newest.machine,
+        "versions": describe_versions() if newest is None else newest.versions,
+        "profiles": ", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
+        "outages": outages(judged),
+        "score": _score(claims),
+        "broken": [c for c in claims if c.kind.value == "invariant" and c.held is False],
+        "origins": _origins(judged),
+        "smoke": any(item.profile is Profile.SMOKE for item in judged),
+        "metrics": METRICS,
+    }
+
+
+def groups_of(cards: Sequence[Card]) -> list[dict[str, Any]]:
+    """Return the groups that have a card, each with its cards and its count of verdicts."""
     found = []
     for name, title in GROUPS.items():
-        mine = [card for card in cards if card["experiment"].group == name]
+        order = list(by_page()[name])
+        mine = [card for card in cards if page_of(card["experiment"]) == name]
+        mine.sort(key=lambda card: order.index(e) if (e := card["experiment"]) in order else -1)
         if not mine:
             continue
         verdicts = Counter(claim["verdict"] for card in mine for claim in card["claims"])

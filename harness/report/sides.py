@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.claims import Sample, Word
 from harness.report.verdicts import Assessment, assess
 from harness.results.library import Found
 from harness.results.record import Point, Profile
@@ -15,7 +16,8 @@ from harness.running.discovery import all_experiments
 def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
     """Return a row per claim that the first side and another one judge.
 
-    It has each side's verdict (None if not measured) and its number of valid runs."""
+    It has each side's verdict in a word, the sample behind it (value, both ends of its interval,
+    number) where there is one, and its number of valid runs."""
     found = [{_key(item): item for item in _judged(side)} for side in sides]
     return [
         row
@@ -26,19 +28,30 @@ def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
 
 
 def _rows(first: Assessment, sides: Sequence[Assessment | None]) -> Iterator[dict[str, Any]]:
-    held = [{} if side is None else {c.id: c.held for c in side.claims} for side in sides]
+    judged = [{} if side is None else {c.id: c for c in side.claims} for side in sides]
     for claim in first.claims:
-        if any(claim.id in other for other in held[1:]):
+        mine = [side.get(claim.id) for side in judged]
+        if any(mine[1:]):
             yield {
                 "experiment": first.experiment.id,
                 "profile": first.profile.value,
                 "kind": claim.kind.value,
                 "id": claim.id,
                 "claim": claim.text,
-                "held": [side.get(claim.id) for side in held],
+                "verdicts": [(Word.NOT_MEASURED if v is None else v.word).value for v in mine],
+                "samples": [None if v is None else _numbers(v.sample) for v in mine],
                 "valid": [0 if side is None else len(side.campaign.valid) for side in sides],
                 "expected": first.campaign.expected,
             }
+
+
+def differ(row: Mapping[str, Any]) -> bool:
+    """Return whether two sides decide a claim, a row of `verdicts`, and not alike."""
+    return {Word.HOLDS.value, Word.DOES_NOT_HOLD.value} <= {*row["verdicts"]}
+
+
+def _numbers(sample: Sample | None) -> list[float | None] | None:
+    return None if sample is None else [sample.value, sample.low, sample.high, sample.n]
 
 
 def _key(item: Assessment) -> tuple[str, Profile]:

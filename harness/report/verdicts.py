@@ -122,7 +122,11 @@ def _broken(experiment: Experiment, campaign: Campaign) -> dict[str, Mapping[str
     They stay broken until the code changes, however often the run is made again."""
     found: dict[str, Mapping[str, Any]] = {}
     for older in campaign.superseded:
-        for verdict in verdicts(experiment, experiment.table(older.results())):
+        try:
+            table = experiment.table(older.results())
+        except Exception:  # its series are spoilt; the newer record, which is read, counts
+            continue
+        for verdict in verdicts(experiment, table):
             if verdict.kind is ClaimKind.INVARIANT and verdict.held is False:
                 found[verdict.id] = verdict.measured
     return found

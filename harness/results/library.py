@@ -251,6 +251,9 @@ RUN_COLUMNS: Mapping[str, str] = {
     "memory_gib": "Memory of the machine, in GiB.",
     "started": "Start, UTC.",
     "seconds": "Duration, in seconds.",
+    "peak_memory_bytes": "Largest resident memory of its processes together, in bytes; empty in "
+    "records from before schema 4.",
+    "disk_bytes": "Its servers' and its own files at its end, in bytes; empty in those, too.",
     "directory": "Directory of its record and series.",
 }
 
@@ -288,8 +291,9 @@ CLAIM_COLUMNS: Mapping[str, str] = {
 def _run(each: Found) -> dict[str, Any]:
     record = each.record
     named = ("run", "status", "reason", "engine", "backend", "repeat", "campaign", "root_seed")
+    used = ("seconds", "peak_memory_bytes", "disk_bytes")
     return {
-        **{name: getattr(record, name) for name in (*named, "experiment", "commit", "seconds")},
+        **{name: getattr(record, name) for name in (*named, "experiment", "commit", *used)},
         **{name: record.machine.get(name) for name in ("cpu", "cores", "memory_gib")},
         "profile": str(record.profile),
         "machine_name": each.machine_name,

@@ -32,7 +32,7 @@ class Profile(StrEnum):
     """The paper's own scale."""
 
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 OK, INVALID, FAILED, SKIPPED = "ok", "invalid", "failed", "skipped"
 
@@ -144,6 +144,11 @@ class Record:
     """Number of this attempt within one command."""
     again: str | None = None
     """`Outcome.again`."""
+    peak_memory_bytes: int | None = None
+    """Largest resident memory of the run's processes (`harness.running.peaks`); None in records
+    from before schema 4."""
+    disk_bytes: int | None = None
+    """Files of the servers and of the run at its end; None in records from before schema 4."""
     values: Mapping[str, Any] = field(default_factory=dict)
     series: Sequence[str] = ()
 

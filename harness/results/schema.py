@@ -22,6 +22,8 @@ UPGRADES: Mapping[int, Callable[[Document], Document]] = {
     1: lambda document: {**document, "attempt": 1, "again": None},
     # 3 names the engine; before, only the point and the experiment implied it.
     2: lambda document: {**document, "engine": ""},
+    # 4 has what a run needed; before, nobody measured it.
+    3: lambda document: {**document, "peak_memory_bytes": None, "disk_bytes": None},
 }
 
 

@@ -28,6 +28,7 @@ from harness.experiment import Experiment
 from harness.measurement import Kept, Origin, run_seed
 from harness.results.record import Outcome, Point, Profile
 from harness.running.discovery import all_experiments
+from harness.running.peaks import PeakMemory, size_of
 
 Answer = TypeVar("Answer")
 
@@ -60,6 +61,8 @@ class RunResult:
     """The error, if there is no outcome."""
     started_unix_s: float
     seconds: float
+    peak_memory_bytes: int | None = None
+    disk_bytes: int | None = None
 
 
 class RunPool(Protocol):
@@ -136,14 +139,20 @@ def make(task: Task) -> RunResult:
     (experiment,) = (each for each in all_experiments() if each.id == task.experiment)
     started_unix_s, started = time.time(), time.monotonic()
     outcome, why = None, ""
-    try:
-        outcome = experiment.measurement.run(task.point, _Context(task, experiment))
-    except FaultlineError as error:
-        why = str(error)
-    except Exception:
-        why = traceback.format_exc()
+    with PeakMemory() as memory:
+        try:
+            outcome = experiment.measurement.run(task.point, _Context(task, experiment))
+        except FaultlineError as error:
+            why = str(error)
+        except Exception:
+            why = traceback.format_exc()
     return RunResult(
-        outcome=outcome, why=why, started_unix_s=started_unix_s, seconds=time.monotonic() - started
+        outcome=outcome,
+        why=why,
+        started_unix_s=started_unix_s,
+        seconds=time.monotonic() - started,
+        peak_memory_bytes=memory.largest_bytes,
+        disk_bytes=size_of(task.directory),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.errors import UsageError
 from harness.experiment import Experiment
+from harness.measurement import Origin
 from harness.results.record import Point, Profile
 from harness.text import format_duration, nearest
 
@@ -20,6 +21,9 @@ GROUPS = {
     "live": "The papers' protocols live, on Spark (Faultline's own)",
     "stock": "Stock Spark Structured Streaming under failures (Faultline's own)",
 }
+
+WORDS = {Origin.MEASURED: "live", Origin.SIMULATED: "simulated", Origin.COMPUTED: "computed"}
+"""Origins in the lists of ``experiments/README.md``."""
 
 
 @functools.cache
@@ -40,6 +44,34 @@ def all_experiments() -> Sequence[Experiment]:
         found.append(experiment)
     order = list(GROUPS)
     return sorted(found, key=lambda experiment: (order.index(experiment.group), experiment.id))
+
+
+@functools.cache
+def by_page() -> Mapping[str, Sequence[Experiment]]:
+    """Return the experiments of each page, a paper's in the paper's own order.
+
+    A live figure of a paper stands beside its simulated one; the page ``live`` has what is our own.
+    Experiments that no row of a paper names follow by name."""
+    from experiments._coverage import COVERAGE
+
+    place: dict[tuple[str, str], int] = {}
+    for number, row in enumerate(COVERAGE):
+        for name in row.where:
+            place.setdefault((row.paper, name), number)
+    pages: dict[str, list[Experiment]] = {group: [] for group in GROUPS}
+    for experiment in all_experiments():
+        papers = [paper for paper, name in place if name == experiment.id and paper in pages]
+        moves = experiment.group == "live" and not experiment.ours and papers
+        pages[papers[0] if moves else experiment.group].append(experiment)
+    for page, chosen in pages.items():
+        chosen.sort(key=lambda each: (place.get((page, each.id), len(COVERAGE)), each.id))
+    return pages
+
+
+def page_of(experiment: Experiment) -> str:
+    """Return the name of the page on which an experiment stands."""
+    pages = (page for page, chosen in by_page().items() if experiment in chosen)
+    return next(pages, experiment.group)
 
 
 def find(ids: Sequence[str]) -> Sequence[Experiment]:
@@ -91,10 +123,11 @@ def to_reproduce(
 
 
 def at_point(
-    experiments: Sequence[Experiment], profile: Profile, words: str
+    experiments: Sequence[Experiment], profile: Profile, words: str, *, more: Sequence[Point] = ()
 ) -> Mapping[str, Sequence[Point]]:
     """Return the points that have the values in ``words`` ("scheme=active,interval_s=2").
 
+    ``more`` are points beyond the grids.
     They are given by experiment, without those that have none. A number that the grid lacks makes
     new points of those that have the other values. Raises `UsageError` if nothing is left."""
     pairs = [part.partition("=") for part in words.split(",")]
@@ -104,9 +137,10 @@ def at_point(
             remedy="write it as --point scheme=checkpoint,interval_s=2",
         )
     wanted = {name.strip(): value.strip() for name, _, value in pairs}
-    chosen = {e.id: _points(e.grid[profile], wanted) for e in experiments}
+    grids = {e.id: [*e.grid[profile], *more] for e in experiments}
+    chosen = {name: _points(grid, wanted) for name, grid in grids.items()}
     if not any(chosen.values()):
-        there = [point for experiment in experiments for point in experiment.grid[profile]]
+        there = [point for grid in grids.values() for point in grid]
         shown = "; ".join(",".join(f"{k}={v}" for k, v in point.items()) for point in there[:8])
         raise UsageError(
             f"no point of profile {profile.value} has {words}",
@@ -169,11 +203,12 @@ def catalogue_markdown() -> str:
         "Made by `./faultline list --markdown`; a test keeps it current. Times are rough, for two",
         "cores, in the profiles smoke, quick and paper.",
         "",
-        "*Measured* numbers come from real servers; *simulated* ones from the protocols' own code,",
-        "or from a model, in virtual time; *computed* ones from formulas and planners.",
+        "*Live* numbers come from real servers; *simulated* ones from the protocols' own code, or",
+        "from a model, in virtual time; *computed* ones from formulas and planners. A paper's",
+        "figures are in the paper's order, each live one beside its simulated one.",
     ]
     for group, title in GROUPS.items():
-        chosen = [experiment for experiment in all_experiments() if experiment.group == group]
+        chosen = by_page()[group]
         if not chosen:
             continue
         lines += [
@@ -187,7 +222,7 @@ def catalogue_markdown() -> str:
             times = " | ".join(format_duration(estimate_s(e, profile)) for profile in Profile)
             lines.append(
                 f"| {e.paper}, {e.figure} | {e.title}<br>`./faultline run {e.id}` "
-                f"| {e.origin.value} | {times} |"
+                f"| {WORDS[e.origin]} | {times} |"
             )
     from experiments._coverage import coverage_markdown
     from harness.planning.planners import planners_markdown
@@ -198,6 +233,7 @@ def catalogue_markdown() -> str:
         "text and not\nthe drawings. A value that we chose stands in its place, and the figure "
         "says so."
     )
-    lines += ["", title, "", lost, "", coverage_markdown()]
+    numbers = {experiment.id: WORDS[experiment.origin] for experiment in all_experiments()}
+    lines += ["", title, "", lost, "", coverage_markdown(numbers)]
     lines += ["## The planners", "", planners_markdown()]
     return "\n".join(lines)

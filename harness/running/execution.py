@@ -45,6 +45,7 @@ from harness.results.store import Campaign, RecordStore
 from harness.running.computed import ProcessPool, RunPool, RunResult, takes
 from harness.running.discovery import estimate_s
 from harness.running.durations import Durations, Seconds
+from harness.running.peaks import PeakMemory, size_of
 from harness.running.plan import (
     Execution,
     PendingRun,
@@ -169,7 +170,7 @@ class Runner:
 
         Within a stage the cheapest experiment comes first, and an experiment that scales others'
         grids before all. A run that two experiments show is made for the first of them."""
-        _check_options(experiments, settings)
+        check_options(experiments, settings)
         asked = (_scale_of(experiment, settings.profile) for experiment in experiments)
         scales = {scale for scale in asked if scale is not None}
         wanted = {*experiments, *scales}
@@ -357,7 +358,8 @@ class Runner:
         )
         attempt = replace(self._attempt(run, settings), number=number)
         started = time.monotonic()
-        outcome, why = self._measure(run, context)
+        with PeakMemory() as memory:
+            outcome, why = self._measure(run, context)
         if outcome is not None and context.passes:
             outcome = under_conditions(outcome, context.passes, settings.profile)
         attempt = replace(attempt, engine=context.engine)
@@ -366,6 +368,8 @@ class Runner:
             why=why,
             started_unix_s=attempt.started_unix_s,
             seconds=time.monotonic() - started,
+            peak_memory_bytes=memory.largest_bytes,
+            disk_bytes=size_of(scratch, self._pool.run_directory),
         )
         return self._keep(run, attempt, made, scratch)
 
@@ -374,6 +378,9 @@ class Runner:
             record = Record.completed(attempt, made.outcome, seconds=made.seconds)
         else:
             record = Record.failed(attempt, made.why, seconds=made.seconds)
+        record = replace(
+            record, peak_memory_bytes=made.peak_memory_bytes, disk_bytes=made.disk_bytes
+        )
         series = made.outcome.series if made.outcome is not None else {}
         self.store.append(record, scratch, series, self._machine)
         self.observer.run_finished(run, record)
@@ -432,7 +439,8 @@ def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:
     return None if profile is Profile.SMOKE else experiment.scaled_by
 
 
-def _check_options(experiments: Sequence[Experiment], settings: RunSettings) -> None:
+def check_options(experiments: Sequence[Experiment], settings: RunSettings) -> None:
+    """Raise `UsageError` for an option that changes nothing, and for one with an unusable value."""
     for name in settings.options:
         if not any(name in experiment.measurement.accepts for experiment in experiments):
             raise UsageError(

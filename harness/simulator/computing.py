@@ -11,7 +11,7 @@ from harness.protocol.operators import TaskOperator
 from harness.protocol.scheme import Method
 from harness.simulator.node import SimulatedNode
 from harness.simulator.options import Options
-from harness.simulator.synthetic import RAISES
+from harness.simulator.synthetic import RAISES, SeriesOperator, WindowOperator
 
 
 class Computing:
@@ -84,8 +84,12 @@ class Computing:
         costs = self._costs
         cost = costs.copy_us * operator.state_tuples(effect.state)
         each = costs.tuple_us + (costs.compare_us if effect.method is Method.UNDO else 0)
-        for offset, inputs in enumerate(effect.inputs):
-            count = operator.tuples(inputs)
+        counts = [operator.tuples(inputs) for inputs in effect.inputs]
+        if effect.method is Method.UNDO and isinstance(operator, WindowOperator | SeriesOperator):
+            # Of the batches behind the marker as many tuples are needed as the window holds.
+            behind = counts[: operator.memory]
+            cost -= each * max(0, sum(behind) - operator.window)
+        for offset, count in enumerate(counts):
             cost += each * count
             if effect.method is Method.UNDO and offset == len(effect.inputs) - 1:
                 cost += costs.compare_us * count * effect.undone

@@ -131,7 +131,7 @@ def _tentative(closing: Closing, random: Random) -> Tentative:
         Closing.TASK: (500_000, 1_500_000, 4_000_000),
     }
     method = random.choice(list(Method))
-    return Tentative(
+    rules = Tentative(
         bound_us=random.choice(bounds[closing]),
         during_failure=random.choice((Policy.PROCESS, Policy.PROCESS, Policy.DELAY)),
         during_stabilization=random.choice(list(Policy)),
@@ -140,6 +140,9 @@ def _tentative(closing: Closing, random: Random) -> Tentative:
         corrections=random.choice(list(Corrections)),
         interval_us=random.choice((0, INTERVAL_US)),
     )
+    if closing is Closing.COORDINATOR:
+        return rules
+    return replace(rules, partners=random.random() < 0.5)
 
 
 def draw_window(scheme: Scheme, random: Random) -> int:

@@ -66,6 +66,7 @@ NOTED = frozenset(
         told.OutputFenced,
         told.OutputPublished,
         told.BatchProcessed,
+        told.CorrectionsServed,
     }
 )
 """Inputs that change the state of this checker."""
@@ -157,7 +158,7 @@ class Lateness(Observer):
             if not isinstance(item, told.CopyOrdered):
                 return
             width = len(self._wiring.upstream[task])
-            waiting = Waiting(item, width, self._options.scheme.window, self._rules)
+            waiting = Waiting(item, width, self._options.scheme.window, self._rules.of(task))
             self._waiting[copy] = waiting
         if (
             isinstance(item, told.CopyPromoted)
@@ -216,6 +217,9 @@ class Lateness(Observer):
             case told.OutputPublished():
                 if item.sequence == waiting.publishing:
                     waiting.publishing = None
+            case told.CorrectionsServed():
+                if waiting.lead is not None and waiting.term is not None:
+                    waiting.served_below = max(waiting.served_below, item.below)
         return None
 
     def _note_effect(self, waiting: Waiting, effect: do.Effect) -> None:
@@ -248,6 +252,8 @@ class Lateness(Observer):
             if batch >= waiting.stands:
                 waiting.unpublished.add(batch)
             return
+        if batch < waiting.served_below:
+            return  # the task's replica has sent it
         sent = {
             effect.to
             for effect in effects
@@ -268,23 +274,23 @@ class Lateness(Observer):
         back = waiting.stable_ticket is not None or waiting.complete(waiting.stable_at)
         return waiting.lead is not None and back
 
-    def _policy(self, waiting: Waiting) -> Policy:
+    def _policy(self, task: int, waiting: Waiting) -> Policy:
         """Return the policy for the next tentative batch."""
-        rules = self._rules
+        rules = self._rules.of(task)
         redoing = self._redoes(waiting)
         return rules.during_stabilization if redoing else rules.during_failure
 
     def _check_need(self, task: int, waiting: Waiting, effect: do.ProcessBatch, clock: int) -> None:
         """Check that a tentative batch may begin already, without its missing parts."""
-        came = waiting.first.get(effect.batch)
-        late = came is not None and clock >= came + self._rules.bound_us
+        came, rules = waiting.first.get(effect.batch), self._rules.of(task)
+        late = came is not None and clock >= came + rules.bound_us
         name = self._wiring.names[task]
         waited = late or (
             self._redoes(waiting)
             and effect.batch in waiting.on_time
-            and clock >= waiting.on_time[effect.batch] + self._rules.bound_us
+            and clock >= waiting.on_time[effect.batch] + rules.bound_us
         )
-        if self._policy(waiting) is Policy.DELAY and came is not None and not waited:
+        if self._policy(task, waiting) is Policy.DELAY and came is not None and not waited:
             raise InvariantBroken(
                 NEEDLESS, f"{name} was to delay batch {effect.batch}, and begins it early"
             )
@@ -301,7 +307,7 @@ class Lateness(Observer):
 
     def _due(self, task: int, waiting: Waiting, clock: int) -> int | None:
         """Return the time by which the next batch must be begun if nothing else happens."""
-        batch, rules = waiting.next, self._rules
+        batch, rules = waiting.next, self._rules.of(task)
         if batch not in waiting.first or batch >= waiting.stable_at + waiting.window:
             return None
         if waiting.lead is None:
@@ -311,9 +317,14 @@ class Lateness(Observer):
                 return clock
         elif waiting.tentative_busy:
             return None
-        policy = self._policy(waiting)
+        policy = self._policy(task, waiting)
         if policy is Policy.SUSPEND:
             return None
+        if waiting.served_below:
+            unserved = waiting.first.get(max(batch, waiting.served_below))
+            if unserved is None:
+                return None
+            clock = max(clock, unserved + rules.bound_us)
         here = waiting.parts[batch]
         lacks = any(
             up not in here and up not in waiting.closed for up in self._wiring.upstream[task]

@@ -109,11 +109,11 @@ class Servers:
         found, kernel = server(), self._kernel
         if found is None:
             return
-        before = len(found.records) if isinstance(found, OutputPartition) else 0
+        before = found.sequence if isinstance(found, OutputPartition) else 0
         perform = EFFECTS[type(effect)].perform
         assert perform is not None, "servers are asked for what they can do"
         answer = perform(effect, found)
-        if isinstance(effect, do.PublishOutput) and len(found.records) > before:
+        if isinstance(effect, do.PublishOutput) and found.sequence > before:
             for published in self._watch.published:
                 published(effect.task, kernel.now, effect.records)
         if not node.cut:

@@ -96,15 +96,38 @@ class DigestOperator:
         return self.tuples(state)
 
 
-class SeriesOperator:
-    """Boxes in a row within one task, each a `DigestOperator`: a tuple is processed by each."""
+class WindowOperator(DigestOperator):
+    """The same with a window of so many tuples, within the last ``memory`` batches."""
 
-    def __init__(self, *, task: int, memory: int, boxes: int, fan_out: int) -> None:
+    def __init__(self, *, task: int, tuples: int, memory: int, fan_out: int) -> None:
+        super().__init__(task=task, memory=memory, fan_out=fan_out)
+        self.window = tuples
+        """Tuples on all streams that are processed to rebuild the state."""
+
+    def process(
+        self, state: Any, batch: int, inputs: Sequence[Digest | None]
+    ) -> tuple[Any, tuple[Digest, ...]]:
+        after, outputs = super().process(state, batch, inputs)
+        left = self.window
+        kept: list[Digest] = []
+        for count, value in reversed(after):
+            kept.append((min(count, left), value))
+            left -= kept[-1][0]
+            if not left:
+                break
+        return tuple(reversed(kept)), outputs
+
+
+class SeriesOperator:
+    """Boxes in a row within one task, with ``tuples`` of state each: each processes every tuple."""
+
+    def __init__(self, *, task: int, tuples: int, memory: int, boxes: int, fan_out: int) -> None:
         outs = (*[1] * (boxes - 1), fan_out)
         self._boxes = tuple(
-            DigestOperator(task=task + box, memory=memory, fan_out=out)
+            WindowOperator(task=task + box, tuples=tuples, memory=memory, fan_out=out)
             for box, out in enumerate(outs)
         )
+        self.window = boxes * boxes * tuples  # every box is rebuilt from the input of the first
         self.memory = boxes * (memory - 1) + 1
 
     def initial(self) -> Any:

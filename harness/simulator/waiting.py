@@ -23,6 +23,7 @@ class Waiting:
         "parts",
         "publishing",
         "reached",
+        "served_below",
         "stable_at",
         "stable_ticket",
         "stands",
@@ -44,6 +45,9 @@ class Waiting:
         self.suspends = rules.during_stabilization is Policy.SUSPEND
         self.holds = rules.corrections is Corrections.DONE
         self.term = order.term
+        self.served_below = 0
+        """Of every batch before this one the task's replica has sent stable output, while this copy
+        has not corrected its own."""
         self.width = width
         self.window = window
         self.stable_at = order.position
@@ -85,6 +89,7 @@ class Waiting:
     def restart(self, position: int) -> None:
         """Continue from a loaded state: earlier computations are void."""
         self.stable_at, self.lead = position, None
+        self.served_below = 0
         self.stable_ticket, self.tentative_busy = None, False
 
     def came(self, item: told.BatchArrived, clock: int) -> None:
@@ -160,6 +165,7 @@ class Waiting:
                 del self.first[batch], self.parts[batch], self.on_time[batch]
         if self.lead is not None and (self.stable_at, 0) >= (self.lead, self.tentative_busy):
             self.lead = None
+            self.served_below = 0
             if self.suspends and self.complete(self.stable_at):
                 self.lead = self.stable_at  # stabilization lasts until what waits is processed
         return first

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from harness.advice.advise import _choice, advise
-from harness.advice.evidence import FailureKind, SchemeName, evidence, fit
+from harness.advice.advise import Advice, advise
+from harness.advice.evidence import FailureKind, SchemeName, fit
 from harness.advice.job import ASSUMED, Job
-from harness.cli.advise import command
+from harness.advice.live import COLUMNS
+from harness.advice.options import SIMULATED, Option, choice
+from harness.advice.sums import known
 from harness.errors import UsageError
+from harness.intervals.observed import Observation, predict_s
+from harness.intervals.recovery import (
+    DETECT,
+    NOTHING,
+    REPLAY,
+    RESTART,
+    RESTORE,
+    TRANSACTION,
+    Origin,
+)
+from harness.intervals.systems import SYSTEMS, Failure
 from harness.intervals.utilization import CheckpointedSystem
 from harness.results import load
 from harness.results.library import Library
 from harness.text import parse_bytes, parse_duration_s, parse_share
 
 JOB = Job(
-    rate_per_s=20_000, state_bytes=4e9, node_mttf_s=30 * 86_400, nodes=20, racks=4, window_s=60
-)
+    rate_per_s=20_000, state_bytes=4e9, node_mttf_s=30 * 86_400, nodes=20, racks=4, window_s=60,
+    system="tasks",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -67,26 +79,32 @@ def test_too_few_runs_give_no_formula() -> None:
     assert fit(rows(), SchemeName.ACTIVE, FailureKind.NODE) is None
 
 
+def option(found: Advice, scheme: SchemeName) -> Option:
+    return next(each for each in found.options if each.scheme is scheme)
+
+
 def test_the_interval_is_the_utilization_models(shipped: Library) -> None:
     found = advise(JOB, shipped)
     system = CheckpointedSystem(
         cost_s=4e9 / 20 / ASSUMED["storage_bytes_per_s"], failure_rate_per_s=20 / (30 * 86_400)
     )
-    checkpoint = next(o for o in found.options if o.scheme is SchemeName.CHECKPOINT)
-    assert checkpoint.interval_s == pytest.approx(float(system.optimal_interval_s()))
+    assert found.best.interval_s == pytest.approx(float(system.optimal_interval_s()))
+    dear = advise(replace(JOB, checkpoint_cost_s=20.0), shipped)
+    assert dear.best.interval_s is not None
+    assert found.best.interval_s is not None
+    assert dear.best.interval_s > found.best.interval_s
 
 
 def test_what_costs_more_recovers_faster(shipped: Library) -> None:
-    by_name = {each.scheme: each for each in advise(JOB, shipped).options}
-    checkpoint, active = by_name[SchemeName.CHECKPOINT], by_name[SchemeName.ACTIVE]
+    found = advise(JOB, shipped)
+    checkpoint, active = found.best, option(found, SchemeName.ACTIVE)
     assert checkpoint.recovery is not None
     assert active.recovery is not None
     assert active.recovery.high_s < checkpoint.recovery.low_s
     assert checkpoint.recovery.low_s <= checkpoint.recovery.expected_s <= checkpoint.recovery.high_s
     assert active.extra_tasks == 1.0
-    assert 0 < by_name[SchemeName.PPA].extra_tasks <= JOB.budget
-    longer = advise(replace(JOB, state_bytes=8e9), shipped)
-    more = next(o for o in longer.options if o.scheme is SchemeName.CHECKPOINT)
+    assert 0 < option(found, SchemeName.PPA).extra_tasks <= JOB.budget
+    more = advise(replace(JOB, state_bytes=8e9), shipped).best
     assert more.interval_s is not None
     assert checkpoint.interval_s is not None
     assert more.interval_s > checkpoint.interval_s
@@ -95,51 +113,129 @@ def test_what_costs_more_recovers_faster(shipped: Library) -> None:
 def test_the_choice_is_the_cheapest_that_is_fast_enough(shipped: Library) -> None:
     assert advise(JOB, shipped).choice is None
     assert advise(JOB, shipped, target_s=3600.0).choice is SchemeName.REPLAY
-    assert advise(JOB, shipped, target_s=5.5).choice is SchemeName.ACTIVE
+    assert advise(JOB, shipped, target_s=2.0).choice is SchemeName.ACTIVE
     assert advise(JOB, shipped, target_s=0.001).choice is None
 
 
+def test_a_system_is_advised_only_what_it_has(shipped: Library) -> None:
+    flink = replace(JOB, system="flink-2")
+    assert advise(flink, shipped, target_s=3600.0).choice is SchemeName.CHECKPOINT
+    assert advise(flink, shipped, target_s=25.0).choice is None, "its detection takes up to 20 s"
+    assert not option(advise(flink, shipped), SchemeName.ACTIVE).offered
+
+
 def test_a_shorter_interval_is_tried_where_the_best_one_recovers_too_late(shipped: Library) -> None:
-    found = advise(JOB, shipped, target_s=20.0)
+    target_s = 60.0
+    found = advise(JOB, shipped, target_s=target_s)
     usual, sooner = (each for each in found.options if each.scheme is SchemeName.CHECKPOINT)
     assert usual.recovery is not None
     assert sooner.recovery is not None
-    assert usual.recovery.high_s > 20.0
-    assert sooner.recovery.high_s == pytest.approx(20.0)
+    assert usual.recovery.high_s > target_s
+    assert sooner.recovery.high_s == pytest.approx(target_s)
     assert usual.interval_s is not None
     assert sooner.interval_s is not None
     assert JOB.transfer_s < sooner.interval_s < usual.interval_s
+    assert sooner.utilization is not None
+    assert usual.utilization is not None
     assert 0 < sooner.utilization < usual.utilization
-    assert found.chosen is sooner
-    assert found.document()["choice_interval_s"] == sooner.interval_s
     assert len(found.table().index.unique()) == len(found.options) == 5
     assert len(advise(JOB, shipped, target_s=3600.0).options) == 4, "T* is short enough"
 
 
 def test_checkpoints_that_leave_less_work_than_replicas_are_not_chosen(shipped: Library) -> None:
-    found = advise(JOB, shipped, target_s=20.0)
-    sooner = next(option for option in found.options if option.shortened)
-    active = next(option for option in found.options if option.scheme is SchemeName.ACTIVE)
+    found = advise(JOB, shipped, target_s=60.0)
+    sooner = next(each for each in found.options if each.shortened)
+    active = option(found, SchemeName.ACTIVE)
+    assert sooner.utilization is not None
     assert sooner.utilization > active.work_per_task
-    assert _choice([replace(sooner, utilization=0.4), active], 20.0) is active
-    assert _choice([sooner, active], 20.0) is sooner
+    assert choice([replace(sooner, utilization=0.4), active], 60.0) is active
+    assert choice([sooner, active], 60.0) is sooner
+    assert choice([replace(sooner, offered=False), active], 60.0) is active
 
 
 def test_one_rack_keeps_no_replica(shipped: Library) -> None:
     one = advise(replace(JOB, racks=1), shipped)
-    active = next(o for o in one.options if o.scheme is SchemeName.ACTIVE)
+    active = option(one, SchemeName.ACTIVE)
     assert active.recovery_all is None
     assert any("one rack" in note for note in active.notes)
 
 
-def test_the_nearest_runs_were_predicted_unseen(shipped: Library) -> None:
+def test_the_interval_that_a_job_has_is_compared_with_the_best(shipped: Library) -> None:
+    assert advise(JOB, shipped).now is None
+    found = advise(replace(JOB, interval_s=7200.0), shipped)
+    assert found.now is not None
+    assert found.now.recovery is not None
+    assert found.best.recovery is not None
+    assert found.now.recovery.expected_s > found.best.recovery.expected_s
+    assert found.now.utilization is not None
+    assert found.best.utilization is not None
+    assert found.now.utilization < found.best.utilization
+    short = advise(replace(JOB, interval_s=1.0), shipped).now
+    assert short is not None
+    assert short.utilization is None, "a checkpoint takes longer than that"
+    assert any("--checkpoint-cost" in note for note in short.notes)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("failure", Failure)
+def test_each_part_has_a_source_for_every_system(system: str, failure: Failure) -> None:
+    job = replace(JOB, system=system, failure=failure, exactly_once=True)
+    found = known(job, pd.DataFrame(columns=list(COLUMNS)), []).recovery(job, 60.0)
+    assert found.part(DETECT) == SYSTEMS[system].detect[failure]
+    assert all(part.why for part in found.parts)
+    assert found.part(TRANSACTION) == NOTHING, "over before it is noticed, by default"
+
+
+def test_what_is_given_goes_before_settings_and_runs(shipped: Library) -> None:
+    job = replace(
+        JOB, system="kafka-streams", detection_s=6.0, restart_s=2.0, transaction_s=10.0,
+        exactly_once=True, capacity_per_s=60_000.0, interval_s=0.0,
+    )  # fmt: skip
+    now = advise(job, shipped).now
+    assert now is not None
+    assert now.parts is not None
+    parts = now.parts
+    assert [part.name for part in parts.parts] == [DETECT, RESTART, RESTORE, TRANSACTION, REPLAY]
+    # 6 + 2 + 2 s of state + 4 s left of the transaction, and half of that to catch up.
+    assert parts.total.mean_s == pytest.approx(14.0 * 1.5)
+    assert {part.origin for part in parts.parts[:2]} == {Origin.GIVEN}
+
+
+def test_ones_own_recoveries_decide_restart_and_capacity(shipped: Library) -> None:
+    job = replace(JOB, detection_s=1.0)
+    made = [
+        Observation(interval_s=each, recovery_s=predict_s(30.0, 50_000.0, each, job.rate_per_s))
+        for each in (10.0, 60.0, 600.0)
+    ]
+    found = advise(job, shipped, observed=made)
+    assert found.known.capacity_per_s == pytest.approx(50_000.0)
+    assert found.known.fitted is not None
+    assert found.known.fitted.median_error == pytest.approx(0.0, abs=1e-6)
+    parts = replace(job, interval_s=60.0)
+    now = advise(parts, shipped, observed=made).now
+    assert now is not None
+    assert now.recovery is not None
+    assert now.recovery.expected_s == pytest.approx(made[1].recovery_s)
+    assert now.parts is not None
+    assert now.parts.part(RESTART).mean_s == pytest.approx(30.0 - 1.0 - JOB.transfer_s)
+
+
+def test_an_outage_shorter_than_the_defaults_says_so(shipped: Library) -> None:
+    job = replace(JOB, system="kafka-streams", interval_s=1.0)
+    found = advise(job, shipped, observed=[Observation(interval_s=1.0, recovery_s=20.0)])
+    assert any("shorter than what the defaults" in note for note in found.known.notes)
+    assert found.now is not None
+    assert found.now.recovery is not None
+    assert found.now.recovery.expected_s == pytest.approx(20.0)
+
+
+def test_what_is_simulated_is_said(shipped: Library) -> None:
     found = advise(JOB, shipped)
-    assert len(found.nearest) >= 3
-    assert (
-        found.nearest["off"] == found.nearest["predicted_s"] / found.nearest["recovery_s"]
-    ).all()
-    assert set(found.off_by) >= {"checkpoint, one node"}
-    assert len(evidence(shipped)) >= len(found.nearest)
+    assert set(found.off_by) == {
+        f"{scheme}, {failure}" for scheme in SIMULATED for failure in FailureKind
+    }
+    assert any("simulated runs" in line for line in found.accuracy)
+    assert any("published" in line for line in found.accuracy)
 
 
 @pytest.mark.parametrize(
@@ -150,37 +246,13 @@ def test_the_nearest_runs_were_predicted_unseen(shipped: Library) -> None:
         ({"budget": 2.0}, "the budget is 2"),
         ({"state_bytes": 0.0}, "the amount of state is 0"),
         ({"depth": 0}, "operators in a row is 0"),
+        ({"capacity_per_s": 100.0}, "never catches up"),
+        ({"system": "strom"}, "no system is called"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(change: dict[str, float], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         replace(JOB, **change)  # type: ignore[arg-type]  # each of a field's own type
-
-
-def test_the_command_prints_strict_json() -> None:
-    arguments = ["--rate", "20000", "--state", "4GB", "--mttf", "30d", "--racks", "2", "--json"]
-    done = CliRunner().invoke(command, arguments, catch_exceptions=False)
-    document = json.loads(done.stdout)
-    assert {each["scheme"] for each in document["options"]} == {str(each) for each in SchemeName}
-    assert {"--speed 10000", "--storage 100MB", "--restart 5s"} <= set(document["assumed"])
-    assert document["off_by"]
-
-
-def test_the_command_prints_for_people() -> None:
-    arguments = ["--rate", "20000", "--state", "4gb", "--mttf", "30d", "--within", "20s"]
-    arguments += ["--nodes", "20", "--budget", "50%"]
-
-    done = CliRunner().invoke(command, arguments, catch_exceptions=False)
-    _, accuracy, live, _, _, first, *_ = done.stdout.splitlines()
-    assert "is off by a factor of at most 1." in accuracy
-    assert "measured on real servers" in live
-    assert first.startswith("checkpoint"), "a scheme whose recovery is known"
-    assert "needs --window" in done.stdout
-    assert "not known" not in done.stdout
-    assert "nine times of ten: checkpoint, every " in done.stdout
-    assert "assumed, because not given: --racks 1, --depth 3" in done.stdout
-    assert "fitted without it" in done.stdout
-    assert "2 times as long: every" in done.stdout
 
 
 @pytest.mark.parametrize(

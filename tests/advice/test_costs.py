@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,12 +15,13 @@ import pandas as pd
 import pytest
 
 from harness.advice import costs, own_job
+from harness.cli.main import cli
 from harness.failures.generators import in_turn, one_target
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
 from harness.measure.recovery import Unrecovered
 from harness.results.library import Library
-from harness.results.record import Point, Profile
+from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.running.plan import RunSettings
 from tests.experiments.stock.judging import results_of
@@ -32,8 +36,8 @@ SCHEDULE = in_turn(
 LATE = dict.fromkeys(range(5, 9), 4.0) | dict.fromkeys(range(17, 24), 6.0)
 
 
-def results(tmp_path: Path, failed: PassRecord | None = None) -> Results:
-    """Return a run under checkpoint that kills a worker and a rack, as its record has it."""
+def killed(failed: PassRecord | None = None) -> Outcome:
+    """Return what a run gives that kills a worker and a rack."""
     outcome = judge(
         record(name="twin"),
         failed or record(deliveries(LATE), failures=injected(SCHEDULE)),
@@ -44,8 +48,13 @@ def results(tmp_path: Path, failed: PassRecord | None = None) -> Results:
         settle_s=3,
     )
     values = {**outcome.values, "trigger_s": 1.0, "rate_per_s": 100.0, "event_speed": 1.0}
+    return replace(outcome, values=values)
+
+
+def results(tmp_path: Path, failed: PassRecord | None = None) -> Results:
+    """Return such a run under checkpoint, as its record has it."""
     point: Point = {"scheme": "checkpoint", "interval_s": 1}
-    return results_of([(point, replace(outcome, values=values))], tmp_path)
+    return results_of([(point, killed(failed))], tmp_path)
 
 
 def test_each_kill_has_its_outage_and_its_late_results(tmp_path: Path) -> None:
@@ -90,7 +99,7 @@ def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
     def kills(*outages: float | None) -> pd.DataFrame:
         return pd.DataFrame(
             {
-                "scheme": "active", "trigger_s": 2.0, "kill": "a rack",
+                "scheme": "active", "mode": "micro-batch", "trigger_s": 2.0, "kill": "a rack",
                 "repeat": range(len(outages)), "recovery_s": outages, "at_least_s": None,
                 "why_not": None, "output_gap_s": None, "late": 3, "repeated": 0, "wrong": 0,
             }
@@ -133,20 +142,33 @@ def test_every_rung_says_if_the_machine_keeps_up() -> None:
     assert "trigger of 2 s at 500 records/s it does not keep up: median window 5 s" in said
     assert "trigger of 3 s at 500 records/s it does not keep up: no window was closed" in said
     assert "trigger of 4 s at 500 records/s it keeps up: median window 4 s, slowest 6 s" in said
-    assert "not measured in smoke" in costs.keeps_up(None)[0]
+    assert "was not measured" in costs.keeps_up(None)[0]
 
 
-def page(tmp_path: Path, found: Results) -> costs.Page:
-    campaign = SimpleNamespace(valid=(), records=(), results=lambda: found)
+OPTIONS = {
+    "--rate": "--rate 100", "--speed": "--speed 2", "--point": "--point scheme=checkpoint",
+    "--mttf": "--mttf 90d", "--state": "--state 2GB", "--workers": "--workers 1",
+    "--conf": "--conf spark.a=b --conf spark.c=d", "--seed": "--seed 7",
+}  # fmt: skip
+
+
+def page(
+    tmp_path: Path, found: Results, profile: Profile = Profile.QUICK, missing: int = 0
+) -> costs.Page:
+    done = len(found.frame)
+    campaign = SimpleNamespace(
+        valid=(), records=[SimpleNamespace(status="ok")] * done, results=lambda: found,
+        expected=done + missing, left_out=0,
+    )  # fmt: skip
     measurement = SimpleNamespace(id=own_job.KILLS)
     experiment = SimpleNamespace(measurement=measurement, title="a kill")
     judged: Any = SimpleNamespace(experiment=experiment, campaign=campaign, table=None)
     made, _ = own_job.page_of(
         WORKLOAD,
         [judged],
-        RunSettings(profile=Profile.QUICK),
+        RunSettings(profile=profile),
         advice={"node_mttf_s": 86_400.0, "state_bytes": 5e6},
-        given=own_job.Given(file=Path("orders.py"), options="--rate 100 --speed 2", out=tmp_path),
+        given=own_job.Given(file=Path("orders.py"), options=OPTIONS, out=tmp_path),
         library=Library([], []),
     )
     return made
@@ -157,13 +179,13 @@ def test_the_page_is_written_as_text_markdown_html_and_a_picture(tmp_path: Path)
     text = made.text()
     assert "Right: after the kills 1 of 1 runs" in text
     assert "5 MB of state" in text
-    assert "./faultline try orders.py --speed 2 --rate 200" in text
+    assert "at twice the rate" in text
     files = costs.write(made, tmp_path / "page", [])
     assert [file.name for file in files] == ["index.html", "page.md", "kills.png", "kills.csv"]
     whole = files[0].read_text()
     assert "data:image/png;base64," in whole
     assert "What a kill costs: word-count" in whole
-    assert "| checkpoint | 1 s | a worker | 1 |" in files[1].read_text()
+    assert "| checkpoint | micro-batch | 1 s | a worker | 1 |" in files[1].read_text()
     assert files[2].read_bytes().startswith(b"\x89PNG")
     assert len(pd.read_csv(files[3])) == 2
 
@@ -172,5 +194,58 @@ def test_a_page_without_a_valid_run_says_so(tmp_path: Path) -> None:
     made = page(tmp_path, Results(pd.DataFrame(), {}))
     assert "No run was valid" in made.text()
     assert "medians" not in made.text(), "no word about columns that are not there"
-    assert "./faultline try orders.py --speed 2 --rate 250\n      at half the rate" in made.text()
+    assert " --rate 250\n      at half the rate" in made.text()
     assert [f.name for f in costs.write(made, tmp_path, [])] == ["index.html", "page.md"]
+
+
+@pytest.mark.parametrize("profile", Profile)
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_the_next_steps_are_commands_that_keep_what_the_user_said(
+    tmp_path: Path, profile: Profile, done: bool, missing: int
+) -> None:
+    found = results(tmp_path / "runs") if done else Results(pd.DataFrame(), {})
+    made = page(tmp_path, found, profile, missing)
+    assert len(made.commands) >= 4
+    for what, command in made.commands.items():
+        program, *words = shlex.split(command)
+        assert program == "./faultline"
+        parsed = parse(words)
+        if words[0] != "try":
+            continue
+        for name, given in OPTIONS.items():
+            expected = {"--rate": (50.0, 200.0, 250.0)} if "the rate" in what else {}
+            if name in expected:
+                assert parsed["rate"] in expected[name], command
+                assert command.count("--rate") == 1
+            else:
+                assert given in command, (what, name)
+
+
+def parse(words: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters of a command line, as the real parser reads them."""
+    with cli.make_context("faultline", list(words)) as context:
+        command = cli.get_command(context, words[0])
+        assert command is not None
+        with command.make_context(words[0], list(words[1:]), parent=context) as own:
+            return own.params
+
+
+def test_missing_runs_have_the_command_that_makes_them(tmp_path: Path) -> None:
+    text = page(tmp_path, results(tmp_path / "runs"), missing=2).text()
+    assert "2 runs are missing; the same command makes what is missing: ./faultline try" in text
+    assert "\n      the runs that are missing" in text
+
+
+def test_a_drawing_without_a_time_says_so_and_has_room(tmp_path: Path) -> None:
+    kills = costs.kills_of(results(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert costs.draw_png(kills)
+        assert costs.draw_png(kills.assign(recovery_s=None, at_least_s=None, late=None))
+
+
+def test_real_time_mode_has_rows_of_its_own(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    found.frame["mode"] = "real-time"
+    assert set(costs.costs_of(costs.kills_of(found))["mode"]) == {"real-time"}

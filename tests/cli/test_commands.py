@@ -50,6 +50,7 @@ def invoke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, experiments: list[Experiment]
 ) -> Invoke:
     monkeypatch.setattr(catalogue, "all_experiments", lambda: experiments)
+    monkeypatch.setattr("harness.running.catalogue._path", lambda: None)
     for module in (build, sides):
         monkeypatch.setattr(module, "all_experiments", lambda: experiments)
 
@@ -156,12 +157,19 @@ def test_two_directories_are_set_side_by_side(invoke: Invoke, tmp_path: Path) ->
     assert [row["point"] for row in rows] == ["x=1", "x=2", "x=3"]
     assert all(row["medians"] == [2.0, 3.0] and row["ratios"] == [None, 1.5] for row in rows)
     assert all(row["runs"] == [2, 2] for row in rows)
-    held = {row["claim"]: row["held"] for row in document["claims"]}
-    smoke_decides_no_paper = [None, None]
-    assert held == {"y rises with x": smoke_decides_no_paper, "y is above zero": [True, False]}
+    found = {row["claim"]: row["verdicts"] for row in document["claims"]}
+    assert found == {
+        "y rises with x": ["not measured"] * 2,  # smoke decides no paper
+        "y is above zero": ["holds", "does not hold"],
+    }
     shown = invoke("compare", *paths).stdout
     assert "1.5 times" in shown
-    assert "holds          does not hold  invariant: y is above zero" in shown
+    assert "≠ holds          does not hold  invariant: y is above zero" in shown
+    assert "2 claims; 1 decided by every side, 1 differently" in shown
+    alone = invoke("compare", *paths, "--differing").stdout
+    assert "y is above zero" in alone
+    assert "y rises with x" not in alone
+    assert "1.5 times" not in alone
 
 
 def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
@@ -185,7 +193,8 @@ def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
     assert (recovery["medians"], recovery["ratios"]) == ([2.0, 6.0, 1.0], [None, 3.0, 0.5])
     assert (other["medians"], other["runs"]) == ([1.0, 1.0, None], [2, 2, 0])
     assert {row["claim"] for row in document["claims"]} == {"y rises with x", "y is above zero"}
-    assert all(row["held"] == [None] * 3 for row in document["claims"]), "two of six runs each"
+    found = [row["verdicts"] for row in document["claims"]]
+    assert found == [["not measured"] * 3] * 2, "two of six runs each"
     shown = invoke("compare", *chosen).stdout
     assert "(docker)" in shown
     assert "–" in shown

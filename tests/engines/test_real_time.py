@@ -90,10 +90,11 @@ def test_settings_that_make_no_sense_are_refused(given: dict[str, Any]) -> None:
 
 
 def test_input_has_ended_when_a_checkpoint_has_the_markers_and_nothing_is_unread() -> None:
-    done = {"behind": "", "newest_event": "1970-01-01T00:00:10.000Z"}
+    done = {"behind": "", "behind_records": 0.0, "newest_event": "1970-01-01T00:00:10.000Z"}
     assert real_time.drained(done, 10.0)
     assert not real_time.drained(done, 10.1)
     assert not real_time.drained({**done, "behind": "words/1: 3"}, 10.0)
+    assert not real_time.drained({**done, "behind_records": 3.0}, 10.0)
     assert not real_time.drained({**done, "newest_event": None}, 10.0)
 
 

@@ -81,3 +81,36 @@ def test_terms_that_write_never_fall_and_no_number_is_taken_twice(
         if reader.accept(entry) and isinstance(entry, OutputBatch)
     ]
     assert taken == sorted(set(taken))
+
+
+def test_of_two_writers_with_one_term_the_first_to_fence_may_write() -> None:
+    """A registry that lost its last second gives a term twice."""
+    entries = (
+        OutputFence(term=1, nonce=7),
+        OutputBatch(term=1, nonce=7, sequence=1, records=(stable(0),)),
+        OutputFence(term=1, nonce=8),
+        OutputBatch(term=1, nonce=8, sequence=1, records=(stable(0),)),
+        OutputBatch(term=1, nonce=8, sequence=2, records=(stable(9),)),
+        OutputBatch(term=1, nonce=7, sequence=2, records=(stable(1),)),
+    )
+    assert read(*entries) == [stable(0), stable(1)]
+
+
+def test_what_is_stable_already_is_dropped_and_counted() -> None:
+    reader = OutputReader()
+    late = OutputRecord(kind=Kind.TENTATIVE, batch=0, payload=9)
+    reader.accept(OutputFence(term=1))
+    reader.accept(batch(1, 1, stable(0), stable(1)))
+    assert reader.accept(batch(1, 2, stable(0), late, stable(1), stable(2))) == (stable(2),)
+    assert (reader.next_stable, reader.next_tentative, reader.repeated) == (3, 3, 2)
+
+
+def test_a_reader_goes_on_where_another_one_was() -> None:
+    first, second = OutputReader(), OutputReader()
+    first.accept(OutputFence(term=4, nonce=2))
+    first.accept(OutputBatch(term=4, nonce=2, sequence=1, records=(stable(0),)))
+    second.begin(first.end(17))
+    assert second.end(17) == first.end(17)
+    assert second.accept(batch(4, 2, stable(1))) == (), "another writer's"
+    following = OutputBatch(term=4, nonce=2, sequence=2, records=(stable(1),))
+    assert second.accept(following) == (stable(1),)

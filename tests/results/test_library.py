@@ -130,12 +130,15 @@ def test_an_older_record_is_read_by_its_upgrade(
 def test_a_record_from_before_engines_were_named_is_read(measured: Path) -> None:
     path = record_of(measured)
     document = json.loads(path.read_text())
-    assert document["schema"] == 3
-    del document["engine"]
+    assert document["schema"] == 4
+    for later in ("engine", "peak_memory_bytes", "disk_bytes"):
+        del document[later]
     path.write_text(json.dumps({**document, "schema": 2}))
     runs = load(measured).runs
     assert len(runs) == 6
     assert set(runs["engine"]) == {""}
+    kept = [each.record.peak_memory_bytes is not None for each in load(measured).found]
+    assert kept.count(False) == 1, "nobody had measured what it needed"
 
 
 def test_a_failed_run_is_there_with_its_reason(tmp_path: Path) -> None:

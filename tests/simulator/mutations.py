@@ -31,6 +31,7 @@ from harness.protocol.task.inlet import Inbox, Inlet
 from harness.protocol.task.lifecycle import Lifecycle
 from harness.protocol.task.machine import TaskMachine
 from harness.protocol.task.outlet import Outbox, Outlet, Publisher
+from harness.protocol.task.partnership import Partnership
 from harness.protocol.task.reconciliation import Basis, TentativeRun
 from harness.protocol.wiring import Wiring
 from harness.simulator.draw import draw
@@ -118,6 +119,8 @@ MUTATIONS = (
     Mutation("close a task that is back", TentativeRun, "is_back", wrong.knows_nobody_who_is_back, ("ppa", "active"), 8),
     Mutation("take a task for back that has sent anything", TentativeRun, "is_back", wrong.takes_any_batch_for_being_back, ("ppa", "active"), 0),
     Mutation("never reopen a closed task", TentativeRun, "delivered", wrong.never_reopens, TENTATIVE, 3),
+    Mutation("leave the reconciliation to a replica for good", Partnership, "postpones", property(wrong.postpones_for_good), ("dpc",), 10),
+    Mutation("go on for no replica that is late", Partnership, "spares_until", wrong.waits_for_the_replica_alone, ("dpc",), 337),
     Mutation("process what is to be delayed", TentativeRun, "due_at", wrong.does_not_delay, TENTATIVE, 1),
     Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", wrong.replaces_stable_parts, TENTATIVE, 20),
     Mutation("take over without sending what was held back", Lifecycle, "promoted", wrong.takes_over_silently, REPLICAS, 0),

@@ -25,6 +25,7 @@ from harness.protocol.task.inlet import Inbox, Inlet
 from harness.protocol.task.lifecycle import Lifecycle, Phase
 from harness.protocol.task.machine import TaskMachine
 from harness.protocol.task.outlet import Outlet, Publisher
+from harness.protocol.task.partnership import Partnership
 from harness.protocol.task.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.wiring import Wiring
 from harness.simulator.store import Store
@@ -400,3 +401,11 @@ def restores_the_lost_alone(self: Any, lost: list[int], room: Any, epoch: int) -
 
 def ignores_the_order(_self: Any, tasks: Any) -> list[int]:
     return sorted(tasks)
+
+
+def postpones_for_good(partner: Partnership) -> bool:
+    return True
+
+
+def waits_for_the_replica_alone(partner: Partnership, batch: int) -> int:
+    return FOREVER if partner.served_below else 0

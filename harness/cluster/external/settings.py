@@ -30,7 +30,7 @@ _KAFKA = (
     "bootstrap", "executors_bootstrap", "mechanism", "username", "password", "tls", "replication",
     "librdkafka", "java",
 )  # fmt: skip
-_REDIS = ("url", "executors_url", "username", "password", "tls")
+_REDIS = ("url", "executors_url", "username", "password", "tls", "replicas")
 _SPARK = ("master", "secret", "driver_host", "python", "code", "conf", "rack_conf")
 _CHECKPOINTS = ("uri", "remove")
 _EXTRA_COMMANDS = ("up", "clock", "usage", "kill_process", "up_process")
@@ -185,6 +185,7 @@ class _Reader:
             username=self._optional(table, "redis", "username"),
             password=self._secret(table, "redis", "password"),
             tls=self._tls(table, "redis") or (Tls() if secure else None),
+            replicas=int(self._number(table, "redis", "replicas", 1)) if "replicas" in table else 0,
         )
 
     def _redis_url(self, table: Mapping[str, Any], key: str) -> tuple[str, int, int, bool]:

@@ -138,7 +138,10 @@ class LocalCluster(ClusterOfWorkers):
             self._launcher, java=self.programs.java, jars=self.programs.broker_jars
         )
         self._redis = RedisDaemon(
-            self._launcher, program=self.programs.redis_server, password=secrets.token_urlsafe(24)
+            self._launcher,
+            program=self.programs.redis_server,
+            password=secrets.token_urlsafe(24),
+            append_only=self.spec.append_only,
         )
         self._daemons = SparkDaemons(
             launcher=self._launcher,

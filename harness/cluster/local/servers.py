@@ -19,7 +19,8 @@ protected-mode yes
 requirepass {password}
 daemonize no
 save ""
-appendonly no
+appendonly {append_only}
+appendfsync everysec
 maxmemory {most_mb}mb
 maxmemory-policy noeviction
 dir "{directory}"
@@ -107,13 +108,16 @@ class KafkaBroker(Server):
 
 
 class RedisDaemon(Server):
-    """A Redis server in memory only: checkpoints and heartbeats end with the cluster."""
+    """A Redis server: what it holds ends with the cluster, at the latest."""
 
     title = "Redis"
 
-    def __init__(self, launcher: Launcher, *, program: Path, password: str) -> None:
+    def __init__(
+        self, launcher: Launcher, *, program: Path, password: str, append_only: bool = False
+    ) -> None:
+        """``append_only``: writes go to a file, too, so that a restart loses a second at most."""
         super().__init__(launcher)
-        self._program = program
+        self._program, self._append_only = program, append_only
         self._home = launcher.directory / "redis"
         self._home.mkdir(mode=0o700)
         self.endpoint = RedisEndpoint(host=launcher.host, port=0, password=password)
@@ -128,6 +132,7 @@ class RedisDaemon(Server):
                 port=self.endpoint.port,
                 password=self.endpoint.password,
                 directory=self._home,
+                append_only="yes" if self._append_only else "no",
                 most_mb=MOST_MB,
             ),
         )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.child import DIED, Emit, orders, speaker
-from harness.engines.deliveries import BEHIND, NEWEST
+from harness.engines.deliveries import BEHIND, NEWEST, UNREAD
 from harness.engines.structured import accuracy, frames, sample
 from harness.engines.structured.parameters import Mode
 from harness.errors import UsageError
@@ -144,7 +144,7 @@ def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
         "state_rows": sum(operator["numRowsTotal"] for operator in operators),
         "state_bytes": sum(operator["memoryUsedBytes"] for operator in operators),
         "dropped_rows": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
-        "behind_records": max(
+        UNREAD: max(
             (float(s["metrics"].get("maxOffsetsBehindLatest", 0)) for s in report["sources"]),
             default=0.0,
         ),

@@ -7,6 +7,7 @@ Tests: ``tests/workloads/test_own_mistakes.py``."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.engines.structured import sample
+from harness.engines.structured.settings import BRIEF, FILE_MANAGER
 from harness.errors import FaultlineError, UsageError
 from harness.measure.versions import compare
 from workloads.base import QUERY, SOURCE_COLUMNS, Workload
@@ -41,6 +43,8 @@ class Sampled:
     """Columns of results that are times, in ms."""
     batch_s: float
     stream_s: float
+    no_real_time: str | None = None
+    """Why Spark's real-time mode cannot run the query; None if nothing is known against it."""
 
 
 def try_sample(workload: Workload) -> Sampled:
@@ -53,15 +57,39 @@ def sampled(spark: SparkSession, workload: Workload) -> Sampled:
     """Run the query over a sample as a batch and as a stream, and compare the two."""
     if workload.reference is not None and workload.reference.is_file:
         sample.send_packages(spark, workload, workload.reference)
-    began = time.monotonic()
-    batch = _explained(workload, lambda: sample.check_query(spark, workload))
-    batch_s, began = time.monotonic() - began, time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
-        stream = _explained(workload, lambda: sample.run_stream(spark, workload, Path(directory)))
-    stream_s = time.monotonic() - began
+        place = Path(directory)
+        # Its plan alone shows the most usual mistakes, before the seconds of a first result.
+        _explained(workload, lambda: sample.check_stream(spark, workload, place))
+        began = time.monotonic()
+        batch = _explained(workload, lambda: sample.check_query(spark, workload))
+        batch_s, began = time.monotonic() - began, time.monotonic()
+        stream = _explained(workload, lambda: sample.run_stream(spark, workload, place))
+        stream_s = time.monotonic() - began
+        no_real_time = workload.no_real_time or _no_real_time(spark, workload, place)
     _demand_equal(stream, batch, workload)
     times = sample.times_of(spark, workload)
-    return Sampled(results=batch, times=times, batch_s=batch_s, stream_s=stream_s)
+    return Sampled(
+        results=batch,
+        times=times,
+        batch_s=batch_s,
+        stream_s=stream_s,
+        no_real_time=no_real_time,
+    )
+
+
+def _no_real_time(spark: SparkSession, workload: Workload, directory: Path) -> str | None:
+    """Return Spark's reason against update mode and real-time mode for the stream of the sample.
+
+    Spark itself gives it only after a query has begun, and then ends the query."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        sample.check_stream(spark, workload, directory, real_time=True)
+    except AnalysisException as error:
+        first = " ".join(str(error).split("\n")[0].split())
+        return re.sub(r"^\[\S+\] | SQLSTATE: \w+$", "", first).rstrip(";.")
+    return None
 
 
 def _explained(workload: Workload, run: Callable[[], Answer]) -> Answer:
@@ -174,7 +202,11 @@ def local_session() -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "ERROR",
         # A sample lasts seconds: better code would not pay.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": BRIEF,
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+        "spark.sql.streaming.metricsEnabled": "false",
     }
     session = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
     try:

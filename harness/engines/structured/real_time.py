@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from harness.cluster.base import ClusterSpec
-from harness.engines.deliveries import BEHIND, NEWEST
+from harness.engines.deliveries import BEHIND, NEWEST, UNREAD
 from harness.engines.structured.parameters import LEAST_CHECKPOINT_S, StockParameters
 from workloads.base import Workload
 
@@ -69,8 +69,10 @@ def orders(
 def drained(event: Mapping[str, Any], until_unix_s: float) -> bool:
     """Return True for a report that all records before an instant have been processed.
 
-    Those of a marker are behind every record of its partition, and nothing is unread."""
-    return not event[BEHIND] and instant_s(event[NEWEST]) >= until_unix_s
+    Those of a marker are behind every record of its partition, and nothing is unread. In this mode
+    Spark looks at the topic anew for its metric alone (`UNREAD`)."""
+    unread = event[BEHIND] or event[UNREAD]
+    return not unread and instant_s(event[NEWEST]) >= until_unix_s
 
 
 def instant_s(text: str | None) -> float:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.engines.structured.frames import plain_columns
 from harness.errors import UsageError
@@ -180,10 +180,10 @@ def write_stream(spark: SparkSession, workload: Workload, directory: Path) -> Ma
     import pyarrow as pa
     import pyarrow.parquet
 
-    places = {}
+    written = places(workload, directory)
     for source in workload.sources:
-        place = places[source.name] = directory / source.name
-        place.mkdir(parents=True)
+        place = written[source.name]
+        place.mkdir(parents=True, exist_ok=True)
         rows = rows_of(source, workload)
         half_ms = START_MS + round(span_s(workload) * 500)
         parts = [
@@ -196,20 +196,46 @@ def write_stream(spark: SparkSession, workload: Workload, directory: Path) -> Ma
             path = place / f"{number}.parquet"
             pyarrow.parquet.write_table(pa.table(_frame(spark, part).toArrow()), path)
             os.utime(path, (number, number))
-    return places
+    return written
 
 
-def as_stream(spark: SparkSession, places: Mapping[str, Path]) -> dict[str, DataFrame]:
+def places(workload: Workload, directory: Path) -> dict[str, Path]:
+    """Return the directory of each source's files below that of a sample."""
+    return {source.name: directory / "input" / source.name for source in workload.sources}
+
+
+def as_stream(spark: SparkSession, written: Mapping[str, Path]) -> dict[str, DataFrame]:
     """Return the written sample as one stream a source."""
     return {
         name: spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(place))
-        for name, place in places.items()
+        for name, place in written.items()
     }
+
+
+def check_stream(
+    spark: SparkSession, workload: Workload, directory: Path, *, real_time: bool = False
+) -> None:
+    """Let Spark judge the plan of the query as a stream, without running it.
+
+    In append mode, or with ``real_time`` as real-time mode needs it. Raises Spark's
+    ``AnalysisException``."""
+    written = places(workload, directory)
+    for place in written.values():
+        place.mkdir(parents=True, exist_ok=True)
+    result: Any = workload.form(QUERY)(spark, as_stream(spark, written))
+    plan, jvm = result._jdf.queryExecution().analyzed(), cast(Any, spark._jvm)
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    if not real_time:
+        checker.checkForStreaming(plan, modes.Append())
+        return
+    checker.checkForStreaming(plan, modes.Update())
+    checker.checkAdditionalRealTimeModeConstraints(plan, modes.Update())
 
 
 def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> pd.DataFrame:
     """Run the query over the sample as a stream in append mode; return its results."""
-    sources = as_stream(spark, write_stream(spark, workload, directory / "input"))
+    sources = as_stream(spark, write_stream(spark, workload, directory))
     result = workload.form(QUERY)(spark, sources)
     sink = _sink(workload)
     query = (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 from harness.cluster.base import Node
 from harness.engines.base import Setup
 from harness.engines.tasks.job import slots_per_node, spread
 from harness.engines.tasks.pacing import US_PER_S, Links, Speed
-from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.tasks.parameters import Borealis, TaskParameters
 from harness.errors import UsageError
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Scheme, Tentative
@@ -30,6 +32,10 @@ def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:
     tentative = None
     if SCHEMES[setup.scheme].closing is not None:
         tentative = Tentative(bound_us=round(given.bound_s * US_PER_S))
+        if given.borealis is not None:
+            tentative = replace(
+                tentative, interval_us=round(interval_s * US_PER_S), **_fields(given.borealis)
+            )
     return make_scheme(
         setup.scheme,
         wiring,
@@ -41,6 +47,10 @@ def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:
         suspect_after_us=round(given.suspect_s * US_PER_S),
         trim_every_us=round(given.trim_s * US_PER_S),
     )
+
+
+def _fields(chosen: Borealis) -> dict[str, Any]:
+    return {each.name: getattr(chosen, each.name) for each in fields(chosen)}
 
 
 def infos(

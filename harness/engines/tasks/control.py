@@ -15,6 +15,7 @@ import asyncio
 import hmac
 import json
 import os
+import random
 import secrets
 import socket
 import struct
@@ -22,6 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from harness.engines.tasks.wire import attentive
 from harness.errors import EnvironmentFailure
 
 MOST_BYTES = 64 << 20
@@ -34,7 +36,12 @@ PROOF_WITHIN_S = 10.0
 """Seconds that a new connection may take to prove its knowledge of the secret."""
 
 _USUAL = 1 << 16
-_AGAIN_S = 0.02
+TRY_S = 5.0
+"""Seconds for one attempt to reach the coordinator, whose process may be starting."""
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.25
+"""Shortest and longest wait between two attempts; some of it is drawn."""
+MOST_STRANGERS = 256
+"""Connections at one time whose peer has proved nothing; then the oldest is closed."""
 _LENGTH = struct.Struct(">I")
 _SERVER, _CLIENT = b"coordinator", b"node"
 
@@ -48,7 +55,7 @@ class Connection:
         """Frames that were not sent because the peer does not read."""
         connected: socket.socket | None = writer.get_extra_info("socket")
         if connected is not None:
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            attentive(connected)
 
     def send(self, document: Mapping[str, Any]) -> bool:
         """Send a frame; False when it was dropped, or the connection is closing."""
@@ -73,7 +80,7 @@ class Connection:
             if size > most:
                 return None
             document = json.loads(await self._reader.readexactly(size))
-        except (OSError, EOFError, ValueError):
+        except (OSError, EOFError, ValueError, RecursionError):
             return None
         return document if isinstance(document, dict) else None
 
@@ -139,36 +146,51 @@ async def connect(host: str, port: int, secret: bytes, *, within_s: float) -> Co
 
     Raises `EnvironmentFailure` when nobody answers in time, or the peer does not know the secret.
     """
+    why, wait_s = "nobody was asked", FIRST_WAIT_S
     try:
         async with asyncio.timeout(within_s):
             while True:
-                reader, writer = await _open(host, port)
-                connection = Connection(reader, writer)
-                known = await _prove_as_client(connection, secret)
-                if known:
-                    return connection
-                connection.abort()
-                if known is None:
-                    await asyncio.sleep(_AGAIN_S)
-                    continue  # a coordinator that was just dying had still been connected to
-                raise EnvironmentFailure(
-                    f"who listens on {host}:{port} does not know this run's secret",
-                    remedy="another program has taken the coordinator's port: run it again",
-                )
+                try:
+                    async with asyncio.timeout(TRY_S):
+                        connection = await _open(host, port, secret)
+                except TimeoutError:
+                    why = "no answer, as if a firewall drops the packets"
+                except OSError as error:
+                    why = os.strerror(error.errno) if error.errno else str(error)
+                else:
+                    if connection is not None:
+                        return connection
+                    why = "it hung up"  # it was just dying, and is about to be started again
+                await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
+                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
     except TimeoutError as error:
         raise EnvironmentFailure(
-            f"no coordinator answered on {host}:{port} within {within_s:g} s",
-            remedy="look at the coordinator's log in the run directory",
+            f"no coordinator answered on {host}:{port} within {within_s:g} s, from "
+            f"{socket.gethostname()}: {why}",
+            remedy="look at the coordinator's log in the run directory, and at the firewall and "
+            "the routes between the two",
         ) from error
 
 
-async def _open(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Ask again until somebody listens; the caller has a deadline."""
-    while True:
-        try:
-            return await asyncio.open_connection(host, port)
-        except OSError:
-            await asyncio.sleep(_AGAIN_S)
+async def _open(host: str, port: int, secret: bytes) -> Connection | None:
+    """Return a proved connection; None if the peer hung up before it proved anything."""
+    connection = Connection(*await asyncio.open_connection(host, port))
+    try:
+        connection.trust(False)
+        known = await _prove_as_client(connection, secret)
+        if known is False:
+            raise EnvironmentFailure(
+                f"who listens on {host}:{port} does not know this run's secret",
+                remedy="another program has taken the coordinator's port: run it again",
+            )
+    except BaseException:
+        connection.abort()
+        raise
+    if not known:
+        connection.abort()
+        return None
+    connection.trust(True)
+    return connection
 
 
 class Listener:
@@ -182,6 +204,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self.refused = 0
         """Connections whose peer proved nothing."""
+        self._strangers: dict[Connection, None] = {}
 
     async def start(self, port: int = 0) -> int:
         """Listen; returns the port."""
@@ -198,11 +221,16 @@ class Listener:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(reader, writer)
         connection.trust(False)
+        if len(self._strangers) >= MOST_STRANGERS:
+            next(iter(self._strangers)).abort()  # its proof ends without an answer
+        self._strangers[connection] = None
         try:
             async with asyncio.timeout(PROOF_WITHIN_S):
                 known = await _prove_as_server(connection, self._secret)
         except TimeoutError:
             known = False
+        finally:
+            self._strangers.pop(connection, None)
         if not known:
             self.refused += 1
             connection.abort()
@@ -226,13 +254,13 @@ async def _prove_as_server(connection: Connection, secret: bytes) -> bool:
 
 async def _prove_as_client(connection: Connection, secret: bytes) -> bool | None:
     """Return True if the peer knows the secret; None if it hung up before any wrong answer."""
-    asked = await connection.receive()
+    asked = await connection.receive(STRANGER_BYTES // 2)
     if asked is None:
         return None
     challenge = secrets.token_hex(32)
     proof = _proof(secret, _CLIENT, str(asked.get("challenge")))
     connection.send({"proof": proof, "challenge": challenge})
-    answer = await connection.receive()
+    answer = await connection.receive(STRANGER_BYTES // 2)
     return None if answer is None else _right(answer, secret, _SERVER, challenge)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from msgspec.structs import replace
 from redis.exceptions import RedisError
 
-from harness.child import Emit, orders, speaker
+from harness.child import Emit, aside, orders, speaker
 from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, Listener
@@ -469,7 +469,7 @@ def main() -> None:
             loop.call_soon_threadsafe(commands.put_nowait, None)
 
         threading.Thread(target=listen, name="hear the harness", daemon=True).start()
-        await CoordinatorProcess(configuration, emit).run(commands)
+        await CoordinatorProcess(configuration, aside(emit)).run(commands)
 
     try:
         asyncio.run(run())
@@ -478,7 +478,7 @@ def main() -> None:
 
 
 def _die(emit: Emit, error: BaseException | None) -> None:
-    """Report a bug and end, so that the harness starts another coordinator or gives the run up."""
+    """Report a bug and end: the harness gives the run up, as the next one would end likewise."""
     emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:8000]})
     os._exit(1)
 

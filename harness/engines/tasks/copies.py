@@ -7,10 +7,12 @@ Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from harness.engines.tasks import exchange
+from harness.engines.tasks.following import Ends, Following
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.sources import SourceReader
@@ -31,8 +33,13 @@ class Copies:
 
     A subclass hands what was read to the machine (`tell`)."""
 
-    def __init__(self, node: int, boot: int, job: Job, client: Mapping[str, Any]) -> None:
+    def __init__(
+        self, node: int, boot: int, job: Job, client: Mapping[str, Any], ends: Ends
+    ) -> None:
         self.node, self.boot, self.job = node, boot, job
+        self._ends = ends
+        self._nonce = secrets.randbits(53)
+        """Tells this node's fences from those of another that was given the same term."""
         self._sender = exchange.Sender(client, node, self._not_appended)
         self._output_settings = exchange.consumer_settings(client)
         self._source_settings = exchange.source_settings(client, job.batch_us)
@@ -45,7 +52,7 @@ class Copies:
         """The first batch that it has not requested."""
         self._held = False
         """True while no source may be read on, because a peer is behind."""
-        self._outputs: dict[int, tuple[exchange.OutputTail, exchange.Tail]] = {}
+        self._outputs: dict[int, Following] = {}
         self._requests = UnderWay()
         self._asked: dict[tuple[int, int], tuple[OutputRequest, Operation]] = {}
         """Sink and incarnation to its request to its partition without an answer so far."""
@@ -60,8 +67,10 @@ class Copies:
 
     def let_all_go(self) -> None:
         """End every reader when the pass is over."""
-        for _, tail in (*self._sources.values(), *self._outputs.values()):
+        for _, tail in self._sources.values():
             tail.stop()
+        for output in self._outputs.values():
+            output.stop()
         self._sources.clear()
         self._outputs.clear()
 
@@ -88,19 +97,23 @@ class Copies:
             return
         self._here.pop(task, None)
         if (output := self._outputs.pop(task, None)) is not None:
-            output[1].stop()
+            output.stop()
 
     def _follow_output(self, sink: int) -> None:
-        output = exchange.OutputTail(sink, lambda reader: self._output_moved(sink, reader))
-        tail = exchange.Tail(
+        self._outputs[sink] = Following(
+            sink,
             self._output_settings,
-            self.job.out_topic,
-            self.job.out_partition(sink),
-            exchange.EARLIEST,
-            deliver=output.take,
+            (self.job.out_topic, self.job.out_partition(sink)),
+            self._ends,
+            changed=lambda reader: self._output_moved(sink, reader),
             failed=self.read_failed,
         )
-        self._outputs[sink] = output, tail
+
+    def tend_output(self) -> None:
+        """Store how far output was read, and let clients report. Call it with each heartbeat."""
+        self._sender.tend()
+        for output in self._outputs.values():
+            output.tend()
 
     def hold_sources(self, held: bool) -> None:
         """Read the sources no further, or go on."""
@@ -203,11 +216,12 @@ class Copies:
             self._asked[name] = effect, operation
             place = self.job.out_topic, self.job.out_partition(effect.task)
             if columns := self.job.ordinary_columns:
-                self._sender.append_results(*place, effect.task, entry_for(effect), columns)
+                entry = entry_for(effect, self._nonce)
+                self._sender.append_results(*place, effect.task, entry, columns)
             else:
-                operation.data = operation.data or encode(entry_for(effect))
+                operation.data = operation.data or encode(entry_for(effect, self._nonce))
                 self._sender.append(*place, effect.task, operation.data)
-        self._output_moved(effect.task, self._outputs[effect.task][0].reader)
+        self._output_moved(effect.task, self._outputs[effect.task].reader)
 
     def _not_appended(self, sink: int, error: Any) -> None:
         """Repeat what the client gave up, with the heartbeats; report what can never be appended.
@@ -222,15 +236,11 @@ class Copies:
         """Report that the broker or its client has refused a record of a sink."""
         raise NotImplementedError
 
-    @staticmethod
-    def _answered(effect: OutputRequest, reader: OutputReader) -> bool:
+    def _answered(self, effect: OutputRequest, reader: OutputReader) -> bool:
         """Return True if the entries read so far decide about ``effect``."""
-        if reader.term > effect.term:
-            return True
-        owned = reader.term == effect.term
-        if isinstance(effect, do.FenceOutput):
-            return owned
-        return owned and reader.sequence >= effect.sequence
+        if not reader.owned_by(effect.term, self._nonce):
+            return reader.term >= effect.term  # another one has fenced it
+        return isinstance(effect, do.FenceOutput) or reader.sequence >= effect.sequence
 
     def _output_moved(self, sink: int, reader: OutputReader) -> None:
         for name, (effect, operation) in list(self._asked.items()):
@@ -239,29 +249,31 @@ class Copies:
                 continue
             del self._asked[name]
             self._requests.done(("output", *name), operation)
-            read = ReadBack(reader)
+            read = ReadBack(reader, self._nonce)
             if isinstance(effect, do.FenceOutput):
                 self.tell(fence_output(effect, read))
             else:
                 self.tell(publish_output(effect, read))
 
 
-def entry_for(effect: OutputRequest) -> OutputFence | OutputBatch:
+def entry_for(effect: OutputRequest, nonce: int) -> OutputFence | OutputBatch:
     """Return the entry of a partition that a request appends."""
     if isinstance(effect, do.FenceOutput):
-        return OutputFence(term=effect.term)
-    return OutputBatch(term=effect.term, sequence=effect.sequence, records=effect.records)
+        return OutputFence(term=effect.term, nonce=nonce)
+    return OutputBatch(
+        term=effect.term, sequence=effect.sequence, records=effect.records, nonce=nonce
+    )
 
 
 class ReadBack:
     """The answers to fences and publications, as read back from a partition."""
 
-    def __init__(self, reader: OutputReader) -> None:
-        self._term = reader.term
+    def __init__(self, reader: OutputReader, nonce: int) -> None:
+        self._reader, self._nonce = reader, nonce
         self.next_stable, self.next_tentative = reader.next_stable, reader.next_tentative
 
     def fence(self, term: int) -> bool:
-        return term == self._term
+        return self._reader.owned_by(term, self._nonce)
 
     def append(self, term: int, sequence: int, records: tuple[do.OutputRecord, ...]) -> bool:
-        return term == self._term
+        return self._reader.owned_by(term, self._nonce)

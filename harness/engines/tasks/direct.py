@@ -25,6 +25,8 @@ from harness.engines.tasks.routes import Address
 from harness.engines.tasks.wire import Refused, Wire, contexts
 from harness.hosting.frames import Header
 
+MOST_STRANGERS = 256
+"""Connections at one time whose peer has proved nothing; then the oldest is closed."""
 MOST_WAITING_BYTES = 16 << 20
 """Bytes that a peer has not taken yet; beyond it further frames to it are dropped."""
 CONNECT_S = 1.0
@@ -98,7 +100,7 @@ class Peers:
         self._listening, self._dialing = contexts(tls)
         self._loop = asyncio.get_running_loop()
         self._peers: dict[int, _Peer] = {}
-        self._unproved: set[Wire] = set()
+        self._unproved: dict[Wire, None] = {}
         self._crowded: set[Wire] = set()
         self._server: asyncio.Server | None = None
         self._dice = random.Random()
@@ -220,18 +222,21 @@ class Peers:
 
     def _accept(self) -> Wire:
         wire = Wire(self, dialed=False)
-        self._unproved.add(wire)
+        if len(self._unproved) >= MOST_STRANGERS:
+            self._expire(next(iter(self._unproved)))
+        self._unproved[wire] = None
         self._loop.call_later(PROOF_S, self._expire, wire)
         return wire
 
     def _expire(self, wire: Wire) -> None:
         if wire in self._unproved:
+            del self._unproved[wire]
             self.refused += 1
             wire.abort()
 
     def proved(self, wire: Wire) -> None:
         """Use a connection, unless a better one is there."""
-        self._unproved.discard(wire)
+        self._unproved.pop(wire, None)
         peer = self._peer(wire.node)
         if wire.node == self.node or wire.boot < peer.boot:
             wire.abort()
@@ -273,7 +278,7 @@ class Peers:
             self.receiver.hold_sources(held)
 
     def lost(self, wire: Wire) -> None:
-        self._unproved.discard(wire)
+        self._unproved.pop(wire, None)
         self.crowded(wire, False)
         peer = self._peers.get(wire.node)
         if peer is None or wire not in peer.wires:

@@ -58,8 +58,6 @@ class TaskEngine:
         """Threads that run during a pass."""
         self.adapting: Changing | None = None
         """The part that changes the plan of this pass, if any."""
-        self._began = 0
-        """The number of coordinator events before the pass."""
         self._unix_us = 0
         """The difference from the monotonic to the wall clock."""
         self._fenced: Sequence[Fenced] = ()
@@ -93,7 +91,6 @@ class TaskEngine:
         assert work is not None, "nothing was begun"
         self.job = self._job(work, unix_s)
         self._unix_us = round(time.time() * 1e6) - time.monotonic_ns() // 1000
-        self._began = len(self._said())
         self.fleet.begin(self.job)
         self.adapting = self._adapt(work, self.job)
 
@@ -174,7 +171,7 @@ class TaskEngine:
 
     def said(self) -> list[Any]:
         """Return the events of the coordinators in this pass, in order."""
-        return self._said()[self._began :]
+        return self.fleet.said()
 
     def notes(self) -> list[Noted]:
         """Return the notes about copies, by the coordinator's clock, which is the harness's."""
@@ -200,19 +197,11 @@ class TaskEngine:
                 remedy="correct the operator: it must be a function of its arguments that takes "
                 "every batch of the input",
             )
-        for child in (self.fleet.coordinator, self.fleet.driver):
-            if child is not None and child.exit_code is not None:
-                said = child.newest("died")
-                raise child.failure(
-                    f"{child.name} has ended" + (f": {said['error']}" if said else "")
-                )
+        self.fleet.check()
 
     def _running(self) -> Job:
         assert self.job is not None, "no pass has begun"
         return self.job
-
-    def _said(self) -> list[Any]:
-        return [event for child in self.fleet.coordinators for event in child.events]
 
     def _events(self, kind: str) -> list[Any]:
         return [event for event in self.said() if event["event"] == kind]

@@ -22,7 +22,7 @@ from harness.engines.deliveries import COPY_HEADER
 from harness.engines.tasks import records
 from harness.hosting.codec import CorruptData, decode
 from harness.protocol.effects import OutputRecord
-from harness.protocol.output import OutputBatch, OutputEntry, OutputFence, OutputReader
+from harness.protocol.output import OutputBatch, OutputEnd, OutputEntry, OutputFence, OutputReader
 
 OF_SINK = COPY_HEADER
 """A header: the sink task that published a record."""
@@ -33,11 +33,16 @@ _MOST_HELD = 64
 """So many of what it has prepared a reader may keep back."""
 _ASK_S = 10.0
 _OUT_OF_RANGE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
+_RETENTION = "the broker's retention has deleted what was not read yet: give the topic a longer one"
 SHARE_OF_BATCH, MOST_PATIENCE_S = 0.1, 0.01
 """Longest time for which the reader of a busy source lets the broker gather records: a share of a
 batch, and an upper limit. Each answer costs a tenth of a millisecond, whatever its size."""
 
 Settings = Mapping[str, Any]
+
+
+_PATIENCE = {"socket.timeout.ms": 6_000, "socket.connection.setup.timeout.ms": 3_000}
+"""For a broker that does not answer; the defaults are a minute and half of one."""
 
 
 def consumer_settings(client: Settings) -> dict[str, Any]:
@@ -49,7 +54,8 @@ def consumer_settings(client: Settings) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         "enable.partition.eof": False,
-        "fetch.wait.max.ms": 10_000,  # an answer without records is of no use
+        "fetch.wait.max.ms": 4_000,  # an answer without records is of no use
+        **_PATIENCE,
         "fetch.queue.backoff.ms": 5,  # the default of 1 s stalls a reader that fell behind
         "fetch.error.backoff.ms": 20,
         "reconnect.backoff.ms": 20,
@@ -83,6 +89,7 @@ def producer_settings(client: Settings) -> dict[str, Any]:
         "compression.type": "none",
         "message.max.bytes": 16_000_000,
         "message.timeout.ms": 10_000,
+        **_PATIENCE,
         "queue.buffering.max.messages": 1_000_000,
         "delivery.report.only.error": True,
         "reconnect.backoff.ms": 20,
@@ -94,12 +101,10 @@ def producer_settings(client: Settings) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """The begin of a reader: an instant if one is given, else the partition's first record."""
+    """The begin of a reader: an instant, or an offset."""
 
     at_ms: int | None = None
-
-
-EARLIEST = Begin()
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +116,17 @@ class ReadError:
     why: str
     final: bool
     """True if nothing more is read from there."""
+    gone: bool = False
+    """True if the broker has deleted what was not read yet."""
+    remedy: str = "see whether another program writes to the topic, and whether the broker has it"
+
+
+class Unreadable(Exception):
+    """Records that cannot be read as they are, for a reason that the user can mend."""
+
+    def __init__(self, what: str, *, remedy: str) -> None:
+        super().__init__(what)
+        self.remedy = remedy
 
 
 class Tail:
@@ -161,17 +177,19 @@ class Tail:
 
     def _run(self) -> None:
         try:
-            while self._read():
-                pass  # from what is left, with another consumer: this one may wait for an answer
+            self._read()
+        except Unreadable as error:
+            self._report(str(error), final=True, remedy=error.remedy)
         except Exception as error:  # it would end unheard in a thread
             self._report("".join(traceback.format_exception(error))[-4000:], final=True)
 
-    def _read(self) -> bool:
-        """Read until the end; return True if the reader has to begin again."""
+    def _read(self) -> None:
+        """Read until the end."""
         consumer = Consumer(dict(self._settings))
         held: list[Any] = []
         try:
-            self._position(consumer)
+            if not self._position(consumer):
+                return
             while not self._stopped:
                 self._may_read.wait()
                 first = consumer.poll(_POLL_S)
@@ -184,44 +202,49 @@ class Tail:
                 if held and (self._due(held[-1]) or len(held) > _MOST_HELD):
                     self._call(self._give, held)
                     held = []
-                if len(good) < len(messages) and (again := self._ends(messages)) is not None:
-                    return again
-            return False
+                if len(good) < len(messages) and self._ends(messages):
+                    return
         finally:
             consumer.close()
 
-    def _ends(self, messages: Sequence[Message]) -> bool | None:
-        """Report the errors among ``messages``; return None if reading goes on.
-
-        Otherwise True if it begins again, at the first record that is left."""
+    def _ends(self, messages: Sequence[Message]) -> bool:
+        """Report the errors among ``messages``; return True if nothing more can be read."""
         for error in filter(None, (message.error() for message in messages)):
             gone = error.code() in _OUT_OF_RANGE
-            final = bool(error.fatal()) or (gone and self._begin.at_ms is not None)
-            self._report(f"{error.name()}: {error.str()}", final=final)
-            if final or gone:
-                return not final
-        return None
+            final = gone or bool(error.fatal())
+            self._report(f"{error.name()}: {error.str()}", final=final, gone=gone)
+            if final:
+                return True
+        return False
 
-    def _position(self, consumer: Consumer) -> None:
-        """Fix where it begins, once the broker answers."""
+    def _position(self, consumer: Consumer) -> bool:
+        """Fix where it begins, once the broker answers; return False if that is gone."""
         place = TopicPartition(*self._place)
         while not self._stopped:
             try:
                 low, high = consumer.get_watermark_offsets(place, timeout=_ASK_S)
-                place.offset = low
+                place.offset = self._begin.offset
                 if self._begin.at_ms is not None:
                     place.offset = self._begin.at_ms
                     (found,) = consumer.offsets_for_times([place], timeout=_ASK_S)
                     place.offset = found.offset if found.offset >= 0 else high
+                elif not low <= place.offset <= high:
+                    why = f"it has records {low} to {high}, and {place.offset} is due"
+                    self._report(why, final=True, gone=True)
+                    return False
                 consumer.assign([place])
             except KafkaException as error:  # the broker is away: what it holds can wait for it
                 self._report(str(error), final=False)
                 continue
-            return
+            return True
+        return False
 
-    def _report(self, why: str, *, final: bool) -> None:
+    def _report(
+        self, why: str, *, final: bool, gone: bool = False, remedy: str | None = None
+    ) -> None:
         place = "{}[{}]".format(*self._place)
-        self._call(self._fail, ReadError(place=place, why=why, final=final))
+        more = {"remedy": remedy} if remedy else {"remedy": _RETENTION} if gone else {}
+        self._call(self._fail, ReadError(place=place, why=why, final=final, gone=gone, **more))
 
     def _fail(self, error: ReadError) -> None:
         if not self._stopped:
@@ -328,11 +351,23 @@ def header(message: Message, name: str) -> int | None:
 
 
 class OutputTail:
-    """A sink's output partition, read back from its beginning by the rules of every reader."""
+    """A sink's output partition, read back by the rules of every reader."""
 
-    def __init__(self, sink: int, changed: Callable[[OutputReader], None]) -> None:
-        """Follow a sink; ``changed`` is called when entries of it have been read."""
+    def __init__(
+        self,
+        sink: int,
+        changed: Callable[[OutputReader], None],
+        end: OutputEnd | None = None,
+    ) -> None:
+        """Follow a sink from ``end`` on, None: from the first record.
+
+        ``changed`` is called when entries of it have been read."""
         self.reader = OutputReader()
+        self.offset = 0
+        """The first record without which another reader could not continue."""
+        if end is not None:
+            self.reader.begin(end)
+            self.offset = end.offset
         self._sink, self._changed = sink, changed
         self._results = records.Results()
 
@@ -341,8 +376,18 @@ class OutputTail:
         for message in messages:
             entry = entry_of(message, self._sink, self._results)
             if entry is not None:
+                before = self.reader.term, self.reader.sequence
                 self.reader.accept(entry)
+                if before != (self.reader.term, self.reader.sequence):
+                    self._results.clear()  # those of other attempts, or of an older term
+            if not self._results:
+                self.offset = message.offset() + 1
         self._changed(self.reader)
+
+    @property
+    def end(self) -> OutputEnd:
+        """The end from which another reader can continue."""
+        return self.reader.end(self.offset)
 
 
 def entry_of(
@@ -357,8 +402,7 @@ def entry_of(
         if value:
             results.add(key, value)
             return None
-        found = results.close(key, dict(message.headers() or ()))
-        return None if found is None else found[0]
+        return results.close(key, dict(message.headers() or ()))
     if header(message, OF_SINK) != sink:
         return None
     try:
@@ -369,6 +413,6 @@ def entry_of(
 
 
 __all__ = [
-    "EARLIEST", "OF_SINK", "Begin", "OutputRecord", "OutputTail", "ReadError", "Sender", "Tail",
+    "OF_SINK", "Begin", "OutputRecord", "OutputTail", "ReadError", "Sender", "Tail", "Unreadable",
     "consumer_settings", "entry_of", "header", "source_settings",
 ]  # fmt: skip

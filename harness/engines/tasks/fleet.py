@@ -7,6 +7,8 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +25,8 @@ from harness.protocol.effects import CopyEvent
 EXECUTORS_WITHIN_S = 180.0
 NODES_WITHIN_S = 120.0
 _LOOK_S = 0.02
+_ENDS_S = 2.0
+"""Seconds for a process whose output has ended to be gone."""
 _FAILED = f'"event":"{CopyEvent.FAILED}"'
 """In a note as it travels: looked for there, because few of them are worth decoding."""
 
@@ -42,6 +46,8 @@ CONF = {
     "spark.python.daemon.module": "harness.engines.tasks.daemon",
 }
 
+MOST_LIVES, WITHIN_S = 6, 10.0
+"""Processes that may be the coordinator within these seconds: then something else kills them."""
 ANSWER_S = 120.0
 """For the coordinator's process to answer: long, because on an overloaded machine starting it can
 take half a minute, and one that has died is reported at once."""
@@ -58,11 +64,20 @@ class Fleet:
         self._secret = secrets.token_hex(32)
         self._run = f"{cluster.redis.key_prefix}engine-{secrets.token_hex(6)}"
         self._port = 0
-        self._job_run = ""
+        self._job: Job | None = None
+        """The pass that is under way, which a new coordinator goes on with."""
+        self._steering = threading.RLock()
+        """Held while orders are given, or a coordinator is started in the place of another."""
+        self._began_s: deque[float] = deque(maxlen=MOST_LIVES)
+        """When the last coordinators were started."""
         self._stopping = threading.Event()
         self._registering = threading.Thread(
-            target=self._register, name="register nodes", daemon=True
+            target=self._attend, name="attend to the coordinator", daemon=True
         )
+        self._registered: dict[Child, int] = {}
+        """Coordinator to the mark before which its events were handled."""
+        self._pass_marks: dict[Child, int] = {}
+        """Coordinator to its mark at the start of the pass."""
         self._boots: dict[int, int] = {}
         """Node to the newest boot number that is connected."""
         self.published: dict[int, int] = {}
@@ -70,7 +85,7 @@ class Fleet:
         self.problems: list[Event] = []
         """In this pass, what a process could not go on with, and operators that raised."""
         self.coordinators: list[Child] = []
-        """All processes that were the coordinator, the newest last."""
+        """The processes that were the coordinator in this pass, the newest last."""
         self.driver: Child | None = None
         spec = cluster.spec
         if spec.cores_per_worker < spec.nodes_per_worker:
@@ -117,7 +132,7 @@ class Fleet:
         self.wait_for_nodes(range(len(self.nodes)))
 
     def start_coordinator(self) -> None:
-        """Start its process, or start it again after it died, at the same address."""
+        """Start its process, at the same address as the one before."""
         child = Child(
             "harness.engines.tasks.coordinator",
             name="the coordinator",
@@ -126,6 +141,7 @@ class Fleet:
             environment=self.cluster.driver_environment(),
         )
         self.coordinators.append(child)
+        self._began_s.append(time.monotonic())
         child.send(
             {
                 "listen": [self.cluster.harness_host, self._port],
@@ -137,32 +153,94 @@ class Fleet:
         self._port = heard["port"]
 
     def begin(self, job: Job) -> None:
-        """Give ``job`` to the coordinator, at the start of a pass and after its own restart."""
-        if job.run != self._job_run:
-            self._job_run = job.run
+        """Give ``job`` to the coordinator, at the start of a pass."""
+        with self._steering:
             self.published, self.problems = {}, []
             self._stay_away(job.speed.restart_s)
-        mark = self.coordinator.mark()
-        self.coordinator.send({"order": "begin", "job": job.to_json()})
-        self.coordinator.wait_for(
-            "the beginning of the pass",
-            lambda e: e["event"] == "begun",
-            within_s=ANSWER_S,
-            since=mark,
-        )
+            self._forget()
+            self._job = None  # nobody has it yet
+            self._order({"order": "begin", "job": job.to_json()}, "begun")
+            self._job = job
 
     def adapt(self, replicated: Sequence[int]) -> None:
         """Order another plan: the tasks that have replicas from now on."""
-        self.coordinator.send({"order": "adapt", "replicated": list(replicated)})
+        with self._steering:
+            self._order({"order": "adapt", "replicated": list(replicated)}, "adapted")
 
     def end(self) -> None:
         """Let the nodes drop their copies, and stay; an absent node may come back at once."""
-        self._stay_away(())
-        mark = self.coordinator.mark()
-        self.coordinator.send({"order": "end"})
-        self.coordinator.wait_for(
-            "the end of the pass", lambda e: e["event"] == "ended", within_s=ANSWER_S, since=mark
-        )
+        with self._steering:
+            self._stay_away(())
+            self._order({"order": "end"}, "ended")
+            self._job = None
+
+    def _order(self, order: Mapping[str, Any], answer: str) -> None:
+        """Give the coordinator an order; give it to the next one if it is killed meanwhile."""
+        while True:
+            child = self.coordinator
+            mark = child.mark()
+            try:
+                child.send(order)
+                child.wait_for(
+                    f"the event {answer!r}",
+                    lambda e: e["event"] == answer,
+                    within_s=ANSWER_S,
+                    since=mark,
+                )
+            except EnvironmentFailure:
+                if not self._revive():
+                    raise
+            else:
+                return
+
+    def _revive(self) -> bool:
+        """Start a coordinator in the place of one that was killed; return False if none was.
+
+        It goes on with the pass. One that has reported an error is no reason for another one, and
+        neither are many in a short time."""
+        with self._steering:
+            child = self.coordinator
+            if self._stopping.is_set() or not child.wait(_ENDS_S) or child.error is not None:
+                return False
+            if self._too_many():
+                return False
+            self._boots.clear()  # those that live connect again
+            self.start_coordinator()
+            if self._job is not None:
+                self._order({"order": "begin", "job": self._job.to_json()}, "begun")
+            return True
+
+    def _too_many(self) -> bool:
+        lives = self._began_s
+        return len(lives) == lives.maxlen and time.monotonic() - lives[0] < WITHIN_S
+
+    def check(self) -> None:
+        """Raise `EnvironmentFailure` if a process of the engine has ended for good."""
+        for child in (self.coordinator, self.driver):
+            if child is None or child.exit_code is None:
+                continue
+            killed = child is self.coordinator and child.error is None
+            if killed and not self._too_many():
+                continue  # another one is on its way
+            why = f": {child.error}" if child.error is not None else ""
+            raise child.failure(f"{child.name} has ended{why}")
+
+    def said(self) -> list[Event]:
+        """Return the coordinators' events of this pass, in order."""
+        each = [child.since(self._pass_marks.get(child, 0)) for child in list(self.coordinators)]
+        return [event for events in each for event in events]
+
+    def _forget(self) -> None:
+        """Drop the processes and events of earlier passes."""
+        current = self.coordinator
+        for child in self.coordinators[:-1]:
+            child.stop(within_s=0)
+            self._registered.pop(child, None)
+        self.coordinators = [current]
+        self._pass_marks = {current: current.mark()}
+        current.forget(self._registered.get(current, 0))
+        if self.driver is not None:
+            self.driver.forget(self.driver.mark() - 1)
 
     def _stay_away(self, seconds: Sequence[float]) -> None:
         """Node to how long after its death it is started again."""
@@ -195,11 +273,11 @@ class Fleet:
         return dict(self._boots)
 
     def events(self, *kinds: str) -> list[Event]:
-        """Return the coordinator's reports in order, before and after it was started again."""
+        """Return the coordinators' reports of some kinds, in order."""
         return [
             event
-            for child in self.coordinators
-            for event in child.events
+            for child in list(self.coordinators)
+            for event in child.since(0)
             if event["event"] in kinds
         ]
 
@@ -214,11 +292,11 @@ class Fleet:
 
     def stop(self) -> None:
         """End every process of the engine. May be called twice."""
+        self._stopping.set()
         with contextlib.suppress(FaultlineError):
             self.coordinator.send({"order": "leave"})
         if self.driver is not None:
             self.driver.stop(within_s=15)
-        self._stopping.set()
         if self._registering.is_alive():
             self._registering.join()
         for child in self.coordinators:
@@ -242,16 +320,19 @@ class Fleet:
         tls = self.cluster.kafka.tls
         return asdict(tls) if tls is not None and tls.certificate is not None else None
 
-    def _register(self) -> None:
-        """Tell the cluster which process is which node, so that it can be killed alone."""
-        marks: dict[int, int] = {}
+    def _attend(self) -> None:
+        """Handle the coordinator's events, and start another one when it was killed.
+
+        The cluster hears which process is which node, so that it can be killed alone."""
         while not self._stopping.wait(_LOOK_S):
-            for life, child in enumerate(list(self.coordinators)):
-                events = child.events
-                until = len(events)
-                for event in events[marks.get(life, 0) : until]:
+            for child in list(self.coordinators):
+                new = child.since(self._registered.get(child, 0))
+                for event in new:
                     self._note(event)
-                marks[life] = until
+                self._registered[child] = self._registered.get(child, 0) + len(new)
+            if self.coordinator.exit_code is not None:
+                with contextlib.suppress(FaultlineError):  # `check` raises what lasts
+                    self._revive()
 
     def _note(self, event: Event) -> None:
         if event["event"] == "joined":

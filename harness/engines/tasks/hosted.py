@@ -67,7 +67,7 @@ class Hosted(Copies):
         store: Store,
         link: Reporter,
     ) -> None:
-        super().__init__(node, boot, job, client)
+        super().__init__(node, boot, job, client, store)
         self._store, self._link = store, link
         self._loop = asyncio.get_running_loop()
         self._speed, self._links = job.speed, job.links
@@ -210,13 +210,8 @@ class Hosted(Copies):
     def read_failed(self, error: ReadError) -> None:
         """Report what a reader has heard; the run cannot go on without what it does not read."""
         if error.final:
-            self._link.problem(
-                EnvironmentFailure(
-                    f"{error.place} cannot be read any further: {error.why}",
-                    remedy="see whether the broker's retention has deleted what was not read yet; "
-                    "give the topic a longer one",
-                )
-            )
+            what = f"{error.place} cannot be read any further: {error.why}"
+            self._link.problem(EnvironmentFailure(what, remedy=error.remedy))
         else:
             self._link.send({"trouble": {"where": error.place, "what": error.why}})
 
@@ -236,7 +231,7 @@ class Hosted(Copies):
 
     def _beat(self, effect: do.SendHeartbeat) -> None:
         self._link.send({"heartbeat": to_parts(effect.heartbeat)[0].decode()})
-        self._sender.tend()
+        self.tend_output()
 
     def _process(self, effect: do.ProcessBatch) -> None:
         operator = self._operators[effect.task]

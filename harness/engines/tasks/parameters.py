@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.engines.tasks.pacing import Links as Links
 from harness.errors import UsageError
+from harness.protocol.scheme import Corrections, Method, Policy
 
 _ABOVE_ZERO = ("checkpoint_s", "heartbeat_s", "suspect_s", "trim_s")
 _NOT_NEGATIVE = (
@@ -18,6 +19,34 @@ _NOT_NEGATIVE = (
     "checkpoint_bytes_per_s",
 )  # fmt: skip
 _NUMBERS = ("plan", "recovery_order", "placement", "late")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Borealis:
+    """The choices of a dpc pass beside its bound (`harness.protocol.scheme.Tentative`)."""
+
+    during_failure: Policy = Policy.PROCESS
+    during_stabilization: Policy = Policy.PROCESS
+    method: Method = Method.CHECKPOINT
+    corrections: Corrections = Corrections.DONE
+    snapshot_every: int = 0
+    partners: bool = False
+    """True if the two copies of a task are each other's second version."""
+    at_once: Sequence[int] = ()
+    """Tasks that take whatever comes at once."""
+
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            object.__setattr__(self, name, kind(getattr(self, name)))
+        object.__setattr__(self, "at_once", _whole("at_once", self.at_once))
+
+
+_KINDS: Mapping[str, Any] = {
+    "during_failure": Policy,
+    "during_stabilization": Policy,
+    "method": Method,
+    "corrections": Corrections,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +82,8 @@ class TaskParameters:
     """The most replicas of an adapted plan; None: as many as ``plan`` has."""
     bound_s: float = 0.0
     """Seconds that a failure must last before output is tentative."""
+    borealis: Borealis | None = None
+    """Policies of dpc; None: the protocol's own defaults."""
     recovery_order: Sequence[int] = ()
     """The order in which lost tasks get a node; the others follow by number."""
     placement: Sequence[int] = ()
@@ -84,6 +115,9 @@ class TaskParameters:
             self._set("restart_s", tuple(float(seconds) for seconds in self.restart_s))
         replicas = {int(task): int(node) for task, node in self.replicas_at.items()}
         self._set("replicas_at", replicas)
+        chosen: Any = self.borealis
+        if isinstance(chosen, Mapping):  # from JSON
+            self._set("borealis", Borealis(**chosen))
         if isinstance(self.links, Mapping):
             self._set("links", Links(**self.links))
         for name in (*_ABOVE_ZERO, *_NOT_NEGATIVE):

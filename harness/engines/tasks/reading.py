@@ -59,36 +59,42 @@ class Reading:
 
     def take(self, message: Message) -> list[pd.DataFrame]:
         """Return the results in a message; none if it is fenced off, repeated or a fence."""
-        entry, rows = self._entry(message)
+        entry = self._entry(message)
         if entry is None:
             return []
         reader = self._readers.setdefault(message.copy, OutputReader())
         if isinstance(entry, OutputBatch) and entry.term < reader.term:
             self.fenced.append(Fenced(sink=message.copy, at_ms=message.append_ms, term=entry.term))
         frames = []
-        for number, record in enumerate(reader.accept(entry)):
+        for record in reader.accept(entry):
             self._check(message.copy, record)
-            found = self._results(message.copy, record, rows[number] if rows is not None else None)
+            found = self._results(message.copy, record)
             if len(found):
                 arrival = {"arrival_ms": message.append_ms, "copy": message.copy}
                 frames.append(found.assign(**arrival, stability=_STABILITY[record.kind].value))
         return frames
 
-    def _entry(self, message: Message) -> tuple[OutputEntry | None, list[list[bytes]] | None]:
-        """Return the entry of a message, and its results where they were records of their own."""
+    def _entry(self, message: Message) -> OutputEntry | None:
+        """Return the entry of a message, with its results where they were records of their own."""
         if message.key is not None:
             if message.value:
                 self._waiting.add(message.key, message.value)
-                return None, None
-            return self._waiting.close(message.key, message.headers) or (None, None)
+                return None
+            return self._waiting.close(message.key, message.headers)
         try:
-            return decode(message.value), None
+            entry: OutputEntry = decode(message.value)
         except CorruptData as error:
             raise EnvironmentFailure(
                 f"record {message.offset} of the out topic's partition {message.partition} is none "
                 f"of the engine's: {error.what}",
                 remedy="see who else writes to this broker",
             ) from error
+        return entry
+
+    @property
+    def repeated(self) -> int:
+        """Stable outputs that were appended although their batch was stable: there must be none."""
+        return sum(reader.repeated for reader in self._readers.values())
 
     def standing(self) -> int:
         """Tentative results that were neither taken back nor replaced."""
@@ -101,15 +107,14 @@ class Reading:
         elif record.batch < stable:
             self.undone_stable += stable - record.batch
 
-    def _results(
-        self, sink: int, record: OutputRecord, rows: Sequence[bytes] | None
-    ) -> pd.DataFrame:
+    def _results(self, sink: int, record: OutputRecord) -> pd.DataFrame:
         standing = self._standing.setdefault(sink, {})
         if record.kind is Kind.UNDO:
             void = [standing.pop(batch) for batch in sorted(standing) if batch >= record.batch]
             found = pd.concat(void) if void else self._frame(None)
             return found.assign(**dict.fromkeys(self.workload.values))
-        found = self._frame(record.payload) if rows is None else self._read(rows)
+        rows = isinstance(record.payload, list)
+        found = self._read(record.payload) if rows else self._frame(record.payload)
         if record.kind is Kind.TENTATIVE:
             standing[record.batch] = found
         return found

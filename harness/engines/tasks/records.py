@@ -31,8 +31,6 @@ _TO_JSON = msgspec.json.Encoder(decimal_format="number").encode
 _ESCAPED = r'["\\\x00-\x1f\x7f]'
 
 Headers = Mapping[str, bytes]
-Entries = tuple[OutputEntry, list[list[bytes]]]
-"""An entry, and the results of each of its records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,26 +123,35 @@ class Results:
     def __init__(self) -> None:
         self._waiting: dict[bytes, list[bytes]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def clear(self) -> None:
+        """Drop the results that wait: their entries will not count."""
+        self._waiting.clear()
+
     def add(self, key: bytes, value: bytes) -> None:
         """Take a result."""
         self._waiting.setdefault(key, []).append(value)
 
-    def close(self, key: bytes, headers: Headers) -> Entries | None:
-        """Return the entry of a record without a value, with its results.
+    def close(self, key: bytes, headers: Headers) -> OutputEntry | None:
+        """Return the entry of a record without a value, with its results as lists of bytes.
 
         None if some of them are missing, so that it is sent again, and for bytes of another origin.
         """
         try:
             entry = decode(headers.get(ENTRY, b""))
-        except CorruptData:
+            sizes = [int(size) for size in headers.get(ROWS, b"").split()]
+        except (CorruptData, ValueError):
             return None
         if isinstance(entry, OutputFence):
-            return entry, []
+            return entry
         if not isinstance(entry, OutputBatch):
             return None
         rows = self._waiting.pop(key, [])
-        sizes = [int(size) for size in headers[ROWS].split()]
-        if len(rows) != sum(sizes):
+        if len(rows) != sum(sizes) or len(sizes) != len(entry.records):
             return None
         ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
-        return entry, [rows[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+        each = [rows[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+        whole = zip(entry.records, each, strict=True)
+        return replace(entry, records=tuple(replace(one, payload=own) for one, own in whole))

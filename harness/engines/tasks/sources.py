@@ -5,7 +5,6 @@ the order of their time, and the load generator marks every batch's end."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 from confluent_kafka import Message
 from numpy.typing import NDArray
 
-from harness.engines.tasks.exchange import Begin
+from harness.engines.tasks.exchange import Begin, Unreadable
 from workloads.toolkit.operators import SOURCE_SCHEMA
 
 
@@ -25,7 +24,7 @@ class Piece:
     batch: int
     values: pa.Array
     offsets: NDArray[np.int64]
-    times_ms: Sequence[int] | None
+    times_ms: NDArray[np.int64] | None
     """None where nobody looks at them."""
 
 
@@ -53,20 +52,40 @@ class SourceReader:
         self._start_us, self._batch_us = start_us, batch_us
         self._partition, self._with_times, self._give = partition, with_times, give
         self._pieces: list[Piece] = []
+        self._newest = -(1 << 62)
+        """The batch of the last record that was cut."""
 
     def begin(self) -> Begin:
         return Begin(at_ms=(self._start_us + self.next * self._batch_us) // 1000)
 
     def cut(self, records: Sequence[Message]) -> list[Piece]:
-        """Cut the next records into batches; only those at a boundary are timed."""
-        pieces, at, newest = [], 0, self._batch_of(records[-1])
-        while at < len(records):
-            batch, until = self._batch_of(records[at]), len(records)
-            if batch < newest:
-                until = max(at + 1, bisect_left(records, batch + 1, lo=at, key=self._batch_of))
-            pieces.append(self._piece(batch, records[at:until]))
-            at = until
+        """Cut the next records into batches. Raises `Unreadable` if their time goes backwards.
+
+        Within a batch it may: another reader cuts the same records into that batch."""
+        times_ms = np.fromiter((record.timestamp()[1] for record in records), np.int64)
+        # What comes before the pass may be in any order: every reader passes over it.
+        batches = np.maximum((times_ms * 1000 - self._start_us) // self._batch_us, -1)
+        if batches[0] < self._newest or (len(batches) > 1 and np.any(np.diff(batches) < 0)):
+            self._refuse(records, batches)
+        self._newest = int(batches[-1])
+        ends = [*np.flatnonzero(np.diff(batches)) + 1, len(records)]
+        pieces, at = [], 0
+        for until in ends:
+            times = times_ms[at:until] if self._with_times else None
+            pieces.append(self._piece(int(batches[at]), records[at:until], times))
+            at = int(until)
         return pieces
+
+    def _refuse(self, records: Sequence[Message], batches: NDArray[np.int64]) -> None:
+        """Raise for the first record of an earlier batch than one before it."""
+        newest = np.maximum.accumulate(np.concatenate([[self._newest], batches[:-1]]))
+        at = int(np.flatnonzero(batches < newest)[0])
+        raise Unreadable(
+            f"record {records[at].offset()} is of batch {batches[at]} by its time stamp, and a "
+            f"record before it of batch {newest[at]}: each reading would cut them differently",
+            remedy="let the broker stamp the topic's records (message.timestamp.type="
+            "LogAppendTime), or write each partition in the order of time",
+        )
 
     def completes(self, newest: Piece) -> bool:
         """Return True if a batch is complete once this has come.
@@ -83,16 +102,14 @@ class SourceReader:
             if piece.batch == self.next:
                 self._pieces.append(piece)
 
-    def _batch_of(self, record: Message) -> int:
-        stamp_ms: int = record.timestamp()[1]
-        return (stamp_ms * 1000 - self._start_us) // self._batch_us
-
-    def _piece(self, batch: int, records: Sequence[Message]) -> Piece:
+    def _piece(
+        self, batch: int, records: Sequence[Message], times_ms: NDArray[np.int64] | None
+    ) -> Piece:
         return Piece(
             batch=batch,
             values=pa.array([record.value() or b"" for record in records], pa.binary()),
             offsets=_offsets(records),
-            times_ms=[record.timestamp()[1] for record in records] if self._with_times else None,
+            times_ms=times_ms,
         )
 
     def _close(self) -> None:
@@ -105,7 +122,7 @@ class SourceReader:
             return _NOTHING
         offsets = np.concatenate([piece.offsets for piece in pieces])
         times = (
-            pa.array(np.concatenate([piece.times_ms or [] for piece in pieces]) * 1000)
+            pa.array(np.concatenate([p.times_ms for p in pieces if p.times_ms is not None]) * 1000)
             if self._with_times
             else pa.nulls(len(offsets), pa.int64())
         )

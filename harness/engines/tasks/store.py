@@ -10,12 +10,14 @@ key                       what it holds
 ========================  =======================================================================
 ``<run>:term:<task>``      the highest term that has stored or loaded as a primary
 ``<run>:state:<task>``     position to checkpoint
+``<run>:output:<sink>``    ``offset`` and ``value``: an end of its output partition
 ``<run>:registry``         ``version`` and ``value``
 ``<run>:boots``            node to how many lives it has begun
 ========================  ======================================================================="""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,8 @@ from harness.cluster.endpoints import RedisEndpoint
 from harness.errors import FaultlineError
 
 REFUSED = b"refused"
+WAIT_MS = 1_000
+"""Longest wait for the server's replicas, where they are asked for."""
 CHECKPOINTS_SHARE = 0.9
 """Share of the server's ``maxmemory``, if it has one."""
 
@@ -97,6 +101,19 @@ return true
 """
 
 
+_PUT_END = """
+local offset = tonumber(redis.call('HGET', KEYS[1], 'offset') or '-1')
+if tonumber(ARGV[1]) > offset then
+  redis.call('HSET', KEYS[1], 'offset', ARGV[1], 'value', ARGV[2])
+end
+return true
+"""
+
+
+class TooFewReplicas(RedisError):
+    """A write is not where a failover would find it."""
+
+
 class StoreFull(FaultlineError):
     """The store takes no more: a state is too large for it."""
 
@@ -116,11 +133,11 @@ class Store:
 
     def __init__(self, endpoint: RedisEndpoint, run: str) -> None:
         """``run`` keeps the keys of runs that share a server apart."""
-        self._run = run
+        self._run, self._replicas = run, endpoint.replicas
         self._redis: Any = aioredis.Redis(
             **endpoint.parameters(),
-            socket_timeout=10,
-            socket_connect_timeout=5,
+            socket_timeout=5,
+            socket_connect_timeout=2,
             # Once, for a connection that the server has closed. The protocol asks again itself.
             retry=Retry(NoBackoff(), 1),
         )
@@ -131,6 +148,7 @@ class Store:
         self._put_registry = self._redis.register_script(_PUT_REGISTRY)
         self._room = self._redis.register_script(_ROOM)
         self._forget = self._redis.register_script(_FORGET)
+        self._put_end = self._redis.register_script(_PUT_END)
 
     async def put(
         self, task: int, *, term: int, position: int, checkpoint: bytes, forget_below: int = 0
@@ -142,7 +160,7 @@ class Store:
         arguments: list[int | bytes] = [term, position, checkpoint, forget_below]
         try:
             await self._demand_room(len(checkpoint))
-            answer = await self._put(keys=self._keys(task), args=arguments)
+            answer = await self._write(self._put, self._keys(task), arguments)
         except (OutOfMemoryError, ResponseError) as error:
             raise StoreFull(
                 f"Redis did not take the checkpoint of task {task} at batch {position}, "
@@ -151,6 +169,23 @@ class Store:
                 "window, or more tasks",
             ) from error
         return bool(answer != REFUSED)
+
+    async def _write(self, script: Any, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Run a script, and wait until the replicas have what it wrote.
+
+        Raises `TooFewReplicas`; the write is there nevertheless, and may be repeated."""
+        if not self._replicas:
+            return await script(keys=keys, args=arguments)
+        # One connection: the server waits for the writes of the connection that asks.
+        async with self._redis.pipeline(transaction=False) as pipe:
+            await script(keys=keys, args=arguments, client=pipe)
+            pipe.execute_command("WAIT", self._replicas, WAIT_MS)
+            answer, have = await pipe.execute()
+        if int(have) < self._replicas:
+            raise TooFewReplicas(
+                f"{have} of {self._replicas} replicas of Redis had a write within {WAIT_MS} ms"
+            )
+        return answer
 
     async def _demand_room(self, size: int) -> None:
         """Raise `OutOfMemoryError` if checkpoints would leave no room for the rest.
@@ -181,6 +216,15 @@ class Store:
         """Drop the checkpoints of tasks 0 to ``tasks`` - 1 that a complete epoch has replaced."""
         await self._forget(keys=[self._keys(task)[1] for task in range(tasks)], args=[below])
 
+    async def put_end(self, sink: int, offset: int, end: bytes) -> None:
+        """Keep an end of a sink's output partition, unless a later one is there."""
+        await self._put_end(keys=[self._end_key(sink)], args=[offset, end])
+
+    async def get_end(self, sink: int) -> bytes | None:
+        """Return the latest end of a sink's output partition that was kept, if any."""
+        found: bytes | None = await self._redis.hget(self._end_key(sink), "value")
+        return found
+
     async def take_registry(self, owner: int) -> tuple[int, bytes | None]:
         """Return a term higher than all before, and the registry, None if there is none.
 
@@ -193,8 +237,8 @@ class Store:
 
         If a higher term than ``term`` exists, nothing is kept and that term returned."""
         arguments: list[int | bytes] = [term, version, registry]
-        higher = int(await self._put_registry(keys=self._registry_keys, args=arguments))
-        return higher or None
+        higher = await self._write(self._put_registry, self._registry_keys, arguments)
+        return int(higher) or None
 
     async def next_boot(self, node: int) -> int:
         """Return a new boot number for a node, from 1.
@@ -211,6 +255,9 @@ class Store:
 
     async def close(self) -> None:
         await self._redis.aclose()
+
+    def _end_key(self, sink: int) -> str:
+        return f"{self._run}:output:{sink}"
 
     def _keys(self, task: int) -> list[str]:
         return [f"{self._run}:term:{task}", f"{self._run}:state:{task}"]

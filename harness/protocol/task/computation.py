@@ -16,6 +16,7 @@ from harness.protocol.scheme import Corrections, Policy, Tentative
 from harness.protocol.task.context import Context
 from harness.protocol.task.inlet import Inlet
 from harness.protocol.task.outlet import Outlet
+from harness.protocol.task.partnership import Partnership
 from harness.protocol.task.reconciliation import FOREVER, Basis, TentativeRun
 
 NOTHING: Mapping[int, tuple[Payload, ...]] = {}
@@ -41,6 +42,7 @@ class Computation:
         "basis",
         "busy",
         "full",
+        "partnership",
         "position",
         "regaining",
         "state",
@@ -58,11 +60,14 @@ class Computation:
         memory: int,
         initial: State,
         position: int,
+        partnership: Partnership | None = None,
     ) -> None:
         assert memory > 0, "a state depends on one batch at least"
         self._context, self._inlet, self._outlet = context, inlet, outlet
         self._rules = rules
         self._initial = initial
+        self.partnership = partnership
+        """None: this copy runs both versions of its task itself."""
         self.position = position
         """The next batch of the stable computation."""
         self.state: State = GONE
@@ -91,6 +96,8 @@ class Computation:
             self.tentative.outputs.clear()
             self.basis.begin(position, state)
             self._outlet.held_from = None
+        if self.partnership is not None:
+            self.partnership.reset()
 
     def rewind(self, batch: int) -> None:
         """Go back to ``batch``; possible because nothing is remembered."""
@@ -106,8 +113,11 @@ class Computation:
     @property
     def mode(self) -> Mode:
         """Borealis' state of a node, by which of the two computations runs."""
+        partner = self.partnership
         if self.tentative is None or not self.tentative.active:
-            return Mode.STABLE
+            return Mode.STABILIZATION if partner and partner.catches_up else Mode.STABLE
+        if partner is not None and partner.postpones:
+            return Mode.FAILURE
         return Mode.STABILIZATION if self._can_redo() else Mode.FAILURE
 
     @property
@@ -137,13 +147,16 @@ class Computation:
     def advance(self) -> None:
         """Begin every computation that can begin."""
         complete = self._inlet.inbox.complete(self.position)
-        if complete and not self.busy:
+        run, partner = self.tentative, self.partnership
+        if partner is not None and self._context.term is None:
+            partner.follow(self.position)
+        postpones = partner is not None and partner.postpones
+        if complete and not self.busy and not (postpones and run is not None and run.active):
             self.full = not self._outlet.has_room(self.position)
             if self.full:
-                self._outlet.release()  # or nobody could ever acknowledge what is held
+                self._release()  # or nobody could ever acknowledge what is held
             else:
                 self._process_next()
-        run = self.tentative
         if run is not None and self._context.term is not None and not run.busy:
             redoes = (self.busy and not self.regaining) or complete
             if run.active or not redoes:
@@ -255,8 +268,14 @@ class Computation:
         inbox.drop(batch)
         self._outlet.produced(batch, item.outputs)
         if not inbox.complete(self.position):
-            self._outlet.release()  # blocked again, or done: what is corrected can go
+            self._release()  # blocked again, or done: what is corrected can go
+        if self.partnership is not None:
+            self.partnership.report(self.position)
         return True
+
+    def _release(self) -> None:
+        partner = self.partnership
+        self._outlet.release(partner.served_below if partner is not None else 0)
 
     def is_meant(self, item: told.BatchFailed) -> bool:
         """Return True if ``item`` answers the latest request, not a void one."""
@@ -278,6 +297,8 @@ class Computation:
         now = self._context.now
         slot = self._inlet.inbox.slots.get(batch)
         due = run.due_at(slot, policy, now, redoes=redoes)
+        if self.partnership is not None:
+            due = max(due, self.partnership.spares_until(batch))
         if due <= now:
             inputs = run.inputs(slot, batch, len(self._inlet.upstream), now)
             if inputs is not None:
@@ -312,7 +333,8 @@ class Computation:
         run.busy = False
         run.state = item.state
         run.position = item.batch + 1
-        if item.batch >= self.position:
+        partner = self.partnership
+        if item.batch >= max(self.position, partner.served_below if partner is not None else 0):
             run.outputs[item.batch] = item.outputs
             self._outlet.deliver_tentative(item.batch, item.outputs)
         self.meet()
@@ -331,7 +353,9 @@ class Computation:
                 run.follow(self.position, self.state)
                 return
             run.stop()
-            self._outlet.release()
+            self._release()
+            if self.partnership is not None:
+                self.partnership.stable()
 
     def _queue_waits(self, run: TentativeRun) -> bool:
         """Return True if batches wait that were suspended during stabilization.

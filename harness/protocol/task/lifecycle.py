@@ -147,6 +147,8 @@ class Lifecycle:
         if term == item.term:
             return
         self._context.term = item.term
+        if self._computation.partnership is not None:
+            self._computation.partnership.reset()
         self._note(CopyEvent.PROMOTED)
         if self.phase is Phase.READY:
             self._take_office()
@@ -191,7 +193,8 @@ class Lifecycle:
         self._outlet.acknowledged(item.downstream, item.acknowledged)
         if self.phase is Phase.LOADING:
             self._pending[item.downstream] = item
-        if self._context.term is None or self.phase is not Phase.READY:
+        lent = self._outlet.lent and self._outlet.has(item.from_batch)
+        if (self._context.term is None and not lent) or self.phase is not Phase.READY:
             return
         if self._outlet.has(item.from_batch):
             self._outlet.replay(item, self._computation.uncorrected)

@@ -28,6 +28,7 @@ part                  contents
 `outlet`              the outbox, a sink's partition, sending again
 `durability`          checkpoints, and the acknowledgements that follow from them
 `lifecycle`           phases: beginning, loading, taking over, giving up; requests of others
+`partnership`         the other copy of the task as the second version of this one
 `context`             the copy's identity (task, incarnation, term), and the effects of an input
 this file             hands every input to the part that it concerns
 ====================  ======================================================================"""
@@ -49,6 +50,7 @@ from harness.protocol.task.durability import Durability
 from harness.protocol.task.inlet import Inlet
 from harness.protocol.task.lifecycle import FAILED, FENCED, LOADING, READY, Lifecycle, Phase
 from harness.protocol.task.outlet import Outlet
+from harness.protocol.task.partnership import Partnership
 from harness.protocol.wiring import Wiring
 
 __all__ = ["Mode", "Phase", "TaskMachine"]
@@ -91,17 +93,28 @@ class TaskMachine:
         context = self.context = Context(
             task=task, incarnation=order.incarnation, term=order.term, cause=order.cause
         )
-        interval_us = scheme.tentative.interval_us if scheme.tentative is not None else 0
+        rules = scheme.tentative.of(task) if scheme.tentative is not None else None
+        interval_us = rules.interval_us if rules is not None else 0
         self.inlet = Inlet(context, wiring=wiring, window=window, interval_us=interval_us)
         self.outlet = Outlet(context, wiring=wiring, window=window, send_from=order.send_from)
+        partnership = None
+        if rules is not None and rules.partners and not self.outlet.sink:
+            partnership = Partnership(
+                context,
+                self.inlet.inbox,
+                self.outlet,
+                rules=rules,
+                heartbeat_us=scheme.heartbeat_us,
+            )
         self.computation = Computation(
             context,
             self.inlet,
             self.outlet,
-            rules=scheme.tentative,
+            rules=rules,
             memory=wiring.memory[task],
             initial=initial,
             position=order.position,
+            partnership=partnership,
         )
         self.durability = Durability(
             context,
@@ -254,6 +267,9 @@ class TaskMachine:
 
     def _repeat(self) -> None:
         assert self.life.phase is READY, f"a copy that is {self.life.phase} repeats nothing"
+        partner = self.computation.partnership
+        if partner is not None and partner.catches_up and self.context.term is None:
+            partner.request()
         if self.durability.unstored or self.outlet.sink:
             self.durability.repeat()
             self.outlet.repeat()
@@ -312,6 +328,27 @@ class TaskMachine:
             self._note(CopyEvent.PROGRESSED)
         self.durability.after_batch()
 
+    # -- the other copy of the task --------------------------------------------------------
+
+    def _postponement_requested(self, item: told.PostponementRequested) -> None:
+        computation = self.computation
+        if computation.partnership is not None and computation.tentative is not None:
+            computation.partnership.postpone(item, computation.tentative, computation.position)
+
+    def _postponement_granted(self, item: told.PostponementGranted) -> None:
+        partner = self.computation.partnership
+        if partner is not None and self.life.phase is READY:
+            partner.take_over(item, self.computation.position)
+
+    def _corrections_served(self, item: told.CorrectionsServed) -> None:
+        computation = self.computation
+        if computation.partnership is not None and computation.tentative is not None:
+            computation.partnership.served(item, computation.tentative)
+
+    def _service_ended(self, item: told.ServiceEnded) -> None:
+        if self.computation.partnership is not None:
+            self.computation.partnership.service_ended(item)
+
     # -- output ----------------------------------------------------------------------------
 
     def _output_fenced(self, item: told.OutputFenced) -> None:
@@ -366,6 +403,10 @@ _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {
     told.UpstreamResumed: TaskMachine._upstream_resumed,
     told.UpstreamClosed: TaskMachine._upstream_closed,
     told.ProgressReported: lambda copy, item: copy.outlet.progress_reported(item),
+    told.PostponementRequested: TaskMachine._postponement_requested,
+    told.PostponementGranted: TaskMachine._postponement_granted,
+    told.CorrectionsServed: TaskMachine._corrections_served,
+    told.ServiceEnded: TaskMachine._service_ended,
     told.EpochCompleted: lambda copy, item: copy.outlet.epoch_completed(item),
     told.BatchProcessed: TaskMachine._processed,
     told.BatchFailed: lambda copy, item: copy.life.failed(item),

@@ -176,7 +176,7 @@ class Outlet:
     """The output side of a copy; owns the outbox and, for a sink, the publisher."""
 
     __slots__ = (
-        "_context", "downstream", "held_from", "outbox", "publisher", "reported_at",
+        "_context", "downstream", "held_from", "lent", "outbox", "publisher", "reported_at",
         "reported_below", "send_from", "sink", "window",
     )  # fmt: skip
 
@@ -189,6 +189,8 @@ class Outlet:
         self.publisher = Publisher()
         self.held_from: int | None = None
         """Corrections from this batch on wait until the task is stable again."""
+        self.lent = 0
+        """The term of the primary for which this replica sends its output; 0: it holds it back."""
         self.reported_below = 0
         """In a primary: the progress of its output when it was last reported to the replica."""
         self.reported_at = 0
@@ -228,12 +230,12 @@ class Outlet:
         if batch >= self.send_from:
             if batch not in self.outbox.outputs:
                 self.outbox.put(batch, outputs)
-            if self._context.term is not None:
+            if self._context.term is not None or self.lent:
                 self._deliver(batch, outputs)
 
     def _deliver(self, batch: int, outputs: tuple[Payload, ...]) -> None:
         """Send or publish a stable output, unless corrections wait for the end."""
-        assert self._context.term is not None, "a replica holds its output back"
+        assert self._context.term or self.lent, "a replica holds its output back"
         if self.held_from is not None and batch >= self.held_from:
             return
         if self.sink:
@@ -257,7 +259,8 @@ class Outlet:
         self, to: int, incarnation: int | None, batch: int, payload: Payload, *, stable: bool
     ) -> None:
         context = self._context
-        assert context.term is not None, "a replica holds its output back"
+        term = self.lent if context.term is None else context.term
+        assert term, "a replica holds its output back"
         context.send(
             to,
             incarnation,
@@ -268,7 +271,7 @@ class Outlet:
                 batch=batch,
                 stable=stable,
                 payload=payload,
-                term=context.term,
+                term=term,
             ),
         )
 
@@ -278,11 +281,21 @@ class Outlet:
         if self.held_from is None:
             self.held_from = position
 
-    def release(self) -> None:
-        """Send the corrections that `hold` has kept."""
+    def release(self, served_below: int = 0) -> None:
+        """Send the corrections that `hold` has kept, without those that the replica has sent."""
         held, self.held_from = self.held_from, None
         if held is not None:
-            self._deliver_since(held)
+            self._deliver_since(max(held, served_below))
+
+    def serve(self, from_batch: int, term: int) -> None:
+        """In a replica: send stable output from ``from_batch`` on in place of the primary."""
+        assert self._context.term is None, "a primary sends its own output"
+        self.lent = term
+        self._deliver_since(from_batch)
+
+    def end_service(self) -> None:
+        """In a replica: hold all output back again."""
+        self.lent = 0
 
     def _deliver_since(self, batch: int) -> None:
         assert batch >= 0, f"batch {batch}"

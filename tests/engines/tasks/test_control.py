@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from harness.engines.tasks import control
 from harness.engines.tasks.control import Connection, Listener, connect
+from harness.engines.tasks.wire import SILENT_MS
 from harness.errors import EnvironmentFailure
 from tests.engines.tasks.loops import in_a_loop
 
@@ -81,8 +83,11 @@ async def test_a_peer_that_does_not_read_costs_frames(
 
 @pytest.mark.parametrize(
     "words",
-    [b"", b"\0\0\0\2{}", b"\xff\xff\xff\xffhello", b"\0\0\0\3[1]", b"GET / HTTP/1.1\r\n\r\n"],
-)
+    [
+        b"", b"\0\0\0\2{}", b"\xff\xff\xff\xffhello", b"\0\0\0\3[1]", b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\x07\xd0" + b"[" * 2_000, b"\0\0\0\2\xff\xfe",
+    ],
+)  # fmt: skip
 @in_a_loop
 async def test_a_stranger_is_refused(words: bytes) -> None:
     served: list[Connection] = []
@@ -181,8 +186,86 @@ async def test_a_coordinator_that_dies_in_the_middle_is_waited_for() -> None:
 
 
 def test_nobody_there_is_said_so() -> None:
-    with pytest.raises(EnvironmentFailure, match="no coordinator answered"):
+    with pytest.raises(EnvironmentFailure, match=r"127.0.0.1:1 .*, from .*: .*refused"):
         asyncio.run(connect("127.0.0.1", 1, SECRET, within_s=0.05))
+
+
+@in_a_loop
+async def test_who_accepts_and_is_silent_is_left_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control, "TRY_S", 0.05)
+    left = asyncio.Event()
+
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        await closed(writer)
+        left.set()
+
+    server = await asyncio.start_server(be_silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    connecting = asyncio.ensure_future(connect("127.0.0.1", port, SECRET, within_s=30))
+    await left.wait()
+    server.close()
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+
+
+@in_a_loop
+async def test_who_proves_nothing_fills_no_memory_of_a_node() -> None:
+    hung_up = asyncio.Event()
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(struct.pack(">I", control.MOST_BYTES) + b"x" * 100)
+        await reader.read()
+        await closed(writer)
+        hung_up.set()
+
+    server = await asyncio.start_server(flood, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    connecting = asyncio.ensure_future(connect("127.0.0.1", port, SECRET, within_s=30))
+    await hung_up.wait()
+    server.close()
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+
+
+@in_a_loop
+async def test_of_many_strangers_the_first_have_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "MOST_STRANGERS", 3)
+
+    async def serve(connection: Connection) -> None:
+        await connection.receive()
+
+    listener = Listener(SECRET, serve, host="127.0.0.1")
+    port = await listener.start()
+    strangers = []
+    for _ in range(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await read_frame(reader)
+        strangers.append((reader, writer))
+    for reader, _ in strangers[:2]:
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+    assert listener.refused == 2
+    client = await connect("127.0.0.1", port, SECRET, within_s=10)
+    assert client.send({"still": "served"})
+    client.close()
+    for _, writer in strangers:
+        writer.close()
+    listener.stop()
+
+
+@meeting
+async def test_a_machine_that_is_silent_is_noticed_by_the_kernel(
+    server: Connection, client: Connection
+) -> None:
+    for end in (server, client):
+        connected = end._writer.get_extra_info("socket")
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENT_MS
 
 
 CLIENT = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,17 +20,18 @@ from harness.engines.base import Setup
 from harness.engines.tasks import coordinator, copies, hosted
 from harness.engines.tasks.choices import scheme_of
 from harness.engines.tasks.coordinator import ConnectedNode, Deciding
-from harness.engines.tasks.exchange import OutputTail, ReadError
+from harness.engines.tasks.exchange import ReadError
 from harness.engines.tasks.heard import Hello
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job, spread, wiring_for
 from harness.engines.tasks.store import Found, Store
 from harness.errors import EnvironmentFailure, UsageError
-from harness.hosting.codec import encode, from_parts
+from harness.hosting.codec import decode, encode, from_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.node import BEAT
+from harness.protocol.output import OutputReader
 from tests.engines.tasks.loops import in_a_loop
 from workloads.wordcount import word_count
 
@@ -268,8 +270,7 @@ async def test_a_stalled_broker_gets_a_publication_once(monkeypatch: pytest.Monk
     said, appended = Said(), list[Any]()
     here = hosting(SlowStore(), said)
     here._sender = cast(Any, Appending(appended))
-    tail = OutputTail(6, lambda reader: here._output_moved(6, reader))
-    here._outputs[6] = tail, cast(Any, said)
+    reader = follow(here)
     record = do.OutputRecord(kind=do.Kind.STABLE, batch=0)
     fence = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
     publish = do.PublishOutput(
@@ -286,10 +287,40 @@ async def test_a_stalled_broker_gets_a_publication_once(monkeypatch: pytest.Monk
         here._perform([effect])
         assert len(appended) == 2
         assert appended[0] is appended[1], "encoded once"
-        tail.reader.accept(copies.entry_for(effect))
-        here._output_moved(6, tail.reader)
+        reader.accept(decode(appended[0]))
+        here._output_moved(6, reader)
     answers = [type(one) for one in said.all if not isinstance(one, dict)]
     assert answers == [told.OutputFenced, told.OutputPublished], "each is answered once"
+    here.stop()
+
+
+def follow(here: Hosted) -> OutputReader:
+    """Let a node follow sink 6 without a broker; return what it reads with."""
+    reader = OutputReader()
+    here._outputs[6] = cast(Any, SimpleNamespace(reader=reader, stop=lambda: None))
+    return reader
+
+
+@in_a_loop
+async def test_a_term_that_was_given_twice_has_one_writer() -> None:
+    """The registry was rolled back: another node has the term, too, and was quicker."""
+    said = Said()
+    here = hosting(SlowStore(), said)
+    here._sender = cast(Any, Appending([]))
+    reader = follow(here)
+    fence = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
+    record = do.OutputRecord(kind=do.Kind.STABLE, batch=0)
+    here._perform([fence])
+    for nonce in (here._nonce + 1, here._nonce):
+        reader.accept(copies.entry_for(fence, nonce))
+    publish = do.PublishOutput(
+        cause="x", task=6, incarnation=1, term=1, sequence=1, records=(record,)
+    )
+    reader.accept(copies.entry_for(publish, here._nonce + 1))
+    here._output_moved(6, reader)
+    here._perform([publish])
+    answers = [type(one) for one in said.all if not isinstance(one, dict)]
+    assert answers == [told.OutputRefused, told.OutputRefused]
     here.stop()
 
 

@@ -266,6 +266,28 @@ async def test_a_silent_stranger_is_hung_up_on() -> None:
 
 
 @in_a_loop
+async def test_of_many_strangers_the_first_have_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct, "MOST_STRANGERS", 2)
+    node, friend = await Node(0).start(), await Node(1).start()
+    assert node.peers.address is not None
+    strangers = []
+    for _ in range(4):
+        reader, writer = await asyncio.open_connection(*node.peers.address)
+        await reader.readexactly(36)
+        strangers.append((reader, writer))
+    for reader, _ in strangers[:2]:
+        assert await ended(reader)
+    assert len(node.peers._unproved) == 2
+    friend.knows(node)
+    friend.say(node, 7)
+    await node.got.get()
+    for _, writer in strangers:
+        writer.close()
+    node.peers.close()
+    friend.peers.close()
+
+
+@in_a_loop
 async def test_another_secret_is_named() -> None:
     one, other = await Node(0).start(), await Node(1, secret=b"another").start()
     one.knows(other)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.engines.tasks.exchange import OF_SINK, OutputTail
+from harness.engines.tasks.exchange import OF_SINK, OutputTail, Unreadable
 from harness.engines.tasks.pacing import Arrivals, Lane, Links, Speed
 from harness.engines.tasks.sources import SourceReader
 from harness.errors import UsageError
@@ -77,6 +77,21 @@ def test_all_at_once_is_as_one_by_one() -> None:
     reader = reading(lambda batch, table: found.update({batch: table.column("offset").to_pylist()}))
     reader.take(reader.cut([Record(ms, offset) for offset, ms in enumerate(times)]))
     assert found == cut(times)
+
+
+def test_time_may_go_backwards_within_a_batch_alone() -> None:
+    assert cut([0, 50, 20, 99, 100]) == {0: [0, 1, 2, 3]}
+    for times in ([0, 150, 99], [0, 150, 160, 99, 200], [350, 150]):
+        with pytest.raises(Unreadable, match=f"record {times.index(min(times[1:]))} is of batch"):
+            cut(times)
+        reader = reading(lambda batch, table: None)
+        with pytest.raises(Unreadable, match="by its time stamp") as raised:
+            reader.cut([Record(ms, offset) for offset, ms in enumerate(times)])
+        assert "LogAppendTime" in raised.value.remedy
+
+
+def test_before_the_first_batch_any_order_will_do() -> None:
+    assert cut([-100, -900, -200, 40, 120]) == {0: [3]}
 
 
 def test_a_reader_knows_what_completes_a_batch() -> None:

@@ -118,6 +118,9 @@ class Produced:
     def key(self) -> bytes | None:
         return self._message.key
 
+    def offset(self) -> int:
+        return self._message.offset
+
     def value(self) -> bytes | None:
         return self._message.value or None
 

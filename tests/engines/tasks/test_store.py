@@ -7,12 +7,17 @@ import inspect
 import os
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from harness.cluster.endpoints import RedisEndpoint
+from harness.cluster.local import servers
 from harness.cluster.local.launching import free_port
-from harness.engines.tasks.store import Store, StoreFull
+from harness.engines.tasks import store as stores
+from harness.engines.tasks.store import RedisError, Store, StoreFull
 from harness.environment.redis_server import find_redis
 from harness.errors import FaultlineError
 from tests.engines.tasks.loops import in_a_loop
@@ -23,19 +28,17 @@ MEMORY = 16 << 20
 WORD = "for-this-test-only"
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisEndpoint]:
-    """Start a server with little memory; the keys of different tests are under different runs."""
+@contextmanager
+def serving(directory: Path, port: int, more: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Run a server in a directory until the end of the context."""
     try:
         program = find_redis(fetch=False)
     except FaultlineError as error:
         pytest.skip(str(error))
-    directory = tmp_path_factory.mktemp("redis")
-    port = free_port()
     configuration = directory / "redis.conf"
     configuration.write_text(
         f'bind 127.0.0.1\nport {port}\nrequirepass {WORD}\nsave ""\nmaxmemory {MEMORY}\n'
-        "maxmemory-policy noeviction\n"
+        f"maxmemory-policy noeviction\n{more}"
     )
     with subprocess.Popen(
         [program, configuration], cwd=directory, stdout=subprocess.PIPE, text=True
@@ -47,8 +50,16 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisEndpoint
             if "eady to accept connections" in line:
                 break
         assert process.poll() is None, "".join(said)
-        yield RedisEndpoint(host="127.0.0.1", port=port, password=WORD)
+        yield process
         process.terminate()
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisEndpoint]:
+    """Start a server with little memory; the keys of different tests are under different runs."""
+    port = free_port()
+    with serving(tmp_path_factory.mktemp("redis"), port):
+        yield RedisEndpoint(host="127.0.0.1", port=port, password=WORD)
 
 
 def on_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -159,3 +170,76 @@ async def test_runs_do_not_see_each_other(store: Store, endpoint: RedisEndpoint)
     await other.clear()
     assert await at(store) == b"at 5"
     await other.close()
+
+
+@on_store
+async def test_the_latest_end_of_an_output_partition_is_kept(store: Store) -> None:
+    assert await store.get_end(3) is None
+    for offset in (5, 9, 7):
+        await store.put_end(3, offset, b"at %d" % offset)
+    assert await store.get_end(3) == b"at 9"
+    assert await store.get_end(4) is None
+
+
+@on_store
+async def test_a_write_that_no_replica_has_is_not_stored(endpoint: RedisEndpoint) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, "WAIT_MS", 10)
+        store = Store(replace(endpoint, replicas=1), f"{os.getpid()}-waiting")
+        with pytest.raises(RedisError, match="0 of 1 replicas"):
+            await put(store, 1, 5)
+        with pytest.raises(RedisError, match="0 of 1 replicas"):
+            await store.put_registry(1, 1, b"decisions")
+        await store.clear()
+        await store.close()
+
+
+def test_what_a_replica_has_is_stored(endpoint: RedisEndpoint, tmp_path: Path) -> None:
+    port = free_port()
+    follows = f"replicaof 127.0.0.1 {endpoint.port}\nmasterauth {WORD}\n"
+
+    @in_a_loop
+    async def store_it() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stores, "WAIT_MS", 30_000)
+            store = Store(replace(endpoint, replicas=1), f"{os.getpid()}-followed")
+            assert await put(store, 1, 5)
+            assert await store.put_registry(1, 1, b"decisions") is None
+            other = Store(replace(endpoint, port=port), f"{os.getpid()}-followed")
+            assert await at(other) == b"at 5"
+            await store.clear()
+            await store.close()
+            await other.close()
+
+    with serving(tmp_path, port, follows):
+        store_it()
+
+
+def test_a_server_with_an_append_only_file_survives_a_kill(tmp_path: Path) -> None:
+    """By the configuration of a local cluster with that option."""
+    port = free_port()
+    assert "appendonly {append_only}\nappendfsync everysec\n" in servers._CONFIGURATION
+    more = "appendonly yes\nappendfsync always\n"  # or the test would have to wait for a second
+    endpoint = RedisEndpoint(host="127.0.0.1", port=port, password=WORD)
+
+    @in_a_loop
+    async def write() -> None:
+        store = Store(endpoint, "run")
+        assert await store.take_registry(7) == (1, None)
+        assert await store.put_registry(1, 3, b"decisions") is None
+        assert await store.next_boot(0) == 1
+        await store.close()
+
+    @in_a_loop
+    async def read() -> None:
+        store = Store(endpoint, "run")
+        assert await store.take_registry(8) == (2, b"decisions")
+        assert await store.next_boot(0) == 2, "no boot number is given twice"
+        await store.close()
+
+    with serving(tmp_path, port, more) as process:
+        write()
+        process.kill()
+        process.wait()
+    with serving(tmp_path, port, more):
+        read()

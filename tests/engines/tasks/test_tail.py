@@ -11,7 +11,6 @@ from confluent_kafka import Consumer, Message, Producer
 
 from harness.engines.tasks import exchange
 from harness.engines.tasks.exchange import (
-    EARLIEST,
     Begin,
     ReadError,
     Tail,
@@ -21,6 +20,7 @@ from harness.engines.tasks.exchange import (
 from tests.engines.tasks.loops import in_a_loop
 
 MESSAGES = 1_000
+BEGINNING = Begin()
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_a_partition_is_read_patiently_and_without_a_gap(
             if len(found) >= MESSAGES:
                 whole.set()
 
-        tail = Tail(settings, "busy", 0, EARLIEST, deliver=deliver, failed=unexpected)
+        tail = Tail(settings, "busy", 0, BEGINNING, deliver=deliver, failed=unexpected)
         await asyncio.wait_for(whole.wait(), 60)
         tail.stop()
 
@@ -149,21 +149,43 @@ def test_records_that_are_gone_end_a_source_with_a_report(
     assert "gone" in error.why
 
 
-def test_an_output_whose_beginning_is_gone_is_read_from_what_is_left(
+def test_records_that_are_gone_are_told_from_other_errors(
     client: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_one_error(monkeypatch)
-    error, first, *_ = heard(client, EARLIEST)
+    (error,) = heard(client, BEGINNING)
     assert isinstance(error, ReadError)
-    assert not error.final
-    assert first == 0
+    assert error.gone
+    assert "retention" in error.remedy
+
+
+def test_an_offset_that_the_partition_does_not_have_is_no_beginning(client: dict[str, str]) -> None:
+    (error,) = heard(client, Begin(offset=MESSAGES + 1))
+    assert isinstance(error, ReadError)
+    assert (error.final, error.gone) == (True, True)
+    assert f"records 0 to {MESSAGES}" in error.why
+
+
+def test_a_partition_is_read_from_an_offset_on(client: dict[str, str]) -> None:
+    first, *_ = heard(client, Begin(offset=990))
+    assert first == 990
+
+
+def test_time_stamps_that_go_backwards_end_with_what_to_do(client: dict[str, str]) -> None:
+    def cut(messages: Sequence[Message]) -> list[Message]:
+        raise exchange.Unreadable("record 7 is late", remedy="let the broker stamp the records")
+
+    (error,) = heard(client, BEGINNING, cut)
+    assert isinstance(error, ReadError)
+    assert (error.why, error.final) == ("record 7 is late", True)
+    assert error.remedy == "let the broker stamp the records"
 
 
 def test_an_exception_in_a_reader_is_heard(client: dict[str, str]) -> None:
     def bad(messages: Sequence[Message]) -> list[Message]:
         raise ValueError("cut wrongly")
 
-    (error,) = heard(client, EARLIEST, bad)
+    (error,) = heard(client, BEGINNING, bad)
     assert isinstance(error, ReadError)
     assert error.final
     assert "cut wrongly" in error.why

@@ -11,6 +11,7 @@ import pytest
 from experiments.live._engines_claims import curves_of
 from experiments.live._judged import Tables
 from experiments.live._kills import compare, recoveries
+from experiments.live._rates import REAL_TIME
 from experiments.live.engines import EXPERIMENT, RATES
 from harness.claims import Word
 from harness.results.record import Profile
@@ -132,20 +133,25 @@ def tables(
 LADDERS = [
     rung("tasks", 20_000.0), rung("tasks", 40_000.0), rung("tasks", 80_000.0, held=False),
     rung("structured", 20_000.0), rung("structured", 40_000.0, held=False),
+    rung("tasks", 1_000.0, interval_s=0.1, latency_p99_s=0.3),
+    rung("structured", 1_000.0, settings=REAL_TIME, latency_p50_s=0.05, batches=3),
+    rung("structured", 5_000.0, settings=REAL_TIME, held=False),
 ]  # fmt: skip
 
 
 def test_every_sentence_can_hold_and_can_fail() -> None:
     good = held(EXPERIMENT, tables(*LADDERS))
     assert set(good.values()) == {True}
-    assert len(good) == 13
+    assert len(good) == 15
     slow = {"records_per_core_s": 21_000.0, "all_records_per_core_s": 16_000.0}
     dear = [one | (slow if one["engine"] == "tasks" else {}) for one in LADDERS]
-    dear = [one | ({"latency_p50_s": 0.5} if one["engine"] == "tasks" else {}) for one in dear]
+    late = {"latency_p50_s": 0.5, "latency_p99_s": 0.6}
+    dear = [one | (late if one["engine"] == "tasks" else {}) for one in dear]
     bad = tables(*dear, restored_ms=900, failures=2)
     assert failing(EXPERIMENT, bad) == {
         "word-count/same-rate", "word-count/same-rate-whole", "word-count/efficiency",
-        "word-count/saturated", "word-count/latency", "right-output", "replica-restored",
+        "word-count/saturated", "word-count/latency", "word-count/real-time-latency",
+        "word-count/real-time-tail", "right-output", "replica-restored",
         "checkpoint-restored",
     }  # fmt: skip
 
@@ -229,6 +235,17 @@ def test_what_was_not_measured_is_not_judged() -> None:
 def test_the_figure_can_be_drawn() -> None:
     assert len(panels(EXPERIMENT, tables(*LADDERS))) == 4
     assert len(panels(EXPERIMENT, tables())) == 4
+
+
+def test_real_time_mode_is_compared_by_itself() -> None:
+    """Its latency is no micro-batch's, and it needs no ten batches."""
+    found = judged(EXPERIMENT, tables(*LADDERS))
+    assert found["word-count/latency"].measured["stock_setting"] == "tuned, 0.1 s"
+    against = found["word-count/real-time-latency"].measured
+    assert against["stock_setting"].startswith(REAL_TIME)
+    assert (against["tasks_rate_per_s"], against["stock_rate_per_s"]) == (1_000.0, 1_000.0)
+    without = [one for one in LADDERS if one["settings"] != REAL_TIME]
+    assert judged(EXPERIMENT, tables(*without))["word-count/real-time-tail"].held is None
 
 
 def test_engines_take_turns_and_climb_the_same_rates() -> None:

@@ -14,7 +14,17 @@ import pytest
 from experiments.live import _outage, same_kill
 from experiments.live._kills import measure_kills, outside
 from experiments.live._outage import PARTS, parts, reports_of
+from experiments.live._same_kill_rows import (
+    CHECKPOINT_S,
+    REAL_TIME,
+    ROWS,
+    SLIDE_S,
+    TIMES,
+)
+from experiments.live._six_nodes import SPEC
 from harness.claims import Word
+from harness.cluster.base import Action
+from harness.engines.structured.parameters import StockParameters
 from harness.judging import trust
 from harness.judging.passes import PassRecord
 from harness.results.record import Profile
@@ -35,8 +45,8 @@ def tables(
 ) -> dict[str, pd.DataFrame]:
     """Return as many kills of each row, whose results are late for the times given."""
     rows, windows, runs = [], [], []
-    for name, row in same_kill.ROWS.items():
-        runs.append({"row": name, "lost": lost, "contradictions": 0})
+    for name, row in ROWS.items():
+        runs.append({"row": name, "lost": lost, "contradictions": 0, "dropped": 0})
         late_s = stock_s if row.stock else tasks_s
         for sample in range(kills):
             own: dict[str, Any] = {"run": name, "row": name, "repeat": 0, "sample": sample}
@@ -46,7 +56,7 @@ def tables(
                  "part_detection_s": 0.1, "part_rescheduling_s": 0.1, "part_first_batch_s": 0.2,
                  "part_locality_wait_s": None, "catching_up_s": 0.1}
             )  # fmt: skip
-            for ended_s in np.arange(-3, 15, same_kill.SLIDE_S):
+            for ended_s in np.arange(-3, 15, SLIDE_S):
                 at_s = 3.0 if 0 <= ended_s < late_s else 0.1
                 windows.append(
                     {**own, "ended_s": ended_s, "first_s": at_s, "late_s": at_s, "last_s": at_s,
@@ -72,7 +82,7 @@ def test_it_can_hold_and_can_fail() -> None:
     bad = tables(stock_s=3, tasks_s=1, lost=2)
     assert set(held(same_kill.EXPERIMENT, bad).values()) == {False}
     found = held(same_kill.EXPERIMENT, without(good, "stock"))
-    assert found["late-a-tenth-as-long-with-replicas"] is None
+    assert "late-a-tenth-as-long-with-replicas" not in found, "quick does not ask it"
     assert found["late-a-tenth-as-long-with-replicas-as-tuned"] is True
 
 
@@ -166,6 +176,42 @@ def test_a_pass_with_a_late_kill_is_invalid_by_the_rule_of_all_others() -> None:
     assert "the kill came 0.300 s late" in str(trust.late_pass(late, 2.0, timed=True))
     assert trust.late_pass(late, 10.0, timed=True) is None, "a share of the checkpoint interval"
     assert trust.late_pass(late, 2.0, timed=False) is None, "the smoke profile measures no times"
+
+
+@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
+def test_each_kill_is_in_another_part_of_a_checkpoint_interval(profile: Profile) -> None:
+    times = TIMES[profile]
+    for row in ROWS.values():
+        schedules = [times.schedule(row, number, 0.5) for number in range(times.passes)]
+        (kills, restarts) = zip(*(one.events for one in schedules), strict=True)
+        assert {one.action for one in kills} == {Action.KILL}
+        phases = {round(one.at_s % CHECKPOINT_S, 3) for one in kills}
+        assert len(phases) == times.passes >= 5
+        assert min(one.at_s for one in kills) > times.longer * row.before_s
+        assert max(one.at_s for one in restarts) < times.load_s(row)
+
+
+def test_rows_of_one_mode_each_and_real_time_mode_can_start_without_a_worker() -> None:
+    for row in ROWS.values():
+        if row.stock:
+            assert StockParameters(conf=row.conf, **row.more).real_time == row.real_time
+    assert ROWS[REAL_TIME].more["spare_slots"] == SPEC.cores_per_worker
+    assert ROWS[REAL_TIME].conf == ROWS["stock tuned"].conf, "they share the application"
+
+
+def test_a_pass_shows_its_kill(tmp_path: Path) -> None:
+    incidents = pd.DataFrame({"at_s": [10.3, 11.0], "event": ["detected", "recovered"], "copy": 0})
+    made = record(stable({9: 4.0}), failures=injected(), incidents=incidents)
+    kill = same_kill.kill_of(made, truth(), WORKLOAD, ROWS["stock"], tmp_path)
+    assert kill["outside_s"] == pytest.approx(5.9)
+    assert kill["outside_at_least_s"] is None
+    assert kill["engine_s"] == pytest.approx(0.7)
+    assert kill["usual_s"] == pytest.approx(2.0)
+    twice = stable({9: 4.0})
+    again = replace(made, deliveries=pd.concat([twice, twice.assign(arrival_s=25.0)]))
+    for one in (made, again):  # a result that came again is as late as its first copy
+        found = same_kill.lateness(one, WORKLOAD)
+        assert found["late_s"].max() == pytest.approx(5.0)
 
 
 class OnePass:

@@ -90,8 +90,9 @@ def kills(**outages_s: list[float]) -> dict[str, pd.DataFrame]:
         [
             {"scheme": "checkpoint", "checkpoint_s": 5.0, "kind": kind.replace("_", "-"),
              "repeat": 0, "kills_planned": len(each), "kills_done": len(each),
-             "output_equals_truth": True, "output_equals_twin": True, "duplicates": 5,
-             "setbacks": 2, "difference_from_truth": "", "difference_from_twin": ""}
+             "output_equals_truth": True, "output_equals_twin": True, "dropped_rows": 0,
+             "duplicates": 5, "setbacks": 2, "difference_from_truth": "",
+             "difference_from_twin": ""}
             for kind, each in outages_s.items()
         ]
     )  # fmt: skip
@@ -112,6 +113,9 @@ def test_claims_follow_the_outages(spare: float, tight: float, held: tuple[bool,
     assert found["equals-truth"].held
     wrong = {**tables, "passes": tables["passes"].assign(output_equals_truth=False)}
     assert real_time_kill.CLAIMS[1].decide(wrong).held is False
+    late = {**wrong, "passes": wrong["passes"].assign(dropped_rows=7)}
+    assert real_time_kill.CLAIMS[1].decide(late).held is None, "it answered another question"
+    assert real_time_kill.nothing_dropped.decide(late).held is False
     EXPERIMENT.draw(tables, Figure())
 
 
@@ -126,7 +130,8 @@ def test_modes_are_compared_at_the_same_rate() -> None:
         ]  # fmt: skip
         rates = [
             {"mode": mode, "settings": "default", "rate_per_s": rate, "equal": True,
-             "difference": "", "records_per_core_s": 100.0 if mode == modes.REAL else 300.0}
+             "difference": "", "dropped": 0,
+             "records_per_core_s": 100.0 if mode == modes.REAL else 300.0}
             for mode in (modes.REAL, modes.MICRO)
             for rate in (25.0, 100.0)
         ]  # fmt: skip

@@ -40,7 +40,7 @@ def test_the_papers_workloads_keep_their_times(name: str, profile: Profile) -> N
 
 @pytest.mark.parametrize(
     ("profile", "before", "after"),
-    [(Profile.SMOKE, 1, 1), (Profile.QUICK, 3, 4), (Profile.PAPER, 5, 8)],
+    [(Profile.SMOKE, 1, 1), (Profile.QUICK, 1, 2), (Profile.PAPER, 5, 8)],
 )
 @pytest.mark.parametrize("windows", [(10, 10, 5), (60, 60, 10), (60, 10, 30)])
 def test_enough_windows_fall_due_around_each_kill(
@@ -57,7 +57,7 @@ def test_enough_windows_fall_due_around_each_kill(
         assert sum(scale.kill_at_s < each <= rack_at_s for each in due_s) >= after
         assert sum(rack_at_s < each <= scale.whole_load_s for each in due_s) >= after
     if scale.warmup_s:
-        assert scale.warmup_s >= delay_s + 2 * slide_s
+        assert scale.warmup_s >= delay_s + slide_s
 
 
 def own_file(tmp_path: Path, window_s: float) -> Path:

@@ -1,0 +1,104 @@
+"""The rows of `experiments.live.same_kill`: engines, their settings, and the passes of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.live._six_nodes import SPEC
+from harness.engines.structured.parameters import Mode
+from harness.failures.generators import one_target
+from harness.failures.schedule import Schedule
+from harness.results.record import Profile
+
+TASKS, STRUCTURED = "tasks", "structured"
+RATE_PER_S = 200.0
+"""A rate that each row holds: real-time mode sends every change of a result, 20 for each line."""
+INTERVAL_S = 0.1
+"""Batch interval, and trigger of the stock engine, which is as fast as it can."""
+CHECKPOINT_S = 2.0
+SLIDE_S, WINDOW_S = 0.5, 2.0
+CALM_S = 2.0
+"""Time on time that ends a recovery: four windows."""
+VICTIM = "r2"
+RESTART_AFTER_S = 2.0
+LOCALITY = "spark.locality.wait"
+REAL_TIME = "stock real-time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One way to run the query."""
+
+    engine: str
+    before_s: float
+    """Load before the earliest kill, in which on two cores the first windows are complete."""
+    after_s: float
+    """Load after the latest one, in which output comes back and is calm."""
+    scheme: str = "checkpoint"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the stock engine."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters of the stock engine (`StockParameters`)."""
+
+    @property
+    def stock(self) -> bool:
+        """True if Spark runs the query itself."""
+        return self.engine == STRUCTURED
+
+    @property
+    def real_time(self) -> bool:
+        """True if the stock engine runs in real-time mode."""
+        return self.more.get("mode") == Mode.REAL_TIME
+
+
+_CONF = {"spark.sql.shuffle.partitions": "2"}
+_TUNED = {**_CONF, LOCALITY: "0s"}
+ROWS: Mapping[str, Row] = {
+    "stock": Row(engine=STRUCTURED, conf=_CONF, before_s=6, after_s=16),
+    # As its best users run it: docs/stock-settings.md.
+    "stock tuned": Row(engine=STRUCTURED, conf=_TUNED, before_s=6, after_s=7),
+    REAL_TIME: Row(
+        engine=STRUCTURED,
+        conf=_TUNED,
+        more={"mode": Mode.REAL_TIME.value, "spare_slots": SPEC.cores_per_worker},
+        before_s=6,
+        after_s=10,
+    ),
+    "checkpoint": Row(engine=TASKS, before_s=3, after_s=4),
+    "active": Row(engine=TASKS, scheme="active", before_s=3, after_s=4),
+}
+"""The rows of the figure by name; another way to run it is another entry, with its look.
+
+A query in real-time mode leaves the slots of a worker free, so that it can start without one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """The passes of a profile, one for each kill, and their seconds."""
+
+    passes: int
+    warmup_s: float
+    """Load before the first pass."""
+    longer: int = 1
+    """Factor of a row's seconds."""
+
+    def load_s(self, row: Row) -> float:
+        """Return the length of a pass's load."""
+        return CHECKPOINT_S + self.longer * (row.before_s + row.after_s)
+
+    def schedule(self, row: Row, number: int, part: float) -> Schedule:
+        """Return the kill of a pass, in the part of that number of a checkpoint interval.
+
+        The interval has as many equal parts as there are passes; ``part``, from 0 to 1, is the
+        place in its own."""
+        at_s = self.longer * row.before_s + (number + part) / self.passes * CHECKPOINT_S
+        return one_target(VICTIM, at_s=at_s, restart_after_s=RESTART_AFTER_S)
+
+
+TIMES = {
+    Profile.SMOKE: Times(passes=1, warmup_s=2),
+    Profile.QUICK: Times(passes=5, warmup_s=8),
+    Profile.PAPER: Times(passes=5, warmup_s=30, longer=4),
+}

@@ -1,0 +1,183 @@
+"""The recovery of a job as a sum, with the best source that there is for each part.
+
+The start of a task, and the capacity, come from the user's own recoveries, else from live kills of
+the system in the records, else they are assumed. What the user gives goes before everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from harness.advice.job import ASSUMED, Job
+from harness.advice.judged import FEWEST_KILLS, observations
+from harness.intervals.observed import Fitted, Observation, fit_observed, outage_s
+from harness.intervals.recovery import (
+    DETECT,
+    NOTHING,
+    RESTART,
+    RESTORE,
+    TRANSACTION,
+    Origin,
+    Part,
+    Recovery,
+    Span,
+    exactly,
+    recovery_of,
+)
+from harness.intervals.systems import START, Failure, System, system_named
+from harness.text import format_duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of a job's recovery, whatever its interval."""
+
+    detect: Part
+    restart: Sequence[Part]
+    restore: Part
+    transaction: Part | None
+    """When the lost tasks' transactions are settled, from the failure on."""
+    capacity_per_s: float
+    capacity_why: str
+    fitted: Fitted | None
+    """What the user's own recoveries say; None without any."""
+    notes: Sequence[str] = ()
+
+    def recovery(self, job: Job, interval_s: float) -> Recovery:
+        """Return the sum for checkpoints so far apart."""
+        load = job.load(interval_s, self.capacity_per_s)
+        return recovery_of(self.detect, self.restart, self.restore, load, self.transaction)
+
+
+def known(job: Job, kills: pd.DataFrame, observed: Sequence[Observation]) -> Known:
+    """Return what settings, ``kills`` of `harness.advice.live` and observations say of a job."""
+    system = system_named(job.system)
+    plain = Known(
+        detect=_detect(job, system),
+        restart=[],
+        restore=Part(
+            name=RESTORE,
+            span=exactly(job.transfer_s),
+            origin=Origin.COMPUTED,
+            why=f"a node's state, {job.task_state_bytes / 1e6:,.4g} MB, from the store",
+        ),
+        transaction=_transaction(job, system),
+        capacity_per_s=job.most_per_s,
+        capacity_why=_capacity_why(job),
+        fitted=None,
+    )
+    if observed:
+        return _observed(job, system, plain, observed)
+    mine = kills[kills["system"] == job.system]
+    return replace(plain, restart=[*_wait(job, system), *_start(job, system, mine)])
+
+
+def _detect(job: Job, system: System) -> Part:
+    if job.detection_s is not None:
+        return Part(
+            name=DETECT, span=exactly(job.detection_s), origin=Origin.GIVEN, why="--detection"
+        )
+    return Part(
+        name=DETECT,
+        span=system.detect[job.failure],
+        origin=Origin.SETTING,
+        why=system.why[job.failure],
+    )
+
+
+def _wait(job: Job, system: System) -> list[Part]:
+    if job.restart_s is not None or system.wait == NOTHING:
+        return []
+    return [Part(name=RESTART, span=system.wait, origin=Origin.SETTING, why=system.wait_why)]
+
+
+def _start(job: Job, system: System, kills: pd.DataFrame) -> list[Part]:
+    if job.restart_s is not None:
+        return [
+            Part(name=RESTART, span=exactly(job.restart_s), origin=Origin.GIVEN, why="--restart")
+        ]
+    felt = observations(kills)
+    if len(felt) < FEWEST_KILLS:
+        return [
+            Part(
+                name=RESTART, span=START, origin=Origin.ASSUMED, why="until a task runs (--restart)"
+            )
+        ]
+    fitted = fit_observed(felt, rate_per_s=1.0)
+    settings_s = system.detect[Failure.PROCESS].mean_s + system.wait.mean_s
+    left = [max(outage_s(each, 1.0, fitted.capacity_per_s) - settings_s, 0.0) for each in felt]
+    return [
+        Part(
+            name=RESTART,
+            span=Span(best_s=min(left), mean_s=float(np.mean(left)), worst_s=max(left)),
+            origin=Origin.LIVE,
+            why=f"{len(felt)} kills in the records, less what settings explain",
+        )
+    ]
+
+
+def _transaction(job: Job, system: System) -> Part | None:
+    if job.transaction_s is not None:
+        return Part(
+            name=TRANSACTION,
+            span=exactly(job.transaction_s),
+            origin=Origin.GIVEN,
+            why="--transaction",
+        )
+    if not job.exactly_once or system.settled is None:
+        return None
+    return Part(
+        name=TRANSACTION, span=system.settled, origin=Origin.SETTING, why=system.settled_why
+    )
+
+
+def _capacity_why(job: Job) -> str:
+    if job.capacity_per_s is not None:
+        return "--capacity"
+    assumed = job.speed_per_s == ASSUMED["speed_per_s"]
+    speed = "assumed: give --capacity" if assumed else "--speed"
+    return f"{job.nodes} nodes of {job.speed_per_s:,.6g} tuples/s each, {speed}"
+
+
+def _observed(job: Job, system: System, plain: Known, observed: Sequence[Observation]) -> Known:
+    """Return what is known with the restart, and the capacity, that the observations show."""
+    fitted = fit_observed(observed, rate_per_s=job.rate_per_s, capacity_per_s=job.capacity_per_s)
+    capacity, why = fitted.capacity_per_s, "your recoveries"
+    if capacity is None:
+        capacity, why = plain.capacity_per_s, plain.capacity_why
+        fitted = fit_observed(observed, rate_per_s=job.rate_per_s, capacity_per_s=capacity)
+        fitted = replace(fitted, capacity_per_s=None)
+    elif job.capacity_per_s is not None:
+        why = plain.capacity_why
+    before = plain.recovery(job, 0.0)
+    explained_s = sum(before.part(name).mean_s for name in (DETECT, RESTORE, TRANSACTION))
+    count = f"{len(observed)} of your recoveries"
+    start = Part(
+        name=RESTART,
+        span=exactly(max(fitted.outage_s - explained_s, 0.0)),
+        origin=Origin.OWN,
+        why=f"{count}: an outage of {format_duration(fitted.outage_s)}, less the other parts",
+    )
+    found = replace(
+        plain, restart=[start], capacity_per_s=capacity, capacity_why=why, fitted=fitted
+    )
+    if fitted.outage_s >= explained_s:
+        return found
+    # The settings cannot be the defaults: the whole outage is what was seen.
+    return replace(
+        found,
+        detect=replace(
+            start, name=DETECT, span=exactly(fitted.outage_s), why=f"{count}: the whole outage"
+        ),
+        restart=[],
+        restore=replace(plain.restore, span=NOTHING, origin=Origin.OWN, why="in the outage"),
+        transaction=None,
+        notes=[
+            f"your outage of {format_duration(fitted.outage_s)} is shorter than what the defaults "
+            f"of {system.title} explain, {format_duration(explained_s)}: give --detection and "
+            "--storage as they are, and the sum is split"
+        ],
+    )

@@ -1,0 +1,227 @@
+"""Restart and capacity from observed recoveries: `harness.intervals.recovery` turned round.
+
+With a mean phase, the recovery of a job whose checkpoints are ``I`` apart is a straight line::
+
+    recovery = outage · k + MEAN_PHASE · (k - 1) · I        k = capacity / (capacity - rate)
+
+One recovery gives the outage if the capacity is known; recoveries at two intervals give both. A
+record of the lag over time shows both by itself: the lag grows by the rate while the job is out,
+and shrinks by what it can do beyond the rate while it catches up."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from io import StringIO
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from harness.errors import UsageError
+from harness.intervals.recovery import MEAN_PHASE
+from harness.text import parse_duration_s
+
+SPREAD = 3.0
+"""Least ratio of two intervals between which a line is drawn: nearer ones differ by chance."""
+COLUMNS = ("time", "lag")
+BACK = 0.05
+"""Share of the way from the usual lag to the largest one, below which the lag is usual again."""
+_BEFORE = 0.1
+"""Share of a record's rows, from its first, that show the usual lag."""
+_FEWEST_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One recovery as it was seen, in seconds. Raises `UsageError` for impossible values."""
+
+    interval_s: float
+    """Time between two checkpoints at that time."""
+    recovery_s: float
+    """From the failure until output was on time again."""
+    outage_s: float | None = None
+    """Until the job worked again, if known."""
+    capacity_per_s: float | None = None
+    """Tuples a second while it caught up, if known."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.interval_s < math.inf:
+            raise UsageError(
+                f"an observed interval is {self.interval_s:g} s", remedy="give 0 s or more"
+            )
+        if not 0.0 < self.recovery_s < math.inf:
+            raise UsageError(
+                f"an observed recovery took {self.recovery_s:g} s",
+                remedy="give the time from the failure until output was on time again",
+            )
+
+
+def parse_observation(text: str) -> Observation:
+    """Return ``"60s:217s"``: the interval at that time, then the recovery."""
+    interval, colon, recovery = text.partition(":")
+    if not colon:
+        raise UsageError(
+            f"--observed: {text!r} is no pair",
+            remedy="write INTERVAL:RECOVERY, as in 60s:217s, or name a CSV file of (time, lag)",
+        )
+    return Observation(
+        interval_s=parse_duration_s(interval, name="--observed, the interval", zero=True),
+        recovery_s=parse_duration_s(recovery, name="--observed, the recovery"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """What the observations say of the job."""
+
+    outage_s: float
+    """From the failure until the job works again: detect, restart, restore, transaction."""
+    capacity_per_s: float | None
+    """None if the observations do not tell it."""
+    observations: int
+    errors: Sequence[float]
+    """Predicted over observed, minus 1, each by a fit without that one; empty if too few."""
+
+    @property
+    def median_error(self) -> float | None:
+        """The median of the errors' sizes; None without any."""
+        return float(np.median(np.abs(self.errors))) if self.errors else None
+
+
+def fit_observed(
+    observations: Sequence[Observation], *, rate_per_s: float, capacity_per_s: float | None = None
+) -> Fitted:
+    """Fit outage and, unless it is given, capacity. Raises `UsageError` without observations.
+
+    Without a given capacity, recoveries at intervals that are less than `SPREAD` apart do not tell
+    it: then it is None, and the whole recovery counts as outage."""
+    if not observations:
+        raise UsageError("nothing was observed", remedy="give --observed INTERVAL:RECOVERY")
+    outage_s, capacity = _solve(observations, rate_per_s, capacity_per_s)
+    errors = []
+    if len(observations) > 2:
+        for place, left_out in enumerate(observations):
+            rest = [*observations[:place], *observations[place + 1 :]]
+            other_s, other = _solve(rest, rate_per_s, capacity_per_s)
+            predicted_s = predict_s(other_s, other, left_out.interval_s, rate_per_s)
+            errors.append(predicted_s / left_out.recovery_s - 1.0)
+    return Fitted(
+        outage_s=outage_s, capacity_per_s=capacity, observations=len(observations), errors=errors
+    )
+
+
+def predict_s(
+    outage_s: float, capacity_per_s: float | None, interval_s: float, rate_per_s: float
+) -> float:
+    """Return the mean recovery at an interval; without a capacity the outage is all of it."""
+    if capacity_per_s is None:
+        return outage_s
+    behind = rate_per_s / (capacity_per_s - rate_per_s)
+    return outage_s + (outage_s + MEAN_PHASE * interval_s) * behind
+
+
+def _solve(
+    observations: Sequence[Observation], rate_per_s: float, given: float | None
+) -> tuple[float, float | None]:
+    seen = [each.capacity_per_s for each in observations if each.capacity_per_s is not None]
+    capacity = given if given is not None else (float(np.median(seen)) if seen else None)
+    intervals = [each.interval_s for each in observations]
+    if capacity is None and max(intervals) > 0 and max(intervals) >= SPREAD * min(intervals):
+        return _line(observations, rate_per_s)
+    outages = [outage_s(each, rate_per_s, capacity) for each in observations]
+    return float(np.median(outages)), capacity
+
+
+def outage_s(seen: Observation, rate_per_s: float, capacity: float | None) -> float:
+    """Return how long the job was out, by the line turned round; without a capacity all of it."""
+    if seen.outage_s is not None:
+        return seen.outage_s
+    if capacity is None:
+        return seen.recovery_s
+    behind = rate_per_s / (capacity - rate_per_s)
+    return max((seen.recovery_s - MEAN_PHASE * seen.interval_s * behind) / (1.0 + behind), 0.0)
+
+
+def _line(observations: Sequence[Observation], rate_per_s: float) -> tuple[float, float | None]:
+    """Minimize the squared relative error of the line; neither of its numbers is negative."""
+    recovery = np.array([each.recovery_s for each in observations])
+    interval = np.array([each.interval_s for each in observations])
+    design = np.column_stack([np.ones(len(recovery)), MEAN_PHASE * interval])
+    (base_s, behind), _ = nnls(design / recovery[:, None], np.ones(len(recovery)))
+    if behind <= 0.0:
+        return float(base_s), None
+    return float(base_s / (1.0 + behind)), float(rate_per_s * (1.0 + 1.0 / behind))
+
+
+def read_lag(text: str, *, name: str, interval_s: float, rate_per_s: float) -> Observation:
+    """Return the recovery in a CSV of (time, lag), the lag in tuples.
+
+    ``time`` is in seconds or ISO 8601. The file begins before the failure and ends after the
+    recovery; the largest lag is where the job works again. Raises `UsageError` saying what lacks.
+    """
+    at_s, lag = _columns(text, name)
+    calm = lag[: max(3, int(len(lag) * _BEFORE))]
+    usual = float(np.median(calm))
+    peak = int(np.argmax(lag))
+    limit = usual + BACK * (float(lag[peak]) - usual)
+    before = np.flatnonzero(lag[:peak] <= calm.max())
+    after = np.flatnonzero(lag[peak:] <= limit)
+    if not len(before) or lag[peak] <= usual:
+        raise UsageError(
+            f"{name}: the lag does not grow from a usual one",
+            remedy="begin the file some rows before the failure",
+        )
+    if not len(after):
+        raise UsageError(
+            f"{name}: the lag does not come back to {limit:,.4g} tuples",
+            remedy="end the file after the recovery",
+        )
+    start_s, back_s = float(at_s[before[-1]]), float(at_s[peak + after[0]])
+    caught_s = back_s - float(at_s[peak])
+    faster = (float(lag[peak]) - float(lag[peak + after[0]])) / caught_s
+    return Observation(
+        interval_s=interval_s,
+        recovery_s=back_s - start_s,
+        outage_s=float(at_s[peak]) - start_s,
+        capacity_per_s=rate_per_s + faster,
+    )
+
+
+def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rows = list(csv.DictReader(StringIO(text)))
+    found = [column.strip() for column in (rows[0] if rows else {}) if column]
+    missing = [column for column in COLUMNS if column not in found]
+    if missing:
+        raise UsageError(
+            f"{name} has no column {' and no column '.join(missing)}"
+            + (f", but {', '.join(found)}" if found else ""),
+            remedy="write time,lag in its first line: seconds or ISO 8601, and tuples that wait",
+        )
+    if len(rows) < _FEWEST_ROWS:
+        raise UsageError(
+            f"{name} has {len(rows)} rows", remedy=f"give {_FEWEST_ROWS} or more of one recovery"
+        )
+    clean = [{str(key).strip(): value for key, value in row.items() if key} for row in rows]
+    try:
+        at_s = np.array([_time_s(row["time"]) for row in clean])
+        lag = np.array([float(row["lag"]) for row in clean])
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{name}: {error}", remedy="give times in seconds or ISO 8601, and a number of tuples"
+        ) from error
+    if not (np.isfinite(at_s).all() and np.isfinite(lag).all() and (lag >= 0).all()):
+        raise UsageError(f"{name} has a negative lag or no number", remedy="leave those rows out")
+    if not (np.diff(at_s) > 0).all():
+        raise UsageError(f"{name}: its times do not grow", remedy="sort its rows by time")
+    return at_s, lag
+
+
+def _time_s(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return datetime.fromisoformat(text.strip()).timestamp()

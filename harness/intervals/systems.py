@@ -1,0 +1,281 @@
+"""The systems that exist: what their default settings mean for a recovery, each with its source.
+
+Only defaults that decide a recovery are here. `System.detect` is the time until a failure is
+noticed: of a killed process, whose connections end and whose port is closed, or of a lost machine,
+which is silent. `System.wait` is what settings let pass before a task starts again. The time of the
+start itself is no setting: it comes from runs, or `START` is assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.errors import UsageError
+from harness.intervals.recovery import NOTHING, Span, exactly, failed_calls, silence
+from harness.text import did_you_mean
+
+START = Span(best_s=2.0, mean_s=5.0, worst_s=10.0)
+"""Chosen: time until a task runs again, without its state, where no run says it."""
+CONNECTION = Span(best_s=0.0, mean_s=0.25, worst_s=1.0)
+"""Chosen: time until the end of a killed process's connections is noticed, which has no setting."""
+
+
+class Failure(StrEnum):
+    """What becomes of the node that fails."""
+
+    PROCESS = "process"
+    """Its processes die; the machine's kernel ends their connections."""
+    MACHINE = "machine"
+    """Power or network is gone: nothing says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A default, and where it is documented."""
+
+    name: str
+    value: str
+    source: str
+    """Address of the documentation or of the source code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One system with its default settings."""
+
+    key: str
+    title: str
+    detect: Mapping[Failure, Span]
+    why: Mapping[Failure, str]
+    """What decides the detection, in a few words."""
+    wait: Span = NOTHING
+    wait_why: str = ""
+    settled: Span | None = None
+    """End of the lost tasks' open transactions under exactly-once output, from the failure on."""
+    settled_why: str = ""
+    interval: str
+    """The setting whose interval decides how much is read again."""
+    replicas: bool = False
+    """True if it has replicas of tasks that take over, and plans of which tasks have one."""
+    settings: Sequence[Setting]
+    notes: Sequence[str] = ()
+
+
+_FLINK = "https://nightlies.apache.org/flink/flink-docs-release-"
+_FLINK_SOURCE = (
+    "https://github.com/apache/flink/blob/master/flink-core/src/main/java/org/apache/flink/"
+    "configuration/"
+)
+_SPARK = "https://spark.apache.org/docs/latest/"
+_KAFKA = "https://kafka.apache.org/documentation/"
+_KAFKA_SOURCE = "https://github.com/apache/kafka/blob/trunk/"
+_CWIKI = "https://cwiki.apache.org/confluence/display/KAFKA/"
+
+_SPARK_DETECT = {
+    Failure.PROCESS: CONNECTION,
+    # An executor's last heartbeat was up to 10 s before; the driver looks every 60 s.
+    Failure.MACHINE: Span(best_s=110.0, mean_s=145.0, worst_s=180.0),
+}
+_SPARK_WHY = {
+    Failure.PROCESS: "the driver loses its connection to the executor",
+    Failure.MACHINE: "spark.network.timeout 120s, looked at every 60s",
+}
+_SPARK_SETTINGS = (
+    Setting(
+        name="spark.network.timeout", value="120s", source=f"{_SPARK}configuration.html#networking"
+    ),
+    Setting(
+        name="spark.executor.heartbeatInterval",
+        value="10s",
+        source=f"{_SPARK}configuration.html#execution-behavior",
+    ),
+    Setting(
+        name="spark.network.timeoutInterval",
+        value="60s",
+        source="https://github.com/apache/spark/blob/master/core/src/main/scala/org/apache/spark/"
+        "internal/config/Network.scala",
+    ),
+)
+_LOCALITY = Setting(
+    name="spark.locality.wait", value="3s", source=f"{_SPARK}configuration.html#scheduling"
+)
+_HEARTBEATS = Setting(
+    name="heartbeat.timeout, heartbeat.interval",
+    value="50 s, 10 s",
+    source=f"{_FLINK}2.0/docs/deployment/config/#heartbeat-timeout",
+)
+_THRESHOLD = Setting(
+    name="heartbeat.rpc-failure-threshold",
+    value="2",
+    source=f"{_FLINK}1.14/release-notes/flink-1.14/ (FLINK-23209), "
+    "https://github.com/apache/flink/pull/16357",
+)
+_BACKOFF = Setting(
+    name="restart-strategy.exponential-delay.initial-backoff",
+    value="1 s",
+    source=f"{_FLINK_SOURCE}RestartStrategyOptions.java",
+)
+_DELAY = Setting(
+    name="restart-strategy.fixed-delay.delay",
+    value="1 s",
+    source=f"{_FLINK_SOURCE}RestartStrategyOptions.java",
+)
+_CALLS = {Failure.PROCESS: failed_calls(2, 10.0), Failure.MACHINE: silence(50.0, 10.0)}
+_CALLS_WHY = {
+    Failure.PROCESS: "2 failed heartbeats (heartbeat.rpc-failure-threshold), one every 10 s",
+    Failure.MACHINE: "heartbeat.timeout 50 s, a heartbeat every 10 s",
+}
+_SESSION = Setting(
+    name="session.timeout.ms",
+    value="45000 (10000 before Kafka 3.0)",
+    source=f"{_CWIKI}KIP-735%3A+Increase+default+consumer+session+timeout",
+)
+_BEAT = Setting(
+    name="heartbeat.interval.ms",
+    value="3000",
+    source=f"{_KAFKA}#consumerconfigs_heartbeat.interval.ms",
+)
+_REBALANCE = Span(best_s=0.0, mean_s=1.5, worst_s=3.0)
+_REBALANCE_WHY = "the others learn of the rebalance by their next heartbeat, one every 3 s"
+_TRANSACTION = (
+    Setting(
+        name="transaction.timeout.ms of Kafka Streams",
+        value="10000",
+        source="https://github.com/apache/kafka/pull/8407 (KAFKA-9809), "
+        "https://github.com/apache/kafka/pull/22067",
+    ),
+    Setting(
+        name="transaction.abort.timed.out.transaction.cleanup.interval.ms of the broker",
+        value="10000",
+        source=f"{_KAFKA_SOURCE}transaction-coordinator/src/main/java/org/apache/kafka/coordinator/"
+        "transaction/TransactionStateManagerConfig.java",
+    ),
+)
+_COMMITS = Setting(
+    name="commit.interval.ms",
+    value="30000, exactly once 100",
+    source=f"{_KAFKA_SOURCE}streams/src/main/java/org/apache/kafka/streams/StreamsConfig.java",
+)
+
+_ALL = (
+    System(
+        key="spark",
+        title="Spark Structured Streaming, micro-batches",
+        detect=_SPARK_DETECT,
+        why=_SPARK_WHY,
+        wait=Span(best_s=0.0, mean_s=3.0, worst_s=6.0),
+        wait_why="spark.locality.wait 3s, for each level of nearness to the lost state",
+        interval="trigger interval",
+        settings=(*_SPARK_SETTINGS, _LOCALITY),
+        notes=(
+            "results wait for the trigger, too: T* is about work and recovery alone",
+            "replicas would be a second query on other workers",
+        ),
+    ),
+    System(
+        key="spark-real-time",
+        title="Spark Structured Streaming, real-time mode",
+        detect=_SPARK_DETECT,
+        why=_SPARK_WHY,
+        interval="checkpoint interval",
+        settings=_SPARK_SETTINGS,
+        notes=(
+            "the checkpoint interval is the duration of the trigger, at least 5 s",
+            "a lost task ends the query (tasks are not retried): something of yours starts it "
+            "again, and that belongs to --restart",
+        ),
+    ),
+    System(
+        key="flink-2",
+        title="Flink 2",
+        detect=_CALLS,
+        why=_CALLS_WHY,
+        wait=exactly(1.0),
+        wait_why="restart-strategy exponential-delay, initial-backoff 1 s",
+        interval="checkpoint interval",
+        settings=(_THRESHOLD, _HEARTBEATS, _BACKOFF),
+        notes=(
+            "every task of the pipeline restarts; without a free slot a new process must start",
+        ),
+    ),
+    System(
+        key="flink-1.14",
+        title="Flink 1.14 to 1.18",
+        detect=_CALLS,
+        why=_CALLS_WHY,
+        wait=exactly(1.0),
+        wait_why="restart-strategy fixed-delay, delay 1 s",
+        interval="checkpoint interval",
+        settings=(_THRESHOLD, _HEARTBEATS, _DELAY),
+        notes=(
+            "every task of the pipeline restarts; without a free slot a new process must start",
+        ),
+    ),
+    System(
+        key="flink-1.13",
+        title="Flink up to 1.13",
+        detect=dict.fromkeys(Failure, silence(50.0, 10.0)),
+        why=dict.fromkeys(Failure, _CALLS_WHY[Failure.MACHINE]),
+        wait=exactly(1.0),
+        wait_why="restart-strategy fixed-delay, delay 1 s",
+        interval="checkpoint interval",
+        settings=(_HEARTBEATS, _DELAY),
+        notes=(
+            "every task of the pipeline restarts; without a free slot a new process must start",
+        ),
+    ),
+    System(
+        key="kafka-streams",
+        title="Kafka Streams since 3.0",
+        detect=dict.fromkeys(Failure, silence(45.0, 3.0)),
+        why=dict.fromkeys(Failure, "session.timeout.ms 45000, a heartbeat every 3 s"),
+        wait=_REBALANCE,
+        wait_why=_REBALANCE_WHY,
+        settled=Span(best_s=10.0, mean_s=15.0, worst_s=20.0),
+        settled_why="transaction.timeout.ms 10000, then the broker's next look, one every 10 s",
+        interval="commit interval",
+        settings=(_SESSION, _BEAT, *_TRANSACTION, _COMMITS),
+        notes=(
+            "its changelog is written all the time: give what a commit costs (--checkpoint-cost)",
+            "with standbys (num.standby.replicas) --state is what a standby still lacks",
+        ),
+    ),
+    System(
+        key="kafka-streams-2",
+        title="Kafka Streams up to 2.8",
+        detect=dict.fromkeys(Failure, silence(10.0, 3.0)),
+        why=dict.fromkeys(Failure, "session.timeout.ms 10000, a heartbeat every 3 s"),
+        wait=_REBALANCE,
+        wait_why=_REBALANCE_WHY,
+        interval="commit interval",
+        settings=(_SESSION, _BEAT, _COMMITS),
+        notes=("a task's new producer ends its transaction at once, so there is no wait for it",),
+    ),
+    System(
+        key="tasks",
+        title="the task engine of this repository",
+        detect={Failure.PROCESS: CONNECTION, Failure.MACHINE: silence(1.0, 0.25)},
+        why={
+            Failure.PROCESS: "the coordinator loses its connection to the node",
+            Failure.MACHINE: "suspect_s 1 s, a heartbeat every 0.25 s",
+        },
+        interval="checkpoint interval",
+        replicas=True,
+        settings=(
+            Setting(
+                name="suspect_s, heartbeat_s",
+                value="1 s, 0.25 s",
+                source="harness/engines/tasks/parameters.py",
+            ),
+        ),
+    ),
+)
+SYSTEMS: Mapping[str, System] = {system.key: system for system in _ALL}
+
+
+def system_named(key: str) -> System:
+    """Return a system; raise `UsageError` with the nearest name for one that is not listed."""
+    if key not in SYSTEMS:
+        raise UsageError(f"no system is called {key!r}", remedy=did_you_mean(key, SYSTEMS))
+    return SYSTEMS[key]

@@ -1,0 +1,95 @@
+"""Kills in the notebooks: one on a time axis, and all of them as medians with intervals."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from harness.claims.samples import median_of
+from harness.errors import UsageError
+from harness.running.discovery import all_experiments
+from harness.site.kills import Kill, kills_of
+from harness.site.picture import described, standalone
+
+if TYPE_CHECKING:
+    from IPython.display import HTML
+
+    from harness.results.library import Library
+
+
+def kills(results: Library, experiment: str) -> list[Kill]:
+    """Return every kill in the runs of an experiment.
+
+    Raises `UsageError` if there is none."""
+    (known,) = (each for each in all_experiments() if each.id == experiment)
+    found = [
+        kill
+        for each in results.found
+        if each.record.experiment == experiment
+        for kill in kills_of(each, known)
+    ]
+    if not found:
+        raise UsageError(
+            f"no run of {experiment} here has a kill",
+            remedy="load other results, or name another experiment",
+        )
+    return found
+
+
+def show_kill(kill: Kill) -> HTML:
+    """Show what died, what followed, and the output, on one time axis."""
+    from html import escape
+
+    from IPython.display import HTML
+
+    picture = base64.b64encode(standalone(kill).encode()).decode()
+    alt = escape(f"{kill.action} of {kill.target}. {described(kill)}", quote=True)
+    return HTML(
+        f'<img style="background: #fff; max-width: 48rem; width: 100%" alt="{alt}" '
+        f'src="data:image/svg+xml;base64,{picture}">'
+    )
+
+
+def intervals(results: Library, *experiments: str) -> pd.DataFrame:
+    """Return the parts of an outage by engine and scheme: median and 95 % interval in seconds.
+
+    An interval needs five kills; below that it is empty."""
+    rows = [row for name in experiments for row in _parts(kills(results, name))]
+    frame = pd.DataFrame(rows, columns=["experiment", "engine", "scheme", "part", "seconds"])
+    groups = frame.groupby(["experiment", "engine", "scheme", "part"], sort=False)["seconds"]
+    found = {}
+    for key, mine in groups:
+        sample = median_of(mine)
+        if sample is not None:
+            found[key] = {
+                "median_s": sample.value,
+                "low_s": sample.low,
+                "high_s": sample.high,
+                "kills": sample.n,
+            }
+    names = ["experiment", "engine", "scheme", "part"]
+    return pd.DataFrame.from_dict(found, orient="index").rename_axis(names)
+
+
+def _part(kill: Kill, name: str) -> str:
+    """Return the name of a part; an engine may report its restart and restore with the replay."""
+    together = name == "replay" and not kill.phase("restart").known
+    return "restart to replay" if together else name
+
+
+def _parts(found: list[Kill]) -> Iterator[tuple[str, str, str, str, float]]:
+    for kill in found:
+        if kill.found.record.status != "ok":
+            continue
+        for phase in kill.phases:
+            if phase.from_s is not None and phase.until_s is not None and not phase.open:
+                yield (
+                    kill.experiment.id,
+                    kill.facets["engine"][0],
+                    kill.facets["scheme"][0],
+                    _part(kill, phase.name),
+                    phase.until_s - phase.from_s,
+                )

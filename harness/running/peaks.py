@@ -1,0 +1,64 @@
+"""The memory and the disk that a run needs, measured while it runs.
+
+Memory is the resident set of this process and all below it, which the servers are; a page that two
+processes share counts twice. A sample a second costs some milliseconds."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+SAMPLE_S = 1.0
+
+
+class PeakMemory:
+    """The largest resident memory of this process and its descendants; a context manager."""
+
+    def __init__(self) -> None:
+        self.largest_bytes = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="peak-memory", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None:
+        """Take the last sample."""
+        self._over.set()
+        self._thread.join()
+        self._sample()
+
+    def _watch(self) -> None:
+        while not self._over.wait(SAMPLE_S):
+            self._sample()
+
+    def _sample(self) -> None:
+        self.largest_bytes = max(self.largest_bytes, resident_bytes())
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process and all living ones below it."""
+    here = psutil.Process()
+    total = 0
+    for process in [here, *here.children(recursive=True)]:
+        with contextlib.suppress(psutil.Error):  # it ended meanwhile
+            total += process.memory_info().rss
+    return total
+
+
+def size_of(*folders: Path | None) -> int:
+    """Return the bytes of all files in these folders; what vanishes meanwhile does not count."""
+    total = 0
+    for folder in folders:
+        for path in [] if folder is None else folder.rglob("*"):
+            with contextlib.suppress(OSError):
+                if path.is_file() and not path.is_symlink():
+                    total += path.stat().st_size
+    return total

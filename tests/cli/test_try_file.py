@@ -1,0 +1,155 @@
+"""``try``: the runs that it plans, and the page that it leaves, also after Ctrl-C."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import try_file
+from harness.cli.main import cli
+from harness.errors import UsageError
+from harness.judging.calibration import Rung, Tried, told
+from harness.measure.windows import Normal
+from harness.results.record import Outcome
+from harness.running.execution import Runner
+from harness.running.plan import PlannedRun
+from tests.advice.test_costs import killed
+from tests.workloads.test_own_document import FILE
+
+Try = Callable[..., Result]
+RUNG = Rung(interval_s=2.0, rate_per_s=500.0)
+HELD = told(RUNG, [Tried(rung=RUNG, normal=Normal(median_s=2.0, usual_s=3.0, slowest_s=3.0))])
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    path = tmp_path / "orders.py"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def trying(tmp_path: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Try:
+    """Return ``try`` over a workload whose sample is right."""
+    monkeypatch.setattr(try_file, "sample_shown", lambda workload: None)
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(
+            cli, ["try", str(orders), "--out", str(tmp_path / "out"), *arguments]
+        )
+
+    return call
+
+
+def planned(done: Result) -> list[str]:
+    """Return the points that ``--dry-run -v`` has to make, with their repetitions."""
+    assert done.exit_code == 0, done.output
+    return re.findall(r"about \S+ \S+ +(repetition.*)", done.output)
+
+
+def test_without_a_profile_there_is_one_kill_of_each_kind(trying: Try) -> None:
+    done = trying("--dry-run", "-v")
+    assert planned(done) == [
+        "repetition 1  scheme=active",
+        "repetition 1  scheme=active interval_s=2",
+        "repetition 1  scheme=checkpoint interval_s=2",
+    ]
+    assert "windows of 10 s: 1 before the kill, 2 after, then a rack's kill" in done.output
+    minutes = re.search(r"3 runs to make, about ([\d.]+) min", done.output)
+    assert minutes is not None
+    assert float(minutes.group(1)) <= 9, "with the sample and the start of servers ten"
+
+
+def test_a_profile_adds_samples_and_real_time_mode(trying: Try) -> None:
+    points = planned(trying("--dry-run", "-v", "--profile", "quick"))
+    assert len(points) == 1 + 3 * 3
+    assert "repetition 3  scheme=checkpoint interval_s=5 mode=real-time" in points
+    assert len(planned(trying("--dry-run", "-v", "--profile", "smoke"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("point", "kills"),
+    [
+        ("scheme=checkpoint", ["scheme=checkpoint interval_s=2"]),
+        ("scheme=active,interval_s=5", ["scheme=active interval_s=5"]),
+        ("mode=real-time", ["scheme=checkpoint interval_s=5 mode=real-time"]),
+    ],
+)
+def test_a_point_is_a_scheme_or_a_mode(trying: Try, point: str, kills: list[str]) -> None:
+    _, *found = planned(trying("--dry-run", "-v", "--point", point))
+    assert found == [f"repetition 1  {each}" for each in kills]
+
+
+def test_a_query_that_real_time_mode_cannot_run_is_skipped(
+    trying: Try, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(try_file, "sample_shown", lambda workload: "it joins two streams")
+    done = trying("--point", "mode=real-time")
+    assert done.exit_code != 0
+    assert "Spark's real-time mode cannot run this query: it joins two streams" in str(
+        done.exception
+    )
+    monkeypatch.setattr(Runner, "_measure", interrupted_at(0))
+    done = trying("--profile", "quick")
+    assert "6 runs are missing" in done.output, "those in micro-batches"
+    assert "real-time mode cannot run this query: it joins two streams" in done.output
+
+
+def interrupted_at(number: int) -> Callable[..., tuple[Outcome, str]]:
+    """Return a measurement that Ctrl-C ends in the run of this number."""
+    made = iter([HELD, killed(), killed()][:number])
+
+    def run(runner: Runner, planned: PlannedRun, context: Any) -> tuple[Outcome, str]:
+        context.measures("structured")
+        outcome = next(made, None)
+        if outcome is None:
+            raise KeyboardInterrupt
+        return outcome, ""
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("number", "kept", "kills"), [(0, "0 of 2", 0), (2, "1 of 2", 2)], ids=["at once", "later"]
+)
+def test_ctrl_c_leaves_a_page_and_the_way_on(
+    trying: Try,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    kept: str,
+    kills: int,
+) -> None:
+    monkeypatch.setattr(Runner, "_measure", interrupted_at(number))
+    done = trying("--mttf", "90d", "--workers", "1")
+    assert done.exit_code == 130, (done.output, done.exception)
+    assert f"interrupted: {kept} runs are kept; the same command goes on from here" in done.output
+    assert f"{2 - kills // 2} run" in done.output
+    again = f"./faultline try {tmp_path / 'orders.py'} --workers 1 --mttf 90d --out"
+    assert f"the same command makes what is missing: {again}" in done.output
+    page = tmp_path / "out/try/orders"
+    assert again in (page / "page.md").read_text()
+    if kills:
+        assert len(pd.read_csv(page / "kills.csv")) == kills
+        assert "with a trigger of 2 s at 500 records/s it keeps up" in done.output
+
+    monkeypatch.setattr(Runner, "_measure", interrupted_at(3))
+    again_done = trying("--mttf", "90d", "--workers", "1", "--dry-run", "-v")
+    assert len(planned(again_done)) == 3 - number, "what was made is not made again"
+
+
+def test_what_needs_no_sample_is_refused_before_it(
+    trying: Try, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(try_file, "sample_shown", lambda workload: pytest.fail("a sample"))
+    orders.write_text(FILE.replace("window_s=10", "window_s=86400"))
+    for arguments in ((), ("--sample-only",)):
+        done = trying(*arguments)
+        assert isinstance(done.exception, UsageError)
+        assert "one pass would last" in done.exception.what

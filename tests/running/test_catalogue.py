@@ -1,0 +1,88 @@
+"""The list of experiments without importing them: current, and made anew after any change."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.results.library import SHIPPED
+from harness.results.store import RecordStore
+from harness.running import catalogue
+from harness.running.catalogue import listed, needs
+from harness.running.discovery import all_experiments
+from tests.running.test_execution import SMOKE, make
+from tests.toys import toy
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "faultline" / "catalogue"
+
+
+def test_the_list_is_that_of_the_experiments_also_from_the_cache(cache: Path) -> None:
+    made = listed()
+    assert [each.id for each in made] == [each.id for each in all_experiments()]
+    (file,) = cache.iterdir()
+    assert listed() == made
+    file.write_text("spoilt")
+    assert listed() == made, "made anew"
+
+
+def test_the_cache_keeps_a_few(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = listed()
+    monkeypatch.setattr(catalogue, "_made", lambda: iter(made))
+    for number in range(12):
+        monkeypatch.setattr(catalogue, "_fingerprint", lambda number=number: f"state-{number}")
+        assert listed() == made
+    assert len([*cache.iterdir()]) == catalogue._KEPT
+
+
+def test_the_list_from_the_cache_imports_no_experiment(cache: Path) -> None:
+    listed()
+    code = (
+        "import sys; from harness.running.catalogue import listed; listed();"
+        "print([name for name in sys.modules if name.split('.')[0] in ('experiments', 'pandas')])"
+    )
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_change_of_the_code_changes_the_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "harness" / "one.py"
+    module.parent.mkdir()
+    module.write_text("1")
+    monkeypatch.setattr(catalogue, "ROOT", tmp_path)
+    before = catalogue._fingerprint()
+    assert catalogue._fingerprint() == before
+    module.write_text("12")
+    assert catalogue._fingerprint() != before
+
+
+def test_what_runs_needed_is_the_most_of_the_newest_campaign(tmp_path: Path) -> None:
+    assert needs("stock/toy", tmp_path) is None
+    store = RecordStore(tmp_path)
+    make(store, toy(), settings=SMOKE)
+    found = needs("stock/toy", tmp_path)
+    assert found is not None
+    assert found.profile == "smoke"
+    assert found.peak_memory_bytes is not None
+    assert found.peak_memory_bytes > 10e6
+    assert found.disk_bytes is not None
+    make(store, toy(), settings=replace(SMOKE, root_seed=2))
+    again = needs("stock/toy", tmp_path)
+    assert again is not None
+    assert again.seconds != found.seconds, "the runs of another seed are not added"
+
+
+def test_old_records_do_not_say_what_they_needed() -> None:
+    found = needs("dpc/properties", SHIPPED)
+    assert found is not None
+    assert found.seconds > 0

@@ -1,0 +1,40 @@
+"""A site of a few real records, bad ones among them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.results.library import SHIPPED
+from harness.site.build import Set, WrittenSite, write_site
+
+SHOWN = ("stock/worker-kill", "live/state", "live/same-kill", "dpc/properties")
+
+
+@pytest.fixture(scope="session")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a set with whole records, one that is no record, and one without its series."""
+    root = tmp_path_factory.mktemp("set")
+    for name in SHOWN:
+        shutil.copytree(SHIPPED / "records" / name, root / "records" / name)
+    (machine,) = (root / "records" / "stock" / "worker-kill").iterdir()
+    shutil.rmtree(min((root / "records" / "live" / "state" / machine.name).iterdir()))
+    one = next(path for path in sorted(machine.iterdir()) if path.is_dir())
+    for name, spoil in (("0-no-record", "record.json"), ("0-no-series", "recoveries.parquet")):
+        shutil.copytree(one, machine / name)
+        (machine / name / spoil).write_text("spoilt")
+    record = machine / "0-no-series" / "record.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "run": "0-no-series"}))
+    shutil.copytree(machine, root / "records" / "stock" / "of-another-version" / machine.name)
+    return root
+
+
+@pytest.fixture(scope="session")
+def site(records: Path, tmp_path_factory: pytest.TempPathFactory) -> WrittenSite:
+    """Write the site of `records` over an earlier one."""
+    into = tmp_path_factory.mktemp("site")
+    (into / "edge.html").write_text("of an earlier set")
+    return write_site([Set(root=records, label="a set")], into)
