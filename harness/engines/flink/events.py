@@ -1,6 +1,6 @@
 """Losses and recoveries in the log of Flink's JobManager.
 
-A loss is noticed when the job leaves the state RUNNING; its tasks have places again when the last
+A loss is noticed when a task of a running job fails; its tasks have places again when the last
 of them was deployed, and their state when the last of them runs. Flink may try in vain before that,
 as long as it takes slots of a lost TaskManager for free."""
 
@@ -18,6 +18,7 @@ MASTER = "the JobManager"
 """The node of its lines."""
 _JOB = re.compile(r"Job .* \(\w+\) switched from state (\w+) to (\w+)")
 _TASK = re.compile(r"^(.*\(\d+/\d+\)).* switched from (\w+) to (\w+)\b")
+_FAILED = re.compile(r"\(\d+/\d+\).* switched from RUNNING to FAILED\b")
 _RESOURCE = re.compile(r"\b(r\d+n\d+)-\d+\b")
 _LOST = re.compile(
     r"remote task manager|Disconnect TaskExecutor|no longer reachable|heartbeat of TaskManager"
@@ -32,7 +33,7 @@ class _Outage:
     detected_s: float
     cause: str = ""
     lost: set[str] = field(default_factory=set)
-    failures: int = 1
+    failures: int = 0
     deployed_s: float | None = None
     running_s: float | None = None
 
@@ -61,13 +62,17 @@ def _outages(lines: Sequence[Line]) -> list[_Outage]:
     for at_s, text, why in said:
         if job := _JOB.search(text):
             before, after = job.groups()
-            if before == "RUNNING" and (now is None or now.running_s is not None):
-                now = _Outage(detected_s=at_s, cause=_first(why) or text)
-                found.append(now)
-            elif before == "RUNNING" and now is not None:
+            if before == "RUNNING":
+                if now is None or now.running_s is not None:
+                    now = _Outage(detected_s=at_s, cause=_first(why) or text)
+                    found.append(now)
                 now.failures += 1
             if after != "RUNNING" and now is not None:
                 now.deployed_s = now.running_s = None
+        elif _FAILED.search(text) and (now is None or now.running_s is not None):
+            # It comes a moment before the job itself changes its state.
+            now = _Outage(detected_s=at_s, cause=_first(why) or text)
+            found.append(now)
         if now is None:
             continue
         if _LOST.search(text) or _LOST.search(why):

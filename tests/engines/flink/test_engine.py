@@ -201,6 +201,22 @@ def test_a_restart_in_vain_belongs_to_the_same_loss() -> None:
     assert events[0].detail == {"attempts": 2}
 
 
+def test_a_task_that_fails_before_its_job_says_so_begins_the_next_loss() -> None:
+    other = "Connection unexpectedly closed by remote task manager 'h:4 [ r2n1-88 ] '."
+    failed = "Sink (1/4) (cd_0_2) switched from RUNNING to FAILED on r1n2-9 @ h (dataPort=1)."
+    events = FlinkKind().noticed(
+        [
+            job(10, "RUNNING", "RESTARTING", GONE),
+            task(12, "RUNNING"),
+            said(20, failed, other),
+            job(20.1, "RUNNING", "RESTARTING"),
+            task(22, "RUNNING", number=2),
+        ]
+    )
+    detected = [event for event in events if event.kind is EventKind.DETECTED]
+    assert [(event.target, event.at_unix_s) for event in detected] == [("r1n1", 10), ("r2n1", 20)]
+
+
 def test_a_job_that_runs_and_the_words_of_nodes_are_no_loss() -> None:
     lines = [job(1, "CREATED", "RUNNING"), said(2, "Closing TaskExecutor r1n1-77", node="r2n1")]
     assert FlinkKind().noticed(lines) == []
@@ -248,9 +264,11 @@ def test_too_few_slots_while_it_runs_are_named() -> None:
 
 def test_a_refused_statement_shows_flinks_innermost_cause() -> None:
     trace = "a.B: no\n\tat x\nCaused by: c.D: table 'lines' is unknown\n\tat y"
-    with answering({"/x": (500, {"errors": ["Internal", trace]})}) as base:
-        with pytest.raises(master.Refused, match="table 'lines' is unknown") as caught:
-            master._ask(base, "/x")
+    with (
+        answering({"/x": (500, {"errors": ["Internal", trace]})}) as base,
+        pytest.raises(master.Refused, match="table 'lines' is unknown") as caught,
+    ):
+        master._ask(base, "/x")
     assert "\tat" not in str(caught.value)
 
 
