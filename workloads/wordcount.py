@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ from workloads.base import (
     Workload,
 )
 from workloads.toolkit import operators as ops
-from workloads.toolkit.durations import interval
+from workloads.toolkit.durations import interval, sql_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,6 +103,7 @@ def word_count(
                 parameters={"depth": depth, "partitions": partitions, "counters": counters},
             ),
             "kafka-streams": {"class": "faultline.WordCount", "counters": counters},
+            "flink": _flink(window_s, slide_s),
         },
         identity=["window_start", "word"],
         values=["count"],
@@ -183,6 +184,20 @@ def _counting(
         return counts.select(F.col("window.start").alias("window_start"), "word", "count")
 
     return query
+
+
+def _flink(window_s: float, slide_s: float) -> Mapping[str, Any]:
+    """Return the same in Flink SQL (`harness.engines.flink.sql`)."""
+    words = "UNNEST(REGEXP_EXTRACT_ALL(`value`, '[A-Za-z0-9_]+', 0)) AS split (`found`)"
+    hop = f"HOP(TABLE words, DESCRIPTOR(`at`), {sql_seconds(slide_s)}, {sql_seconds(window_s)})"
+    return {
+        "charset": "ISO-8859-1",
+        "views": {"words": f"SELECT `at`, LOWER(`found`) AS `word` FROM lines CROSS JOIN {words}"},
+        "query": (
+            f"SELECT window_start, `word`, COUNT(*) AS `count` FROM TABLE({hop}) "
+            "GROUP BY window_start, window_end, `word`"
+        ),
+    }
 
 
 def _counted_word() -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.engines.base import EngineKind
+from harness.engines.flink.engine import FlinkKind
 from harness.engines.kafka_streams.engine import KafkaStreamsKind
 from harness.engines.programs.described import SUFFIXES, engine_of_file
 from harness.engines.structured.engine import StructuredKind
@@ -16,6 +17,7 @@ ENGINES: tuple[EngineKind, ...] = (
     StructuredKind(),
     TaskEngineKind(),
     KafkaStreamsKind(),
+    FlinkKind(),
 )
 """The simulator is not in it: it runs in virtual time, where nothing can begin or drain."""
 

@@ -67,8 +67,17 @@ class TestKafkaStreams(OnLocalCluster):
     load_s, kill_s, away_s = 8.0, 3.0, 1.0
 
 
+@pytest.mark.cluster
+@pytest.mark.long
+class TestFlink(OnLocalCluster):
+    kind, workload = find_engine("flink"), WORDS
+    setup = Setup(scheme="standby")
+    spec = ClusterSpec(racks=2, workers_per_rack=1, memory_mb_per_worker=512)
+    load_s, kill_s, away_s = 12.0, 5.0, 1.0
+
+
 def test_every_engine_is_under_the_contract() -> None:
-    tested = {each.kind.name for each in (TestStock, TestTasks, TestKafkaStreams)}
+    tested = {each.kind.name for each in (TestStock, TestTasks, TestKafkaStreams, TestFlink)}
     assert tested == {kind.name for kind in ENGINES}
 
 

@@ -11,8 +11,8 @@ from typing import ClassVar
 from harness.cluster.base import Cluster
 from harness.engines.base import ClusterNeeds, Event, EventKind, Setup, Work
 from harness.engines.kafka_streams.parameters import TUNED, KafkaStreamsParameters
-from harness.engines.programs.engine import Line, ProgramKind
-from harness.engines.programs.start import Job, Start
+from harness.engines.programs.engine import ProgramKind
+from harness.engines.programs.start import Job, Line, Start
 from harness.environment.jars import ensure_sets
 from harness.environment.java import find_java
 
@@ -70,7 +70,7 @@ class KafkaStreamsKind(ProgramKind):
         return parameters_of(setup).transactional
 
     def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
-        return list(_noticed(lines))
+        return [*_noticed(lines), *_dropped(lines)]
 
     def ended(self, work: Work, cluster: Cluster) -> None:
         """Delete the changelogs and repartition topics of the pass."""
@@ -175,6 +175,15 @@ def _noticed(lines: Sequence[Line]) -> Iterator[Event]:
             (EventKind.RECOVERED, last_s, "state was restored, or a standby had it"),
         ):
             yield Event(kind=kind, at_unix_s=at_s, target=node, cause=cause, detail=detail)
+
+
+def _dropped(lines: Sequence[Line]) -> Iterator[Event]:
+    """Yield the records that came when their window was closed: they are in no result."""
+    for number, line in enumerate(lines):
+        if line.document.get("event") == "dropped":
+            detail = {"batch": number, "dropped_rows": int(line.document["records"])}
+            at_s = line.document["at_ms"] / 1000
+            yield Event(kind=EventKind.PROGRESS, at_unix_s=at_s, target=line.node, detail=detail)
 
 
 def _losses(lines: Sequence[Line]) -> Sequence[tuple[float, str]]:

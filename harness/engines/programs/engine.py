@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL
-from typing import Any
 
 import pandas as pd
 
@@ -23,7 +22,7 @@ from harness.cluster.base import Cluster, ClusterSpec, Node, RunningProgram, Usa
 from harness.engines.base import Engine, EngineKind, Event, EventKind, Scored, Setup, Work
 from harness.engines.deliveries import COPY_HEADER, deliveries
 from harness.engines.members import score_members
-from harness.engines.programs.start import JOB_FILE, Job, Start
+from harness.engines.programs.start import JOB_FILE, Beside, Job, Line, Start
 from harness.engines.programs.truth import truth_of, why_no_truth
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Collector, Message
@@ -31,20 +30,15 @@ from workloads.base import Workload
 
 _POLL_S = 0.05
 _HEALTH_S = 1.0
+SILENCE_S = 15.0
+"""Time without a result after which no earlier one is awaited, once the newest window that is due
+is complete: windows close in order, so what is missing before it is lost."""
 _LAST_LINES = 12
 _SHOWN_BYTES = 120
 _REPORTED = (
     EventKind.DETECTED, EventKind.RESTARTED, EventKind.RECOVERED, EventKind.FAILED,
     EventKind.PROGRESS,
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A line of JSON in a program's output."""
-
-    node: str
-    document: Mapping[str, Any]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,10 +67,12 @@ class ProgramEngine:
         self.name, self.used = kind.name, False
         self._kind, self._setup, self._cluster = kind, setup, cluster
         self._running: list[_Running] = []
+        self._beside: Beside | None = None
         self._work: Work | None = None
         self._lines: list[Line] = []
         self._start_unix_s = 0.0
         self._due: pd.DataFrame | None = None
+        self._used: Mapping[str, Usage] = {}
         self._stack = ExitStack()
 
     def configure(self, setup: Setup) -> None:
@@ -108,10 +104,15 @@ class ProgramEngine:
         )
         nodes = self.targets()
         try:
+            beside = self._beside = self._kind.beside(work, self._setup, self._cluster)
             for node in nodes:
-                job = Job(work=work, setup=self._setup, node=node, nodes=nodes, kafka=kafka)
+                job = Job(
+                    work=work, setup=self._setup, node=node, nodes=nodes, kafka=kafka, beside=beside
+                )
                 self._launch(node, self._kind.start(job, self._cluster), job)
             self._wait_until_ready()
+            if beside is not None:
+                beside.begun()
         except BaseException:
             self.end()
             raise
@@ -146,7 +147,9 @@ class ProgramEngine:
         self._start_unix_s = unix_s
 
     def drain(self, until_unix_s: float, *, within_s: float) -> bool:
-        """Wait until every result that is due has come, by identity: the judge compares values."""
+        """Wait until every result that is due has come, by identity: the judge compares values.
+
+        Also until no other one comes (`SILENCE_S`), which is a loss that the comparison finds."""
         work = self._of_pass()
         if self._due is None:
             self._due = self.truth(work)
@@ -154,6 +157,11 @@ class ProgramEngine:
         window = self._due[work.workload.window_start]
         ended = window + round(work.workload.window_s * 1000) <= round(until_unix_s * 1000)
         due = set(self._due[ended][identity].itertuples(index=False, name=None))
+        newest = set(
+            self._due[ended & (window == window[ended].max())][identity].itertuples(
+                index=False, name=None
+            )
+        )
         deadline, seen, healthy_until = time.monotonic() + within_s, 0, 0.0
         while due:
             new = self._collector.since(seen)
@@ -165,6 +173,8 @@ class ProgramEngine:
                 due -= set(found[identity].itertuples(index=False, name=None))
                 continue
             self.raise_problems()
+            if not due & newest and self._silent():
+                return True
             if time.monotonic() > deadline:
                 return False
             if time.monotonic() > healthy_until:
@@ -173,8 +183,15 @@ class ProgramEngine:
             time.sleep(_POLL_S)
         return True
 
+    def _silent(self) -> bool:
+        """Return True if the last result was read `SILENCE_S` ago."""
+        last = self._collector.newest
+        return last is not None and time.time() - last.read_ms / 1000 > SILENCE_S
+
     def raise_problems(self) -> None:
         """Raise for a program that ended by itself; a killed one is a failure that was planned."""
+        if self._beside is not None:
+            self._beside.raise_problems()
         for one in self._running:
             code = one.program.exit_code
             if code not in (None, -SIGKILL):
@@ -187,7 +204,12 @@ class ProgramEngine:
     def end(self) -> None:
         running, self._running = self._running, []
         work, self._work = self._work, None
+        beside, self._beside = self._beside, None
         with self._stack:
+            if beside is not None:
+                self._used = beside.usage()
+                beside.stop()
+                self._lines = list(beside.lines())
             if not running:
                 return
             with ThreadPoolExecutor(len(running)) as pool:
@@ -195,7 +217,7 @@ class ProgramEngine:
                     pool.submit(one.program.stop, within_s=one.start.stop_within_s)
                     for one in running
                 ]
-            self._lines = list(_read_lines(running))
+            self._lines += _read_lines(running)
             for stop in stops:
                 stop.result()
             if work is not None:
@@ -216,12 +238,16 @@ class ProgramEngine:
         return found.sort_values("arrival_s", kind="stable", ignore_index=True)
 
     def events(self) -> Sequence[Event]:
-        lines = list(_read_lines(self._running)) if self._running else self._lines
+        lines = [*_read_lines(self._running)] if self._running else self._lines
+        if self._beside is not None:
+            lines += self._beside.lines()
         return sorted(self._kind.noticed(lines), key=lambda event: event.at_unix_s)
 
     def usage(self) -> Mapping[str, Usage]:
-        """Return nothing: every program belongs to a node."""
-        return {}
+        """Return the usage of what is on no node; every program belongs to one."""
+        if self._beside is not None:
+            self._used = self._beside.usage()
+        return self._used
 
     def truth(self, work: Work) -> pd.DataFrame:
         if self._due is None:
@@ -250,6 +276,10 @@ class ProgramKind(EngineKind):
     @abstractmethod
     def start(self, job: Job, cluster: Cluster) -> Start:
         """Return the start of the program on one node."""
+
+    def beside(self, work: Work, setup: Setup, cluster: Cluster) -> Beside | None:
+        """Start what the engine has on no node, before its programs; by default nothing."""
+        return None
 
     def transactional(self, setup: Setup) -> bool:
         """Return True if results can be read only some time after they were written."""
@@ -305,10 +335,15 @@ def _lines(log: Path) -> Iterator[str]:
 def _read_lines(running: Sequence[_Running]) -> Iterator[Line]:
     for one in running:
         for log in one.logs():
-            for text in _lines(log):
-                if text.startswith("{"):
-                    with suppress(ValueError):
-                        yield Line(node=one.node.name, document=json.loads(text))
+            yield from json_lines(one.node.name, log)
+
+
+def json_lines(node: str, log: Path) -> Iterator[Line]:
+    """Yield the lines of JSON of a log; a torn one and other text are left out."""
+    for text in _lines(log):
+        if text.startswith("{"):
+            with suppress(ValueError):
+                yield Line(node=node, document=json.loads(text))
 
 
 def _demand_result(name: str, value: bytes, workload: Workload) -> None:

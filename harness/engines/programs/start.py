@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.cluster.base import Node
+from harness.cluster.base import Node, Usage
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.engines.base import Setup, Work
 
@@ -17,6 +18,38 @@ JOB_FILE = "job.json"
 READY = "ready"
 """By default a line of this word in a program's output says that it is ready."""
 READY_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of JSON in a program's output."""
+
+    node: str
+    document: Mapping[str, Any]
+
+
+class Beside(ABC):
+    """Processes of an engine that are on no node, for one pass: they run when it is made."""
+
+    @abstractmethod
+    def begun(self) -> None:
+        """Return when the work is under way, after every node's program is ready."""
+
+    @abstractmethod
+    def raise_problems(self) -> None:
+        """Raise `EnvironmentFailure` if one of them has ended by itself."""
+
+    @abstractmethod
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines of JSON in their output, also after their end."""
+
+    @abstractmethod
+    def usage(self) -> Mapping[str, Usage]:
+        """Return their usage, by name; it is cumulative, also after their end."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End them, and all that they started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +64,8 @@ class Job:
     """All nodes with a program of this engine."""
     kafka: KafkaEndpoint
     """Holds a password: it belongs into a file, not into a command or an environment."""
+    beside: Beside | None = None
+    """What the engine has on no node (`ProgramKind.beside`)."""
 
     def document(self) -> str:
         """Return the text of `JOB_FILE`: all that a program needs, without any of Faultline's code.

@@ -22,8 +22,7 @@ from harness.engines.kafka_streams.engine import (
     settings,
 )
 from harness.engines.kafka_streams.parameters import TUNED, KafkaStreamsParameters
-from harness.engines.programs.engine import Line
-from harness.engines.programs.start import Job
+from harness.engines.programs.start import Job, Line
 from harness.environment.jars import LOCK as OWN_LOCK
 from harness.environment.jars import ensure_sets, locked_jars
 from harness.errors import EnvironmentFailure, UsageError

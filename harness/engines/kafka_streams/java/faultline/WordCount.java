@@ -12,9 +12,12 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.common.Metric;
+import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.Serdes;
@@ -162,6 +165,17 @@ public final class WordCount {
         return found;
     }
 
+    /** Records that came after their window had closed, and are in no result. */
+    private static long dropped(KafkaStreams streams) {
+        double total = 0;
+        for (Map.Entry<MetricName, ? extends Metric> each : streams.metrics().entrySet()) {
+            if (each.getKey().name().equals("dropped-records-total")) {
+                total += (Double) each.getValue().metricValue();
+            }
+        }
+        return (long) total;
+    }
+
     /** Sets the group's number of standbys: the new protocol ignores the client's. */
     private static void standbys(Properties client) throws Exception {
         String number = client.getProperty("num.standby.replicas");
@@ -213,7 +227,13 @@ public final class WordCount {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(5))));
         streams.start();
         Set<String> known = new TreeSet<>();
-        while (!ended.await(50, java.util.concurrent.TimeUnit.MILLISECONDS)) {
+        long lost = 0;
+        for (long look = 1; !ended.await(50, TimeUnit.MILLISECONDS); look++) {
+            long late = look % 20 == 0 ? dropped(streams) : lost;
+            if (late != lost) {
+                say("dropped", ",\"records\":" + Math.max(0, late - lost));
+                lost = late;
+            }
             Set<String> now = members(streams);
             if (!now.equals(known)) {
                 say("members", ",\"hosts\":\"" + String.join(" ", now) + "\"");

@@ -1,0 +1,106 @@
+"""Losses and recoveries in the log of Flink's JobManager.
+
+A loss is noticed when a task of a running job fails; its tasks have places again when the last
+of them was deployed, and their state when the last of them runs. Flink may try in vain before that,
+as long as it takes slots of a lost TaskManager for free."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.engines.base import Event, EventKind
+from harness.engines.programs.start import Line
+
+MASTER = "the JobManager"
+"""The node of its lines."""
+_JOB = re.compile(r"Job .* \(\w+\) switched from state (\w+) to (\w+)")
+_TASK = re.compile(r"^(.*\(\d+/\d+\)).* switched from (\w+) to (\w+)\b")
+_FAILED = re.compile(r"\(\d+/\d+\).* switched from RUNNING to FAILED\b")
+_RESOURCE = re.compile(r"\b(r\d+n\d+)-\d+\b")
+_LOST = re.compile(
+    r"remote task manager|Disconnect TaskExecutor|no longer reachable|heartbeat of TaskManager"
+    r"|Closing TaskExecutor|is no longer|TaskManager.*(lost|timed out)"
+)
+
+
+@dataclass(slots=True)
+class _Outage:
+    """One time in which the job did not run."""
+
+    detected_s: float
+    cause: str = ""
+    lost: set[str] = field(default_factory=set)
+    failures: int = 0
+    deployed_s: float | None = None
+    running_s: float | None = None
+
+
+def noticed(lines: Sequence[Line]) -> Iterator[Event]:
+    """Yield detection, new places and the return of state of every lost node."""
+    for one in _outages(lines):
+        detail = {"attempts": one.failures}
+        for node in sorted(one.lost):
+            for kind, at_s, cause in (
+                (EventKind.DETECTED, one.detected_s, one.cause),
+                (EventKind.RESTARTED, one.deployed_s, "its tasks were deployed again"),
+                (EventKind.RECOVERED, one.running_s, "the last checkpoint was restored"),
+            ):
+                if at_s is not None:
+                    yield Event(kind=kind, at_unix_s=at_s, target=node, cause=cause, detail=detail)
+
+
+def _outages(lines: Sequence[Line]) -> list[_Outage]:
+    found: list[_Outage] = []
+    waiting: set[str] = set()
+    said = sorted(
+        _said(line.document) for line in lines if line.node == MASTER and "said" in line.document
+    )
+    now: _Outage | None = None
+    for at_s, text, why in said:
+        if job := _JOB.search(text):
+            before, after = job.groups()
+            if before == "RUNNING":
+                if now is None or now.running_s is not None:
+                    now = _Outage(detected_s=at_s, cause=_first(why) or text)
+                    found.append(now)
+                now.failures += 1
+            if after != "RUNNING" and now is not None:
+                now.deployed_s = now.running_s = None
+        elif _FAILED.search(text) and (now is None or now.running_s is not None):
+            # It comes a moment before the job itself changes its state.
+            now = _Outage(detected_s=at_s, cause=_first(why) or text)
+            found.append(now)
+        if now is None:
+            continue
+        if _LOST.search(text) or _LOST.search(why):
+            now.lost |= set(_RESOURCE.findall(text if _LOST.search(text) else why))
+        if task := _TASK.search(text):
+            _follow(now, waiting, at_s, *task.groups())
+    return found
+
+
+def _follow(
+    now: _Outage, waiting: set[str], at_s: float, task: str, before: str, after: str
+) -> None:
+    """Take a task's transition into account."""
+    if after in ("DEPLOYING", "SCHEDULED"):
+        waiting.add(task)
+    elif after == "INITIALIZING":
+        now.deployed_s = at_s
+    elif after == "RUNNING":
+        waiting.discard(task)
+        if not waiting:
+            now.running_s = at_s
+
+
+def _said(document: Mapping[str, Any]) -> tuple[float, str, str]:
+    """Return time, message and reason of a line."""
+    return float(document["at_ms"]) / 1000, str(document["said"]), str(document.get("why", ""))
+
+
+def _first(why: str) -> str:
+    lines = why.splitlines()
+    return lines[0] if lines else ""

@@ -1,0 +1,200 @@
+"""The process above the JobManager and the SQL gateway: ``python -m harness.engines.flink.master``.
+
+Two orders: to start the JobManager, and to submit a job by its SQL statements, for which a gateway
+is started and ended again. It watches the job from then on. When its standard input ends, all of
+it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.child import DIED, Emit, orders, speaker
+
+ANSWER_S = 30.0
+_POLL_S = 0.2
+_LAST_LINES = 8
+_FATAL = ("FAILED", "CANCELED", "FINISHED")
+_WORDS = 600
+
+
+class Refused(Exception):
+    """An answer that is an error; the text is Flink's own."""
+
+
+class Master:
+    """The JobManager, and at times a gateway, as children of this process."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._ending = threading.Event()
+
+    def jobmanager(self, order: Mapping[str, Any]) -> None:
+        """Start it, and return when it answers."""
+        self._rest = str(order["rest"])
+        process = self._start(order)
+        self._until(process, order, self._rest, "/overview")
+        threading.Thread(target=self._watch, args=(process, order), daemon=True).start()
+        self._emit({"event": "jobmanager", "pid": process.pid})
+
+    def submit(self, order: Mapping[str, Any]) -> None:
+        """Start the gateway, execute the statements, end it; return when every task runs."""
+        gateway, process = str(order["rest"]), self._start(order)
+        self._until(process, order, gateway, "/v1/info")
+        session = _ask(gateway, "/v1/sessions", {})["sessionHandle"]
+        job = None
+        for statement in order["statements"]:
+            job = _execute(gateway, session, statement) or job
+        process.terminate()
+        if job is None:
+            raise Refused("the last statement started no job")
+        deadline = time.monotonic() + float(order["within_s"])
+        while not self._runs(job):
+            if time.monotonic() > deadline:
+                raise Refused(self._why_not(job))
+            time.sleep(_POLL_S)
+        threading.Thread(target=self._follow, args=(job,), daemon=True).start()
+        self._emit({"event": "runs", "job": job})
+
+    def close(self) -> None:
+        self._ending.set()
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait()
+
+    def _start(self, order: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        place = Path(order["directory"])
+        with (place / "out.log").open("wb") as log:
+            process = subprocess.Popen(
+                order["command"], cwd=place, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, env={**os.environ, "FLINK_CONF_DIR": str(place)},
+            )  # fmt: skip
+        self._processes.append(process)
+        return process
+
+    def _until(
+        self, process: subprocess.Popen[bytes], order: Mapping[str, Any], base: str, path: str
+    ) -> None:
+        deadline = time.monotonic() + float(order["within_s"])
+        while True:
+            try:
+                _ask(base, path)
+                return
+            except (OSError, Refused) as error:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    code = process.poll()
+                    state = f"exit code {code}" if code is not None else f"no answer: {error}"
+                    raise Refused(f"{order['name']} ({state}):\n{_last(order)}") from error
+            time.sleep(_POLL_S)
+
+    def _watch(self, process: subprocess.Popen[bytes], order: Mapping[str, Any]) -> None:
+        code = process.wait()
+        if not self._ending.is_set():
+            self._emit(
+                {"event": DIED, "error": f"the JobManager ended with {code}:\n{_last(order)}"}
+            )
+
+    def _runs(self, job: str) -> bool:
+        found = _ask(self._rest, f"/jobs/{job}")
+        if found["state"] in _FATAL:
+            raise Refused(self._cause(job))
+        return all(vertex["status"] == "RUNNING" for vertex in found["vertices"])
+
+    def _why_not(self, job: str) -> str:
+        slots = _ask(self._rest, "/overview")
+        tasks = _ask(self._rest, f"/jobs/{job}")["vertices"]
+        wanted = max(int(vertex["parallelism"]) for vertex in tasks)
+        return (
+            f"the job does not run: it needs {wanted} slots, and Flink has "
+            f"{slots['slots-total']} on {slots['taskmanagers']} TaskManagers"
+        )
+
+    def _cause(self, job: str) -> str:
+        said = _ask(self._rest, f"/jobs/{job}/exceptions")
+        entries = said.get("exceptionHistory", {}).get("entries", [])
+        return str(entries[0]["stacktrace"])[:_WORDS] if entries else "it ended without a reason"
+
+    def _follow(self, job: str) -> None:
+        """Report the end of a job that should never end."""
+        while not self._ending.wait(1.0):
+            try:
+                state = _ask(self._rest, f"/jobs/{job}")["state"]
+                if state in _FATAL:
+                    self._emit({"event": DIED, "error": f"the job is {state}: {self._cause(job)}"})
+                    return
+            except (OSError, Refused):
+                continue  # the JobManager's own end is another one's report
+
+
+def _execute(gateway: str, session: str, statement: str) -> str | None:
+    """Execute one statement; return the job that it started."""
+    base = f"/v1/sessions/{session}"
+    operation = _ask(gateway, f"{base}/statements", {"statement": statement})["operationHandle"]
+    path = f"{base}/operations/{operation}"
+    while _ask(gateway, f"{path}/status")["status"] in ("RUNNING", "PENDING", "INITIALIZED"):
+        time.sleep(_POLL_S / 2)
+    found = _ask(gateway, f"{path}/result/0")
+    while found.get("resultType") == "NOT_READY":
+        time.sleep(_POLL_S / 2)
+        found = _ask(gateway, f"{path}/result/0")
+    job = found.get("jobID")
+    return None if job is None else str(job)
+
+
+def _ask(base: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the answer of a server on this machine; proxies are for others."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        base + path, data=data, headers={"Content-Type": "application/json"}
+    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=ANSWER_S) as answer:
+            document: dict[str, Any] = json.load(answer)
+            return document
+    except urllib.error.HTTPError as error:
+        raise Refused(_words(error.read())) from error
+    except json.JSONDecodeError as error:
+        raise Refused(f"no JSON from {path}") from error
+
+
+def _words(body: bytes) -> str:
+    """Return the causes in an error's answer, the innermost ones, without the stack."""
+    text = body.decode(errors="replace")
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        text = "\n".join(map(str, json.loads(text)["errors"]))
+    causes = [line for line in text.splitlines() if "Caused by" in line or "Exception" in line]
+    return "\n".join(f"    {line[:_WORDS]}" for line in (causes or text.splitlines())[-3:])
+
+
+def _last(order: Mapping[str, Any]) -> str:
+    text = Path(order["directory"], "out.log").read_text(errors="replace")
+    lines: Sequence[str] = text.splitlines()[-_LAST_LINES:]
+    return "\n".join(f"    {line[:_WORDS]}" for line in lines)
+
+
+def main() -> None:
+    emit = speaker()
+    master = Master(emit)
+    try:
+        for order in orders():
+            getattr(master, order["order"])(order)
+    except Refused as error:
+        emit({"event": DIED, "error": str(error)})
+    finally:
+        master.close()
+
+
+if __name__ == "__main__":
+    main()

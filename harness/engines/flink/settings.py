@@ -1,0 +1,153 @@
+"""Flink's configuration: one file for the JobManager, the TaskManagers and the SQL gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from harness.engines.flink.parameters import FlinkParameters
+
+CONF_FILE, LOG_FILE = "config.yaml", "log4j.properties"
+_MB = 1 << 20
+TASK_HEAP_MB, FRAMEWORK_MB, NETWORK_MB, MANAGED_MB, METASPACE_MB = 256, 128, 32, 64, 160
+OVERHEAD_MB = 64
+MASTER_HEAP_MB = 256
+"""Memory of the processes, chosen for word count at some thousand records a second. Flink's own
+scripts compute it from one total; they are not in the wheel."""
+LOG4J = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.out.ref = out
+logger.flink.name = org.apache.flink
+logger.flink.level = INFO
+logger.kafka.name = org.apache.flink.kafka.shaded
+logger.kafka.level = ERROR
+appender.out.name = out
+appender.out.type = CONSOLE
+appender.out.layout.type = PatternLayout
+appender.out.layout.alwaysWriteExceptions = false
+appender.out.layout.pattern = {"at_ms":%d{UNIX_MILLIS},"by":"%c{1}","said":"%enc{%m}{JSON}",\
+"why":"%enc{%ex{3}}{JSON}"}%n
+"""
+"""A line of JSON for each message, with the first lines of its exception."""
+OPENS = [
+    f"--add-{what}={package}=ALL-UNNAMED"
+    for what, packages in (
+        ("exports", (
+            "java.rmi/sun.rmi.registry", "java.security.jgss/sun.security.krb5",
+        )),
+        ("opens", (
+            "java.base/java.lang", "java.base/java.net", "java.base/java.io", "java.base/java.nio",
+            "java.base/sun.nio.ch", "java.base/java.lang.reflect", "java.base/java.text",
+            "java.base/java.time", "java.base/java.util", "java.base/java.util.concurrent",
+            "java.base/java.util.concurrent.atomic", "java.base/java.util.concurrent.locks",
+        )),
+    )
+    for package in packages
+]  # fmt: skip
+"""The openings that Flink's own configuration file asks Java for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Master:
+    """The addresses of the JobManager and of the SQL gateway."""
+
+    host: str
+    """Of the JobManager, for the nodes."""
+    rpc_port: int
+    blob_port: int
+    rest_port: int
+    gateway_port: int
+
+
+def configuration(
+    given: FlinkParameters,
+    master: Master,
+    *,
+    nodes: int,
+    checkpoints: str,
+    host: str | None = None,
+) -> dict[str, str | int | float | bool]:
+    """Return Flink's settings; ``host`` is a TaskManager's own address."""
+    chosen: dict[str, str | int | float | bool | None] = {
+        "jobmanager.rpc.address": master.host,
+        "jobmanager.rpc.port": master.rpc_port,
+        "jobmanager.bind-host": master.host,
+        "blob.server.port": master.blob_port,
+        "rest.address": "127.0.0.1",
+        "rest.bind-address": "127.0.0.1",
+        "rest.port": master.rest_port,
+        "rest.bind-port": str(master.rest_port),
+        "web.submit.enable": False,
+        "sql-gateway.endpoint.rest.address": "127.0.0.1",
+        "sql-gateway.endpoint.rest.bind-address": "127.0.0.1",
+        "sql-gateway.endpoint.rest.port": master.gateway_port,
+        "sql-gateway.endpoint.rest.bind-port": str(master.gateway_port),
+        "execution.target": "remote",
+        "taskmanager.host": host,
+        "taskmanager.bind-host": host,
+        "io.tmp.dirs": "./tmp",
+        **_memory(),
+        "taskmanager.numberOfTaskSlots": given.slots_per_node,
+        "taskmanager.load-balance.mode": "SLOTS" if given.spread else None,
+        "parallelism.default": given.parallelism or nodes,
+        "table.local-time-zone": "UTC",
+        "execution.checkpointing.interval": _ms(given.checkpoint_interval_s),
+        "execution.checkpointing.dir": checkpoints,
+        "execution.checkpointing.storage": "filesystem",
+        "execution.checkpointing.unaligned.enabled": given.unaligned,
+        "execution.checkpointing.local-backup.enabled": given.local_recovery,
+        "state.local-recovery.from-local": given.local_recovery,
+        "state.changelog.enabled": given.changelog,
+        "state.changelog.storage": "filesystem" if given.changelog else None,
+        "dstl.dfs.base-path": f"{checkpoints}/changelog" if given.changelog else None,
+        "heartbeat.interval": _ms(given.heartbeat_interval_s),
+        "heartbeat.timeout": _ms(given.heartbeat_timeout_s),
+        "restart-strategy.exponential-delay.initial-backoff": _ms(given.restart_delay_s),
+        **given.settings,
+    }
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def conf_text(settings: Mapping[str, str | int | float | bool]) -> str:
+    """Return ``config.yaml``."""
+    return yaml.safe_dump(dict(settings), sort_keys=False)
+
+
+def java_command(
+    java: Path, jars: Sequence[Path], main: str, *arguments: str, heap_mb: int, direct_mb: int
+) -> list[str]:
+    """Return the command of one of Flink's processes, in a directory with its two files."""
+    return [
+        str(java), f"-Xmx{heap_mb}m", f"-XX:MaxDirectMemorySize={direct_mb}m",
+        f"-XX:MaxMetaspaceSize={METASPACE_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+        f"-Dlog4j2.configurationFile={LOG_FILE}", "-Djava.io.tmpdir=.", *OPENS,
+        "-cp", ":".join(map(str, jars)), main, *arguments,
+    ]  # fmt: skip
+
+
+TASK_HEAP_OF_JVM_MB = TASK_HEAP_MB + FRAMEWORK_MB
+TASK_DIRECT_MB = FRAMEWORK_MB + NETWORK_MB
+
+
+def _memory() -> dict[str, str | float]:
+    """Return the parts of a TaskManager's memory, each set, as its own scripts would."""
+    return {
+        "taskmanager.cpu.cores": 1.0,
+        "taskmanager.memory.framework.heap.size": f"{FRAMEWORK_MB}m",
+        "taskmanager.memory.task.heap.size": f"{TASK_HEAP_MB}m",
+        "taskmanager.memory.framework.off-heap.size": f"{FRAMEWORK_MB}m",
+        "taskmanager.memory.task.off-heap.size": "0m",
+        "taskmanager.memory.network.min": f"{NETWORK_MB}m",
+        "taskmanager.memory.network.max": f"{NETWORK_MB}m",
+        "taskmanager.memory.managed.size": f"{MANAGED_MB}m",
+        "taskmanager.memory.jvm-metaspace.size": f"{METASPACE_MB}m",
+        "taskmanager.memory.jvm-overhead.min": f"{OVERHEAD_MB}m",
+        "taskmanager.memory.jvm-overhead.max": f"{OVERHEAD_MB}m",
+    }
+
+
+def _ms(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{round(seconds * 1000)} ms"

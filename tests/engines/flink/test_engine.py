@@ -1,0 +1,288 @@
+"""Flink without Flink: its statements and settings, what its log says, and what can go wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from harness.cluster.base import ClusterSpec
+from harness.engines.base import EventKind, Setup
+from harness.engines.flink import master
+from harness.engines.flink.engine import LOCK, WHEEL, FlinkKind, the_jars, the_java
+from harness.engines.flink.events import MASTER
+from harness.engines.flink.parameters import EXACTLY_ONCE, TUNED, FlinkParameters
+from harness.engines.flink.settings import Master, conf_text, configuration
+from harness.engines.flink.sql import statements
+from harness.engines.programs.start import Line
+from harness.environment.jars import locked_jars
+from harness.environment.java import Java
+from harness.errors import EnvironmentFailure, UsageError
+from tests.engines.contract import EngineKindContract
+from workloads.toolkit.durations import sql_seconds
+from workloads.wordcount import word_count
+
+WORDS = word_count(text=[__file__], depth=4)
+MADE = Master(host="10.0.0.1", rpc_port=1, blob_port=2, rest_port=3, gateway_port=4)
+
+
+class TestFlinkKind(EngineKindContract):
+    kind, workload = FlinkKind(), WORDS
+
+
+def made(given: FlinkParameters) -> list[str]:
+    work = SimpleNamespace(
+        name="pass-1", workload=WORDS, topic_of={"lines": "in"}, out_topic="out", out_partitions=2
+    )
+    client = {
+        "bootstrap.servers": "here:1",
+        "sasl.jaas.config": 'org.apache.kafka.common.X required password="it\'s";',
+    }
+    return statements(WORDS.form("flink"), cast(Any, work), client, given)
+
+
+def test_the_last_statement_writes_the_workloads_columns_exactly_once() -> None:
+    source, view, sink = made(TUNED)
+    assert source.startswith("CREATE TABLE `lines`")
+    assert "'scan.parallelism' = '2'" in source, "an idle reader would hold the watermark back"
+    assert view.startswith("CREATE TEMPORARY VIEW `words`")
+    assert "'sink.delivery-guarantee' = 'exactly-once'" in sink
+    assert "'sink.transactional-id-prefix' = 'pass-1'" in sink
+    assert "AS `window_start`, `word`, `count` FROM" in sink
+    assert "transactional" not in made(FlinkParameters())[-1]
+
+
+def test_a_password_survives_sql_and_its_login_module_is_the_connectors_own() -> None:
+    assert "password=\"it''s\"" in made(TUNED)[0]
+    assert "'org.apache.flink.kafka.shaded.org.apache.kafka.common.X required" in made(TUNED)[0]
+
+
+@pytest.mark.parametrize(
+    ("length_s", "text"),
+    [(4, "0 00:00:04.000"), (0.25, "0 00:00:00.250"), (90061.5, "1 01:01:01.500")],
+)
+def test_an_interval_is_exact_to_the_millisecond(length_s: float, text: str) -> None:
+    assert sql_seconds(length_s) == f"INTERVAL '{text}' DAY TO SECOND(3)"
+
+
+def of(given: FlinkParameters) -> dict[str, Any]:
+    found = configuration(given, MADE, nodes=4, checkpoints="file:///c", host="10.0.0.2")
+    document: dict[str, Any] = yaml.safe_load(conf_text(found))
+    return document
+
+
+def test_defaults_are_flinks_own_but_for_the_checkpoint() -> None:
+    given = of(FlinkParameters())
+    left = ("heartbeat.interval", "heartbeat.timeout", "taskmanager.load-balance.mode")
+    assert not set(left) & given.keys()
+    assert given["execution.checkpointing.interval"] == "10000 ms"
+    assert (given["parallelism.default"], given["taskmanager.numberOfTaskSlots"]) == (4, 1)
+    assert given["taskmanager.bind-host"] == "10.0.0.2"
+
+
+def test_factors_have_flinks_names() -> None:
+    given = of(FlinkParameters(unaligned=True, changelog=True, local_recovery=True))
+    assert given["execution.checkpointing.unaligned.enabled"]
+    assert given["dstl.dfs.base-path"] == "file:///c/changelog"
+    assert given["state.local-recovery.from-local"]
+    tuned = of(TUNED)
+    assert tuned["heartbeat.timeout"] == "6000 ms"
+    assert tuned["taskmanager.numberOfTaskSlots"] == 2, "as many stand by as run"
+    assert TUNED.guarantee == EXACTLY_ONCE
+
+
+def test_wrong_parameters_are_refused() -> None:
+    with pytest.raises(UsageError, match="no guarantee 'twice'"):
+        FlinkParameters(guarantee="twice")
+    with pytest.raises(UsageError, match="slots_per_node=0"):
+        FlinkParameters(slots_per_node=0)
+
+
+def test_too_few_slots_are_a_reason_before_anything_starts() -> None:
+    setup = Setup(scheme="checkpoint", parameters=FlinkParameters(parallelism=5))
+    spec = ClusterSpec(racks=2, workers_per_rack=2)
+    reason = FlinkKind().lacks(setup, WORDS, spec)
+    assert reason == "Flink needs 5 slots, and 4 nodes have 4"
+
+
+@pytest.mark.parametrize("version", [11, 25])
+def test_an_unsupported_java_is_named_with_the_way_out(version: int) -> None:
+    java = Java(home=Path("/j"), executable=Path("/j/bin/java"), version=version, source="PATH")
+    with pytest.raises(EnvironmentFailure) as caught:
+        the_java(java)
+    assert caught.value.what == f"Flink supports Java 17 and 21, and PATH has Java {version} (/j)"
+    assert "FAULTLINE_JAVA_HOME" in caught.value.remedy
+
+
+def test_without_a_network_one_message_names_flink(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    with pytest.raises(EnvironmentFailure) as caught:
+        the_jars()
+    assert "Flink (330 MB) could not be fetched" in caught.value.what
+    assert "package index" in caught.value.remedy
+    assert not [path for path in (tmp_path / "faultline").iterdir() if path.is_dir()]
+
+
+def test_every_file_is_pinned_and_the_gateway_has_the_wheels_version() -> None:
+    (pinned,) = [line for line in WHEEL.read_text().splitlines() if "==" in line]
+    version = pinned.split("==")[1].split()[0]
+    assert "--hash=sha256:" in WHEEL.read_text()
+    jars = {jar.artifact: jar.version for jar in locked_jars(LOCK)["flink"]}
+    assert jars["flink-sql-gateway"] == version
+
+
+def said(at_s: float, text: str, why: str = "", node: str = MASTER) -> Line:
+    return Line(node=node, document={"at_ms": at_s * 1000, "said": text, "why": why})
+
+
+def job(at_s: float, before: str, after: str, why: str = "") -> Line:
+    return said(at_s, f"Job insert-into (ab12) switched from state {before} to {after}.", why)
+
+
+def task(at_s: float, after: str, before: str = "X", number: int = 1) -> Line:
+    return said(at_s, f"Sink (1/4)#{number} (cd_0_{number}) switched from {before} to {after}.")
+
+
+GONE = "Connection unexpectedly closed by remote task manager '127.0.0.2:4 [ r1n1-77 ] '."
+
+
+def test_a_loss_is_split_into_detection_places_and_state() -> None:
+    events = FlinkKind().noticed(
+        [
+            job(1, "CREATED", "RUNNING"),
+            task(1, "RUNNING"),
+            job(10, "RUNNING", "RESTARTING", GONE),
+            job(11, "RESTARTING", "RUNNING"),
+            task(11.1, "DEPLOYING"),
+            task(11.5, "INITIALIZING"),
+            task(12, "RUNNING"),
+        ]
+    )
+    assert [(event.kind, event.at_unix_s, event.target) for event in events] == [
+        (EventKind.DETECTED, 10, "r1n1"),
+        (EventKind.RESTARTED, 11.5, "r1n1"),
+        (EventKind.RECOVERED, 12, "r1n1"),
+    ]
+    assert events[0].cause == GONE
+
+
+def test_a_restart_in_vain_belongs_to_the_same_loss() -> None:
+    events = FlinkKind().noticed(
+        [
+            job(10, "RUNNING", "RESTARTING", GONE),
+            job(11, "RESTARTING", "RUNNING"),
+            task(11.1, "DEPLOYING"),
+            job(21, "RUNNING", "RESTARTING", "TaskManager with id r1n1-77 is no longer reachable."),
+            job(22, "RESTARTING", "RUNNING"),
+            task(22.1, "DEPLOYING", number=2),
+            task(22.5, "INITIALIZING", number=2),
+            task(23, "RUNNING", number=2),
+        ]
+    )
+    assert [(event.kind, event.at_unix_s) for event in events] == [
+        (EventKind.DETECTED, 10),
+        (EventKind.RESTARTED, 22.5),
+        (EventKind.RECOVERED, 23),
+    ]
+    assert events[0].detail == {"attempts": 2}
+
+
+def test_a_task_that_fails_before_its_job_says_so_begins_the_next_loss() -> None:
+    other = "Connection unexpectedly closed by remote task manager 'h:4 [ r2n1-88 ] '."
+    failed = "Sink (1/4) (cd_0_2) switched from RUNNING to FAILED on r1n2-9 @ h (dataPort=1)."
+    events = FlinkKind().noticed(
+        [
+            job(10, "RUNNING", "RESTARTING", GONE),
+            task(12, "RUNNING"),
+            said(20, failed, other),
+            job(20.1, "RUNNING", "RESTARTING"),
+            task(22, "RUNNING", number=2),
+        ]
+    )
+    detected = [event for event in events if event.kind is EventKind.DETECTED]
+    assert [(event.target, event.at_unix_s) for event in detected] == [("r1n1", 10), ("r2n1", 20)]
+
+
+def test_a_job_that_runs_and_the_words_of_nodes_are_no_loss() -> None:
+    lines = [job(1, "CREATED", "RUNNING"), said(2, "Closing TaskExecutor r1n1-77", node="r2n1")]
+    assert FlinkKind().noticed(lines) == []
+
+
+@contextmanager
+def answering(answers: Mapping[str, tuple[int, Any]]) -> Iterator[str]:
+    """Imitate a server of Flink's with an answer for each path."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            code, document = answers[self.path]
+            body = json.dumps(document).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_too_few_slots_while_it_runs_are_named() -> None:
+    answers = {
+        "/overview": (200, {"slots-total": 2, "taskmanagers": 2}),
+        "/jobs/j": (200, {"state": "CREATED", "vertices": [{"parallelism": 4}]}),
+    }
+    with answering(answers) as base:
+        above = master.Master(lambda event: None)
+        above._rest = base
+        assert above._why_not("j") == (
+            "the job does not run: it needs 4 slots, and Flink has 2 on 2 TaskManagers"
+        )
+
+
+def test_a_refused_statement_shows_flinks_innermost_cause() -> None:
+    trace = "a.B: no\n\tat x\nCaused by: c.D: table 'lines' is unknown\n\tat y"
+    with (
+        answering({"/x": (500, {"errors": ["Internal", trace]})}) as base,
+        pytest.raises(master.Refused, match="table 'lines' is unknown") as caught,
+    ):
+        master._ask(base, "/x")
+    assert "\tat" not in str(caught.value)
+
+
+def test_a_jobmanager_that_never_answers_is_named_with_its_last_lines_and_ended(
+    tmp_path: Path,
+) -> None:
+    above = master.Master(lambda event: None)
+    order = {
+        "name": "StandaloneSessionClusterEntrypoint",
+        "command": ["sh", "-c", "echo Could not reserve enough space for the heap; exit 1"],
+        "directory": str(tmp_path), "rest": "http://127.0.0.1:9", "within_s": 5,
+    }  # fmt: skip
+    with pytest.raises(master.Refused, match="enough space for the heap") as caught:
+        above.jobmanager(order)
+    above.close()
+    assert "exit code 1" in str(caught.value)
+    assert [one.poll() for one in above._processes] == [1]
