@@ -203,8 +203,8 @@ EXPERIMENT = Experiment(
     notes=(
         "Published: OSPBench (van Dongen, Van den Poel, IEEE Access 2021), one worker of five "
         "killed, recoveries read off by its authors; known to us before, but fitted to nothing.",
-        "Assumed: a task runs again after 5 s (2 to 10 s), the end of a connection is noticed "
-        "after 0.25 s, and the share of a worker's cores that was busy is rate over capacity.",
+        "Assumed (docs/advice.md has the values): when a task runs again, when the end of a "
+        "connection is noticed, and that the share of a worker's busy cores is rate over capacity.",
         "OSPBench's fourth framework, Spark Streaming (DStreams), is none of the systems here.",
     ),
     figure_size_in=(9.0, 4.5),

@@ -26,7 +26,7 @@ from harness.report.verdicts import Assessment, assess
 from harness.results.library import Found
 from harness.results.record import OK, Record
 from harness.results.store import RecordStore
-from harness.running.discovery import GROUPS, all_experiments
+from harness.running.discovery import GROUPS, all_experiments, page_of
 from harness.site import points
 from harness.site.digest import FILE, digest
 from harness.site.facets import (
@@ -157,7 +157,7 @@ def _show(item: Assessment, machine: str, into: Path, shown: _Shown, *, first: b
     drawn = None if item.table is None else _drawn(item)
     shown.judged.append(item)
     facets = union(of_record(record, item.experiment, machine) for record in item.campaign.records)
-    href = f"{item.experiment.group}.html#{name}"
+    href = f"{page_of(item.experiment)}.html#{name}"
     shown.places.setdefault((item.experiment.id, machine), href)
     shown.cards.append(
         {**card(item, into, drawn, name=name, inline=False), "facets": facets, "href": href}

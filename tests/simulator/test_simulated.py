@@ -85,6 +85,12 @@ LATER_SEEDS = (
 
 
 @pytest.mark.slow
+def test_a_replica_with_a_full_outbox_has_caught_up_as_far_as_it_can() -> None:
+    """Else nobody acknowledges its output: it is served only after the queue is empty."""
+    run_seed(1651216535095365715, scheme="dpc")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [55, 233, 2026, 4073, 4356, 6287, 6956, 6995, *LATER_SEEDS])
 def test_schedules_of_seeds_that_failed_in_earlier_versions(seed: int) -> None:
     """Only seeds by now: the schedules drawn from them have changed.

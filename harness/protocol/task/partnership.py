@@ -3,10 +3,10 @@
 During a failure the primary goes ahead tentatively, and the replica, whose output nobody gets,
 stays blocked in the state of before the failure. When the missing input comes, the replica asks the
 primary to postpone its own reconciliation, and processes what has gathered. Its output goes
-downstream once its queue is empty (`Corrections.DONE`), or at once. So the tasks below get
-corrections from the one and new tentative output from the other, until the replica is stable; from
-then on it alone serves them, as a stable neighbour is preferred, and the primary reconciles. When
-that is stable, too, it serves again.
+downstream once its queue is empty or its outbox is full (`Corrections.DONE`), or at once. So the
+tasks below get corrections from the one and new tentative output from the other, until the replica
+is stable; from then on it alone serves them, as a stable neighbour is preferred, and the primary
+reconciles. When that is stable, too, it serves again.
 
 A primary waits for its replica only as long as it hears of it. Then, and without a replica, it
 runs both versions itself."""
@@ -63,17 +63,20 @@ class Partnership:
     # -- the replica -----------------------------------------------------------------------
 
     def follow(self, position: int) -> None:
-        """In a replica: notice that it is blocked, has input again, or has caught up."""
+        """In a replica: notice that it is blocked, has input again, or has caught up.
+
+        It has also caught up as far as it can when its outbox is full: nobody acknowledges output
+        that is not sent."""
         assert self._context.term is None, "a primary has no other one to ask"
-        slot = self._inbox.slots.get(position)
-        if self._inbox.complete(position):
-            if self._blocked:
-                self._blocked, self.catches_up = False, True
-                self.request()
-            return
-        if self.catches_up:
+        slot, complete = self._inbox.slots.get(position), self._inbox.complete(position)
+        if complete and self._blocked:
+            self._blocked, self.catches_up = False, True
+            self.request()
+        if self.catches_up and not (complete and self._outlet.has_room(position)):
             self.catches_up = False
             self._serve(position)
+        if complete:
+            return
         if slot is not None and self._context.now >= slot.first_at + self._rules.bound_us:
             self._blocked = True
 
