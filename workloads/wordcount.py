@@ -118,10 +118,8 @@ def word_count(
         reference=Reference(
             target="workloads.wordcount:word_count",
             # Without the text: only the load reads it, and other machines have no such files.
-            parameters={
-                **{name: value for name, value in parameters.items() if name != "text"},
-                "depth": depth, "counters": counters, "per_slide": per_slide,
-            },  # fmt: skip
+            parameters={name: value for name, value in parameters.items() if name != "text"}
+            | {"depth": depth, "counters": counters, "per_slide": per_slide},
         ),
     )
 
