@@ -318,7 +318,7 @@ class EchoKind(EngineKind):
     inserted={
         "harness/engines/kinds.py": [
             ("from harness.engines.structured", "from harness.engines.echo import EchoKind\n"),
-            ("    KafkaStreamsKind(),\n)", "    EchoKind(),\n"),
+            ("    FlinkKind(),\n)", "    EchoKind(),\n"),
         ],
         "workloads/wordcount.py": [
             ("            QUERY: _counting(", '            "command": ("echo", "words"),\n')
