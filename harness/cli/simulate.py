@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from harness.protocol.schemes import SCHEMES
 from harness.text import did_you_mean, format_duration
 
 if TYPE_CHECKING:
+    from harness.engines.tasks.virtual.campaign import HostChoice
     from harness.simulator.campaign import Choice, Tally
     from harness.simulator.run import SimulatedRun
 
@@ -37,6 +39,10 @@ Faults, each for a while:
   coordinator, rival    the coordinator crashes; a second one starts
   replan                no fault: the plan of replicas changes
 
+With --host, the engine's own processes run instead, and connections, Kafka and Redis fail: cut or
+reset or a byte a second, silent, full, slow, refusing; a machine loses its power.
+Topologies there: chain diamond full join
+
 \b
 Examples:
   ./faultline simulate
@@ -44,6 +50,7 @@ Examples:
   ./faultline simulate --seeds 42..42 --scheme dpc --topology diamond
   ./faultline simulate --seeds 0..999999 --spread lab.yaml --workers 40
   ./faultline simulate --draw 42 --scheme ppa
+  ./faultline simulate --host --seeds 1..100
 """
 _LINE_INTERVAL_S = 10.0
 _IN_PLACE = "\r\x1b[K"
@@ -64,6 +71,11 @@ _IN_PLACE = "\r\x1b[K"
     metavar="CLUSTER",
     help="Use --workers Spark executors on a cluster: local, docker, or a FILE.yaml.",
 )
+@click.option(
+    "--host",
+    is_flag=True,
+    help="Run the task engine's processes whole, over models of TCP, Kafka and Redis.",
+)
 @click.option("--draw", "draw_seed", type=int, metavar="SEED", help="Draw one run, and its faults.")
 @click.option(
     "--picture",
@@ -78,6 +90,7 @@ def command(
     faults: str | None,
     workers: int | None,
     spread: str | None,
+    host: bool,
     draw_seed: int | None,
     picture: Path | None,
     as_json: bool,
@@ -91,8 +104,15 @@ def command(
 
     A schedule that breaks an invariant is reduced to the faults that matter and printed with the
     events that led to it. The exit code is then 1."""
-    _check_names(scheme, topology)
     numbers = _fault_numbers(faults)
+    if host:
+        if draw_seed is not None or spread is not None:
+            raise UsageError(
+                "--host goes with neither --draw nor --spread", remedy="leave one of them out"
+            )
+        _run_host(_seed_range(seeds), scheme, topology, numbers, workers, as_json)
+        return
+    _check_names(scheme, topology)
     if draw_seed is not None:
         _draw(draw_seed, scheme, topology, numbers, picture, as_json)
         return
@@ -108,13 +128,50 @@ def command(
         tally = run_campaign(choice, workers=processes, watch=watch)
     else:
         tally = _spread(choice, spread, processes, watch)
-    violations = [_describe(choice, report) for report in tally.failed[:10]]
+    _conclude(tally, [_describe(choice, report) for report in tally.failed[:10]], as_json)
+
+
+def _conclude(tally: Tally, violations: list[dict[str, Any]], as_json: bool) -> None:
+    """Show the result of a campaign; end with exit code 1 if an invariant was broken."""
     if as_json:
         emit_json(_document(tally, violations))
     else:
         _print(tally, violations)
     if tally.failed:
         sys.exit(1)
+
+
+def _run_host(
+    seeds: tuple[int, int],
+    scheme: str | None,
+    topology: str | None,
+    numbers: tuple[int, ...] | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Run the engine's own processes in virtual time."""
+    from harness.engines.tasks.virtual.campaign import HostChoice, fewest_faults, host_reports
+    from harness.engines.tasks.virtual.program import SHAPES
+    from harness.simulator.campaign import tally_of
+
+    _check_among("scheme", scheme, SCHEMES)
+    _check_among("topology", topology, SHAPES)
+    choice = HostChoice(
+        first_seed=seeds[0], last_seed=seeds[1], scheme=scheme, topology=topology, faults=numbers
+    )
+    reports = host_reports(choice, workers or os.cpu_count() or 1)
+    tally = tally_of(reports, _progress(len(choice.seeds)))
+    violations = []
+    for report in tally.failed[:10]:
+        kept = fewest_faults(choice, report.seed)
+        faults = HostChoice.options(_whole(choice), report.seed).faults
+        violations.append(_violation(report, kept, [str(faults[n]) for n in kept], " --host"))
+    _conclude(tally, violations, as_json)
+
+
+def _whole(choice: HostChoice) -> HostChoice:
+    """Return the same campaign with all faults of each run."""
+    return replace(choice, faults=None)
 
 
 def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally], None]) -> Tally:
@@ -134,9 +191,13 @@ def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally],
 def _check_names(scheme: str | None, topology: str | None) -> None:
     from harness.simulator.topologies import TOPOLOGIES
 
-    for kind, name, known in (("scheme", scheme, SCHEMES), ("topology", topology, TOPOLOGIES)):
-        if name is not None and name not in known:
-            raise UsageError(f"there is no {kind} {name!r}", remedy=did_you_mean(name, known))
+    _check_among("scheme", scheme, SCHEMES)
+    _check_among("topology", topology, TOPOLOGIES)
+
+
+def _check_among(kind: str, name: str | None, known: Collection[str]) -> None:
+    if name is not None and name not in known:
+        raise UsageError(f"there is no {kind} {name!r}", remedy=did_you_mean(name, known))
 
 
 def _seed_range(text: str) -> tuple[int, int]:
@@ -197,9 +258,9 @@ def _headline(report: SimulatedRun) -> str:
     )
 
 
-def _replay_command(report: SimulatedRun, numbers: tuple[int, ...]) -> str:
+def _replay_command(report: SimulatedRun, numbers: tuple[int, ...], kind: str) -> str:
     return (
-        f"./faultline simulate --seeds {report.seed}..{report.seed} --scheme {report.scheme} "
+        f"./faultline simulate{kind} --seeds {report.seed}..{report.seed} --scheme {report.scheme} "
         f"--topology {report.topology} --faults {','.join(map(str, numbers))}"
     )
 
@@ -212,14 +273,21 @@ def _describe(choice: Choice, report: SimulatedRun) -> dict[str, Any]:
     assert report.violation is not None
     numbers = smallest(choice, report.seed)
     faults = draw(report.seed, scheme=choice.scheme, topology=choice.topology).faults
+    return _violation(report, numbers, [str(faults[number]) for number in numbers], "")
+
+
+def _violation(
+    report: SimulatedRun, numbers: tuple[int, ...], faults: Sequence[str], kind: str
+) -> dict[str, Any]:
+    assert report.violation is not None
     return {
         "seed": report.seed,
         "scheme": report.scheme,
         "topology": report.topology,
         "invariant": report.violation.invariant,
         "what": report.violation.what,
-        "faults": [str(faults[number]) for number in numbers],
-        "command": _replay_command(report, numbers),
+        "faults": list(faults),
+        "command": _replay_command(report, numbers, kind),
         "story": report.violation.story,
     }
 

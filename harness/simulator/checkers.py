@@ -102,6 +102,10 @@ class Bystander(Observer):
         """Node to when it counts as healthy again: it was cut off or frozen, and may be given up
         for that when it has long gone on."""
 
+    def expect_tentative(self) -> None:
+        """Check no longer that full replication prevents tentative output."""
+        self._covered = False
+
     def faulted(self, scene: Scene, fault: Fault) -> None:
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN, FaultKind.RAISE):
             # heartbeats get lost, the plan no longer holds all tasks, or a node cannot compute

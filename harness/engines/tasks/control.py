@@ -20,7 +20,7 @@ import secrets
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from harness.engines.tasks.wire import attentive
@@ -107,11 +107,9 @@ class Connection:
         host: str = self._writer.get_extra_info("sockname")[0]
         return host
 
-    def duplicate(self) -> int:
-        """Another descriptor of it, which blocks, and keeps it open when this end is closed."""
-        descriptor = os.dup(self._writer.get_extra_info("socket").fileno())
-        os.set_blocking(descriptor, True)
-        return descriptor
+    def duplicate(self) -> Any:
+        """Another socket of it, which keeps it open when this end is closed."""
+        return self._writer.get_extra_info("socket").dup()
 
     def ended(self) -> None:
         """Mark the peer as dead: all that it had sent is received, and then the end."""
@@ -119,9 +117,8 @@ class Connection:
         if transport.is_closing():
             return
         transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport has it
-        descriptor = self._writer.get_extra_info("socket").fileno()
-        with suppress(OSError):  # nothing is left
-            while data := os.read(descriptor, 1 << 16):
+        with suppress(OSError), closing(self.duplicate()) as connected:  # nothing is left
+            while data := connected.recv(1 << 16):
                 self._reader.feed_data(data)
         self._reader.feed_eof()
 

@@ -23,7 +23,6 @@ from redis.exceptions import RedisError
 
 from harness.child import Emit, aside, orders, speaker
 from harness.cluster.endpoints import RedisEndpoint
-from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, Listener
 from harness.engines.tasks.directory import Directory
 from harness.engines.tasks.heard import (
@@ -38,7 +37,7 @@ from harness.engines.tasks.heard import (
 )
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
-from harness.engines.tasks.store import Store
+from harness.engines.tasks.ports import LIVE, Ports
 from harness.engines.tasks.underway import UnderWay
 from harness.hosting.codec import decode, encode, to_parts
 from harness.protocol import effects as do
@@ -79,15 +78,20 @@ class Deciding:
     """The machine of one pass, and its host."""
 
     def __init__(
-        self, job: Job, redis: RedisEndpoint, members: Mapping[int, ConnectedNode], emit: Emit
+        self,
+        job: Job,
+        redis: RedisEndpoint,
+        members: Mapping[int, ConnectedNode],
+        emit: Emit,
+        ports: Ports = LIVE,
     ) -> None:
         self.job = job
         self._members, self._emit = members, emit
         self.directory = Directory(job.run, members)
-        self._store = Store(redis, job.run)
+        self._store = ports.store(redis, job.run)
         self._requests = UnderWay()
         self._loop = asyncio.get_running_loop()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
         self._over = False
         self._published: dict[int, int] = {}
         self._lost_us = 0
@@ -244,8 +248,8 @@ class Deciding:
                 self._requests.done(key, operation)
 
         running = self._loop.create_task(guarded())
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
+        self._running[running] = None
+        running.add_done_callback(lambda ended: self._running.pop(ended, None))
 
 
 def trouble_of(node: int, where: str, what: str) -> dict[str, Any]:
@@ -276,8 +280,10 @@ _PERFORMERS: dict[type, Callable[[Deciding, Any], None]] = {
 class CoordinatorProcess:
     """Connections of nodes on one side, orders of the harness on the other."""
 
-    def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
-        self._emit = emit
+    decides: type[Deciding] = Deciding
+
+    def __init__(self, configuration: Mapping[str, Any], emit: Emit, ports: Ports = LIVE) -> None:
+        self._emit, self._ports = emit, ports
         self._redis = RedisEndpoint.from_json(configuration["redis"])
         self._host, self._port = configuration["listen"]
         self._listener = Listener(
@@ -310,7 +316,8 @@ class CoordinatorProcess:
 
     async def _begin(self, job: Job) -> None:
         """Decide about a pass. A node may run it already, for an earlier coordinator."""
-        self._deciding = Deciding(job, self._redis, self._members, self._emit)
+        members = self._members
+        self._deciding = self.decides(job, self._redis, members, self._emit, self._ports)
         directory = self._deciding.directory
         begin = json.dumps({"begin": job.to_json()}, separators=(",", ":")).encode()
         for member in self._members.values():
@@ -344,7 +351,7 @@ class CoordinatorProcess:
             if hello is not None and "lifeline" in hello:
                 await self._outlive(connection, *read_lifeline(hello))
             elif hello is not None and "hello" in hello:
-                await self._accompany(connection, Hello.read(hello, Clock.here()))
+                await self._accompany(connection, Hello.read(hello, self._ports.clock()))
         except Malformed as error:
             self._emit(trouble_of(-1, "control", str(error)))
 

@@ -34,13 +34,19 @@ class Copies:
     A subclass hands what was read to the machine (`tell`)."""
 
     def __init__(
-        self, node: int, boot: int, job: Job, client: Mapping[str, Any], ends: Ends
+        self,
+        node: int,
+        boot: int,
+        job: Job,
+        client: Mapping[str, Any],
+        ends: Ends,
+        log: exchange.Log = exchange.KAFKA,
     ) -> None:
         self.node, self.boot, self.job = node, boot, job
-        self._ends = ends
+        self._ends, self._log = ends, log
         self._nonce = secrets.randbits(53)
         """Tells this node's fences from those of another that was given the same term."""
-        self._sender = exchange.Sender(client, node, self._not_appended)
+        self._sender = exchange.Sender(client, node, self._not_appended, log)
         self._output_settings = exchange.consumer_settings(client)
         self._source_settings = exchange.source_settings(client, job.batch_us)
         self._operators = job.program.operators
@@ -107,6 +113,7 @@ class Copies:
             self._ends,
             changed=lambda reader: self._output_moved(sink, reader),
             failed=self.read_failed,
+            log=self._log,
         )
 
     def tend_output(self) -> None:
@@ -169,6 +176,7 @@ class Copies:
             failed=self.read_failed,
             prepare=reader.cut,
             due=reader.completes,
+            log=self._log,
         )
         tail.hold(self._held)
         self._sources[key] = reader, tail

@@ -103,7 +103,6 @@ class Peers:
         self._unproved: dict[Wire, None] = {}
         self._crowded: set[Wire] = set()
         self._server: asyncio.Server | None = None
-        self._dice = random.Random()
 
     async def listen(self, host: str) -> Address:
         """Listen on one address of this machine; return it with the port."""
@@ -212,7 +211,7 @@ class Peers:
         peer.failing_since = now if not peer.failures else peer.failing_since
         wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**peer.failures)
         peer.failures = min(peer.failures + 1, 16)
-        peer.again_at = now + wait * self._dice.uniform(0.5, 1.0)
+        peer.again_at = now + wait * random.uniform(0.5, 1.0)
         self._clear(peer)
         lasting = isinstance(error, Refused | ssl.SSLCertVerificationError)
         if lasting or now - peer.failing_since >= UNREACHABLE_S:

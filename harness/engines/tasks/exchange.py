@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -121,6 +121,41 @@ class ReadError:
     remedy: str = "see whether another program writes to the topic, and whether the broker has it"
 
 
+class Log(Protocol):
+    """Kafka's clients, and the threads that block in them."""
+
+    def consumer(self, settings: Settings) -> Any:
+        """Return a `confluent_kafka.Consumer`, or what behaves like one."""
+
+    def producer(self, settings: Settings) -> Any:
+        """Return a `confluent_kafka.Producer`, or what behaves like one."""
+
+    def gate(self) -> Any:
+        """Return a `threading.Event` that such a thread may wait for."""
+
+    def start(self, run: Callable[[], None], name: str) -> None:
+        """Call a function in a thread that nobody waits for."""
+
+
+class _Kafka:
+    """The live clients."""
+
+    def consumer(self, settings: Settings) -> Any:
+        return Consumer(dict(settings))
+
+    def producer(self, settings: Settings) -> Any:
+        return Producer(dict(settings))
+
+    def gate(self) -> Any:
+        return threading.Event()
+
+    def start(self, run: Callable[[], None], name: str) -> None:
+        threading.Thread(target=run, name=name, daemon=True).start()
+
+
+KAFKA = _Kafka()
+
+
 class Unreadable(Exception):
     """Records that cannot be read as they are, for a reason that the user can mend."""
 
@@ -143,6 +178,7 @@ class Tail:
         failed: Callable[[ReadError], None],
         prepare: Callable[[Sequence[Message]], Sequence[Any]] = lambda messages: messages,
         due: Callable[[Any], bool] = lambda newest: True,
+        log: Log = KAFKA,
     ) -> None:
         """Start a reader of a partition.
 
@@ -150,18 +186,15 @@ class Tail:
         their order or with the results of ``prepare``. ``prepare`` and ``due`` are called in the
         reader's thread; prepared messages are kept back until the newest is due, because waking the
         loop costs more than most messages."""
-        self._settings, self._begin = settings, begin
+        self._settings, self._begin, self._log = settings, begin, log
         self._place = (topic, partition)
         self._deliver, self._failed = deliver, failed
         self._prepare, self._due = prepare, due
         self._loop = asyncio.get_running_loop()
         self._stopped = False
-        self._may_read = threading.Event()
+        self._may_read = log.gate()
         self._may_read.set()
-        self._thread = threading.Thread(
-            target=self._run, name=f"read {topic}[{partition}]", daemon=True
-        )
-        self._thread.start()
+        log.start(self._run, f"read {topic}[{partition}]")
 
     def hold(self, held: bool) -> None:
         """Stop fetching, or go on."""
@@ -185,7 +218,7 @@ class Tail:
 
     def _read(self) -> None:
         """Read until the end."""
-        consumer = Consumer(dict(self._settings))
+        consumer = self._log.consumer(self._settings)
         held: list[Any] = []
         try:
             if not self._position(consumer):
@@ -217,7 +250,7 @@ class Tail:
                 return True
         return False
 
-    def _position(self, consumer: Consumer) -> bool:
+    def _position(self, consumer: Any) -> bool:
         """Fix where it begins, once the broker answers; return False if that is gone."""
         place = TopicPartition(*self._place)
         while not self._stopped:
@@ -262,15 +295,21 @@ class Tail:
 class Sender:
     """The output of a node. Nothing here waits."""
 
-    def __init__(self, client: Settings, node: int, lost: Callable[[int, Any], None]) -> None:
+    def __init__(
+        self,
+        client: Settings,
+        node: int,
+        lost: Callable[[int, Any], None],
+        log: Log = KAFKA,
+    ) -> None:
         """Call ``lost(sink, error)`` for each record that the client or the broker gave up.
 
         It is called in `tend` and in both ways to append. Such an error has a ``code``, as Kafka's
         have."""
-        self._producer = Producer(producer_settings(client))
+        self._producer = log.producer(producer_settings(client))
         self._node, self._lost = node, lost
-        self._client, self._attempts = client, 0
-        self._of_records: Producer | None = None
+        self._client, self._log, self._attempts = client, log, 0
+        self._of_records: Any = None
         """A client of its own for output as ordinary records."""
 
     def append(self, topic: str, partition: int, sink: int, data: bytes) -> None:
@@ -283,7 +322,7 @@ class Sender:
         """Append an entry as ordinary records (`harness.engines.tasks.records`)."""
         self._attempts += 1
         key = records.key_of(sink, f"{self._node}.{os.getpid()}.{self._attempts}")
-        producer = self._of_records = self._of_records or Producer(
+        producer = self._of_records = self._of_records or self._log.producer(
             {**producer_settings(self._client), **records.LINGER}
         )
         more = {"partition": partition, "on_delivery": self._watching(sink)}
@@ -315,7 +354,7 @@ class Sender:
             producer.flush(within_s)
 
     @property
-    def _producers(self) -> Sequence[Producer]:
+    def _producers(self) -> Sequence[Any]:
         return [one for one in (self._producer, self._of_records) if one is not None]
 
     def _watching(self, sink: int) -> Callable[[KafkaError | None, Message], None]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
-from harness.engines.tasks.exchange import Begin, OutputTail, ReadError, Settings, Tail
+from harness.engines.tasks.exchange import KAFKA, Begin, Log, OutputTail, ReadError, Settings, Tail
 from harness.hosting.codec import CorruptData, decode, encode
 from harness.protocol.output import OutputEnd, OutputReader
 
@@ -45,18 +45,19 @@ class Following:
         *,
         changed: Callable[[OutputReader], None],
         failed: Callable[[ReadError], None],
+        log: Log = KAFKA,
     ) -> None:
         """Begin to follow; both functions are called in the running event loop.
 
         ``changed`` gets the reader whenever entries of the sink may have been read."""
         self._sink, self._settings, self._place, self._ends = sink, settings, place, ends
-        self._changed, self._failed = changed, failed
+        self._changed, self._failed, self._log = changed, failed, log
         self._loop = asyncio.get_running_loop()
         self._output = OutputTail(sink, changed)
         self._tail: Tail | None = None
         self._stored = self._stored_at = 0.0
         """The offset of the end that was stored last, and when."""
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
         self._keep(self._begin(beyond=-1, because=None))
 
     @property
@@ -96,6 +97,7 @@ class Following:
             Begin(offset=begin),
             deliver=self._output.take,
             failed=self._ended,
+            log=self._log,
         )
         self._changed(self.reader)
 
@@ -125,5 +127,5 @@ class Following:
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         running = self._loop.create_task(work)
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
+        self._running[running] = None
+        running.add_done_callback(lambda ended: self._running.pop(ended, None))

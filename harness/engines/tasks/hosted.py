@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from harness.engines.tasks.copies import Copies
-from harness.engines.tasks.exchange import ReadError
+from harness.engines.tasks.exchange import KAFKA, Log, ReadError
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.messages import Messages, Streams
 from harness.engines.tasks.pacing import Lane, now_us
@@ -66,13 +66,14 @@ class Hosted(Copies):
         streams: Streams,
         store: Store,
         link: Reporter,
+        log: Log = KAFKA,
     ) -> None:
-        super().__init__(node, boot, job, client, store)
+        super().__init__(node, boot, job, client, store, log)
         self._store, self._link = store, link
         self._loop = asyncio.get_running_loop()
         self._speed, self._links = job.speed, job.links
         self._lane, self._store_lane = Lane(), Lane()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
         self._bench = ThreadPoolExecutor(1, thread_name_prefix="compute")
         self._scribe = ThreadPoolExecutor(1, thread_name_prefix="encode")
         self._computing = 0
@@ -382,8 +383,8 @@ class Hosted(Copies):
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine until the end of the pass at the latest."""
         running = self._loop.create_task(work)
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
+        self._running[running] = None
+        running.add_done_callback(lambda ended: self._running.pop(ended, None))
         return running
 
 

@@ -23,7 +23,9 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
+
+from harness.engines.tasks.control import Connection
 
 _CLOSE_RANGE = 436
 """The number of the system call ``close_range``, the same on every architecture of Linux."""
@@ -32,6 +34,13 @@ _UNSHARE = 2
 _HIGHEST = 2**32 - 1
 LOOK_S = 0.25
 """Seconds between two looks at the heartbeat."""
+
+
+def hold(connection: Connection, words: Callable[[], bytes | None]) -> bool:
+    """Let a thread hold a connection that is then closed here; return False if it cannot."""
+    with closing(connection.duplicate()) as connected:
+        connected.setblocking(True)
+        return hold_alone(connected.fileno(), words)
 
 
 def hold_alone(

@@ -20,14 +20,12 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from harness.cluster.endpoints import RedisEndpoint, Tls
-from harness.cluster.processes import HostProcess
-from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, connect, frame_of
 from harness.engines.tasks.direct import Peers, Trouble
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
-from harness.engines.tasks.lifeline import hold_alone
 from harness.engines.tasks.pacing import now_us
+from harness.engines.tasks.ports import LIVE, Ports
 from harness.engines.tasks.store import Store
 from harness.errors import FaultlineError, UsageError
 from harness.hosting.codec import CorruptData, from_parts
@@ -41,8 +39,8 @@ _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class CoordinatorLink:
     """The connection to the coordinator, made again when the coordinator comes back."""
 
-    def __init__(self, arguments: Mapping[str, Any], boot: int) -> None:
-        self._arguments = arguments
+    def __init__(self, arguments: Mapping[str, Any], boot: int, ports: Ports) -> None:
+        self._arguments, self._ports = arguments, ports
         self._boot = boot
         self._connection: Connection | None = None
         self._beaten_us = self._every_us = 0
@@ -97,8 +95,8 @@ class CoordinatorLink:
                 "hello": self._arguments["node"],
                 "boot": self._boot,
                 "connection": token,
-                "process": HostProcess.here().to_json(),
-                "clock": Clock.here().to_json(),
+                "process": dict(self._ports.process()),
+                "clock": self._ports.clock().to_json(),
                 "address": list(address),
                 "running": hosted.job.run if hosted is not None else None,
             }
@@ -114,20 +112,20 @@ class CoordinatorLink:
 
         Where it cannot be held as it must be, the coordinator gets none."""
         line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
-        descriptor = line.duplicate()
-        if hold_alone(descriptor, self.busy):
+        if self._ports.hold(line, self.busy):
             line.send({"lifeline": self._arguments["node"], "connection": token})
-        os.close(descriptor)
         await line.leave()
 
 
 class NodeProcess:
     """A node's process, from its first connection to its end."""
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    hosted: type[Hosted] = Hosted
+
+    def __init__(self, arguments: Mapping[str, Any], ports: Ports = LIVE) -> None:
         """``arguments``: node, secret, coordinator, kafka (client settings), redis, tls, run."""
-        self._arguments = arguments
-        self._store = Store(RedisEndpoint.from_json(arguments["redis"]), arguments["run"])
+        self._arguments, self._ports = arguments, ports
+        self._store = ports.store(RedisEndpoint.from_json(arguments["redis"]), arguments["run"])
         self._hosted: Hosted | None = None
         self._pass_store: Store | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -137,7 +135,7 @@ class NodeProcess:
     async def run(self) -> None:
         """Return when the coordinator reports the end of the engine."""
         boot = await self._boot()
-        link = CoordinatorLink(self._arguments, boot)
+        link = CoordinatorLink(self._arguments, boot, self._ports)
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def handle(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
@@ -235,9 +233,12 @@ class NodeProcess:
             link.problem(error)
             return
         client = self._arguments["kafka"]
-        self._pass_store = Store(RedisEndpoint.from_json(self._arguments["redis"]), job.run)
+        redis = RedisEndpoint.from_json(self._arguments["redis"])
+        self._pass_store = self._ports.store(redis, job.run)
         node = self._arguments["node"]
-        self._hosted = Hosted(node, boot, job, client, peers, self._pass_store, link)
+        self._hosted = self.hosted(
+            node, boot, job, client, peers, self._pass_store, link, self._ports.log
+        )
         peers.receiver = self._hosted
         link.beats(job.scheme.heartbeat_us)
         self._hosted.start()

@@ -8,7 +8,8 @@ cannot make one faster than it is."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,9 +18,24 @@ from harness.errors import UsageError
 US_PER_S = 1_000_000
 
 
+_read: Callable[[], int] | None = None
+"""Another clock, of a process in virtual time."""
+
+
 def now_us() -> int:
     """Read this process's monotonic clock, which no change of the wall clock moves."""
-    return time.monotonic_ns() // 1000
+    return time.monotonic_ns() // 1000 if _read is None else _read()
+
+
+@contextmanager
+def clock(read: Callable[[], int]) -> Iterator[None]:
+    """Let `now_us` read another clock meanwhile."""
+    global _read
+    before, _read = _read, read
+    try:
+        yield
+    finally:
+        _read = before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,205 @@
+"""What goes wrong around the processes of a run in virtual time, drawn from its seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+
+from harness.engines.tasks.virtual.broker import EPOCH_S
+from harness.engines.tasks.virtual.program import SHAPES, Load
+from harness.protocol.coordinator.registry import NodeInfo
+from harness.protocol.scheme import Scheme
+from harness.protocol.schemes import SCHEMES
+from harness.protocol.wiring import Wiring
+from harness.seeds import derive_seed
+from harness.simulator.draw import draw_nodes, draw_scheme
+
+BATCH_US, BATCHES = 1_000_000, 20
+BEGIN_S = 3.0
+"""The start of batch 0, by the virtual clock."""
+
+
+class Kind(StrEnum):
+    """The kinds of faults; each lasts for a while, unless it is over at once."""
+
+    KILL = "kill"
+    """A node's process is killed; another one starts when this is over."""
+    COORDINATOR = "coordinator"
+    """The coordinator's process is killed; another one starts when this is over."""
+    POWER = "power"
+    """A node's machine loses its power: no end of any connection is sent."""
+    FREEZE = "freeze"
+    """A node's process is stopped, then goes on."""
+    STOP_COORDINATOR = "stop-coordinator"
+    """The coordinator's process is stopped, then goes on."""
+    CUT = "cut"
+    """A node's machine reaches nobody; nothing is reset."""
+    LINK = "link"
+    """Two nodes do not reach each other."""
+    NO_CONTROL = "no-control"
+    """A node does not reach the coordinator."""
+    NO_STORE = "no-store"
+    """A node does not reach Redis."""
+    NO_LOG = "no-log"
+    """A node does not reach Kafka."""
+    RESET = "reset"
+    """Every connection of a node is reset at one end."""
+    TEAR = "tear"
+    """A node's connections end within a frame."""
+    TRICKLE = "trickle"
+    """All that a node sends and gets comes a byte a second."""
+    BUSY = "busy"
+    """Each batch of an operator takes a node seconds."""
+    DESCRIPTORS = "descriptors"
+    """A node can open nothing."""
+    STORE_AWAY = "store-away"
+    """Redis is gone, and comes back with what it had."""
+    STORE_SILENT = "store-silent"
+    """Redis answers nothing, then everything."""
+    STORE_SLOW = "store-slow"
+    """Each script of Redis takes a second."""
+    STORE_FULL = "store-full"
+    """Redis has no room for checkpoints."""
+    STORE_CROWDED = "store-crowded"
+    """Redis accepts no more clients."""
+    STORE_LOSSY = "store-lossy"
+    """Some of Redis' answers get lost."""
+    LOG_AWAY = "log-away"
+    """Kafka is gone, and comes back with what it had."""
+    LOG_SILENT = "log-silent"
+    """Kafka answers nothing, then everything."""
+    LOG_FULL = "log-full"
+    """Kafka's disk takes no record."""
+    LOG_REFUSES = "log-refuses"
+    """Kafka refuses every record, with the error code in ``amount``."""
+    LOG_LOSSY = "log-lossy"
+    """Some of Kafka's acknowledgements get lost, so that records are appended twice."""
+    RETENTION = "retention"
+    """Kafka keeps only the newest records of the out topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFault:
+    """One thing that goes wrong."""
+
+    kind: Kind
+    at_s: float
+    for_s: float
+    node: int = 0
+    other: int = 0
+    amount: int = 0
+
+    def __str__(self) -> str:
+        other = f"-{self.other}" if self.kind is Kind.LINK else ""
+        amount = f" code {self.amount}" if self.amount else ""
+        return f"{self.kind} {self.node}{other}{amount} at {self.at_s:.3f} s for {self.for_s:.3f} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """A run of the processes in virtual time."""
+
+    seed: int
+    shape: str
+    memory: int
+    wiring: Wiring
+    scheme: Scheme
+    nodes: tuple[NodeInfo, ...]
+    placement: tuple[int, ...]
+    load: Load
+    batches: int = BATCHES
+    by_connection: bool = True
+    faults: tuple[HostFault, ...] = ()
+
+    @property
+    def healed_s(self) -> float:
+        """The end of the last fault, or of the load."""
+        ends = [fault.at_s + fault.for_s for fault in self.faults]
+        return max([BEGIN_S + (self.batches + 1) * BATCH_US / 1e6, *ends])
+
+
+WEIGHTS = {
+    Kind.KILL: 8, Kind.COORDINATOR: 3, Kind.POWER: 2, Kind.FREEZE: 3, Kind.STOP_COORDINATOR: 1,
+    Kind.CUT: 3, Kind.LINK: 2, Kind.NO_CONTROL: 2, Kind.NO_STORE: 1, Kind.NO_LOG: 1, Kind.RESET: 3,
+    Kind.TEAR: 2, Kind.TRICKLE: 1, Kind.BUSY: 2, Kind.DESCRIPTORS: 1, Kind.STORE_AWAY: 2,
+    Kind.STORE_SILENT: 1, Kind.STORE_SLOW: 1, Kind.STORE_FULL: 1, Kind.STORE_CROWDED: 1,
+    Kind.STORE_LOSSY: 1, Kind.LOG_AWAY: 2, Kind.LOG_SILENT: 1, Kind.LOG_FULL: 1,
+    Kind.LOG_REFUSES: 1, Kind.LOG_LOSSY: 1, Kind.RETENTION: 1,
+}  # fmt: skip
+AT_ONCE = (Kind.RESET, Kind.TEAR, Kind.RETENTION)
+MOST_S = {Kind.LINK: 4.0, Kind.BUSY: 6.0}
+"""Longest times: two nodes that never reach each other end a run, and so they should."""
+LENGTHS_S = (0.3, 1.5, 5.0, 5.0, 15.0, 60.0)
+LONGEST_S = 1_200.0
+"""Twenty minutes, once in a while."""
+REFUSALS = (5, 6, 7, 9, 19, 20, 21, 29, 43, 72, 87)
+"""Codes of Kafka's for a record: no leader, not the leader, timed out, replica unknown, too few in
+sync, after append, acknowledgements, authorization, message version, listener, invalid record."""
+
+
+def draw_host(seed: int, *, scheme: str | None = None, shape: str | None = None) -> HostOptions:
+    """Return the run of a seed; None as an option draws that one too."""
+
+    def random(name: str) -> Random:
+        return Random(derive_seed(seed, "host", name))
+
+    dice = random("options")
+    name = scheme or random("scheme").choice(list(SCHEMES))
+    form = shape or random("shape").choice(list(SHAPES))
+    memory = dice.randint(1, 3)
+    wiring = SHAPES[form].wiring(memory)
+    chosen = draw_scheme(name, wiring, random("intervals"))
+    beat = dice.choice((100_000, 250_000, 1_000_000))
+    chosen = replace(
+        chosen,
+        heartbeat_us=beat,
+        suspect_after_us=beat * dice.choice((3, 5)),
+        trim_every_us=1_000_000,
+        join_within_us=2_000_000,
+    )
+    nodes, placement = draw_nodes(wiring, chosen, random("nodes"))
+    times = {
+        (source, batch): tuple(sorted(dice.randrange(BATCH_US) for _ in range(dice.randint(0, 3))))
+        for source in wiring.sources
+        for batch in range(BATCHES)
+    }
+    load = Load(start_us=round((EPOCH_S + BEGIN_S) * 1e6), batch_us=BATCH_US, times_us=times)
+    return HostOptions(
+        seed=seed,
+        shape=form,
+        memory=memory,
+        wiring=wiring,
+        scheme=chosen,
+        nodes=nodes,
+        placement=placement,
+        load=load,
+        by_connection=dice.random() < 0.8,
+        faults=draw_faults(len(nodes), random("faults")),
+    )
+
+
+def draw_faults(nodes: int, dice: Random) -> tuple[HostFault, ...]:
+    """Draw one to six faults, some while others last."""
+    kinds = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
+    faults: list[HostFault] = []
+    for _ in range(dice.randint(1, 6)):
+        kind = dice.choice(kinds)
+        at = dice.uniform(0.5, BEGIN_S + BATCHES)
+        if faults and dice.random() < 0.4:
+            at = faults[-1].at_s + dice.uniform(0.0, 2.0)
+        lasting = LONGEST_S if dice.random() < 0.01 else dice.choice(LENGTHS_S)
+        lasting = min(lasting, MOST_S.get(kind, lasting)) * dice.uniform(0.5, 1.0)
+        node = dice.randrange(nodes)
+        other = (node + dice.randrange(1, nodes)) % nodes if nodes > 1 else node
+        faults.append(
+            HostFault(
+                kind=kind,
+                at_s=at,
+                for_s=0.0 if kind in AT_ONCE else lasting,
+                node=node,
+                other=other,
+                amount=dice.choice(REFUSALS) if kind is Kind.LOG_REFUSES else 0,
+            )
+        )
+    return tuple(sorted(faults, key=lambda fault: fault.at_s))

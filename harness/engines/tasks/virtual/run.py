@@ -1,0 +1,85 @@
+"""One run of the real processes in virtual time, from its seed to its verdict."""
+
+from __future__ import annotations
+
+import asyncio
+
+from harness.engines.tasks.virtual.cluster import HostWorld
+from harness.engines.tasks.virtual.faults import BATCH_US, HostOptions
+from harness.engines.tasks.virtual.loop import Endless, virtual_time
+from harness.engines.tasks.virtual.program import twin_of
+from harness.errors import ProtocolViolation
+from harness.simulator.checkers import Bystander, InvariantBroken, Violation
+from harness.simulator.options import Options
+from harness.simulator.run import SimulatedRun, collector_at_rest
+
+SETTLE_S = 150.0
+"""The bound of the liveness phase: waits of a minute that were begun may end first."""
+
+
+def simulate_host(options: HostOptions) -> SimulatedRun:
+    """Run the processes under the faults of ``options``, then until all output is there."""
+    twin = twin_of(options.shape, options.memory, options.load, options.batches)
+    bystander = Bystander(_as_options(options), twin)
+    bystander.expect_tentative()
+    with collector_at_rest():
+        world = HostWorld(options, bystander)
+        with virtual_time(world.loop, options.seed):
+            try:
+                violation = _violation(world)
+            finally:
+                world.close()
+    return SimulatedRun(
+        seed=options.seed,
+        scheme=options.scheme.name,
+        topology=options.shape,
+        faults=dict(world.begun),
+        violation=violation,
+        events=world.loop.calls,
+        messages=world.messages,
+        tentative_outputs=bystander.tentative_outputs,
+        virtual_us=round(world.loop.now * 1e6),
+    )
+
+
+def _violation(world: HostWorld) -> Violation | None:
+    options, loop = world.options, world.loop
+    asyncio.set_event_loop(None)
+
+    async def until_all_is_there() -> None:
+        world.start()
+        while loop.now < options.healed_s:
+            await asyncio.sleep(0.5)
+        deadline = loop.now + SETTLE_S
+        while not world.finished() and loop.now < deadline:
+            await asyncio.sleep(0.5)
+        world.bystander.at_end(options.batches)
+
+    def broken(invariant: str, what: str) -> Violation:
+        story = "\n".join(world.story)
+        return Violation(seed=options.seed, invariant=invariant, what=what, story=story)
+
+    try:
+        loop.run_until_complete(until_all_is_there())
+    except InvariantBroken as found:
+        return broken(found.invariant, found.what)
+    except ProtocolViolation as bug:
+        return broken("machine", str(bug))
+    except Endless as endless:
+        return broken("endless", str(endless))
+    return None
+
+
+def _as_options(options: HostOptions) -> Options:
+    """Return what the checkers know of a run."""
+    return Options(
+        seed=options.seed,
+        topology=options.shape,
+        wiring=options.wiring,
+        scheme=options.scheme,
+        nodes=options.nodes,
+        placement=options.placement,
+        batches=options.batches,
+        interval_us=BATCH_US,
+        tuples=1,
+    )

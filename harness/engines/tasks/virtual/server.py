@@ -1,0 +1,216 @@
+"""Redis in virtual time: the engine's scripts as functions, and one process's client of them.
+
+Tests: ``tests/engines/tasks/virtual/test_server.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from redis.exceptions import ConnectionError as Refused
+from redis.exceptions import TimeoutError as TimedOut
+
+from harness.engines.tasks.store import Found, Store, StoreFull
+from harness.engines.tasks.virtual.loop import Process, current
+from harness.engines.tasks.virtual.streams import VirtualStreams
+
+HOST = "10.0.0.3"
+DELAY_S = (0.000_2, 0.002)
+ANSWER_S, CONNECT_S = 5.0, 2.0
+"""Seconds after which the client gives up (``socket_timeout``, ``socket_connect_timeout``)."""
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Keys:
+    """What the server holds of one run."""
+
+    terms: dict[int, int] = field(default_factory=dict)
+    states: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    ends: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    coordinators: dict[int, int] = field(default_factory=dict)
+    registry: tuple[int, bytes] | None = None
+
+
+class Server:
+    """The server, and what is wrong with it."""
+
+    def __init__(self, loop: VirtualStreams) -> None:
+        self.loop = loop
+        self.away = self.silent = self.full = self.crowded = False
+        """`silent`: it answers nothing, and then carries out what came; `crowded`: it has too many
+        clients."""
+        self.script_s = 0.0
+        """What every script takes."""
+        self.loses_answers = 0.0
+        self.free_at = 0.0
+        self.boots: dict[int, int] = {}
+        self._runs: dict[str, Keys] = {}
+        self._before: list[tuple[float, dict[str, Keys]]] = []
+
+    def keys(self, run: str) -> Keys:
+        """Return a run's keys."""
+        return self._runs.setdefault(run, Keys())
+
+    def snapshot(self) -> None:
+        """Remember the present, for a failover."""
+        self._before.append((self.loop.now, copy.deepcopy(self._runs)))
+        del self._before[:-16]
+
+    def fail_over(self, lost_s: float) -> None:
+        """Go on from what a replica had: the last moments are lost."""
+        older = [kept for at, kept in self._before if at <= self.loop.now - lost_s]
+        if older:
+            self._runs = copy.deepcopy(older[-1])
+
+
+class VirtualStore(Store):
+    """A process's client."""
+
+    def __init__(self, server: Server, run: str) -> None:
+        process = current()
+        assert process is not None, "only a process has a client"
+        self._server, self._process, self._name = server, process, run
+
+    async def put(
+        self, task: int, *, term: int, position: int, checkpoint: bytes, forget_below: int = 0
+    ) -> bool:
+        def script(keys: Keys) -> bool:
+            if self._server.full:
+                raise StoreFull("there is no room", remedy="give it more")
+            if term < keys.terms.get(task, -1):
+                return False
+            keys.terms[task] = term
+            states = keys.states.setdefault(task, {})
+            states[position] = checkpoint
+            for other in [other for other in states if other < forget_below]:
+                del states[other]
+            return True
+
+        return await self._ask(script)
+
+    async def get(self, task: int, *, term: int | None, position: int | None) -> Found:
+        def script(keys: Keys) -> Found:
+            if term is not None:
+                if term < keys.terms.get(task, -1):
+                    return Found(refused=True)
+                keys.terms[task] = term
+            states = keys.states.get(task, {})
+            wanted = position if position is not None else max(states, default=None)
+            return Found(checkpoint=None if wanted is None else states.get(wanted))
+
+        return await self._ask(script)
+
+    async def forget(self, tasks: int, below: int) -> None:
+        def script(keys: Keys) -> None:
+            for task in range(tasks):
+                states = keys.states.get(task, {})
+                for position in [position for position in states if position < below]:
+                    del states[position]
+
+        await self._ask(script)
+
+    async def put_end(self, sink: int, offset: int, end: bytes) -> None:
+        def script(keys: Keys) -> None:
+            if offset > keys.ends.get(sink, (-1, b""))[0]:
+                keys.ends[sink] = offset, end
+
+        await self._ask(script)
+
+    async def get_end(self, sink: int) -> bytes | None:
+        def script(keys: Keys) -> bytes | None:
+            return keys.ends[sink][1] if sink in keys.ends else None
+
+        return await self._ask(script)
+
+    async def take_registry(self, owner: int) -> tuple[int, bytes | None]:
+        def script(keys: Keys) -> tuple[int, bytes | None]:
+            term = keys.coordinators.setdefault(owner, len(keys.coordinators) + 1)
+            return term, keys.registry[1] if keys.registry else None
+
+        return await self._ask(script)
+
+    async def put_registry(self, term: int, version: int, registry: bytes) -> int | None:
+        def script(keys: Keys) -> int | None:
+            highest = len(keys.coordinators)
+            if term < highest:
+                return highest
+            if keys.registry is None or version > keys.registry[0]:
+                keys.registry = version, registry
+            return None
+
+        return await self._ask(script)
+
+    async def next_boot(self, node: int) -> int:
+        def script(_: Keys) -> int:
+            self._server.boots[node] = self._server.boots.get(node, 0) + 1
+            return self._server.boots[node]
+
+        return await self._ask(script)
+
+    async def clear(self) -> None:
+        """Keep everything: checkers look at it."""
+
+    async def close(self) -> None:
+        """Do nothing: it holds nothing."""
+
+    async def _ask(self, script: Callable[[Keys], T]) -> T:
+        """Run a script in the server; raise an error of the client's if no answer comes."""
+        server, loop, process = self._server, self._server.loop, self._process
+        if server.away or server.crowded or process.no_descriptors:
+            await asyncio.sleep(loop.dice.uniform(*DELAY_S))
+            raise Refused("max number of clients reached" if server.crowded else "refused")
+        if not loop.network.reaches(process.host, HOST):
+            await asyncio.sleep(CONNECT_S)
+            raise TimedOut("Timeout connecting to server")
+        answer: asyncio.Future[Any] = loop.create_future()
+        home = process.main.context()
+        loop.outside(loop.now + loop.dice.uniform(*DELAY_S), self._arrive, script, answer, home)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                found: T = await answer
+        except TimeoutError:
+            raise TimedOut("Timeout reading from server") from None
+        return found
+
+    def _arrive(
+        self, script: Callable[[Keys], Any], answer: asyncio.Future[Any], home: Any
+    ) -> None:
+        """Carry a script out in its turn, whether or not anybody still waits for it."""
+        server, loop = self._server, self._server.loop
+        if server.silent:
+            loop.outside(loop.now + 0.1, self._arrive, script, answer, home)
+            return
+        if server.away:
+            return  # what had come is lost with the server
+        server.free_at = max(server.free_at, loop.now) + server.script_s
+        try:
+            found, error = script(server.keys(self._name)), None
+        except StoreFull as full:
+            found, error = None, full
+        if loop.dice.random() < server.loses_answers:
+            return
+        if not loop.network.reaches(self._process.host, HOST):
+            return
+        at = server.free_at + loop.dice.uniform(*DELAY_S)
+        loop.call_at(at, _settle, answer, found, error, context=home)
+
+
+def _settle(answer: asyncio.Future[Any], found: Any, error: Exception | None) -> None:
+    if answer.done():
+        return
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(found)
+
+
+def client(server: Server) -> Callable[[Any, str], VirtualStore]:
+    """Return the store of a port: an endpoint, which nobody looks at, and a run to a client."""
+    return lambda endpoint, run: VirtualStore(server, run)
+
+
+__all__ = ["HOST", "Keys", "Process", "Server", "VirtualStore", "client"]

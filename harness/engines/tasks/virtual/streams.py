@@ -1,0 +1,387 @@
+"""Connections in virtual time: a model of TCP between hosts, as an event loop opens them.
+
+Each direction has a queue of what the sender's kernel holds, what is on its way, and what the
+receiver's kernel holds. A cut link carries nothing and resets nothing; a kernel gives a connection
+up after the time that its socket was given (``TCP_USER_TIMEOUT``), or after a quarter of an hour.
+When a process dies its kernel ends its connections; when its machine dies nobody does.
+
+Tests: ``tests/engines/tasks/virtual/test_streams.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from harness.engines.tasks.virtual.loop import Process, VirtualLoop, current
+from harness.engines.tasks.virtual.transport import Transport
+
+KERNEL_BYTES = 1 << 17
+"""What the kernel of each end holds in each direction."""
+STUBBORN_S = 924.0
+"""Seconds for which a kernel repeats what is not acknowledged, by default."""
+SYN_S = 127.0
+LATENCY_S, JITTER_S = 0.000_05, 0.000_3
+RELEASE_S = (0.005, 0.03)
+"""Time until the kernel has closed what a killed process had open."""
+HELD_S = 0.000_5
+"""Time until it has closed a lifeline."""
+
+
+class Network:
+    """Which hosts reach which, and how fast."""
+
+    def __init__(self, loop: VirtualStreams) -> None:
+        self.loop = loop
+        self._cut: Counter[tuple[str, str]] = Counter()
+        self._slow: Counter[tuple[str, str]] = Counter()
+        self.ends: dict[End, None] = {}
+        self.listeners: dict[tuple[str, int], Listening] = {}
+        self._ports = 40_000
+
+    def port(self) -> int:
+        """Return a port that nobody had."""
+        self._ports += 1
+        return self._ports
+
+    def reaches(self, one: str, other: str) -> bool:
+        """Return True unless the link is cut."""
+        return one == other or not (
+            self._cut[one, other] or self._cut[one, "*"] or self._cut["*", other]
+        )
+
+    def is_slow(self, one: str, other: str) -> bool:
+        """Return True if it carries a byte a second."""
+        return bool(self._slow[one, other] or self._slow[one, "*"] or self._slow["*", other])
+
+    def cut(self, one: str, other: str, cut: bool) -> None:
+        """Cut a link in both directions, or mend it; ``"*"`` is every other host."""
+        self._change(self._cut, one, other, cut)
+        for end in list(self.ends):
+            if cut:
+                end.doubt()
+            else:
+                end.pump()
+
+    def slow(self, one: str, other: str, slow: bool) -> None:
+        """Let a link carry a byte a second, or as much as before."""
+        self._change(self._slow, one, other, slow)
+
+    def _change(self, counter: Counter[tuple[str, str]], one: str, other: str, more: bool) -> None:
+        for link in ((one, other), (other, one)):
+            counter[link] += 1 if more else -1
+
+    def reset(self, dice_end: End) -> None:
+        """Reset a connection at one end; the other learns it when it sends."""
+        dice_end.fail(ConnectionResetError(errno.ECONNRESET, "reset by a firewall"))
+        dice_end.gone = True
+
+    def died(self, process: Process) -> None:
+        """Close what a killed process had open, as its kernel does."""
+        for listening in [one for one in self.listeners.values() if one.process is process]:
+            listening.close()
+        for end in [end for end in self.ends if end.process is process]:
+            wait = HELD_S if end.held else self.loop.dice.uniform(*RELEASE_S)
+            self.loop.outside(self.loop.now + wait, end.released)
+
+    def delay(self) -> float:
+        """Draw the time of one segment."""
+        return LATENCY_S + self.loop.dice.random() * JITTER_S
+
+
+class Listening:
+    """A listening socket."""
+
+    def __init__(
+        self, network: Network, process: Process, port: int, factory: Callable[[], Any]
+    ) -> None:
+        self.network, self.process, self.port, self.factory = network, process, port, factory
+        self.sockets = [self]
+        network.listeners[process.host, port] = self
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.process.host, self.port
+
+    def close(self) -> None:
+        if self.network.listeners.get((self.process.host, self.port)) is self:
+            del self.network.listeners[self.process.host, self.port]
+
+    def accept(self, end: End) -> None:
+        """Take a connection; without descriptors it waits."""
+        process, loop = self.process, self.network.loop
+        if process.no_descriptors:
+            error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            loop.call_exception_handler({"message": "socket.accept()", "exception": error})
+            loop.call_later(1.0, self.accept, end)
+            return
+        end.open(self.factory())
+
+
+class End:
+    """One end of a connection, its kernel's side of it, and the transport on top."""
+
+    def __init__(self, network: Network, process: Process, name: tuple[str, int]) -> None:
+        self.network, self.process, self.name = network, process, name
+        self.peer: End = self
+        self.context = process.main.context()
+        self.transport: Transport | None = None
+        self.patience_s = STUBBORN_S
+        self.held = self.gone = self.finished = self.closed = False
+        """`held`: a lifeline's thread has it; `gone`: this kernel knows it no more; `finished`: no
+        more is sent; `closed`: the process has let go of it."""
+        self.out = bytearray()
+        self.inbox = bytearray()
+        self.ended = False
+        """True once the peer's end has come in."""
+        self.sent_end = False
+        self._way: deque[tuple[float, bytes]] = deque()
+        self._arrives = self._waits_since = 0.0
+        self._doubting = self._reading = self.torn = False
+        """`torn`: it is reset within what is sent next."""
+        self.on_end: Callable[[], None] | None = None
+        network.ends[self] = None
+
+    def open(self, protocol: Any) -> Transport:
+        """Give the process its transport."""
+        self.transport = Transport(self, protocol)
+        protocol.connection_made(self.transport)
+        self.readable()
+        return self.transport
+
+    def soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call something in the process."""
+        self.network.loop.call_soon(callback, *arguments, context=self.context)
+
+    # -- out -----------------------------------------------------------------------------------
+
+    @property
+    def room(self) -> int:
+        """Bytes that this kernel takes."""
+        return KERNEL_BYTES - len(self.out)
+
+    def take(self, data: bytes) -> None:
+        """Take what the process writes."""
+        self.out += data
+        self.pump()
+
+    def finish(self) -> None:
+        """Send the end behind everything else."""
+        self.finished = True
+        self.pump()
+
+    def pump(self) -> None:
+        """Send what the peer has room for."""
+        if self.gone:
+            return
+        here, there = self.process.host, self.peer.process.host
+        if not self.network.reaches(here, there):
+            self.doubt()
+            return
+        loop, network = self.network.loop, self.network
+        slow = network.is_slow(here, there)
+        if self._way and (slow or not network.reaches(here, there)):
+            return
+        on_way = sum(len(data) for _, data in self._way)
+        room = KERNEL_BYTES - len(self.peer.inbox) - on_way
+        if self.out and room > 0:
+            most = 1 if slow else room
+            if len(self.out) > 1 and loop.dice.random() < 0.05:
+                most = min(most, loop.dice.randrange(1, len(self.out)))
+            if self.torn and len(self.out) > 1:
+                most = min(most, loop.dice.randrange(1, len(self.out)))
+            data = bytes(self.out[:most])
+            del self.out[:most]
+            pause = 1.0 if slow else network.delay()
+            self._arrives = max(loop.now + pause, self._arrives)
+            self._way.append((self._arrives, data))
+            loop.outside(self._arrives, self._arrive)
+            if self.torn:
+                self.torn = False
+                loop.outside(self._arrives, network.reset, self)
+                return
+            if self.transport is not None:
+                self.transport.drained()
+            if self.out:
+                self.pump()
+        elif self.out:
+            self.doubt()
+        elif self.finished and not self.sent_end:
+            self.sent_end = True
+            self._arrives = max(loop.now + network.delay(), self._arrives)
+            self._way.append((self._arrives, b""))
+            loop.outside(self._arrives, self._arrive)
+
+    def _arrive(self) -> None:
+        """Hand what has come to the peer's kernel, unless the link is cut by now."""
+        network, loop = self.network, self.network.loop
+        if not self._way or self.gone:
+            return
+        if not network.reaches(self.process.host, self.peer.process.host):
+            self.doubt()
+            loop.outside(loop.now + 0.2, self._arrive)  # sent again until it gets through
+            return
+        if self._way[0][0] > loop.now:
+            return
+        _, data = self._way.popleft()
+        peer = self.peer
+        if peer.gone or (peer.closed and data):
+            loop.outside(loop.now + network.delay(), self._refused)
+            return
+        if data:
+            peer.inbox += data
+        else:
+            peer.ended = True
+        peer.readable()
+        self.pump()
+
+    def _refused(self) -> None:
+        """Learn that the peer's kernel knows the connection no more."""
+        if self.network.reaches(self.process.host, self.peer.process.host):
+            self.fail(ConnectionResetError(errno.ECONNRESET, "reset by peer"))
+            self.gone = True
+
+    def doubt(self) -> None:
+        """Give the connection up if its peer still does not answer after a while."""
+        fine = self.network.reaches(*self._hosts()) and self._taken()
+        if self._doubting or self.gone or fine:
+            return
+        self._doubting = True
+        loop = self.network.loop
+        loop.outside(loop.now + self.patience_s + (0 if self.out else 1.0), self._give_up, loop.now)
+
+    def _hosts(self) -> tuple[str, str]:
+        return self.process.host, self.peer.process.host
+
+    def _taken(self) -> bool:
+        """Return True unless the peer has no room for what is due."""
+        return not (self.out and len(self.peer.inbox) >= KERNEL_BYTES)
+
+    def _give_up(self, since: float) -> None:
+        self._doubting = False
+        if self.gone:
+            return
+        if not self.network.reaches(*self._hosts()) or not self._taken():
+            self.fail(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
+            self.gone = True
+        else:
+            self.pump()
+
+    # -- in ------------------------------------------------------------------------------------
+
+    def readable(self) -> None:
+        """Let the process read, if it does."""
+        if self.on_end is not None and self.ended:
+            self.on_end()
+        if self.transport is None or self._reading or not (self.inbox or self.ended):
+            return
+        if not self.transport.paused and not self.transport.lost:
+            self._reading = True
+            self.network.loop.call_soon(self._read, context=self.context)
+
+    def _read(self) -> None:
+        self._reading = False
+        transport = self.transport
+        if transport is None or transport.paused or transport.lost or transport.closing:
+            return
+        if self.inbox:
+            transport.receive()
+            self.peer.pump()
+        elif self.ended and not transport.saw_end:
+            transport.saw_end = True
+            if not transport.protocol.eof_received():
+                transport.close()
+            return
+        self.readable_again()
+
+    def readable_again(self) -> None:
+        """Go on reading if there is more."""
+        if self.inbox or (self.ended and self.transport is not None and not self.transport.saw_end):
+            self.readable()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def fail(self, error: OSError) -> None:
+        """End it with an error, at this end alone."""
+        if not self.gone and self.on_end is not None:
+            self.on_end()
+        if self.transport is not None and not self.transport.lost:
+            self.network.loop.call_soon(self.transport.break_off, error, context=self.context)
+
+    def released(self) -> None:
+        """Close it, as the kernel does for a process that has ended, or has closed it."""
+        self.closed = True
+        if self.inbox:
+            self.inbox.clear()
+            self.peer_reset()
+        else:
+            self.finish()
+
+    def peer_reset(self) -> None:
+        """Reset the connection: what had come was never read."""
+        self.gone = True
+        loop = self.network.loop
+        loop.outside(loop.now + self.network.delay(), self.peer._refused)
+
+
+class VirtualStreams(VirtualLoop):
+    """The loop with connections."""
+
+    def __init__(self, dice: Any) -> None:
+        super().__init__(dice)
+        self.network = Network(self)
+        self._dialed: dict[Any, End] = {}
+
+    async def create_server(  # type: ignore[override]
+        self, factory: Any, host: Any = None, port: Any = None, **_: Any
+    ) -> Any:
+        process = current()
+        assert process is not None, "only a process listens"
+        wanted = port or self.network.port()
+        if (process.host, wanted) in self.network.listeners:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        return Listening(self.network, process, wanted, factory)
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        process = current()
+        assert process is not None, "only a process connects"
+        if process.no_descriptors:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        self._dialed[sock] = await self._connect(process, address)
+
+    async def create_connection(  # type: ignore[override]
+        self, factory: Any, host: Any = None, port: Any = None, *, sock: Any = None, **_: Any
+    ) -> Any:
+        process = current()
+        assert process is not None, "only a process connects"
+        if sock is not None:
+            end = self._dialed.pop(sock)
+            sock.close()
+        elif process.no_descriptors:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        else:
+            end = await self._connect(process, (host, port))
+        protocol = factory()
+        return end.open(protocol), protocol
+
+    async def _connect(self, process: Process, address: tuple[str, int]) -> End:
+        network, begun = self.network, self.now
+        wait = 0.0
+        while True:
+            await asyncio.sleep(network.delay() + wait)
+            if network.reaches(process.host, address[0]):
+                break
+            wait = max(1.0, 2 * wait)
+            if self.now - begun > SYN_S:
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+        listening = network.listeners.get(address)
+        if listening is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        mine = End(network, process, (process.host, network.port()))
+        theirs = End(network, listening.process, address)
+        mine.peer, theirs.peer = theirs, mine
+        self.call_at(self.now + network.delay(), listening.accept, theirs, context=theirs.context)
+        await asyncio.sleep(network.delay())
+        return mine

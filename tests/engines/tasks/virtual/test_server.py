@@ -1,0 +1,94 @@
+"""Redis in virtual time: the same answers as the scripts give, and what can be wrong with it.
+
+``tests/engines/tasks/test_store.py`` has the same expectations of the live scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from redis.exceptions import RedisError
+
+from harness.engines.tasks.store import StoreFull
+from harness.engines.tasks.virtual.loop import Process
+from harness.engines.tasks.virtual.server import Server, VirtualStore
+from harness.engines.tasks.virtual.streams import VirtualStreams
+
+
+def run(work: Callable[[VirtualStore, Server], Coroutine[Any, Any, None]]) -> None:
+    loop = VirtualStreams(random.Random(1))
+    server = Server(loop)
+    process = Process(loop, "node", "10.0.1.1")
+
+    async def main() -> None:
+        await work(VirtualStore(server, "run"), server)
+
+    loop.run_until_complete(process.start(main))
+
+
+def test_terms_fence_and_positions_are_kept() -> None:
+    async def work(store: VirtualStore, server: Server) -> None:
+        assert await store.put(0, term=2, position=5, checkpoint=b"five")
+        assert not await store.put(0, term=1, position=9, checkpoint=b"old")
+        assert (await store.get(0, term=None, position=None)).checkpoint == b"five"
+        assert (await store.get(0, term=3, position=5)).checkpoint == b"five"
+        assert (await store.get(0, term=2, position=5)).refused
+        assert not await store.put(0, term=2, position=6, checkpoint=b"late")
+        assert await store.put(0, term=3, position=8, checkpoint=b"eight", forget_below=8)
+        assert (await store.get(0, term=None, position=5)).checkpoint is None
+
+    run(work)
+
+
+def test_registries_ends_and_boots() -> None:
+    async def work(store: VirtualStore, server: Server) -> None:
+        assert await store.take_registry(7) == (1, None)
+        assert await store.take_registry(7) == (1, None), "an owner gets the same term again"
+        assert await store.put_registry(1, 1, b"one") is None
+        assert await store.put_registry(1, 1, b"another") is None
+        assert await store.take_registry(8) == (2, b"one")
+        assert await store.put_registry(1, 2, b"two") == 2
+        await store.put_end(0, 5, b"end")
+        await store.put_end(0, 4, b"earlier")
+        assert await store.get_end(0) == b"end"
+        assert [await store.next_boot(3), await store.next_boot(3)] == [1, 2]
+
+    run(work)
+
+
+def test_each_way_of_failing() -> None:
+    async def work(store: VirtualStore, server: Server) -> None:
+        loop = server.loop
+        for name in ("away", "crowded"):
+            setattr(server, name, True)
+            with pytest.raises(RedisError):
+                await store.get_end(0)
+            setattr(server, name, False)
+        server.full = True
+        with pytest.raises(StoreFull):
+            await store.put(0, term=1, position=1, checkpoint=b"x")
+        assert await store.put_registry(1, 1, b"small") is None, "there is room for this"
+        server.full, server.silent, began = False, True, loop.now
+        with pytest.raises(RedisError, match="Timeout"):
+            await store.put_end(0, 1, b"end")
+        assert 4.9 < loop.now - began < 5.2
+        server.silent = False
+        await asyncio.sleep(1)
+        assert await store.get_end(0) == b"end", "carried out, though nobody waited any more"
+
+    run(work)
+
+
+def test_a_failover_loses_the_last_moments() -> None:
+    async def work(store: VirtualStore, server: Server) -> None:
+        assert await store.put(0, term=1, position=1, checkpoint=b"one")
+        server.snapshot()
+        await asyncio.sleep(1.5)
+        assert await store.put(0, term=1, position=2, checkpoint=b"two")
+        server.fail_over(1.0)
+        assert (await store.get(0, term=None, position=None)).checkpoint == b"one"
+
+    run(work)

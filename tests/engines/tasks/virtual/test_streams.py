@@ -1,0 +1,210 @@
+"""Connections in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from harness.engines.tasks.virtual.loop import Process
+from harness.engines.tasks.virtual.streams import End, VirtualStreams
+
+SERVER, CLIENT = "10.0.0.1", "10.0.1.1"
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+
+class Pair:
+    """A process that listens, and one that has connected to it."""
+
+    def __init__(self, serve: Talk, talk: Talk) -> None:
+        self.loop = VirtualStreams(random.Random(1))
+        self.server = Process(self.loop, "server", SERVER)
+        self.client = Process(self.loop, "client", CLIENT)
+        self._serve, self._talk = serve, talk
+
+    def run(self, meanwhile: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def all_of_it() -> None:
+            async def listen() -> None:
+                await asyncio.start_server(self._serve, SERVER, 7000)
+
+            async def connect() -> None:
+                await self._talk(*await asyncio.open_connection(SERVER, 7000))
+
+            self.server.start(listen)
+            await asyncio.sleep(0.1)
+            self.client.start(connect)
+            await meanwhile()
+
+        self.loop.run_until_complete(all_of_it())
+
+    def ends(self, process: Process) -> list[End]:
+        """Return the ends of a process's connections."""
+        return [end for end in self.loop.network.ends if end.process is process]
+
+
+async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Accept, and say nothing."""
+
+
+class Reads:
+    """Reads lines, and notes when each came and how it ended."""
+
+    def __init__(self, *, patient_ms: int = 0) -> None:
+        self.seen: list[tuple[str, float]] = []
+        self._patient_ms = patient_ms
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loop: Any = asyncio.get_running_loop()
+        if self._patient_ms:
+            option = socket.TCP_USER_TIMEOUT
+            connected = writer.get_extra_info("socket")
+            connected.setsockopt(socket.IPPROTO_TCP, option, self._patient_ms)
+        try:
+            while line := await reader.readline():
+                self.seen.append((line.decode().strip(), round(loop.now, 1)))
+            self.seen.append(("end", round(loop.now, 1)))
+        except OSError as error:
+            self.seen.append((type(error).__name__, round(loop.now, 1)))
+
+
+def says(*words: str, every_s: float = 1.0) -> Talk:
+    """Return the talk of a process that writes words."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for word in words:
+            writer.write(f"{word}\n".encode())
+            await asyncio.sleep(every_s)
+
+    return talk
+
+
+def test_a_cut_delays_and_loses_nothing() -> None:
+    reads = Reads()
+    pair = Pair(reads, says("one", "two", "three"))
+
+    async def cut() -> None:
+        await asyncio.sleep(0.5)
+        pair.loop.network.cut(CLIENT, "*", True)
+        await asyncio.sleep(60)
+        pair.loop.network.cut(CLIENT, "*", False)
+        await asyncio.sleep(1)
+
+    pair.run(cut)
+    assert [word for word, _ in reads.seen] == ["one", "two", "three"]
+    assert [at > 60 for _, at in reads.seen] == [False, True, True]
+
+
+def test_a_socket_gives_a_silent_peer_up_after_its_own_time() -> None:
+    reads, stubborn = Reads(patient_ms=1000), Reads()
+    for reader in (reads, stubborn):
+        pair = Pair(silence, reader)
+
+        async def cut(pair: Pair = pair) -> None:
+            await asyncio.sleep(1)
+            pair.loop.network.cut(SERVER, "*", True)
+            await asyncio.sleep(60)
+
+        pair.run(cut)
+    assert reads.seen == [("TimeoutError", 3.1)]
+    assert stubborn.seen == []
+
+
+def test_a_killed_process_ends_its_connections_and_a_dark_machine_does_not() -> None:
+    killed, dark = Reads(), Reads()
+    for reader in (killed, dark):
+        pair = Pair(silence, reader)
+
+        async def die(pair: Pair = pair, power: bool = reader is dark) -> None:
+            await asyncio.sleep(1)
+            if power:
+                pair.loop.network.cut(SERVER, "*", True)
+            pair.server.kill()
+            pair.loop.network.died(pair.server)
+            await asyncio.sleep(60)
+
+        pair.run(die)
+    assert killed.seen == [("end", 1.1)]
+    assert dark.seen == []
+
+
+def test_a_reset_is_seen_at_one_end_and_at_the_other_when_it_sends() -> None:
+    reads = Reads()
+    pair = Pair(says(*"abcd", every_s=5.0), reads)
+    writes: list[float] = []
+
+    async def reset() -> None:
+        await asyncio.sleep(1)
+        (end,) = pair.ends(pair.client)
+        pair.loop.network.reset(end)
+        (other,) = pair.ends(pair.server)
+        await asyncio.sleep(1)
+        assert other.transport is not None
+        assert not other.transport.is_closing()
+        await asyncio.sleep(5)
+        assert other.transport.is_closing()
+        writes.append(pair.loop.now)
+
+    pair.run(reset)
+    assert reads.seen == [("a", 0.1), ("ConnectionResetError", 1.1)]
+    assert writes
+
+
+def test_a_byte_a_second() -> None:
+    reads = Reads()
+    pair = Pair(reads, says("slow"))
+
+    async def slow() -> None:
+        pair.loop.network.slow(CLIENT, "*", True)
+        await asyncio.sleep(10)
+
+    pair.run(slow)
+    assert [word for word, _ in reads.seen] == ["slow"]
+    assert 5 <= reads.seen[0][1] <= 6
+
+
+def test_a_frozen_listener_accepts_and_is_silent_and_a_dead_one_refuses() -> None:
+    reads, found = Reads(), list[str]()
+    pair = Pair(says("late"), reads)
+
+    async def try_it() -> None:
+        pair.server.freeze(True)
+        await asyncio.sleep(20)
+        assert reads.seen == [], "it is connected, and hears nothing"
+        pair.server.freeze(False)
+        await asyncio.sleep(2)
+        pair.server.kill()
+        pair.loop.network.died(pair.server)
+
+        async def again() -> None:
+            try:
+                await asyncio.open_connection(SERVER, 7000)
+            except OSError as error:
+                found.append(type(error).__name__)
+
+        pair.client.start(again)
+        await asyncio.sleep(1)
+
+    pair.run(try_it)
+    assert reads.seen[0][0] == "late"
+    assert found == ["ConnectionRefusedError"]
+
+
+def test_a_peer_that_does_not_read_fills_the_sender() -> None:
+    waiting: list[int] = []
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(bytes(1 << 20))
+        await asyncio.sleep(5)
+        waiting.append(writer.transport.get_write_buffer_size())
+
+    pair = Pair(flood, silence)
+
+    async def freeze() -> None:
+        pair.client.freeze(True)
+        await asyncio.sleep(10)
+
+    pair.run(freeze)
+    assert waiting
+    assert 500_000 < waiting[0] < 1 << 20
