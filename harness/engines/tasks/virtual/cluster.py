@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection
 from harness.engines.tasks.coordinator import CoordinatorProcess, Deciding
@@ -25,7 +26,7 @@ from harness.engines.tasks.ports import Ports
 from harness.engines.tasks.virtual import broker as kafka
 from harness.engines.tasks.virtual import server as redis
 from harness.engines.tasks.virtual.faults import BATCH_US, HostFault, HostOptions, Kind
-from harness.engines.tasks.virtual.loop import Process, Strand, Thread
+from harness.engines.tasks.virtual.loop import Process, Strand
 from harness.engines.tasks.virtual.program import PLACE, SHAPES, Paid
 from harness.engines.tasks.virtual.streams import VirtualStreams
 from harness.hosting.codec import Encoded, from_parts
@@ -248,9 +249,7 @@ class HostWorld:
         for process in self.all:
             process.kill()
         for process in self.all:
-            for kept in process.kept:
-                if isinstance(kept, Thread):
-                    kept.end()
+            process.dispose()
         self.loop.close()
 
     # -- watching ------------------------------------------------------------------------------
@@ -462,7 +461,7 @@ _FAULTS: Mapping[Kind, Callable[[HostWorld, HostFault], Callable[[], None] | Non
     Kind.RETENTION: HostWorld._retention,
 }
 _SECRET = "00" * 32
-_REDIS = {"host": redis.HOST, "port": 6379}
+_REDIS = RedisEndpoint(host=redis.HOST, port=6379).to_json()
 
 
 def _bare(part: Any) -> Any:

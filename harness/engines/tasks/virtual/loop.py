@@ -19,7 +19,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
@@ -62,6 +62,16 @@ class Process:
         self.dead = True
         for strand in self.strands:
             strand.deferred.clear()
+
+    def dispose(self) -> None:
+        """Let go of what a dead process was doing, before its loop is closed."""
+        context = self.main.context()
+        for kept in self.kept:  # which grows meanwhile
+            if isinstance(kept, Thread):
+                kept.end()
+            elif isinstance(kept, asyncio.Task) and not kept.done():
+                with suppress(Exception):  # whatever its finalizers run into
+                    context.run(kept.get_coro().close)  # type: ignore[union-attr]
 
     def freeze(self, frozen: bool) -> None:
         """Stop it, or let it go on as if no time had passed."""

@@ -334,6 +334,12 @@ class VirtualStreams(VirtualLoop):
         self.network = Network(self)
         self._dialed: dict[Any, End] = {}
 
+    def close(self) -> None:
+        for end in self.network.ends:
+            if end.transport is not None:
+                end.transport.closing = True  # who holds one still need not close it
+        super().close()
+
     async def create_server(  # type: ignore[override]
         self, factory: Any, host: Any = None, port: Any = None, **_: Any
     ) -> Any:

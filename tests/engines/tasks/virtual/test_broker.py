@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from typing import Any
 
 from harness.engines.tasks.exchange import Begin, ReadError, Sender, Tail, consumer_settings
 from harness.engines.tasks.virtual.broker import Broker, VirtualLog
-from harness.engines.tasks.virtual.loop import Process, Thread
+from harness.engines.tasks.virtual.loop import Process
 from harness.engines.tasks.virtual.streams import VirtualStreams
 
 PLACE = ("out", 0)
@@ -39,11 +40,10 @@ class Reading:
             )
             await work(Sender({}, 0, lambda sink, error: self.given_up.append(error.code()), log))
 
-        self.loop.run_until_complete(self.process.start(main))
-        self.process.kill()
-        for kept in self.process.kept:
-            if isinstance(kept, Thread):
-                kept.end()
+        with closing(self.loop):
+            self.loop.run_until_complete(self.process.start(main))
+            self.process.kill()
+            self.process.dispose()
 
 
 def test_what_is_appended_is_read() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from harness.engines.tasks.virtual.loop import (
 def run(work: Callable[[VirtualLoop], Coroutine[Any, Any, None]]) -> VirtualLoop:
     """Run a coroutine that is in no process; return the loop."""
     loop = VirtualLoop(random.Random(1))
-    with virtual_time(loop, 1):
+    with closing(loop), virtual_time(loop, 1):
         loop.run_until_complete(work(loop))
     return loop
 
@@ -46,7 +47,6 @@ def test_twenty_minutes_take_no_time() -> None:
 
     loop = run(work)
     assert loop.now == 1200
-    loop.close()
 
 
 def test_a_dead_process_does_nothing_more_and_a_frozen_one_goes_on() -> None:

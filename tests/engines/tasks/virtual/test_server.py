@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -26,7 +27,8 @@ def run(work: Callable[[VirtualStore, Server], Coroutine[Any, Any, None]]) -> No
     async def main() -> None:
         await work(VirtualStore(server, "run"), server)
 
-    loop.run_until_complete(process.start(main))
+    with closing(loop):
+        loop.run_until_complete(process.start(main))
 
 
 def test_terms_fence_and_positions_are_kept() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import random
 import socket
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from typing import Any
 
 from harness.engines.tasks.virtual.loop import Process
@@ -37,7 +38,8 @@ class Pair:
             self.client.start(connect)
             await meanwhile()
 
-        self.loop.run_until_complete(all_of_it())
+        with closing(self.loop):
+            self.loop.run_until_complete(all_of_it())
 
     def ends(self, process: Process) -> list[End]:
         """Return the ends of a process's connections."""
@@ -46,6 +48,7 @@ class Pair:
 
 async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Accept, and say nothing."""
+    await asyncio.sleep(1_000)
 
 
 class Reads:
@@ -54,9 +57,11 @@ class Reads:
     def __init__(self, *, patient_ms: int = 0) -> None:
         self.seen: list[tuple[str, float]] = []
         self._patient_ms = patient_ms
+        self._kept: list[asyncio.StreamWriter] = []
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         loop: Any = asyncio.get_running_loop()
+        self._kept.append(writer)  # one that nobody holds is closed
         if self._patient_ms:
             option = socket.TCP_USER_TIMEOUT
             connected = writer.get_extra_info("socket")
@@ -76,6 +81,7 @@ def says(*words: str, every_s: float = 1.0) -> Talk:
         for word in words:
             writer.write(f"{word}\n".encode())
             await asyncio.sleep(every_s)
+        await asyncio.sleep(1_000)
 
     return talk
 
@@ -202,6 +208,7 @@ def test_a_peer_that_does_not_read_fills_the_sender() -> None:
     pair = Pair(flood, silence)
 
     async def freeze() -> None:
+        await asyncio.sleep(0.1)
         pair.client.freeze(True)
         await asyncio.sleep(10)
 
