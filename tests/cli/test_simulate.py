@@ -27,6 +27,9 @@ def invoke(*arguments: str) -> Any:
         (["--seeds", "many"], "not a range", "0..999"),
         (["--faults", "a"], "not a list", "0,3"),
         (["--seeds", "1..2", "--faults", "0,99"], "none numbered 99", "leave --faults out"),
+        (["--host", "--topology", "recovery"], "no topology 'recovery'", "chain"),
+        (["--host", "--draw", "3"], "neither --draw nor --spread", "leave one"),
+        (["--host", "--seeds", "1..2", "--faults", "0,99"], "none numbered 99", "name fewer"),
         (["--draw", "3", "--picture", "nowhere/x.png"], "no directory nowhere", "mkdir -p"),
     ],
 )

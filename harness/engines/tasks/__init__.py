@@ -14,6 +14,9 @@ module                  content
 `messages`, `routes`    batches between tasks, and the nodes that host the copies of each
 `direct`, `wire`        the connections between nodes; one end of one, its proof and frames
 `directory`             the coordinator's news for nodes about one another
+`unreached`             pairs of nodes without a way between them
+`ports`                 what a process takes from outside: log, store, its lifeline
+`virtual`               the same processes in virtual time, over models of what they talk to
 `job`                   the program, scheme and places of a pass, for all processes
 `control`, `heard`      one authenticated connection per node to the coordinator; its frames
 `lifeline`              a second one, which ends as soon as the node is killed

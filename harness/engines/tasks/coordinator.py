@@ -39,10 +39,11 @@ from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
 from harness.engines.tasks.underway import UnderWay
+from harness.engines.tasks.unreached import Unreached
 from harness.hosting.codec import decode, encode, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator.machine import CoordinatorMachine
+from harness.protocol.coordinator.machine import SWEEP, CoordinatorMachine
 from harness.protocol.coordinator.placement import Placement, Planned, Spread
 
 REPLICA_AFTER_S = 0.1
@@ -52,8 +53,6 @@ LONGEST_BUSY_US = 60_000_000
 """Time for which a node may compute without a heartbeat; a loop that never ends counts as dead."""
 STORE_WITHIN_US = 15_000_000
 """Time after which a request to the store counts as lost; its client gives up before."""
-FRESH_US = 1_000_000
-"""Age of a node's last word, or four heartbeats, until which it counts as being in touch."""
 
 
 class ConnectedNode:
@@ -96,6 +95,8 @@ class Deciding:
         self._published: dict[int, int] = {}
         self._lost_us = 0
         """When a primary was given up last."""
+        self.awake_us = -(1 << 62)
+        """When this process last went on after it was stopped."""
         self.machine = CoordinatorMachine(
             wiring=job.wiring,
             scheme=job.scheme,
@@ -158,11 +159,19 @@ class Deciding:
             _PERFORMERS[type(effect)](self, effect)
 
     def _set_timer(self, effect: do.SetTimer) -> None:
-        left = effect.at - now_us()
+        left, heartbeat_us = effect.at - now_us(), self.job.scheme.heartbeat_us
         if left > 0:
             self._loop.call_later(left / 1e6, self._set_timer, effect)
+        elif effect.key == SWEEP and -left > heartbeat_us:
+            # This process was stopped: what nodes have said meanwhile is heard before anybody
+            # counts as silent.
+            self.awake_us = now_us()
+            self._loop.call_later(heartbeat_us / 1e6, self._fire, effect)
         else:
-            self.tell(told.TimerFired(cause=effect.cause, key=effect.key))
+            self._fire(effect)
+
+    def _fire(self, effect: do.SetTimer) -> None:
+        self.tell(told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _send_order(self, effect: do.SendOrder) -> None:
         order, left = effect.order, self._lost_us + round(REPLICA_AFTER_S * 1e6) - now_us()
@@ -291,8 +300,7 @@ class CoordinatorProcess:
         )
         self._members: dict[int, ConnectedNode] = {}
         self._deciding: Deciding | None = None
-        self._unreachable: set[tuple[int, int]] = set()
-        """The pairs of nodes that were reported."""
+        self._unreached = Unreached()
         self._leaving = False
         self._left_us: dict[int, int] = {}
         """Node to when its last process ended."""
@@ -421,36 +429,18 @@ class CoordinatorProcess:
             if self._deciding is not None:
                 self._deciding.directory.changed(member)
         elif isinstance(heard, Unreachable):
-            self._note_unreachable(member, heard)
+            if (deciding := self._deciding) is not None:
+                job, members, awake_us = deciding.job, self._members, deciding.awake_us
+                problem = self._unreached.problem(
+                    job, heard, member, members, now_us=now_us(), awake_us=awake_us
+                )
+                if problem is not None:
+                    self._emit(problem)
         elif heard["event"] == "trouble":
             self._emit(trouble_of(member.number, heard["where"], heard["what"]))
         else:
             more = {"shift_us": member.shift_us} if heard["event"] == "note" else {}
             self._emit({**heard, "node": member.number, **more})
-
-    def _note_unreachable(self, member: ConnectedNode, found: Unreachable) -> None:
-        """Report a pair of nodes without a way between them, while both are in touch with this.
-
-        What was sent before a node was cut off, and arrives afterwards, is no news."""
-        other, pair = self._members.get(found.to), (member.number, found.to)
-        if other is None or self._deciding is None or other.boot != found.boot:
-            return
-        job = self._deciding.job
-        fresh_us = max(FRESH_US, 4 * job.scheme.heartbeat_us)
-        newest = min(found.at_us + member.shift_us, other.heard_us, member.heard_us)
-        if pair in self._unreachable or now_us() - newest > fresh_us:
-            return
-        self._unreachable.add(pair)
-        mine, theirs = job.nodes[member.number].name, job.nodes[found.to].name
-        what = (
-            f"{mine} at {':'.join(map(str, member.address))} cannot reach {theirs} at "
-            f"{':'.join(map(str, found.at))}: {found.why}"
-        )
-        remedy = (
-            "let every node connect to every other, on any port above 1023: look at the firewall "
-            "and the routes between these two, and at the run's certificate"
-        )
-        self._emit({"event": "problem", "node": member.number, "what": what, "remedy": remedy})
 
     def _say(self, event: str, member: ConnectedNode, **more: Any) -> None:
         self._emit(

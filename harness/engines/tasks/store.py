@@ -101,6 +101,8 @@ return true
 """
 
 
+_NEXT_BOOT = "return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)"
+
 _PUT_END = """
 local offset = tonumber(redis.call('HGET', KEYS[1], 'offset') or '-1')
 if tonumber(ARGV[1]) > offset then
@@ -149,6 +151,7 @@ class Store:
         self._room = self._redis.register_script(_ROOM)
         self._forget = self._redis.register_script(_FORGET)
         self._put_end = self._redis.register_script(_PUT_END)
+        self._next_boot = self._redis.register_script(_NEXT_BOOT)
 
     async def put(
         self, task: int, *, term: int, position: int, checkpoint: bytes, forget_below: int = 0
@@ -229,7 +232,7 @@ class Store:
         """Return a term higher than all before, and the registry, None if there is none.
 
         An ``owner`` that has a term gets the same again."""
-        term, registry = await self._take_registry(keys=self._registry_keys, args=[owner])
+        term, registry = await self._write(self._take_registry, self._registry_keys, [owner])
         return int(term), registry
 
     async def put_registry(self, term: int, version: int, registry: bytes) -> int | None:
@@ -245,7 +248,7 @@ class Store:
 
         None is given twice, so that a process that counted as dead and its successor can be told
         apart."""
-        return int(await self._redis.hincrby(f"{self._run}:boots", str(node), 1))
+        return int(await self._write(self._next_boot, [f"{self._run}:boots"], [node]))
 
     async def clear(self) -> None:
         """Delete every key of this run."""

@@ -206,6 +206,8 @@ class VirtualConsumer:
 
     def _next(self, most: int) -> list[Any]:
         broker = self._broker
+        if self._process.bad_threads:
+            raise RuntimeError("an error that nobody expects")
         if not broker.reachable(self._process):
             if self._told_away or broker.silent:
                 return []

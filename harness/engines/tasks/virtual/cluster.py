@@ -43,6 +43,8 @@ OUT = "out"
 PLACED_S = (0.05, 1.0)
 """Time until a process that ended on its own is started again."""
 BUSY_S = 3.0
+LOST_S = 1.0
+"""What a failover loses."""
 TOLD = 400
 """Events that a story ends with."""
 
@@ -88,6 +90,10 @@ class HostWorld:
         self.broker, self.server = kafka.Broker(self.loop), redis.Server(self.loop)
         self.network = self.loop.network
         self.broken: InvariantBroken | None = None
+        self.expected = ""
+        """Part of the message that ends this run as it should; empty: it should not end."""
+        self.ended = False
+        """True once it has ended with that message."""
         self.story: deque[str] = deque(maxlen=TOLD)
         self.messages = 0
         """Batches that were sent from task to task."""
@@ -143,7 +149,7 @@ class HostWorld:
     def _load(self, source: int) -> None:
         """Append a partition's records in their time, or as soon as the broker is there."""
         topic, partition = self.job.source(source)
-        waiting = deque(self.options.load.records(source))
+        waiting = deque(self.options.load.records(source, self.options.batches))
         end = self.options.load.start_us + self.options.batches * BATCH_US
         waiting.append((end // 1000, bytes(8)))  # which completes the last batch
 
@@ -288,6 +294,8 @@ class HostWorld:
                     f"{event['node']}: {self.options.wiring.names[note.task]} {note.event} "
                     f"incarnation {note.incarnation} term {note.term} at {note.position} {note.why}"
                 )
+        elif kind == "problem" and self.expected and self.expected in event["what"]:
+            self.ended = True
         elif kind == "problem":
             self.broken = self.broken or InvariantBroken("ended", str(event["what"])[-1500:])
         else:
@@ -440,6 +448,19 @@ class HostWorld:
         setattr(owner, name, during)
         return lambda: setattr(owner, name, usual)
 
+    def _fail_over(self, fault: HostFault) -> None:
+        self.server.fail_over(LOST_S)
+
+    def _threads(self, fault: HostFault) -> Callable[[], None]:
+        process = self.nodes[fault.node]
+        process.bad_threads = True
+        self.expected = "an error that nobody expects"
+
+        def over() -> None:
+            process.bad_threads = False
+
+        return over
+
     def _retention(self, fault: HostFault) -> None:
         for place in self._places:
             self.broker.forget(place, keep=2)
@@ -459,6 +480,8 @@ _FAULTS: Mapping[Kind, Callable[[HostWorld, HostFault], Callable[[], None] | Non
         [kind for kind in Kind if kind.startswith(("store-", "log-"))], HostWorld._server
     ),
     Kind.RETENTION: HostWorld._retention,
+    Kind.FAILOVER: HostWorld._fail_over,
+    Kind.THREAD: HostWorld._threads,
 }
 _SECRET = "00" * 32
 _REDIS = RedisEndpoint(host=redis.HOST, port=6379).to_json()

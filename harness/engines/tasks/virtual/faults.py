@@ -63,6 +63,10 @@ class Kind(StrEnum):
     """Redis has no room for checkpoints."""
     STORE_CROWDED = "store-crowded"
     """Redis accepts no more clients."""
+    FAILOVER = "failover"
+    """Redis fails over to a replica, which lacks the last second but for what was waited for."""
+    THREAD = "thread"
+    """A node's readers raise an error that nobody expects, which ends the run with a message."""
     STORE_LOSSY = "store-lossy"
     """Some of Redis' answers get lost."""
     LOG_AWAY = "log-away"
@@ -124,10 +128,10 @@ WEIGHTS = {
     Kind.CUT: 3, Kind.LINK: 2, Kind.NO_CONTROL: 2, Kind.NO_STORE: 1, Kind.NO_LOG: 1, Kind.RESET: 3,
     Kind.TEAR: 2, Kind.TRICKLE: 1, Kind.BUSY: 2, Kind.DESCRIPTORS: 1, Kind.STORE_AWAY: 2,
     Kind.STORE_SILENT: 1, Kind.STORE_SLOW: 1, Kind.STORE_FULL: 1, Kind.STORE_CROWDED: 1,
-    Kind.STORE_LOSSY: 1, Kind.LOG_AWAY: 2, Kind.LOG_SILENT: 1, Kind.LOG_FULL: 1,
+    Kind.STORE_LOSSY: 1, Kind.FAILOVER: 2, Kind.LOG_AWAY: 2, Kind.LOG_SILENT: 1, Kind.LOG_FULL: 1,
     Kind.LOG_REFUSES: 1, Kind.LOG_LOSSY: 1, Kind.RETENTION: 1,
 }  # fmt: skip
-AT_ONCE = (Kind.RESET, Kind.TEAR, Kind.RETENTION)
+AT_ONCE = (Kind.RESET, Kind.TEAR, Kind.RETENTION, Kind.FAILOVER)
 MOST_S = {Kind.LINK: 4.0, Kind.BUSY: 6.0}
 """Longest times: two nodes that never reach each other end a run, and so they should."""
 LENGTHS_S = (0.3, 1.5, 5.0, 5.0, 15.0, 60.0)

@@ -44,6 +44,8 @@ class Process:
         self.dead = self.frozen = False
         self.no_descriptors = False
         """True while it can open nothing."""
+        self.bad_threads = False
+        """True while its readers raise."""
         self.slow_us = 0
         """What each batch of an operator costs it."""
         self.handler: Callable[..., object] | None = None

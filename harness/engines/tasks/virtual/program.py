@@ -159,11 +159,11 @@ class Load:
     times_us: Mapping[tuple[int, int], tuple[int, ...]]
     """Source task and batch to the times of its records after the start of the batch."""
 
-    def records(self, source: int) -> list[tuple[int, bytes]]:
-        """Return the instants in ms since the epoch, and the values, of a partition."""
+    def records(self, source: int, below: int) -> list[tuple[int, bytes]]:
+        """Return the instants in ms since the epoch, and the values, before a batch."""
         found = []
         for (task, batch), times in sorted(self.times_us.items()):
-            if task == source:
+            if task == source and batch < below:
                 begin = self.start_us + batch * self.batch_us
                 found += [((begin + at) // 1000, _value(batch, n)) for n, at in enumerate(times)]
         return found

@@ -48,8 +48,10 @@ def _violation(world: HostWorld) -> Violation | None:
 
     async def until_all_is_there() -> None:
         world.start()
-        while loop.now < options.healed_s:
+        while loop.now < options.healed_s and not world.ended:
             await asyncio.sleep(0.5)
+        if world.ended:
+            return
         deadline = loop.now + SETTLE_S
         while not world.finished() and loop.now < deadline:
             await asyncio.sleep(0.5)

@@ -5,7 +5,6 @@ Tests: ``tests/engines/tasks/virtual/test_server.py``."""
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -33,6 +32,7 @@ class Keys:
     ends: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     coordinators: dict[int, int] = field(default_factory=dict)
     registry: tuple[int, bytes] | None = None
+    boots: dict[int, int] = field(default_factory=dict)
 
 
 class Server:
@@ -47,24 +47,27 @@ class Server:
         """What every script takes."""
         self.loses_answers = 0.0
         self.free_at = 0.0
-        self.boots: dict[int, int] = {}
         self._runs: dict[str, Keys] = {}
-        self._before: list[tuple[float, dict[str, Keys]]] = []
+        self._done: list[tuple[float, str, Callable[[Keys], Any], bool]] = []
+        """When each script ran, for which run, and if its client waited for the replicas."""
 
     def keys(self, run: str) -> Keys:
         """Return a run's keys."""
         return self._runs.setdefault(run, Keys())
 
-    def snapshot(self) -> None:
-        """Remember the present, for a failover."""
-        self._before.append((self.loop.now, copy.deepcopy(self._runs)))
-        del self._before[:-16]
+    def run(self, run: str, script: Callable[[Keys], Any], *, waits: bool) -> Any:
+        """Run a script; ``waits``: its answer waits for the replicas."""
+        answer = script(self.keys(run))
+        self._done.append((self.loop.now, run, script, waits))
+        return answer
 
     def fail_over(self, lost_s: float) -> None:
-        """Go on from what a replica had: the last moments are lost."""
-        older = [kept for at, kept in self._before if at <= self.loop.now - lost_s]
-        if older:
-            self._runs = copy.deepcopy(older[-1])
+        """Go on with a replica: it lacks the last moments, but for what was waited for."""
+        until = self.loop.now - lost_s
+        self._done = [one for one in self._done if one[0] <= until or one[3]]
+        self._runs = {}
+        for _, run, script, _ in self._done:
+            script(self.keys(run))
 
 
 class VirtualStore(Store):
@@ -79,8 +82,6 @@ class VirtualStore(Store):
         self, task: int, *, term: int, position: int, checkpoint: bytes, forget_below: int = 0
     ) -> bool:
         def script(keys: Keys) -> bool:
-            if self._server.full:
-                raise StoreFull("there is no room", remedy="give it more")
             if term < keys.terms.get(task, -1):
                 return False
             keys.terms[task] = term
@@ -90,7 +91,7 @@ class VirtualStore(Store):
                 del states[other]
             return True
 
-        return await self._ask(script)
+        return await self._ask(script, waits=True, takes_room=True)
 
     async def get(self, task: int, *, term: int | None, position: int | None) -> Found:
         def script(keys: Keys) -> Found:
@@ -131,7 +132,7 @@ class VirtualStore(Store):
             term = keys.coordinators.setdefault(owner, len(keys.coordinators) + 1)
             return term, keys.registry[1] if keys.registry else None
 
-        return await self._ask(script)
+        return await self._ask(script, waits=True)
 
     async def put_registry(self, term: int, version: int, registry: bytes) -> int | None:
         def script(keys: Keys) -> int | None:
@@ -142,14 +143,14 @@ class VirtualStore(Store):
                 keys.registry = version, registry
             return None
 
-        return await self._ask(script)
+        return await self._ask(script, waits=True)
 
     async def next_boot(self, node: int) -> int:
-        def script(_: Keys) -> int:
-            self._server.boots[node] = self._server.boots.get(node, 0) + 1
-            return self._server.boots[node]
+        def script(keys: Keys) -> int:
+            keys.boots[node] = keys.boots.get(node, 0) + 1
+            return keys.boots[node]
 
-        return await self._ask(script)
+        return await self._ask(script, waits=True)
 
     async def clear(self) -> None:
         """Keep everything: checkers look at it."""
@@ -157,7 +158,9 @@ class VirtualStore(Store):
     async def close(self) -> None:
         """Do nothing: it holds nothing."""
 
-    async def _ask(self, script: Callable[[Keys], T]) -> T:
+    async def _ask(
+        self, script: Callable[[Keys], T], *, waits: bool = False, takes_room: bool = False
+    ) -> T:
         """Run a script in the server; raise an error of the client's if no answer comes."""
         server, loop, process = self._server, self._server.loop, self._process
         if server.away or server.crowded or process.no_descriptors:
@@ -166,9 +169,13 @@ class VirtualStore(Store):
         if not loop.network.reaches(process.host, HOST):
             await asyncio.sleep(CONNECT_S)
             raise TimedOut("Timeout connecting to server")
+        if takes_room and server.full:
+            raise StoreFull("there is no room", remedy="give it more")
         answer: asyncio.Future[Any] = loop.create_future()
         home = process.main.context()
-        loop.outside(loop.now + loop.dice.uniform(*DELAY_S), self._arrive, script, answer, home)
+        loop.outside(
+            loop.now + loop.dice.uniform(*DELAY_S), self._arrive, script, waits, answer, home
+        )
         try:
             async with asyncio.timeout(ANSWER_S):
                 found: T = await answer
@@ -177,34 +184,27 @@ class VirtualStore(Store):
         return found
 
     def _arrive(
-        self, script: Callable[[Keys], Any], answer: asyncio.Future[Any], home: Any
+        self, script: Callable[[Keys], Any], waits: bool, answer: asyncio.Future[Any], home: Any
     ) -> None:
         """Carry a script out in its turn, whether or not anybody still waits for it."""
         server, loop = self._server, self._server.loop
         if server.silent:
-            loop.outside(loop.now + 0.1, self._arrive, script, answer, home)
+            loop.outside(loop.now + 0.1, self._arrive, script, waits, answer, home)
             return
         if server.away:
             return  # what had come is lost with the server
         server.free_at = max(server.free_at, loop.now) + server.script_s
-        try:
-            found, error = script(server.keys(self._name)), None
-        except StoreFull as full:
-            found, error = None, full
+        found = server.run(self._name, script, waits=waits)
         if loop.dice.random() < server.loses_answers:
             return
         if not loop.network.reaches(self._process.host, HOST):
             return
         at = server.free_at + loop.dice.uniform(*DELAY_S)
-        loop.call_at(at, _settle, answer, found, error, context=home)
+        loop.call_at(at, _settle, answer, found, context=home)
 
 
-def _settle(answer: asyncio.Future[Any], found: Any, error: Exception | None) -> None:
-    if answer.done():
-        return
-    if error is not None:
-        answer.set_exception(error)
-    else:
+def _settle(answer: asyncio.Future[Any], found: Any) -> None:
+    if not answer.done():
         answer.set_result(found)
 
 

@@ -86,11 +86,12 @@ def test_each_way_of_failing() -> None:
 
 def test_a_failover_loses_the_last_moments() -> None:
     async def work(store: VirtualStore, server: Server) -> None:
-        assert await store.put(0, term=1, position=1, checkpoint=b"one")
-        server.snapshot()
+        await store.put_end(0, 1, b"one")
         await asyncio.sleep(1.5)
-        assert await store.put(0, term=1, position=2, checkpoint=b"two")
+        await store.put_end(0, 2, b"two")
+        assert await store.put(0, term=1, position=2, checkpoint=b"waited for")
         server.fail_over(1.0)
-        assert (await store.get(0, term=None, position=None)).checkpoint == b"one"
+        assert await store.get_end(0) == b"one"
+        assert (await store.get(0, term=None, position=None)).checkpoint == b"waited for"
 
     run(work)
