@@ -169,8 +169,9 @@ class Passes:
                 "results usually are: the machine is too busy or the load before the kill too short"
             )
         self._kills.append({"sample": number, **found})
+        usual_s = float("nan") if found["usual_s"] is None else found["usual_s"]
         self._lateness.append(
-            lateness(record, self.workload).assign(sample=number, usual_s=found["usual_s"])
+            lateness(record, self.workload).assign(sample=number, usual_s=usual_s)
         )
 
     def outcome(self) -> Outcome:
@@ -289,7 +290,7 @@ MEASUREMENT = Measurement(
         Profile.PAPER: _ALL,
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 125, Profile.PAPER: 500},
+    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 150, Profile.PAPER: 500},
     run=run,
     scheduling=Scheduling(keeps=_kept, early=True),
     chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
