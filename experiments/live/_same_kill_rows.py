@@ -59,13 +59,13 @@ _TUNED = {**_CONF, LOCALITY: "0s"}
 ROWS: Mapping[str, Row] = {
     "stock": Row(engine=STRUCTURED, conf=_CONF, before_s=12, after_s=16),
     # As its best users run it: docs/stock-settings.md.
-    "stock tuned": Row(engine=STRUCTURED, conf=_TUNED, before_s=12, after_s=7),
+    "stock tuned": Row(engine=STRUCTURED, conf=_TUNED, before_s=11, after_s=6),
     REAL_TIME: Row(
         engine=STRUCTURED,
         conf=_TUNED,
         more={"mode": Mode.REAL_TIME.value, "spare_slots": SPEC.cores_per_worker},
-        before_s=10,
-        after_s=10,
+        before_s=9,
+        after_s=8,
     ),
     "checkpoint": Row(engine=TASKS, before_s=3, after_s=4),
     "active": Row(engine=TASKS, scheme="active", before_s=3, after_s=4),
@@ -88,6 +88,10 @@ class Times:
     def load_s(self, row: Row) -> float:
         """Return the length of a pass's load."""
         return CHECKPOINT_S + self.longer * (row.before_s + row.after_s)
+
+    def settled_s(self, row: Row) -> float:
+        """Return the begin of the time in which windows come out as they usually do."""
+        return self.longer * row.before_s / 2
 
     def schedule(self, row: Row, number: int, part: float) -> Schedule:
         """Return the kill of a pass, in the part of that number of a checkpoint interval.
