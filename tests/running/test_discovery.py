@@ -21,6 +21,7 @@ from harness.running.computed import RunResult, Task, make
 from harness.running.discovery import (
     GROUPS,
     all_experiments,
+    by_page,
     catalogue_markdown,
     find,
     of_group,
@@ -104,6 +105,15 @@ def test_what_smoke_leaves_out_is_covered_by_what_it_runs() -> None:
     for profile in (Profile.QUICK, Profile.PAPER):
         assert to_reproduce(None, profile, peers=True) == all_experiments()
         assert all(e.measurement.fetches is None for e in to_reproduce(None, profile))
+
+
+@pytest.mark.parametrize("paper", ["ppa", "intervals", "edge", "dpc"])
+def test_a_paper_is_reproduced_with_the_live_figures_of_its_page(paper: str) -> None:
+    run = to_reproduce(paper, Profile.QUICK)
+    assert {e.id for e in run} == {e.id for e in by_page()[paper]}
+    assert [e for e in run if e.origin is Origin.MEASURED]
+    ours = to_reproduce("live", Profile.QUICK)
+    assert not {e.id for e in ours} & {e.id for e in run}
 
 
 def test_a_group_without_experiments_is_refused() -> None:
