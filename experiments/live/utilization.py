@@ -132,7 +132,7 @@ def kills(seed: int, load_s: float, per_minute: float = PER_MINUTE[0]) -> Schedu
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Measure one depth and rate: without checkpoints, with them, and with kills at two intervals."""
+    """Measure one depth and rate: no checkpoints, checkpoints, and kills at two intervals."""
     depth, load_s = int(str(point["depth"])), LOAD_S[context.profile]
     per_minute = float(str(point.get("per_minute", PER_MINUTE[0])))
     best_s = optimum_s(per_minute)
@@ -308,8 +308,8 @@ MEASUREMENT = Measurement(
 CLOSE = 0.1
 """Measured utilization is close to the model's if it is within this."""
 AGAIN = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
-"""R until tasks process again, what was done from full windows on, and the mean of a cell. Version 1
-took R until the node was there, the whole of a run, and each run."""
+"""R until tasks process again, progress from full windows on, and the mean of a cell. Version 1 took
+R until the node was there, the whole of a run, and each run."""
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:

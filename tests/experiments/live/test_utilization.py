@@ -166,8 +166,8 @@ def test_a_period_is_of_whole_batches_as_long_as_they_take() -> None:
 def made_up() -> dict[str, pd.DataFrame]:
     rows = [
         {"depth": depth, "per_minute": 0.05, "interval": label, "interval_s": 1.25,
-         "measured": share, "model": share + 0.02, "replayed": share - 0.02, "repeat": 0, "cost_s": 0.1,
-         "restart_s": 1.5, "kills": 5, "period_s": 1.3, "back_s": 2.0}
+         "measured": share, "model": share + 0.02, "replayed": share - 0.02, "repeat": 0,
+         "cost_s": 0.1, "restart_s": 1.5, "kills": 5, "period_s": 1.3, "back_s": 2.0}
         for depth in utilization.DEPTHS
         for label, share in ((OPTIMAL, 0.8), (LONG, 0.4))
     ]  # fmt: skip
