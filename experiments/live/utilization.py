@@ -308,7 +308,7 @@ MEASUREMENT = Measurement(
 CLOSE = 0.1
 """Measured utilization is close to the model's if it is within this."""
 AGAIN = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
-"""R until tasks process again, progress from full windows on, and the mean of a cell. Version 1 took
+"""R until tasks process again, progress from full windows on, the mean of a cell. Version 1 took
 R until the node was there, the whole of a run, and each run."""
 
 
