@@ -98,17 +98,6 @@ def find(ids: Sequence[str]) -> Sequence[Experiment]:
     return list(chosen.values())
 
 
-def of_group(group: str | None) -> Sequence[Experiment]:
-    """Return the experiments of one group, or all of them."""
-    chosen = [e for e in all_experiments() if group in (None, e.group)]
-    if not chosen:
-        raise UsageError(
-            f"there are no experiments of {group!r} yet",
-            remedy="use one of: " + ", ".join(dict.fromkeys(e.group for e in all_experiments())),
-        )
-    return chosen
-
-
 def to_reproduce(
     page: str | None, profile: Profile, *, peers: bool = False
 ) -> Sequence[Experiment]:

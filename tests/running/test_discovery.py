@@ -9,7 +9,6 @@ from typing import Self
 import pytest
 
 from harness.claims import ClaimKind
-from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.measurement import Origin
 from harness.report import build
@@ -24,7 +23,6 @@ from harness.running.discovery import (
     by_page,
     catalogue_markdown,
     find,
-    of_group,
     to_reproduce,
 )
 from harness.running.execution import Runner
@@ -90,10 +88,11 @@ def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_group_stands_for_its_experiments() -> None:
-    assert find(["intervals"]) == of_group("intervals")
-    fetching = [e for e in of_group("live") if e.measurement.fetches is not None]
+    groups = {name: [e for e in all_experiments() if e.group == name] for name in GROUPS}
+    assert find(["intervals"]) == groups["intervals"]
+    fetching = [e for e in groups["live"] if e.measurement.fetches is not None]
     assert [e.id for e in fetching] == ["live/peers"]
-    assert find(["live"]) == [e for e in of_group("live") if e not in fetching]
+    assert find(["live"]) == [e for e in groups["live"] if e not in fetching]
     assert find(["live/peers"]) == fetching
     assert {e.group for e in find(["intervals", "stock"])} == {"intervals", "stock"}
 
@@ -114,8 +113,3 @@ def test_a_paper_is_reproduced_with_the_live_figures_of_its_page(paper: str) -> 
     assert [e for e in run if e.origin is Origin.MEASURED]
     ours = to_reproduce("live", Profile.QUICK)
     assert not {e.id for e in ours} & {e.id for e in run}
-
-
-def test_a_group_without_experiments_is_refused() -> None:
-    with pytest.raises(UsageError, match="no experiments of 'nothing'"):
-        of_group("nothing")
