@@ -165,8 +165,10 @@ def slower(table: pd.DataFrame) -> Finding:
 def recovery_above_5(table: pd.DataFrame) -> Finding:
     during = _runs.mean_of(table, "recovery_s")
     above = [(during[name] > PAPER_S["slow"]) == (name != "RPPG+RAS") for name in MECHANISMS]
-    acknowledged = _runs.mean_of(table, "recovery_acknowledged_s")
-    return found(all_of(above), **during, paper_s=PAPER_S["slow"], until_acknowledged=acknowledged)
+    more: dict[str, Any] = {"paper_s": PAPER_S["slow"]}
+    if "recovery_acknowledged_s" in table:  # of the model alone
+        more["until_acknowledged"] = _runs.mean_of(table, "recovery_acknowledged_s")
+    return found(all_of(above), **during, **more)
 
 
 @paper(
