@@ -287,14 +287,14 @@ def replayed(
 
 
 GRID: Sequence[Point] = [{"depth": depth} for depth in DEPTHS]
-RARER: Sequence[Point] = [
-    {"depth": depth, "per_minute": per_minute} for per_minute in PER_MINUTE[1:] for depth in DEPTHS
+EVERY_RATE: Sequence[Point] = [
+    {"depth": depth, "per_minute": per_minute} for per_minute in PER_MINUTE for depth in DEPTHS
 ]
 
 MEASUREMENT = Measurement(
     id="live/utilization",
     origin=Origin.MEASURED,
-    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: [*GRID, *RARER]},
+    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: EVERY_RATE},
     # Kills of the lowest rate come every 55 s: nine runs have more than 20 of them.
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 9},
     seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 115.0, Profile.PAPER: 800.0},
