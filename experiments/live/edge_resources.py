@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from experiments.edge import _deployment, _runs, resources
@@ -77,13 +78,18 @@ def run(point: Point, context: Context) -> Outcome:
 def used(
     usage: pd.DataFrame, nodes: Sequence[str], *, from_s: float, until_s: float
 ) -> dict[str, float]:
-    """Return ``cores`` and ``memory_mb`` of these nodes between two instants: means."""
-    mine = usage[usage["who"].isin(nodes) & usage["at_s"].between(from_s, until_s)]
-    ends = mine.groupby("who")[["at_s", "cpu_s"]].agg(["first", "last"])
-    span_s = ends[("at_s", "last")] - ends[("at_s", "first")]
-    cores = (ends[("cpu_s", "last")] - ends[("cpu_s", "first")]) / span_s
+    """Return ``cores`` and ``memory_mb`` of these nodes between two instants: means.
+
+    Interpolated between samples, as a busy machine takes few."""
+    mine = usage[usage["who"].isin(nodes)].dropna(subset=["cpu_s", "resident_bytes"])
+    cpu_s = 0.0
+    for _, samples in mine.groupby("who"):
+        begun, ended = np.interp([from_s, until_s], samples["at_s"], samples["cpu_s"])
+        cpu_s += float(ended - begun)
     memory = mine.groupby("at_s")["resident_bytes"].sum()
-    return {"cores": float(cores.sum()), "memory_mb": float(memory.mean()) / 1e6}
+    inside = memory[(memory.index >= from_s) & (memory.index <= until_s)]
+    mean = float((inside if len(inside) else memory).mean())
+    return {"cores": cpu_s / (until_s - from_s), "memory_mb": mean / 1e6}
 
 
 @dataclass(slots=True)

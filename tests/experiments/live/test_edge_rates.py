@@ -139,6 +139,9 @@ def test_resources_are_those_of_the_testbed_s_nodes() -> None:
     found = edge_resources.used(usage, [node, other], from_s=4, until_s=14)
     assert found["cores"] == pytest.approx(0.3)
     assert found["memory_mb"] == pytest.approx(100)
+    few = usage[usage["at_s"].isin([1.0, 14.0])]
+    busy = edge_resources.used(few, [node, other], from_s=4, until_s=14)
+    assert busy["cores"] == pytest.approx(0.3), "also from few samples"
 
 
 @pytest.mark.parametrize("measurement", [edge_latency.MEASUREMENT, edge_resources.MEASUREMENT])
