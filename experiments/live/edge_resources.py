@@ -160,8 +160,18 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def draw(tables: Tables, figure: Figure) -> None:
-    """Draw on the axes of `edge/resources`."""
+    """Draw on the axes of `edge/resources`, with the paper's numbers in words."""
     resources.draw(tables["used"], figure, stamped=STAMP)
+    full, others = (
+        " to ".join(f"{each:g}" for each in cores)
+        for cores in (resources.FULL_CORES, resources.OTHER_CORES)
+    )
+    axes = figure.axes[0]
+    axes.set_ylim(top=1.25 * axes.get_ylim()[1])
+    axes.annotate(
+        f"printed: full-rep+DRA {full} cores,\nthe others {others}", (0.03, 0.97),
+        xycoords="axes fraction", va="top", fontsize=7,
+    )  # fmt: skip
 
 
 @invariant("complete", "Every result that is due was delivered")

@@ -354,7 +354,7 @@ def draw(tables: Tables, figure: Figure) -> None:
         lengths = sorted(rows.loc[rows["interval"] == label, "interval_s"].unique())
         shown = " ({} s here)".format(", ".join(f"{each:g}" for each in lengths))
         axes.set_title(f"T = {label}{shown if lengths else ''}", loc="left")
-        axes.set_xlabel("operators on the critical path; failures per minute, the paper's")
+        axes.set_xlabel("operators n; failures per minute λ")
     panels[0].set_ylabel("utilization U")
     panels[0].legend(loc="lower left")
     stamp(figure, f"live; λ = {PER_MINUTE[0]:g} is a kill every {MEAN_S:g} s; declared speed")
