@@ -40,8 +40,9 @@ def record_topic(
 
     found = consumer.list_topics(topic, timeout=within_s).topics[topic]
     if found.error is not None or not found.partitions:
+        why = found.error.str() if found.error else "it has no partition"
         raise UsageError(
-            f"topic {topic!r} cannot be read: {found.error or 'it has no partition'}",
+            f"topic {topic!r} cannot be read: {why}",
             remedy="look at its name and at your permissions",
         )
     ends: dict[int, int] = {}

@@ -50,7 +50,8 @@ class Consumer:
 
     def __init__(self, error: str | None = None) -> None:
         self.assigned: list[TopicPartition] = []
-        self.found = SimpleNamespace(error=error, partitions=self.ends)
+        known = SimpleNamespace(str=lambda: error) if error else None
+        self.found = SimpleNamespace(error=known, partitions=self.ends)
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         return SimpleNamespace(topics={topic: self.found})
