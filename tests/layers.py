@@ -15,6 +15,10 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         "the nightly gate against an earlier revision; which scheme for a job, with reasons",
     ),
     (
+        ["harness.appendix"],
+        "the archive for reviewers: claims, commands and checks, environment, records, source",
+    ),
+    (
         ["harness.site"],
         "the report of any set of records with filters, and a page for every kill, as static pages",
     ),
