@@ -75,6 +75,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         ["harness.child"],
         "a child process that exchanges lines of JSON with the harness: load generator, drivers",
     ),
+    (["harness.cache"], "the user's cache of fetched and unpacked files"),
     (
         ["harness.errors", "harness.seeds", "harness.text"],
         "errors, derived seeds, quantities as text, used by everything else",

@@ -34,7 +34,7 @@ Files = Mapping[str, tuple[bytes, bool]]
 
 
 def write_artifact(root: Path, file: Path, *, title: str, tell: Tell, warn: Tell) -> int:
-    """Write the archive for the records in ``root``, a directory; return the number of claims.
+    """Write the archive for the records in ``root``; return the number of claims.
 
     ``title`` names the set. Raises `UsageError` outside of a git checkout."""
     source = head()
@@ -49,10 +49,11 @@ def write_artifact(root: Path, file: Path, *, title: str, tell: Tell, warn: Tell
         f"results/{archive.CLAIMS}": (f"[\n{lines}\n]\n".encode(), False),
     }
     tell("records")
-    for path in archive.records(root):
-        for each in sorted(Path(str(path)).parent.iterdir()):
+    place = archive.readable(root)
+    for path in archive.records(place):
+        for each in sorted(path.parent.iterdir()):
             if each.is_file():
-                name = each.relative_to(root).as_posix()
+                name = each.relative_to(place).as_posix()
                 files[f"results/{name}"] = (each.read_bytes(), False)
     tell("source")
     files |= dict(_tree(source.commit))

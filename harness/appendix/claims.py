@@ -36,7 +36,7 @@ def judged(root: Path, *, tell: Tell, warn: Tell) -> list[Judged]:
     """Judge every experiment, profile and machine of a results directory."""
     found = []
     store = RecordStore(root, warn=warn)
-    for machine in sorted({path.name for path in (root / "records").glob("*/*/*")}):
+    for machine in sorted({path.name for path in store.records.glob("*/*/*")}):
         for experiment, profile, campaign in campaigns(store, all_experiments(), machine=machine):
             tell(f"{experiment.id} ({profile.value})")
             found.append(Judged(assess(experiment, profile, campaign), machine))
@@ -132,17 +132,16 @@ def _interval(verdict: Verdict) -> str:
 
 
 def _differs(figure: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what is different here from a paper's figure, None for a figure of our own."""
-    if figure["ours"]:
-        return None
+    """Return the sentences of papers that do not hold, with the notes; None if there is neither.
+
+    Notes are those of a paper's own figure: one of ours has nothing to differ from."""
     claims = [
         each
         for each in figure["claims"]
         if each["kind"] == "paper" and each["verdict"] != Word.HOLDS.value
     ]
-    if not claims and not figure["notes"]:
-        return None
-    return {**figure, "claims": claims}
+    notes = [] if figure["ours"] else figure["notes"]
+    return {**figure, "claims": claims, "notes": notes} if claims or notes else None
 
 
 def counted(items: Sequence[Judged]) -> Iterator[tuple[str, int]]:

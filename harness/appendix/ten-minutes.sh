@@ -15,7 +15,7 @@ step 'the environment, once: some minutes and 1.5 GB'
 sh ./faultline doctor || echo 'something is missing for live runs; what follows needs no server'
 
 step 'every verdict and every figure again, from the records'
-sh ./faultline report --from ../results --out ../results-again
+sh ./faultline report --from ../results --out ../results-again || echo 'an invariant does not hold'
 
 step 'one figure of each paper on this machine'
 sh ./faultline run ppa/random-topologies intervals/single-process-simulated dpc/serialization \

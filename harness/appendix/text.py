@@ -19,6 +19,7 @@ from harness.appendix.trials import TRIALS
 
 HERE = Path(__file__).parent
 _STYLES = (HERE.parent / "report" / "style.css", HERE / "appendix.css")
+_CODE = re.compile(r"<code>.*?</code>")
 _SPECIAL = re.compile(r"([\\`*_\[\]|<>])")
 
 
@@ -61,7 +62,9 @@ def markdown(items: Sequence[Judged], source: Source, *, title: str) -> str:
 
 def html(text: str) -> str:
     """Return the page of a Markdown text: one file, no network."""
-    body = mistune.create_markdown(escape=True, plugins=["table"])(text)
+    body = str(mistune.create_markdown(escape=True, plugins=["table"])(text))
+    # In a table's code, mistune leaves the backslash that keeps a bar from ending the cell.
+    body = _CODE.sub(lambda found: found[0].replace("\\|", "|"), body)
     title = text.partition("\n")[0].removeprefix("# ")
     style = "".join(path.read_text() for path in _STYLES)
     return (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.output import emit_json, json_option
+from harness.cli.output import elapsed_reporter, emit_json, json_option
 
 _EPILOG = """\b
 Examples:
@@ -43,38 +43,32 @@ def command(root: Path | None, out: Path, trying: bool, as_json: bool) -> None:
 
     The appendix has a row for each claim: command, time, memory, disk, measured number, rule and
     its place in the source. With --try, exit code 1 if an expectation does not come true."""
-    import tempfile
-    import time
-
     from harness.appendix.archive import write_artifact
     from harness.cli.measure import check_out
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
-    from harness.results import archive
+    from harness.results.archive import readable, records
     from harness.results.library import SHIPPED
     from harness.results.provenance import describe_commit
 
     if trying:
         sys.exit(_try(as_json=as_json))
     check_out(out.absolute().parent)
-    began_s = time.monotonic()
     source = root or SHIPPED
+    if next(iter(records(readable(source))), None) is None:
+        raise UsageError(
+            f"there are no records in {source}",
+            remedy="name the directory that holds records/, or an archive of it",
+        )
     if describe_commit().endswith("+"):
         to_stderr("files differ from the last commit: the archive has the commit's")
-    with tempfile.TemporaryDirectory() as scratch:
-        place = archive.unpacked(source, Path(scratch))
-        if next(iter(archive.records(place)), None) is None:
-            raise UsageError(
-                f"there are no records in {source}",
-                remedy="name the directory that holds records/, or an archive of it",
-            )
-        count = write_artifact(
-            place,
-            out,
-            title="the shipped results" if root is None else f"results of {source.name}",
-            tell=lambda text: click.echo(f"{time.monotonic() - began_s:6.0f} s  {text}", err=True),
-            warn=to_stderr,
-        )
+    count = write_artifact(
+        source,
+        out,
+        title="the shipped results" if root is None else f"results of {source.name}",
+        tell=elapsed_reporter(),
+        warn=to_stderr,
+    )
     if as_json:
         emit_json({"archive": str(out), "claims": count, "bytes": out.stat().st_size})
         return

@@ -153,7 +153,7 @@ class ReportWriter:
         for item in judged:
             newest.setdefault(item.experiment.id, item)
         cards = [self._card(item, folder) for item in newest.values()]
-        written = pages(cards, list(newest.values()), folder, self._store.root / "records")
+        written = pages(cards, list(newest.values()), folder, self._store.records)
         for name, text in written.items():
             _replace(folder / name, text)
         for stale in {f"{group}.html" for group in GROUPS} - set(written):

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.appendix.archive import NAME, write_artifact
+from harness.results.archive import readable
 from harness.results.library import SHIPPED
 
-SHOWN = ("dpc/serialization", "stock/modes", "intervals/flink", "ppa/checkpoint-cost")
+SHOWN = ("dpc/properties", "live/state", "intervals/flink", "ppa/checkpoint-cost")
 
 
 def nothing(text: str) -> None:
@@ -23,7 +24,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with the records of four experiments."""
     root = tmp_path_factory.mktemp("set")
     for name in SHOWN:
-        shutil.copytree(SHIPPED / "records" / name, root / "records" / name)
+        shutil.copytree(readable(SHIPPED) / "records" / name, root / "records" / name)
     return root
 
 

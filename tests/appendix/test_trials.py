@@ -36,20 +36,23 @@ class Alone:
 
 
 def value(trial: Trial, options: str) -> float:
-    """Measure the first repetition of a trial's points, as `run` would."""
+    """Measure every repetition of a trial's point, as `run` would."""
     words = dict(zip(options.split()[::2], options.split()[1::2], strict=True))
     (experiment,) = find([trial.experiment])
     points: list[Point] = list(
         at_point([experiment], Profile.QUICK, words["--point"])[experiment.id]
     )
     assert len(points) == 1, "one parameter differs between two single points"
-    context = Alone(
-        measurement=experiment.measurement.id,
-        repeat=0,
-        root_seed=int(words.get("--seed", DEFAULT_SEED)),
-    )
-    outcome = experiment.measurement.run(points[0], context)  # type: ignore[arg-type]
-    return value_of([{"values": outcome.values}], trial.value)
+    runs = []
+    for repeat in range(experiment.measurement.repeats[Profile.QUICK]):
+        context = Alone(
+            measurement=experiment.measurement.id,
+            repeat=repeat,
+            root_seed=int(words.get("--seed", DEFAULT_SEED)),
+        )
+        outcome = experiment.measurement.run(points[0], context)  # type: ignore[arg-type]
+        runs.append({"values": outcome.values})
+    return value_of(runs, trial.value)
 
 
 @pytest.mark.slow
