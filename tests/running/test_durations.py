@@ -33,7 +33,9 @@ def store(root: Path, **histories: list[tuple[Point, int, int, str, float, float
         ]
     return cast(
         RecordStore,
-        SimpleNamespace(root=root, read=lambda name, machine: found.get(name, [])),
+        SimpleNamespace(
+            root=root, records=root / "records", read=lambda name, machine: found.get(name, [])
+        ),
     )
 
 
