@@ -159,6 +159,9 @@ def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> Non
     cluster.sweep(1 + BEAT_US)
     assert cluster.hosts() == [0, 1, given_up]
     assert cluster.replicas()[0] is None
+    assert cluster.replicas()[1] is not None
+    copy = cluster.primary(2)
+    cluster.beat(copy.node, now=2 + BEAT_US, copies=[report(copy)])
 
 
 def test_a_scheme_that_keeps_replicas_lets_a_lost_task_wait_for_a_node() -> None:
@@ -175,9 +178,6 @@ def test_a_scheme_that_keeps_replicas_lets_a_lost_task_wait_for_a_node() -> None
     cluster.sweep(1 + BEAT_US)
     assert cluster.hosts() == [0, 1, None]
     assert cluster.replicas() == replicas
-    assert cluster.replicas()[1] is not None
-    copy = cluster.primary(2)
-    cluster.beat(copy.node, now=2 + BEAT_US, copies=[report(copy)])
 
 
 def test_what_is_still_catching_up_is_given_up_before_what_was_planned() -> None:
