@@ -39,8 +39,8 @@ BACK_S = {CHECKPOINT: 3.0, FULL: 0.1, PPA: 1.0, RAS: 1.5, DRA: 2.5}
 CORES = {CHECKPOINT: 0.5, FULL: 0.9, PPA: 0.7, RAS: 0.65, DRA: 0.66}
 
 
-def made_up(repeats: int = 2, workloads: tuple[str, ...] = tuple(WORKLOADS)) -> Tables:
-    """Return the tables of a whole campaign, with ten failures in each pass."""
+def made_up(repeats: int = 2, workloads: tuple[str, ...] = tuple(WORKLOADS)[:2]) -> Tables:
+    """Return the tables of a campaign as it is expected, with ten failures in each pass."""
     rows = [
         _pass(workload, scheme, failures, repeat)
         for workload in workloads
@@ -229,10 +229,11 @@ def test_the_tables_name_the_cells_of_both_engines(tmp_path: Path) -> None:
 def test_there_is_an_invariant_for_every_cell_and_a_claim_for_every_pair() -> None:
     invariants = [claim for claim in matrix.CLAIMS if claim.kind is ClaimKind.INVARIANT]
     assert len({claim.id for claim in invariants}) == 4 * 8 * 2
-    found = held(matrix.EXPERIMENT, made_up())
+    whole = made_up(workloads=tuple(WORKLOADS))
+    found = held(matrix.EXPERIMENT, whole)
     assert sum(name.startswith("differ/") for name in found) == 10
     assert set(found.values()) == {True}
-    ours = {name: rows[rows["scheme"].isin(OURS)] for name, rows in made_up().items()}
+    ours = {name: rows[rows["scheme"].isin(OURS)] for name, rows in whole.items()}
     left = held(matrix.EXPERIMENT, ours)
     assert len(left) == 4 * 5 * 2 + 10 + 6, "stock claims are not asked of a grid without its cells"
 
@@ -262,7 +263,7 @@ def test_schemes_that_no_column_separates_are_said_to_be_equal_and_why() -> None
     verdict = judged(matrix.EXPERIMENT, tables)["differ/checkpoint/rppg-dra"]
     assert verdict.word is Word.DOES_NOT_HOLD
     assert verdict.why is not None
-    assert "12 of them on their primary's own node" in verdict.why
+    assert "6 of them on their primary's own node" in verdict.why
 
 
 def test_what_has_no_interval_separates_nothing() -> None:
@@ -367,8 +368,10 @@ def test_a_number_is_written_with_half_its_interval_if_it_has_one() -> None:
     assert _matrix_figure.written(None, column) == "–"
 
 
-@pytest.mark.parametrize("part", [made_up(), {k: v.iloc[:0] for k, v in made_up().items()}])
-def test_it_is_drawn_and_no_mark_lies_outside_its_panel(part: Tables) -> None:
+@pytest.mark.parametrize("rows", [None, 0])
+def test_it_is_drawn_and_no_mark_lies_outside_its_panel(rows: int | None) -> None:
+    tables = made_up(repeats=1, workloads=("world-cup",))
+    part = {name: frame.iloc[:rows] for name, frame in tables.items()}
     _, *frontiers = panels(matrix.EXPERIMENT, part)
     assert len(frontiers) == len(_matrix_figure.LOSSES)
     for axes in frontiers:
