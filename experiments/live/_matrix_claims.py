@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -152,7 +153,10 @@ def _less(
         means: dict[str, Any] = {
             f"{column}, {name}": described(mean_of(values)) for name, values in of.items()
         }
-        return with_interval(at_most(mean_difference_of(of[one], of[other]), 0.0, **means))
+        decided = with_interval(at_most(mean_difference_of(of[one], of[other]), 0.0, **means))
+        named = {"median": "difference of the means"}
+        measured = {named.get(name, name): value for name, value in decided.measured.items()}
+        return replace(decided, measured=measured)
 
     return less
 
