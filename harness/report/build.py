@@ -222,7 +222,7 @@ def card(
     ``name`` is the name of its files and its anchor, by default the experiment's. Without
     ``inline``, picture and tables stay files, and the card links to them."""
     experiment, campaign = judged.experiment, judged.campaign
-    name = name or experiment.id.replace("/", "-")
+    name = name or experiment.anchor
     undrawable = drawn.error if isinstance(drawn, Undrawable) else None
     figure = None
     if drawn is not None and not isinstance(drawn, Undrawable):

@@ -51,7 +51,7 @@ def write_figures(
 
 
 def _write(judged: Assessment, folder: Path, formats: Sequence[str]) -> WrittenFigure:
-    name = judged.experiment.id.replace("/", "-")
+    name = judged.experiment.anchor
     files = []
     for title, table in judged.tables().items():
         files.append(folder / (f"{name}-{title}.csv" if title else f"{name}.csv"))

@@ -151,7 +151,7 @@ def _unknown(root: Path) -> Iterator[str]:
 
 def _show(item: Assessment, machine: str, into: Path, shown: _Shown, *, first: bool) -> None:
     """Add one figure with its points."""
-    name = item.experiment.id.replace("/", "-")
+    name = item.experiment.anchor
     if not first:
         name = re.sub(r"[^\w.-]", "-", f"{name}--{machine}-{len(shown.sets) + 1}")
     drawn = None if item.table is None else _drawn(item)
