@@ -128,9 +128,11 @@ class Carried:
         from harness.cluster.traffic import increase
 
         inside = [one for one in self._samples if from_unix_s <= one[0] <= until_unix_s]
-        if len(inside) < 2 or inside[0][1] is None or inside[-1][1] is None:
+        if len(inside) < 2:
             return None
         (begun, before), (ended, after) = inside[0], inside[-1]
+        if before is None or after is None:
+            return None
         return increase(before, after) * (until_unix_s - from_unix_s) / (ended - begun)
 
 
