@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from scipy.stats import linregress
 
 from experiments.dpc import _shared
 from harness.claims import Cause, Finding, every, found, paper
@@ -166,6 +165,8 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 
 def _lines(table: pd.DataFrame) -> dict[tuple[str, str], Any]:
     """Return a straight line of the delay by panel and method."""
+    from scipy.stats import linregress  # loading it takes a second
+
     return {
         (str(panel), str(method)): linregress(rows[PANELS[str(panel)]], rows["delay_s"])
         for (panel, method), rows in table.groupby(["panel", "method"])

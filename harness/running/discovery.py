@@ -70,8 +70,21 @@ def by_page() -> Mapping[str, Sequence[Experiment]]:
 
 def page_of(experiment: Experiment) -> str:
     """Return the name of the page on which an experiment stands."""
-    pages = (page for page, chosen in by_page().items() if experiment in chosen)
-    return next(pages, experiment.group)
+    return place_of(experiment)[0]
+
+
+def place_of(experiment: Experiment) -> tuple[str, int]:
+    """Return the page on which an experiment stands, and its number there; -1 for one of a test."""
+    return _places().get(experiment.id, (experiment.group, -1))
+
+
+@functools.cache
+def _places() -> Mapping[str, tuple[str, int]]:
+    return {
+        experiment.id: (page, number)
+        for page, chosen in by_page().items()
+        for number, experiment in enumerate(chosen)
+    }
 
 
 def find(ids: Sequence[str]) -> Sequence[Experiment]:
