@@ -200,9 +200,9 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw on the axes of `edge/latency`, with the paper's numbers."""
     latency.draw(tables["latencies"], figure, stamped=STAMP)
-    for axes, printed in zip(figure.axes, (latency.PAPER_S.values(), [latency.PAPER_S["slow"]]),
-                             strict=True):  # fmt: skip
-        for value in printed:
+    printed = ([*latency.PAPER_S.values()], [latency.PAPER_S["slow"]])
+    for axes, values in zip(figure.axes, printed, strict=True):
+        for value in values:
             axes.axhline(value, color="black", linestyle=":", linewidth=0.9)
             axes.annotate(
                 f"printed: {value:g} s", (1, value), xycoords=("axes fraction", "data"),
@@ -231,7 +231,9 @@ OUTAGE = (
     "So the paper's 5 s must have other parts, such as tuples that queue; what it took as latency "
     "is not printed."
 )
-REASONS: Mapping[str, tuple[str, Cause]] = {
+Reason = tuple[str | None, Cause | None]
+NO_REASON: Reason = (None, None)
+REASONS: Mapping[str, Reason] = {
     "fast": (NO_LAG, Cause.READING),
     "ck-like-rppg": (OUTAGE, Cause.LOST),
     "slow": (OUTAGE, Cause.LOST),
@@ -245,7 +247,7 @@ REASONS: Mapping[str, tuple[str, Cause]] = {
 CLAIMS = [
     equal_output,
     *(
-        live(each, "latencies", *REASONS.get(each.id, (None, None)))
+        live(each, "latencies", *REASONS.get(each.id, NO_REASON))
         for each in latency.CLAIMS
         if each is not latency.acknowledged_above_5
     ),
