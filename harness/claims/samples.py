@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -112,6 +113,6 @@ def _sample(groups: Sequence[Sequence[float]], statistic: Statistic) -> Sample |
     ]
     tail = (1.0 - CONFIDENCE) / 2.0
     found = statistic(*draws)
-    between = "linear" if np.isfinite(found).all() else "nearest"
+    between: Literal["linear", "nearest"] = "linear" if np.isfinite(found).all() else "nearest"
     low, high = np.quantile(found, [tail, 1.0 - tail], method=between)
     return Sample(value=value, low=float(low), high=float(high), n=n)
