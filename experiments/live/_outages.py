@@ -33,9 +33,9 @@ checkpoint interval."""
 PARTS = ("detection_s", "restart_s", "restore_s", "transaction_s", "replay_s")
 """Until the engine noticed; until the lost work had a place; until its state was there; until the
 first late result could be read, of an engine that writes in transactions; until the last one."""
-Steps = Callable[[pd.DataFrame, float, float], tuple[float, float]]
+Steps = Callable[[pd.DataFrame, float, float], tuple[float, float] | None]
 """From the engine's events about the killed nodes, the kill and the detection: the time until the
-lost work had a place, and the time until its state was there."""
+lost work had a place, and the time until its state was there; None where they are not known."""
 
 
 def windows_of(record: PassRecord, workload: Workload, *, settled_s: float) -> pd.DataFrame:
@@ -121,20 +121,16 @@ def outage(
     if not len(detected):
         return found
     noticed_s = float(detected.min())
-    placed_s, restored_s = steps(seen, at_s, noticed_s)
+    if (own := steps(seen, at_s, noticed_s)) is None:
+        return found
     first = late.loc[late["arrived_s"].idxmin()]
-    own = (
-        noticed_s - at_s, placed_s, restored_s,
-        float(first["arrived_s"] - first["appended_s"]), end_s - float(first["arrived_s"]),
-    )  # fmt: skip
-    return {
-        **found,
-        **dict(zip(PARTS, own, strict=True)),
-        "apart_s": outage_s - sum(own),
-    }
+    out_s = float(first["arrived_s"])
+    seconds = (noticed_s - at_s, *own, out_s - float(first["appended_s"]), end_s - out_s)
+    named = dict(zip(PARTS, seconds, strict=True))
+    return {**found, **named, "apart_s": outage_s - sum(seconds)}
 
 
-def reported(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float]:
+def reported(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float] | None:
     """Return both times by the engine's own events."""
     back = seen[seen["event"] == "recovered"]
     if len(back) and "ready_after_s" in back and back["ready_after_s"].notna().any():
@@ -154,7 +150,9 @@ def of_spark(reports: Reports, start_unix_s: float, wait_s: float, *, real_time:
     for a checkpoint: the work has a place when the last of them was launched."""
     from experiments.live._outage import parts
 
-    def micro_batches(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float]:
+    def micro_batches(
+        seen: pd.DataFrame, at_s: float, noticed_s: float
+    ) -> tuple[float, float] | None:
         back = seen[seen["event"] == "recovered"]["at_s"]
         found = parts(
             reports,
@@ -163,19 +161,16 @@ def of_spark(reports: Reports, start_unix_s: float, wait_s: float, *, real_time:
             wait_s=wait_s,
         )
         again, near, batch = (
-            float(found[name] or 0.0)
-            for name in ("rescheduling_s", "locality_wait_s", "first_batch_s")
+            found[name] for name in ("rescheduling_s", "locality_wait_s", "first_batch_s")
         )
-        return again + near, batch
+        return None if again is None or near is None or batch is None else (again + near, batch)
 
-    def live(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float]:
-        launched = [
-            one.began_s - start_unix_s
-            for one in reports.tasks
-            if one.began_s - start_unix_s >= noticed_s
-        ]
-        first_s = min(launched, default=noticed_s)
-        placed_s = max((one for one in launched if one <= first_s + WAVE_S), default=noticed_s)
+    def live(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float] | None:
+        launched = [one.began_s - start_unix_s for one in reports.tasks]
+        launched = [each for each in launched if each >= noticed_s]
+        if not launched:
+            return None
+        placed_s = max(each for each in launched if each <= min(launched) + WAVE_S)
         return placed_s - noticed_s, 0.0
 
     return live if real_time else micro_batches

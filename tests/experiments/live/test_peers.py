@@ -120,10 +120,12 @@ REPORTS = Reports(
 
 def test_sparks_steps_come_from_its_event_log() -> None:
     seen = incidents((12.0, "detected", {}), (17.6, "recovered", {}))
-    placed, restored = of_spark(REPORTS, 100.0, 3.0, real_time=False)(seen, 10.0, 12.0)
-    assert (placed, restored) == pytest.approx((3.0, 2.6))
-    live, nothing = of_spark(REPORTS, 100.0, 0.0, real_time=True)(seen, 10.0, 12.0)
-    assert (live, nothing) == pytest.approx((3.5, 0.0)), "the next batch's tasks are not meant"
+    batches = of_spark(REPORTS, 100.0, 3.0, real_time=False)
+    assert batches(seen, 10.0, 12.0) == pytest.approx((3.0, 2.6))
+    live = of_spark(REPORTS, 100.0, 0.0, real_time=True)
+    assert live(seen, 10.0, 12.0) == pytest.approx((3.5, 0.0)), "not the next batch's tasks"
+    assert batches(seen.head(1), 10.0, 12.0) is None, "no batch was committed"
+    assert live(seen, 30.0, 31.0) is None, "no task was launched"
 
 
 def test_a_revised_result_arrives_with_the_value_that_stays() -> None:
@@ -160,7 +162,7 @@ def test_five_workers_then_five_racks_are_killed_each_in_its_own_phase() -> None
 def test_quick_is_declared_and_planned_within_twenty_minutes() -> None:
     grid = EXPERIMENT.grid[Profile.QUICK]
     measured = [each for each in grid if each["engine"] != OWN]
-    assert len(measured) * EXPERIMENT.measurement.seconds_per_run[Profile.QUICK] <= 20 * 60
+    assert len(grid) * EXPERIMENT.measurement.seconds_per_run[Profile.QUICK] <= 20 * 60
     loads_s = [
         schedule_of(SYSTEMS[each["engine"], each["tuning"]], NODES, kinds=[WORKER, RACK],
                     number=5, seed=1)[1]
@@ -273,6 +275,13 @@ def test_the_smoke_profile_runs_the_task_engine_alone_if_nothing_is_asked_for() 
     assert reason == "the smoke profile measures it only when it is asked for: --engine flink"
     with pytest.raises(AssertionError, match="nothing may be started"):
         skipped(TASKS)
+
+
+def test_the_estimate_counts_what_was_asked_for() -> None:
+    grid = EXPERIMENT.grid[Profile.PAPER]
+    found = peers.lasts(Profile.PAPER, {"engine": (FLINK,)}, 60.0)
+    assert found == (60.0 * 2 / len(grid), "only flink will be measured")
+    assert peers.lasts(Profile.PAPER, {}, 60.0) is None
 
 
 def test_wrong_engines_are_refused_before_anything_starts(tmp_path: Path) -> None:
