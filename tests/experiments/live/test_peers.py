@@ -164,7 +164,7 @@ def test_quick_is_declared_and_planned_within_twenty_minutes() -> None:
     measured = [each for each in grid if each["engine"] != OWN]
     assert len(grid) * EXPERIMENT.measurement.seconds_per_run[Profile.QUICK] <= 20 * 60
     loads_s = [
-        schedule_of(SYSTEMS[each["engine"], each["tuning"]], NODES, kinds=[WORKER, RACK],
+        schedule_of(SYSTEMS[str(each["engine"]), str(each["tuning"])], NODES, kinds=[WORKER, RACK],
                     number=5, seed=1)[1]
         for each in measured
     ]  # fmt: skip
