@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from math import inf, isnan
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from harness.claims import (
     Sample,
     Word,
     at_most,
+    difference_of,
     every,
     found,
     hypothesis,
@@ -93,6 +96,32 @@ def test_an_interval_encloses_its_median_and_stays_within_the_samples(values: li
     ratio = ratio_of(values, values)
     assert ratio is not None
     assert ratio.value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "value", "verdict"),
+    [
+        ([0.0] * 5, [0.0] * 5, 1.0, False),  # neither is late
+        ([0.0] * 5, [1.0] * 5, 0.0, True),
+        ([1.0] * 5, [0.0] * 5, inf, False),
+        ([0.0] * 5, [0.0, 0.0, 1.0, 1.0, 1.0], 0.0, None),
+        ([inf] * 5, [1.0] * 5, inf, False),
+    ],
+)
+def test_a_ratio_of_zeros_has_an_interval(
+    one: list[float], other: list[float], value: float, verdict: bool | None
+) -> None:
+    ratio = ratio_of(one, other)
+    assert ratio is not None
+    assert ratio.value == value
+    assert not isnan(ratio.low or 0.0)
+    assert ratio.below(0.1) is verdict
+
+
+def test_a_difference_of_what_never_ends_has_an_interval() -> None:
+    difference = difference_of([inf] * 5, [inf, inf, inf, 1.0, 1.0])
+    assert difference is not None
+    assert (difference.value, difference.low, difference.high) == (0.0, 0.0, inf)
 
 
 def test_fewer_samples_than_five_have_no_interval() -> None:

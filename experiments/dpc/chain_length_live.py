@@ -50,7 +50,7 @@ MEASUREMENT = Measurement(
     origin=Origin.MEASURED,
     grid={
         Profile.SMOKE: [{"chain": 2}],
-        Profile.QUICK: [{"chain": length} for length in (1, 2, 4)],
+        Profile.QUICK: [{"chain": length} for length in (1, 4)],
         Profile.PAPER: [{"chain": length} for length in (1, 2, 3, 4)],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},

@@ -28,7 +28,7 @@ COMBINATIONS: Mapping[Profile, tuple[str, ...]] = {
 }
 DURATIONS_S: Mapping[Profile, tuple[float, ...]] = {
     Profile.SMOKE: (6.0,),
-    Profile.QUICK: (2.0, 6.0, 15.0),
+    Profile.QUICK: (6.0,),
     Profile.PAPER: failure_duration.DURATIONS_S,
 }
 

@@ -33,7 +33,7 @@ SUSPECT_S = 0.5
 """Silence after which a node that does not beat is given up."""
 EVERY_S = 4.0
 """Time between two kills: a killed process is back, and is the replica, before the next one."""
-KILLS: Mapping[Profile, int] = {Profile.SMOKE: 3, Profile.QUICK: 6, Profile.PAPER: 20}
+KILLS: Mapping[Profile, int] = {Profile.SMOKE: 3, Profile.QUICK: 5, Profile.PAPER: 20}
 WAYS = ("closed connection", "missing heartbeats")
 
 

@@ -69,7 +69,7 @@ MEASUREMENT = Measurement(
     origin=Origin.MEASURED,
     grid={
         Profile.SMOKE: points((SMALL,), (9000,)),
-        Profile.QUICK: points((SMALL, 6000, 12000), (3000, 9000)),
+        Profile.QUICK: points((SMALL, 12000), (9000,)),
         Profile.PAPER: points((SMALL, 3000, 6000, 9000, 12000), (3000, 4980, 6990, 9000)),
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},

@@ -57,7 +57,7 @@ MEASUREMENT = Measurement(
         profile: [{"bucket_ms": bucket_ms} for bucket_ms in buckets]
         for profile, buckets in {
             Profile.SMOKE: (100, 500),
-            Profile.QUICK: (50, 100, 200, 500),
+            Profile.QUICK: (50, 500),
             Profile.PAPER: (10, 50, 100, 150, 200, 300, 500),
         }.items()
     },

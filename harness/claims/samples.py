@@ -14,7 +14,9 @@ RESAMPLES = 4000
 FEWEST = 5
 """Smallest number of samples with an interval."""
 
-Statistic = Callable[..., "np.ndarray[tuple[int], np.dtype[np.float64]]"]
+_Draws = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+_Statistics = np.ndarray[tuple[int], np.dtype[np.float64]]
+Statistic = Callable[..., _Statistics]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,19 +53,29 @@ def median_of(samples: Iterable[float | None]) -> Sample | None:
 
 
 def ratio_of(one: Iterable[float | None], other: Iterable[float | None]) -> Sample | None:
-    """Return the ratio of two medians, whose samples are independent of each other."""
-    return _sample(
-        [_known(one), _known(other)],
-        lambda first, second: np.median(first, axis=1) / np.median(second, axis=1),
-    )
+    """Return the ratio of two medians, whose samples are independent of each other.
+
+    It is 1 where both are 0 or infinite, and infinite where the second alone is 0."""
+    return _sample([_known(one), _known(other)], _ratio)
 
 
 def difference_of(one: Iterable[float | None], other: Iterable[float | None]) -> Sample | None:
-    """Return the difference of two medians, whose samples are independent of each other."""
-    return _sample(
-        [_known(one), _known(other)],
-        lambda first, second: np.median(first, axis=1) - np.median(second, axis=1),
-    )
+    """Return the difference of two medians, whose samples are independent of each other.
+
+    It is 0 where both are infinite."""
+    return _sample([_known(one), _known(other)], _difference)
+
+
+def _ratio(first: _Draws, second: _Draws) -> _Statistics:
+    one, other = np.median(first, axis=1), np.median(second, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(one == other, 1.0, one / other)
+
+
+def _difference(first: _Draws, second: _Draws) -> _Statistics:
+    one, other = np.median(first, axis=1), np.median(second, axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(one == other, 0.0, one - other)
 
 
 def _known(samples: Iterable[float | None]) -> Sequence[float]:
@@ -84,5 +96,7 @@ def _sample(groups: Sequence[Sequence[float]], statistic: Statistic) -> Sample |
         for number, array in enumerate(arrays)
     ]
     tail = (1.0 - CONFIDENCE) / 2.0
-    low, high = np.quantile(statistic(*draws), [tail, 1.0 - tail])
+    found = statistic(*draws)
+    between = "linear" if np.isfinite(found).all() else "nearest"
+    low, high = np.quantile(found, [tail, 1.0 - tail], method=between)
     return Sample(value=value, low=float(low), high=float(high), n=n)

@@ -214,6 +214,17 @@ def test_a_pass_shows_its_kill(tmp_path: Path) -> None:
         assert found["late_s"].max() == pytest.approx(5.0)
 
 
+def test_windows_of_the_start_say_nothing_about_usual_lateness(tmp_path: Path) -> None:
+    incidents = pd.DataFrame({"at_s": [10.3, 11.0], "event": ["detected", "recovered"], "copy": 0})
+    made = record(stable({0: 5.0, 1: 5.0, 9: 4.0}), failures=injected(), incidents=incidents)
+    whole, settled = (
+        same_kill.kill_of(made, truth(), WORKLOAD, ROWS["stock"], tmp_path, settled_s=settled_s)
+        for settled_s in (0.0, 4.0)
+    )
+    assert settled["resolution_s"] < whole["resolution_s"]
+    assert settled["outside_s"] == pytest.approx(5.9)
+
+
 class OnePass:
     """A pass that was made already (`harness.judging.passes.Pass`)."""
 
