@@ -6,6 +6,7 @@ comes, and as its documentation tunes it for recovery."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -126,7 +127,7 @@ def run(point: Point, context: Context) -> Outcome:
             **_cost(record, system.first_s),
         },
         series={"outages": kills, "windows": windows},
-        invalid=_invalid(point, record, len(kills)),
+        invalid=_invalid(point, record, kills, usual_s, timed=not brief),
     )
 
 
@@ -180,7 +181,9 @@ def _logging(setup: Setup, system: System, logs: Path) -> Setup:
     return replace(setup, parameters=StockParameters(**{**system.more, "conf": conf}))
 
 
-def _invalid(point: Point, record: PassRecord, kills: int) -> str | None:
+def _invalid(
+    point: Point, record: PassRecord, kills: pd.DataFrame, usual_s: float, *, timed: bool
+) -> str | None:
     """Return why the pass cannot be trusted.
 
     Spark drops rows by a watermark that our own last marker moves, as in `live/same-kill`; where
@@ -190,7 +193,15 @@ def _invalid(point: Point, record: PassRecord, kills: int) -> str | None:
     dropped = trust.dropped(record)
     if point["engine"] == STOCK and dropped:
         return f"the watermark dropped {dropped} rows, so the query answered another question"
-    return record.load.invalid or (None if kills else "no kill reached a process")
+    if not len(kills):
+        return "no kill reached a process"
+    if timed and math.isnan(usual_s):
+        return (
+            "no window was complete before the first kill, so nothing says how late results "
+            "usually are: the machine is too busy or the load before the kill too short"
+        )
+    # An outage counts from the signal itself: a late one only shortens the victim's absence.
+    return trust.late_pass(record, RESTART_AFTER_S, timed=timed)
 
 
 def _steps(point: Point, system: System, record: PassRecord, logs: Path) -> Steps | None:

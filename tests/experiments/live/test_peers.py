@@ -277,6 +277,26 @@ def test_the_smoke_profile_runs_the_task_engine_alone_if_nothing_is_asked_for() 
         skipped(TASKS)
 
 
+def invalid(engine: str, *, dropped: int = 0, kills: int = 1, usual_s: float = 0.4) -> str | None:
+    record: Any = SimpleNamespace(
+        batches=pd.DataFrame({"dropped_rows": [dropped]}), injected=[],
+        load=SimpleNamespace(invalid=None),
+    )  # fmt: skip
+    found = pd.DataFrame({"outage_s": [1.0] * kills})
+    return peers._invalid({"engine": engine}, record, found, usual_s, timed=True)
+
+
+def test_a_pass_is_not_trusted_without_calm_without_a_kill_and_where_a_marker_dropped_rows() -> (
+    None
+):
+    assert invalid(STOCK, dropped=3) == (
+        "the watermark dropped 3 rows, so the query answered another question"
+    )
+    assert invalid(STREAMS, dropped=3) is None, "what comes too late for it is its own finding"
+    assert invalid(STREAMS, kills=0) == "no kill reached a process"
+    assert "too busy" in str(invalid(FLINK, usual_s=float("nan")))
+
+
 def test_the_estimate_counts_what_was_asked_for() -> None:
     grid = EXPERIMENT.grid[Profile.PAPER]
     found = peers.lasts(Profile.PAPER, {"engine": (FLINK,)}, 60.0)
