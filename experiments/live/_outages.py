@@ -6,7 +6,7 @@ by the observer who sees it, and none is what the others leave over:
 * *detection*: from the injector's first signal to the engine's own report;
 * *new place* and *restoration*: durations that the engine reports, or Spark's event log;
 * *open transaction*: the first late result, from its append by the broker's clock until a reader
-  gets it;
+  gets it, and not before state was there: until then it holds nothing up;
 * *replay*: from the first late result until the last one, in the out topic alone.
 
 So nothing makes them add up. Time between the report that state is there and the first late result
@@ -124,8 +124,9 @@ def outage(
     if (own := steps(seen, at_s, noticed_s)) is None:
         return found
     first = late.loc[late["arrived_s"].idxmin()]
-    out_s = float(first["arrived_s"])
-    seconds = (noticed_s - at_s, *own, out_s - float(first["appended_s"]), end_s - out_s)
+    out_s, restored_s = float(first["arrived_s"]), noticed_s + sum(own)
+    held_s = max(0.0, out_s - max(float(first["appended_s"]), restored_s))
+    seconds = (noticed_s - at_s, *own, held_s, end_s - out_s)
     named = dict(zip(PARTS, seconds, strict=True))
     return {**found, **named, "apart_s": outage_s - sum(seconds)}
 

@@ -70,6 +70,13 @@ def test_each_part_of_an_outage_has_its_own_observer() -> None:
     assert found["caught_up"]
 
 
+def test_a_transaction_that_is_open_while_its_loss_is_detected_is_counted_once() -> None:
+    seen = incidents((14.0, "detected", {}), (15.5, "recovered", {}))
+    found = split(seen, 0.4, 5.0, 4.5, 0.4, 0.4, appended=5.0)
+    assert [found[part] for part in PARTS] == pytest.approx([3.5, 0.0, 1.5, 0.5, 0.5])
+    assert found["apart_s"] == pytest.approx(0.0)
+
+
 def test_time_that_no_observer_saw_is_in_no_part() -> None:
     seen = incidents((12.0, "detected", {}), (12.5, "restarted", {}), (13.5, "recovered", {}))
     found = split(seen, 0.4, 5.0, 4.5, 3.5, 0.4)
