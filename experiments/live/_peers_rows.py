@@ -75,9 +75,10 @@ SYSTEMS: Mapping[tuple[str, str], System] = {
     ),
     (STOCK, LIVE_AS_IT_COMES): System(scheme="checkpoint", more=_LIVE, gap_s=20.0, warmed=True),
     (STOCK, LIVE_TUNED): System(
-        # A rack's slots stay free, so that it starts again without one.
+        # Slots of a rack stay free, so that it starts again without one, and one more: every batch
+        # asks for its slots anew, also while tasks of the last one end.
         scheme="checkpoint",
-        more={**_LIVE, "conf": _CONF, "spare_slots": SPEC.task_slots // SPEC.racks},
+        more={**_LIVE, "conf": _CONF, "spare_slots": SPEC.task_slots // SPEC.racks + 1},
         gap_s=14.0,
         warmed=True,
     ),
