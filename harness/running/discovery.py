@@ -98,28 +98,22 @@ def find(ids: Sequence[str]) -> Sequence[Experiment]:
     return list(chosen.values())
 
 
-def of_group(group: str | None) -> Sequence[Experiment]:
-    """Return the experiments of one group, or all of them."""
-    chosen = [e for e in all_experiments() if group in (None, e.group)]
-    if not chosen:
-        raise UsageError(
-            f"there are no experiments of {group!r} yet",
-            remedy="use one of: " + ", ".join(dict.fromkeys(e.group for e in all_experiments())),
-        )
-    return chosen
-
-
 def to_reproduce(
-    group: str | None, profile: Profile, *, peers: bool = False
+    page: str | None, profile: Profile, *, peers: bool = False
 ) -> Sequence[Experiment]:
-    """Return the experiments that ``reproduce`` runs: all of a group, or of all groups.
+    """Return the experiments that ``reproduce`` runs: all of a page, or of all pages.
 
-    Those that fetch another system belong to them only with ``peers``. The smoke profile leaves out
-    those that another one covers."""
-    chosen = [e for e in of_group(group) if peers or e.measurement.fetches is None]
+    A paper's page has its live figures, too. Those that fetch another system belong to them only
+    with ``peers``. The smoke profile leaves out those that another one covers."""
+    chosen = [e for e in on_page(page) if peers or e.measurement.fetches is None]
     if profile is not Profile.SMOKE:
         return chosen
     return [e for e in chosen if e.smoke_covered_by is None]
+
+
+def on_page(page: str | None) -> Sequence[Experiment]:
+    """Return the experiments of one page, by group and name as all of them are; or of all."""
+    return [e for e in all_experiments() if page in (None, page_of(e))]
 
 
 def at_point(
