@@ -465,8 +465,8 @@ EXPERIMENT = Experiment(
         "there, until it could be read; replay, from the first late result until the last one in "
         "the out topic. Nothing makes them add up: time in no part is hatched.",
         "Published: OSPBench (van Dongen and Van den Poel, IEEE Access 2021), another machine and "
-        "another job. Of it, the timeouts of its time explain: 50 of Flink's 53 to 58 s "
-        "(heartbeat.timeout; since 1.15 a lost connection is enough, or two heartbeats of 10 s), "
+        "another job. The timeouts of its time explain, of what was published, 50 of Flink's 53 to "
+        "58 s (heartbeat.timeout; since 1.15 a lost connection or two heartbeats of 10 s suffice), "
         "10 of Kafka Streams' 21 to 32 s (session.timeout.ms; 45 s since 3.0), and nothing of "
         "Structured Streaming's 20 s, shorter than any timeout of Spark's for an executor.",
     ],
