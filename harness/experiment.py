@@ -78,6 +78,11 @@ class Experiment:
         return self.id.split("/", 1)[0]
 
     @property
+    def anchor(self) -> str:
+        """The id as the name of files and as the anchor on its page."""
+        return self.id.replace("/", "-")
+
+    @property
     def ours(self) -> bool:
         """True if its statement is our own and no paper's."""
         return self.paper.startswith("Faultline")

@@ -6,8 +6,10 @@ random numbers of another one, and two runs that use the same names get the same
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 DEFAULT_SEED = 20160516
 """The day ICDE 2016 opened, where the PPA paper was presented."""
@@ -22,4 +24,6 @@ def derive_seed(root: int, *names: str | int) -> int:
 
 def generator(root: int, *names: str | int) -> np.random.Generator:
     """Return a random generator for the component called ``names`` under ``root`` alone."""
+    import numpy as np  # commands that draw nothing do not load it
+
     return np.random.default_rng(derive_seed(root, *names))

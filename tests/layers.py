@@ -15,6 +15,10 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         "the nightly gate against an earlier revision; which scheme for a job, with reasons",
     ),
     (
+        ["harness.appendix"],
+        "the archive for reviewers: claims, commands and checks, environment, records, source",
+    ),
+    (
         ["harness.site"],
         "the report of any set of records with filters, and a page for every kill, as static pages",
     ),
@@ -71,6 +75,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         ["harness.child"],
         "a child process that exchanges lines of JSON with the harness: load generator, drivers",
     ),
+    (["harness.cache"], "the user's cache of fetched and unpacked files"),
     (
         ["harness.errors", "harness.seeds", "harness.text"],
         "errors, derived seeds, quantities as text, used by everything else",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from scipy.stats import linregress
 
 from experiments.dpc import _shared
 from harness.claims import Finding, every, found, invariant, paper
@@ -108,6 +107,8 @@ def draw_points(table: pd.DataFrame, figure: Figure) -> None:
 
 def _fits(table: pd.DataFrame, column: str) -> dict[str, Any]:
     """Return by policy the straight line over the bounds that the failure outlasts."""
+    from scipy.stats import linregress  # loading it takes a second
+
     below = table[table["bound_s"] < FAILURE_S]
     return {
         str(policy): linregress(rows["bound_s"], rows[column])

@@ -16,10 +16,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from scipy.stats import linregress
 
 from experiments.dpc import _shared
-from harness.claims import Finding, every, found, paper
+from harness.claims import Cause, Finding, every, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, ORANGE, PURPLE, SKY, VERMILION, not_measured
 from harness.measurement import Context, Measurement, Origin
@@ -166,6 +165,8 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 
 def _lines(table: pd.DataFrame) -> dict[tuple[str, str], Any]:
     """Return a straight line of the delay by panel and method."""
+    from scipy.stats import linregress  # loading it takes a second
+
     return {
         (str(panel), str(method)): linregress(rows[PANELS[str(panel)]], rows["delay_s"])
         for (panel, method), rows in table.groupby(["panel", "method"])
@@ -209,7 +210,15 @@ def _one_box(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["method"].isin(ONE_BOX)]
 
 
-@paper("memory", "Table 2's memory holds within 20 %: the state and the input of the failure")
+@paper(
+    "memory",
+    "Table 2's memory holds within 20 %: the state and the input of the failure",
+    cause=Cause.READING,
+    because="Checkpoint/redo with a state of 20 tuples keeps about a quarter less. While one of "
+    "three streams is cut, the input of the two others accumulates; the third's comes when it has "
+    "healed, and presumably what is redone is let go before all of it is there. Of two streams' "
+    "input it keeps a tenth more. We take the table's λ for the rate of all three.",
+)
 def memory_as_printed(table: pd.DataFrame) -> Finding:
     off = (_one_box(table)["kept_tuples"] / _one_box(table)["analytic_tuples"] - 1.0).abs()
     return every(off <= TOLERANCE, largest_relative_error=float(off.max()), tolerance=TOLERANCE)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from scipy.stats import linregress
 
 from experiments.dpc import _live, _shared
 from experiments.dpc.reconciliation import BOUND_S, FAILURE_S, LOOKS, SNAPSHOT_EVERY
@@ -128,6 +127,8 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
 
 def _slope(tables: Mapping[str, pd.DataFrame], method: str, panel: str) -> float | None:
     """Return the seconds per tuple of one panel; None with fewer than two points."""
+    from scipy.stats import linregress  # loading it takes a second
+
     rows = _panel(tables["points"], panel)
     mine = rows[rows["method"] == method]
     if mine[panel].nunique() < 2:

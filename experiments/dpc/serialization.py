@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from scipy.stats import linregress
 
 from experiments.dpc import _shared
 from harness.claims import Finding, every, found, paper
@@ -90,6 +89,8 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 
 @paper("linear", "The delay grows linearly with the boundary interval")
 def linear(table: pd.DataFrame) -> Finding:
+    from scipy.stats import linregress  # loading it takes a second
+
     table = _table_3(table)
     delay_ms = 1000 * table["mean"]
     line = linregress(table["bucket_ms"], delay_ms)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from scipy.stats import linregress
 
 from experiments.dpc import _live, _shared
 from harness.claims import Finding, every, found, invariant, paper
@@ -98,6 +97,8 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
 
 @paper("linear", "The delay grows linearly with the boundary interval")
 def linear(tables: Mapping[str, pd.DataFrame]) -> Finding:
+    from scipy.stats import linregress  # loading it takes a second
+
     points = tables["points"]
     line = linregress(points["bucket_ms"], 1000 * points["mean_delay_s"])
     held = abs(line.slope / 0.5 - 1.0) <= NEAR

@@ -61,14 +61,16 @@ UP_TO = 0.4
 
 ALIKE = 0.15
 
+STAMP = f"{_storm.STAMP}; processor and memory from declared demands"
+
 
 def table(results: Results) -> pd.DataFrame:
     """Return a row per mechanism and rate."""
     return _runs.means(results, list(MEASURES))
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per resource."""
+def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = STAMP) -> None:
+    """Draw a panel per resource; ``stamped`` is the origin of the numbers."""
     panels = figure.subplots(1, len(MEASURES))
     for axes, (measure, label), letter in zip(panels, MEASURES.items(), "abc", strict=True):
         for name in MECHANISMS:
@@ -79,7 +81,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
         axes.set_ylabel(label)
         axes.set_title(f"({letter})", loc="left")
     panels[0].legend(loc="lower right", fontsize=7)
-    stamp(figure, f"{_storm.STAMP}; processor and memory from declared demands")
+    stamp(figure, stamped)
 
 
 OTHERS = [name for name in MECHANISMS if name != "full-rep+DRA"]

@@ -54,8 +54,8 @@ def table(results: Results) -> pd.DataFrame:
     return _runs.means(results, ["success", "offered_per_s", "throughput_per_s"])
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw success to the left, throughput to the right."""
+def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _storm.STAMP) -> None:
+    """Draw success to the left, throughput to the right; ``stamped``: origin of the numbers."""
     left, right = figure.subplots(1, 2)
     for name in MECHANISMS:
         rows = table[table["mechanism"] == name].sort_values("rate")
@@ -75,7 +75,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
         axes.set_xlabel("input rate (tuples/s per gateway)")
     left.legend(loc="lower left")
     right.legend(loc="upper left")
-    stamp(figure, _storm.STAMP)
+    stamp(figure, stamped)
 
 
 PRINTED = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))

@@ -96,7 +96,8 @@ def _lateness(axes: Axes, windows: pd.DataFrame, slide_s: float) -> None:
         for one in passes:
             axes.plot(one["ended_s"], one["beyond_s"], color=color, linewidth=0.6, alpha=0.35)
         at_s = (np.floor(shown["ended_s"] / slide_s) + 0.5) * slide_s
-        median = shown["beyond_s"].groupby(at_s).median()
+        by_time = shown["beyond_s"].groupby(at_s)
+        median = by_time.median()[2 * by_time.size() > len(passes)]
         counted = f"{label} ({len(passes)} kill{'s' if len(passes) > 1 else ''})"
         axes.plot(median.index, median, color=color, linewidth=1.8, label=counted)
     axes.axvline(0, color=VERMILION, linewidth=1)
@@ -127,7 +128,7 @@ def _recoveries(axes: Axes, samples: Samples) -> None:
     handles: list[Any] = [
         axes.plot([], [], marker, color=GREY, label=label)[0] for _, marker, label in looks
     ]
-    axes.legend(handles=handles, loc="upper right")
+    axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=7)
     axes.set_xticks(range(len(LOOKS)), [row.replace(" ", "\n") for row in LOOKS])
     if any(samples(row, measure) for row in LOOKS for measure, _, _ in looks):
         axes.set_yscale("log")

@@ -98,7 +98,7 @@ RATIOS: Mapping[Profile, Sequence[float]] = {
 CONTESTED: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: (),
     Profile.QUICK: (0.3,),
-    Profile.PAPER: (0.2, 0.3, 0.4, 0.5, 0.6, 0.8),
+    Profile.PAPER: RATIOS[Profile.PAPER],
 }
 """The budgets for which the planners are compared."""
 
@@ -263,7 +263,7 @@ MEASUREMENT = Measurement(
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 110.0, Profile.PAPER: 800.0},
+    seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 110.0, Profile.PAPER: 1000.0},
     run=run,
     scheduling=Scheduling(keeps=kept),
     chooses=["harness.engines.tasks.engine"],

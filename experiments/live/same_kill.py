@@ -281,13 +281,14 @@ def _seconds(ms: Any) -> float | None:
 def lateness(record: PassRecord, workload: Workload) -> pd.DataFrame:
     """Return a row per window that ended while the load flowed and has results.
 
-    ``ended_s`` counts from the kill; the rest is the lateness of its first, median and last result.
+    That which ends with the load waits for the markers behind it, so it is left out. ``ended_s``
+    counts from the kill; the rest is the lateness of its first, median and last result.
     """
     kill_s = record.injected[0].began_unix_s - record.start_unix_s
     stable = record.deliveries[record.deliveries["stability"] == "stable"]
     found = stable.sort_values("arrival_s").drop_duplicates(workload.identity_in_run)
     ended_s = found["window_start_s"] + workload.window_s
-    late_s = (found["arrival_s"] - ended_s)[ended_s <= record.until_s]
+    late_s = (found["arrival_s"] - ended_s)[ended_s <= record.until_s - SLIDE_S]
     by_window = late_s.groupby(ended_s)
     frame = pd.DataFrame(
         {"first_s": by_window.min(), "late_s": by_window.median(), "last_s": by_window.max()}

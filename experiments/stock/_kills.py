@@ -22,9 +22,10 @@ from experiments.stock._scale import (
     words,
 )
 from harness.claims import Claim, Finding, all_of, every, found, hypothesis, invariant, not_asked
-from harness.cluster.base import Node
+from harness.cluster.base import ClusterSpec, Node
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import Mode, StockParameters
+from harness.engines.structured.real_time import partitions
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
 from harness.failures.schedule import NO_FAILURES, Schedule
@@ -45,8 +46,6 @@ def point(scheme: str, interval_s: float) -> Point:
 
 REAL_TIME: Point = {"scheme": "checkpoint", "interval_s": 5, "mode": Mode.REAL_TIME.value}
 """The point of a user's own workload in real-time mode, whose interval is that of checkpoints."""
-REAL_TIME_SLOTS = 2
-"""Slots of a worker: all tasks of a query in real-time mode run at once."""
 BEGINS_S = 1.0
 """Time to which the begin of a pass is rounded in that mode, which has no trigger interval."""
 
@@ -76,7 +75,10 @@ def run_kill(
     if not real_time:
         interval *= stretch.intervals_times
     rate_per_s = mine.rate_per_s * stretch.rate_share
-    spec = cluster_spec(context.profile, context.options, slots=REAL_TIME_SLOTS if real_time else 1)
+    spec = cluster_spec(context.profile, context.options)
+    spare = 0
+    if real_time:
+        spec, spare = roomy(spec, partitions(mine.workload))
     longer_s = scale.stretched_s(interval)
     if racks and scale.rack_after_s is not None:
         longer_s += scale.rack_after_s + scale.stretched_s(interval)
@@ -89,7 +91,7 @@ def run_kill(
                 conf=conf_of(mine, context.options),
                 mode=(Mode.REAL_TIME if real_time else Mode.MICRO_BATCH).value,
                 checkpoint_s=interval if real_time else None,
-                spare_slots=REAL_TIME_SLOTS if real_time else 0,
+                spare_slots=spare,
             ),
         ),
         interval_s=BEGINS_S if real_time else interval,
@@ -116,6 +118,16 @@ def run_kill(
             "event_speed": event.speed,
         },
     )
+
+
+def roomy(spec: ClusterSpec, sources: int) -> tuple[ClusterSpec, int]:
+    """Return a cluster for a query in real-time mode, and the slots that it leaves free.
+
+    All of its tasks run at once: one for each of the ``sources`` partitions, and one with state or
+    more. It leaves the slots of a rack free and one more, for tasks that are slow to end."""
+    slots = -(-(sources + 2) // spec.workers_per_rack)
+    spec = replace(spec, cores_per_worker=slots)
+    return spec, spec.task_slots // spec.racks + 1
 
 
 def _schedule(

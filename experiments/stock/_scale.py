@@ -165,14 +165,12 @@ def longest_load_s(profile: Profile, options: Mapping[str, Any]) -> float:
     return scale.load_s + longer_s + second_s
 
 
-def cluster_spec(
-    profile: Profile, options: Mapping[str, Any] | None = None, *, slots: int = 1
-) -> ClusterSpec:
+def cluster_spec(profile: Profile, options: Mapping[str, Any] | None = None) -> ClusterSpec:
     """Return the cluster of every stock experiment: one shape, so that it stays warm.
 
-    ``options`` may ask for other numbers of workers a rack; ``slots`` are those of a worker."""
+    ``options`` may ask for other numbers of workers a rack."""
     workers = (options or {}).get("workers") or SCALES[profile].workers_per_rack
-    return ClusterSpec(racks=2, workers_per_rack=workers, cores_per_worker=slots)
+    return ClusterSpec(racks=2, workers_per_rack=workers)
 
 
 def spark_conf(options: Mapping[str, Any]) -> dict[str, str]:

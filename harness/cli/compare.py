@@ -87,13 +87,12 @@ def command(
             "there is only one set of results",
             remedy="give another directory, or kinds of cluster with --cluster and --with",
         )
-    named = {root: _opened(root) for root in (one, other or one)}
     wanted = [
         (one, _kind(backend), "--cluster"),
         *((other or one, _kind(name), "--with") for name in others or (None,)),
     ]
     found = {
-        root: load(named[root], experiment=experiment, profile=profile)
+        root: load(root, experiment=experiment, profile=profile)
         for root in dict.fromkeys(root for root, _, _ in wanted)
     }
     demand_runs(experiment, found.values())
@@ -121,16 +120,6 @@ def _kind(name: str | None) -> str | None:
     from harness.cluster.external.settings import name_of
 
     return name_of(Path(name)) if name and name.endswith((".yaml", ".yml")) else name
-
-
-def _opened(root: Path) -> Path:
-    """Return a directory with the results in ``root``; an archive is unpacked for this command."""
-    import tempfile
-
-    from harness.results.archive import unpacked
-
-    scratch = tempfile.TemporaryDirectory()
-    return unpacked(root, Path(click.get_current_context().with_resource(scratch)))
 
 
 def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:

@@ -144,12 +144,12 @@ def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: st
             remedy="give --from once, and a directory of figures for each",
         )
     root = roots[0] if roots else SHIPPED
-    if not (root / "records").is_dir():
+    if not (store := RecordStore(root, warn=to_stderr)).records.is_dir():
         raise UsageError(
             f"there are no records in {root}", remedy="name the directory that holds records/"
         )
     count = 0
-    for written in write_figures(RecordStore(root, warn=to_stderr), folder, kinds, experiment):
+    for written in write_figures(store, folder, kinds, experiment):
         count += 1
         names = ", ".join(path.name for path in written.files)
         click.echo(f"{written.experiment}: {names or 'nothing'}")

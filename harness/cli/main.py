@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reproduce": ("harness.cli.reproduce", "Reproduce the papers' figures."),
     "report": ("harness.cli.report", "Write the report from the records."),
     "site": ("harness.cli.site", "Write results as pages with filters; no server needed."),
+    "artifact": ("harness.cli.artifact", "Write an archive for reviewers."),
     "compare": ("harness.cli.compare", "Compare two sets of results."),
     "export": ("harness.cli.export", "Write results as one Parquet or CSV file."),
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),

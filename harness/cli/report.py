@@ -32,31 +32,28 @@ Examples:
 @json_option
 def command(out: Path, source: Path | None, strict: bool, as_json: bool) -> None:
     """Write report/index.html and report/claims.json from the records of this machine."""
-    import tempfile
-
     from harness.cli.measure import FAILED_CLAIM, exit_code, verdict_line
     from harness.errors import UsageError
     from harness.report.build import write_report
-    from harness.results.archive import shown_machine, unpacked
+    from harness.results.archive import shown_machine
     from harness.results.store import RecordStore
 
-    with tempfile.TemporaryDirectory() as scratch:
-        root = out if source is None else unpacked(source, Path(scratch))
-        machine = shown_machine(root, any_of_them=source is not None)
-        if machine is None:
-            raise UsageError(
-                f"nothing has been measured into {root} on this machine yet"
-                if source is None
-                else f"there are no records in {source}",
-                remedy="run ./faultline reproduce first, or name its directory with --out DIR; "
-                "./faultline report --from results/baselines --out shipped shows the results "
-                "that ship with the repository",
-            )
-        report = write_report(
-            RecordStore(root, warn=lambda text: click.echo(f"faultline: {text}", err=True)),
-            into=out / "report",
-            machine=machine,
+    root = source or out
+    machine = shown_machine(root, any_of_them=source is not None)
+    if machine is None:
+        raise UsageError(
+            f"nothing has been measured into {root} on this machine yet"
+            if source is None
+            else f"there are no records in {source}",
+            remedy="run ./faultline reproduce first, or name its directory with --out DIR; "
+            "./faultline report --from results/baselines --out shipped shows the results "
+            "that ship with the repository",
         )
+    report = write_report(
+        RecordStore(root, warn=lambda text: click.echo(f"faultline: {text}", err=True)),
+        into=out / "report",
+        machine=machine,
+    )
     if as_json:
         claims = [document for item in report.judged for document in item.documents()]
         emit_json({"report": str(report.index), "claims": claims})

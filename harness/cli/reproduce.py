@@ -24,7 +24,7 @@ Examples:
 @click.option(
     "--paper",
     type=click.Choice(["ppa", "intervals", "edge", "dpc", "stock", "live"]),
-    help="Only the figures of this paper (stock, live: those measured on real servers).",
+    help="Only the figures on this paper's page, live ones too (stock, live: our own live ones).",
 )
 @click.option(
     "--peers", is_flag=True, help="Also run other systems, which are fetched when first needed."
@@ -43,10 +43,10 @@ def command(paper: str | None, peers: bool, chosen: RunOptions, as_json: bool) -
     You can interrupt it: the same command goes on where it stopped. Exit code: 0 done, 1 an
     invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the environment failed."""
     from harness.cli.measure import measure
-    from harness.running.discovery import of_group, to_reproduce
+    from harness.running.discovery import on_page, to_reproduce
 
     settings = chosen.settings()
-    for left_out in of_group(paper) if not peers else ():
+    for left_out in on_page(paper) if not peers else ():
         if (fetched := left_out.measurement.fetches) is not None:
             to_stderr(f"leaving out {left_out.id}, which fetches {fetched}: add --peers to run it")
     experiments = to_reproduce(paper, settings.profile, peers=peers)

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import click
 
-from harness.cli.output import emit_json, json_option
+from harness.cli.output import elapsed_reporter, emit_json, json_option
+from harness.text import Notify
 
 _EPILOG = """\b
 Examples:
   ./faultline site
   ./faultline site --from results/baselines --out shipped
   ./faultline site --from results --from other.zip --out both
-  ./faultline site --shipped
+  ./faultline site --shipped                 the shipped set's pages again
+  ./faultline site --shipped --from results  a new set in its place: one archive, verdicts, pages
 """
+_MOST_BYTES = 12_000_000
+"""Size of the shipped series; beyond it the largest ones are left out."""
 
 
 @click.command("site", epilog=_EPILOG)
@@ -33,7 +37,10 @@ Examples:
     help="Where the pages go.  [default: results/site/ of this checkout]",
 )
 @click.option(
-    "--shipped", is_flag=True, help="Write the pages of the shipped set to their own place."
+    "--shipped",
+    is_flag=True,
+    help="Write the pages of the shipped set to their own place; with --from, first put that set "
+    "in its place.",
 )
 @json_option
 def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json: bool) -> None:
@@ -41,22 +48,23 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
 
     They show the report's figures and verdicts with filters (the choice stands in the address),
     every measured point, every kill on a time axis, and published numbers beside these."""
-    import tempfile
-    import time
-
     from harness.cli.measure import check_out
     from harness.cli.options import DEFAULT_OUT
     from harness.errors import UsageError
-    from harness.results.archive import records, unpacked
+    from harness.results.archive import readable, records
     from harness.results.library import SHIPPED
     from harness.site.build import Set, write_site
     from harness.site.digest import SHIPPED_SITE
 
-    if shipped and (sources or out):
+    tell = elapsed_reporter()
+    if shipped and (out or len(sources) > 1):
         raise UsageError(
-            "--shipped has a set and a place of its own", remedy="leave out --from and --out"
+            "--shipped has a place of its own and takes one set",
+            remedy="leave out --out, and give --from at most once",
         )
     if shipped:
+        if sources:
+            _ship(sources[0], tell)
         sources, out = (SHIPPED,), SHIPPED_SITE
     if not sources:
         own = next(iter(records(DEFAULT_OUT)), None)
@@ -65,23 +73,14 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
             click.echo("nothing was measured here yet: these are the shipped results", err=True)
     into = out or DEFAULT_OUT / "site"
     check_out(into)
-    began_s = time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        sets = [
-            Set(root=unpacked(source, Path(scratch) / str(number)), label=_label(source))
-            for number, source in enumerate(sources)
-        ]
-        for each in sets:
-            if next(iter(records(each.root)), None) is None:
-                raise UsageError(
-                    f"there are no records in {each.label}",
-                    remedy="name the directory that holds records/, or an archive of it",
-                )
-        written = write_site(
-            sets,
-            into,
-            tell=lambda text: click.echo(f"{time.monotonic() - began_s:6.0f} s  {text}", err=True),
-        )
+    sets = [Set(root=source, label=_label(source)) for source in sources]
+    for each in sets:
+        if next(iter(records(readable(each.root))), None) is None:
+            raise UsageError(
+                f"there are no records in {each.label}",
+                remedy="name the directory that holds records/, or an archive of it",
+            )
+    written = write_site(sets, into, tell=tell)
     for warning in written.warnings:
         click.echo(f"faultline: {warning}", err=True)
     size_mb = sum(path.stat().st_size for path in into.rglob("*") if path.is_file()) / 1e6
@@ -98,6 +97,27 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
         return
     click.echo(f"{len(written.pages)} pages, {written.kills} kills, {size_mb:.1f} MB")
     click.echo(f"open {written.index}")
+
+
+def _ship(source: Path, tell: Notify) -> None:
+    """Put a set in the place of the shipped one: records in one file, and their verdicts."""
+    import shutil
+
+    from harness.errors import UsageError
+    from harness.results.archive import CLAIMS, PACKED, claims_of, pack_to_ship
+    from harness.results.library import SHIPPED
+
+    claims = claims_of(source)
+    if claims is None:
+        raise UsageError(
+            f"there is no {CLAIMS} in {source}",
+            remedy=f"judge the records first: ./faultline report --out {source}",
+        )
+    count, left_out = pack_to_ship(source, SHIPPED / PACKED, most_bytes=_MOST_BYTES)
+    shutil.rmtree(SHIPPED / "records", ignore_errors=True)
+    if claims != SHIPPED / CLAIMS:
+        shutil.copyfile(claims, SHIPPED / CLAIMS)
+    tell(f"{count} records in {SHIPPED / PACKED}; {len(left_out)} of the largest series left out")
 
 
 def _label(source: Path) -> str:

@@ -4,6 +4,7 @@ Tests: ``tests/load/test_record.py``."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 WITHIN_S = 30.0
 """Longest wait for the broker without a record."""
 _AT_ONCE = 5_000
+JAAS = "sasl.jaas.config"
+_LOGIN = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
 
 
 def record_topic(
@@ -36,8 +40,9 @@ def record_topic(
 
     found = consumer.list_topics(topic, timeout=within_s).topics[topic]
     if found.error is not None or not found.partitions:
+        why = found.error.str() if found.error else "it has no partition"
         raise UsageError(
-            f"topic {topic!r} cannot be read: {found.error or 'it has no partition'}",
+            f"topic {topic!r} cannot be read: {why}",
             remedy="look at its name and at your permissions",
         )
     ends: dict[int, int] = {}
@@ -76,7 +81,9 @@ def record_topic(
 
 
 def settings_of(file: Path | None) -> Mapping[str, str]:
-    """Return the settings of a client in a file with lines ``name=value``."""
+    """Return the settings of a client in a file with lines ``name=value``.
+
+    A Java client's login with a name and a password is understood, too."""
     if file is None:
         return {}
     try:
@@ -84,4 +91,10 @@ def settings_of(file: Path | None) -> Mapping[str, str]:
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error}", remedy="name a file") from None
     pairs = [line.partition("=") for line in lines if line.strip() and not line.startswith("#")]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    settings = {name.strip(): value.strip() for name, _, value in pairs}
+    found = dict(_LOGIN.findall(settings.get(JAAS, "")))
+    if found.keys() >= {"username", "password"}:
+        del settings[JAAS]
+        for name in ("username", "password"):
+            settings.setdefault(f"sasl.{name}", _ESCAPED.sub(r"\1", found[name]))
+    return settings

@@ -79,9 +79,7 @@ def _newest(experiment: str, root: Path) -> Assessment | None:
     """Return the newest campaign, of any machine and profile."""
     (found,) = find([experiment])
     store, best = RecordStore(root), None
-    for machine in sorted(
-        path.name for path in (root / "records" / found.measurement.id).glob("*")
-    ):
+    for machine in sorted(path.name for path in (store.records / found.measurement.id).glob("*")):
         for profile in store.profiles(found.measurement.id, machine)[:1]:
             campaign = store.newest_campaign(
                 found.measurement.id, machine, profile, found.grid[profile]

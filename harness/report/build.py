@@ -153,7 +153,7 @@ class ReportWriter:
         for item in judged:
             newest.setdefault(item.experiment.id, item)
         cards = [self._card(item, folder) for item in newest.values()]
-        written = pages(cards, list(newest.values()), folder, self._store.root / "records")
+        written = pages(cards, list(newest.values()), folder, self._store.records)
         for name, text in written.items():
             _replace(folder / name, text)
         for stale in {f"{group}.html" for group in GROUPS} - set(written):
@@ -222,7 +222,7 @@ def card(
     ``name`` is the name of its files and its anchor, by default the experiment's. Without
     ``inline``, picture and tables stay files, and the card links to them."""
     experiment, campaign = judged.experiment, judged.campaign
-    name = name or experiment.id.replace("/", "-")
+    name = name or experiment.anchor
     undrawable = drawn.error if isinstance(drawn, Undrawable) else None
     figure = None
     if drawn is not None and not isinstance(drawn, Undrawable):
@@ -253,7 +253,7 @@ def card(
         "commit": newest.commit,
         "when": datetime.fromtimestamp(newest.started_unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "took": format_duration(sum(record.seconds for record in campaign.records)),
-        "command": _command(judged, newest.root_seed),
+        "command": command(judged, newest.root_seed),
         "tables": [_table_link(folder, name, inline, *each) for each in judged.tables().items()],
     }
 
@@ -308,7 +308,7 @@ def _busy(campaign: Campaign) -> list[str]:
     return found
 
 
-def _command(judged: Assessment, seed: int) -> str:
+def command(judged: Assessment, seed: int) -> str:
     """Return the command that measures the same again, with the user's options and points."""
     campaign = judged.campaign
     words = ["./faultline run", judged.experiment.id, f"--profile {judged.profile.value}"]

@@ -38,7 +38,7 @@ def write_figures(
 
     The profile measured last is drawn. ``experiment`` (an id, or a group) chooses. Where the
     records are of several machines, each has a folder of its own."""
-    places = sorted({path.name for path in (store.root / "records").glob("*/*/*") if path.is_dir()})
+    places = sorted({path.name for path in store.records.glob("*/*/*") if path.is_dir()})
     chosen = [e for e in all_experiments() if experiment in (None, e.id, e.group)]
     for machine in places:
         into = folder / machine if len(places) > 1 else folder
@@ -51,7 +51,7 @@ def write_figures(
 
 
 def _write(judged: Assessment, folder: Path, formats: Sequence[str]) -> WrittenFigure:
-    name = judged.experiment.id.replace("/", "-")
+    name = judged.experiment.anchor
     files = []
     for title, table in judged.tables().items():
         files.append(folder / (f"{name}-{title}.csv" if title else f"{name}.csv"))

@@ -50,7 +50,7 @@ def _of_figure(item: Assessment) -> dict[str, Any] | None:
         if rows:
             return {
                 "title": item.experiment.title,
-                "href": f"{page_of(item.experiment)}.html#{item.experiment.id.replace('/', '-')}",
+                "href": f"{page_of(item.experiment)}.html#{item.experiment.anchor}",
                 "measure": MEASURES[measure],
                 "rows": rows,
             }

@@ -19,7 +19,7 @@ from harness.report.outages import outages
 from harness.report.verdicts import Assessment
 from harness.results.provenance import ROOT, describe_machine, describe_versions
 from harness.results.record import Profile
-from harness.running.discovery import GROUPS, by_page, page_of
+from harness.running.discovery import GROUPS, page_of, place_of
 
 Card = Mapping[str, Any]
 
@@ -92,9 +92,8 @@ def groups_of(cards: Sequence[Card]) -> list[dict[str, Any]]:
     """Return the groups that have a card, each with its cards and its count of verdicts."""
     found = []
     for name, title in GROUPS.items():
-        order = list(by_page()[name])
         mine = [card for card in cards if page_of(card["experiment"]) == name]
-        mine.sort(key=lambda card: order.index(e) if (e := card["experiment"]) in order else -1)
+        mine.sort(key=lambda card: place_of(card["experiment"]))
         if not mine:
             continue
         verdicts = Counter(claim["verdict"] for card in mine for claim in card["claims"])

@@ -6,106 +6,163 @@ Tests: ``tests/results/test_archive.py``."""
 
 from __future__ import annotations
 
+import functools
 import json
-import re
+import os
+import shutil
+import tempfile
+import time
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from harness.cache import cache_directory, sha256, to_stderr
 from harness.errors import UsageError
 from harness.results.provenance import machine_name
 
-Place = Path | zipfile.Path
-"""A file or a directory, on the disk or in an archive."""
 CLAIMS = "report/claims.json"
-_RECORD = re.compile(r"records(?:/[^/]+){4}/record\.json")
+PACKED = "records.zip"
+"""The archive in a directory whose records are not files of their own."""
 _ON_DISK = "*/*/*/*/record.json"
 """Group, experiment, machine, run."""
+_KEPT_S = 30 * 86400.0
+_STORED = ".parquet"
+"""The ending of a series, which is compressed already."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def opened(root: Path) -> Place:
-    """Return the place of the results in ``root``: itself, or its content if it is an archive.
+def readable(root: Path) -> Path:
+    """Return a directory with the results in ``root``, which need not be one.
 
-    Raises `UsageError` for a file that is not an archive."""
-    if not root.is_file():
+    ``root`` is a directory with ``records/``, one with `PACKED` in its place, or an archive. An
+    archive is unpacked once into the user's cache, under its digest. Raises `UsageError` for a
+    file that is not an archive."""
+    file = root if root.is_file() else root / PACKED
+    if not file.is_file() or (root / "records").is_dir():
         return root
-    try:
-        return zipfile.Path(root)
-    except zipfile.BadZipFile as error:
-        raise UsageError(
-            f"{root} is not an archive of results: {error}",
-            remedy="make one: ./faultline export --raw FILE.zip --from DIR; or name a directory",
-        ) from error
+    status = file.stat()
+    return _unpacked(file, (status.st_mtime_ns, status.st_size))
 
 
-def records(place: Place) -> Iterator[Place]:
-    """Yield the file of every record, sorted."""
-    if isinstance(place, Path):
-        yield from sorted((place / "records").glob(_ON_DISK))
-    else:
-        names = (name for name in place.root.namelist() if _RECORD.fullmatch(name))
-        yield from (place / name for name in sorted(names))
+@functools.cache
+def _unpacked(file: Path, _changed: tuple[int, int]) -> Path:
+    """Return the directory of an archive's content; called again if the file has changed."""
+    home = cache_directory() / "results"
+    folder = home / sha256(file)[:16]
+    if not folder.is_dir():
+        to_stderr(f"unpacking {file}, once")
+        home.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=home, prefix=".partial-") as scratch:
+            whole = Path(scratch) / "whole"
+            try:
+                with zipfile.ZipFile(file) as packed:
+                    packed.extractall(whole)
+            except zipfile.BadZipFile as error:
+                raise UsageError(
+                    f"{file} is not an archive of results: {error}",
+                    remedy="make one: ./faultline export --raw FILE.zip --from DIR; or name a "
+                    "directory",
+                ) from error
+            with suppress(OSError):  # another process was faster
+                whole.rename(folder)
+        _discard_unused(home)
+    os.utime(folder)
+    return folder
 
 
-def unpacked(source: Path, scratch: Path) -> Path:
-    """Return a directory with the results in ``source``; an archive is unpacked into ``scratch``.
+def _discard_unused(home: Path) -> None:
+    """Remove the content of archives that nobody has read for a month."""
+    for old in home.iterdir():
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > _KEPT_S:
+                shutil.rmtree(old)
 
-    Raises `UsageError` for a file that is not an archive."""
-    place = opened(source)
-    if isinstance(place, Path):
-        return place
-    place.root.extractall(scratch)
-    return scratch
+
+def records(root: Path) -> Iterator[Path]:
+    """Yield the file of every record in a directory of results, sorted."""
+    yield from sorted((root / "records").glob(_ON_DISK))
 
 
 def shown_machine(root: Path, *, any_of_them: bool) -> str | None:
     """Return the machine whose records a report shows: this one, if it has any.
 
     Else, with ``any_of_them``, the one with the most records; None if there is none."""
-    machines = Counter(path.parent.parent.name for path in (root / "records").glob(_ON_DISK))
+    machines = Counter(path.parent.parent.name for path in records(readable(root)))
     if machine_name() in machines:
         return machine_name()
     return machines.most_common(1)[0][0] if machines and any_of_them else None
 
 
-def folder_of(record: Place) -> Place:
-    """Return the directory of a record, which also has its series."""
-    return record.parent if isinstance(record, Path) else zipfile.Path(record.root, _within(record))
-
-
-def _within(record: zipfile.Path) -> str:
-    return record.at.rpartition("/")[0] + "/"
-
-
 def pack(root: Path, file: Path) -> int:
     """Write the results in ``root`` into one file; return the number of records.
 
-    Raises `UsageError` if there is none, or if a record lists a series that is gone: what was
+    Raises `UsageError` if there is no record, or if one lists a series that is gone: what was
     compared could not be compared again."""
-    found = [path for path in records(root) if isinstance(path, Path)]
-    if not found:
-        raise UsageError(
-            f"there are no records in {root}", remedy="name the directory that holds records/"
-        )
+    place, found = _found(root)
     if gone := [words for path in found for words in _gone(path)]:
         raise UsageError(
             f"{len(gone)} series are gone, the first one is {gone[0]}",
             remedy="name the directory that the runs were measured into, or measure them again",
         )
-    claims = root / CLAIMS
+    named = _named(place, found)
+    if (verdicts := claims_of(root)) is not None:
+        named[CLAIMS] = verdicts
+    _write(named, file)
+    return len(found)
+
+
+def pack_to_ship(root: Path, file: Path, *, most_bytes: int) -> tuple[int, list[str]]:
+    """Write the records in ``root`` into one file of at most some ``most_bytes``, without verdicts.
+
+    The largest series are left out until the others fit. Return the number of records, and the
+    series that were left out."""
+    place, found = _found(root)
+    named = _named(place, found)
+    size = sum(path.stat().st_size for path in named.values() if path.suffix == _STORED)
+    left_out = []
+    for name in sorted(named, key=lambda name: (-named[name].stat().st_size, name)):
+        if named[name].suffix == _STORED and size > most_bytes:
+            size -= named[name].stat().st_size
+            left_out.append(name)
+    _write({name: path for name, path in named.items() if name not in {*left_out}}, file)
+    return len(found), left_out
+
+
+def _found(root: Path) -> tuple[Path, list[Path]]:
+    """Return the directory that can be read, and the file of every record in it."""
+    place = readable(root)
+    found = list(records(place))
+    if not found:
+        raise UsageError(
+            f"there are no records in {root}", remedy="name the directory that holds records/"
+        )
+    return place, found
+
+
+def _named(place: Path, found: Iterable[Path]) -> dict[str, Path]:
+    """Return all files of these records by their names in an archive."""
     files = sorted(each for path in found for each in path.parent.rglob("*") if each.is_file())
+    return {path.relative_to(place).as_posix(): path for path in files}
+
+
+def _write(named: Mapping[str, Path], file: Path) -> None:
     partial = file.with_name(file.name + ".partial")
     file.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(partial, "w") as archive:
-        for path in [*files, *([claims] if claims.exists() else [])]:
-            entry = zipfile.ZipInfo(path.relative_to(root).as_posix(), _EPOCH)
-            stored = path.suffix == ".parquet"
+        for name, path in named.items():
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            stored = path.suffix == _STORED
             entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
             archive.writestr(entry, path.read_bytes())
     partial.rename(file)
-    return len(found)
+
+
+def claims_of(root: Path) -> Path | None:
+    """Return the claims.json of results: beside their archive, or with the records."""
+    places = (place / CLAIMS for place in (root, readable(root)))
+    return next((path for path in places if path.is_file()), None)
 
 
 def _gone(path: Path) -> list[str]:

@@ -32,7 +32,7 @@ def problems(root: Path) -> Iterator[str]:
             yield f"{name}: only {', '.join(ALLOWED)} belong to a contribution"
     if (size := sum(path.stat().st_size for path in files)) > LARGEST_BYTES:
         yield f"{size / 1e6:.0f} MB, at most {LARGEST_BYTES / 1e6:.0f} are taken: leave out series"
-    found = [path for path in records(root) if isinstance(path, Path)]
+    found = list(records(root))
     if not found:
         yield "there is no record: copy the folder records of your results directory here"
     runs: set[str] = set()

@@ -28,7 +28,6 @@ import pandas as pd
 
 from harness.errors import UsageError
 from harness.results import archive
-from harness.results.archive import Place
 from harness.results.provenance import ROOT
 from harness.results.record import OK, Record
 from harness.results.schema import decode
@@ -47,7 +46,7 @@ class Found:
     """A record and its place."""
 
     record: Record
-    directory: Place
+    directory: Path
     """Directory of the record, which also has the run's series."""
     machine_name: str
     root: Path
@@ -75,20 +74,17 @@ def load(
     folders = [Path(root) for root in roots] or [SHIPPED]
     found: list[Found] = []
     for root in folders:
-        here = list(_records(root, warn))
-        if not here:
+        paths = list(archive.records(archive.readable(root)))
+        if not paths:
             raise UsageError(
                 f"there are no records in {root}",
                 remedy="give the directory that holds records/ (./faultline reproduce makes "
                 "results/), or none for the results that ship with the repository",
             )
-        found += here
-    chosen = [
-        each
-        for each in found
-        if experiment in (None, each.record.experiment, each.record.experiment.split("/")[0])
-        and profile in (None, each.record.profile)
-    ]
+        # Their folders name them: what is not asked for is not read.
+        paths = [path for path in paths if experiment in (None, _id(path), path.parts[-5])]
+        found += _records(root, paths, warn)
+    chosen = [each for each in found if profile in (None, each.record.profile)]
     chosen.sort(key=lambda each: (each.record.experiment, each.record.run))
     first: dict[tuple[str, str], Found] = {}
     for each in chosen:  # a run that is in two directories counts once
@@ -96,19 +92,24 @@ def load(
     return Library(found=list(first.values()), roots=folders)
 
 
-def _records(root: Path, warn: Warn) -> Iterator[Found]:
-    for path in archive.records(archive.opened(root)):
+def _id(path: Path) -> str:
+    """Return the experiment of a record's file."""
+    return "/".join(path.parts[-5:-3])
+
+
+def _records(root: Path, paths: Sequence[Path], warn: Warn) -> Iterator[Found]:
+    for path in paths:
         try:
             record = decode(json.loads(path.read_text()))
         except UsageError as error:
             raise UsageError(f"{path}: {error.what}", remedy=error.remedy) from error
         except (ValueError, OSError) as error:
-            warn(unreadable(Path(str(path)), error))
+            warn(unreadable(path, error))
             continue
         yield Found(
             record=record,
-            directory=archive.folder_of(path),
-            machine_name=Path(str(path)).parent.parent.name,
+            directory=path.parent,
+            machine_name=path.parent.parent.name,
             root=root,
         )
 
@@ -325,8 +326,8 @@ def _quantities(each: Found) -> Iterator[dict[str, Any]]:
 
 
 def _claims(root: Path) -> Iterator[dict[str, Any]]:
-    path = archive.opened(root) / archive.CLAIMS
-    if not path.exists():
+    path = archive.claims_of(root)
+    if path is None:
         return
     try:
         documents = json.loads(path.read_text())

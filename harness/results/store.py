@@ -22,6 +22,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness.errors import EnvironmentFailure, UsageError
+from harness.results.archive import readable
 from harness.results.record import (
     FAILED,
     OK,
@@ -130,6 +131,11 @@ class RecordStore:
         self._unreadable: set[Path] = set()
         """Records with a warning already."""
 
+    @property
+    def records(self) -> Path:
+        """The directory of the records that are read, by experiment and machine."""
+        return readable(self.root) / "records"
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the directory, so that only one command at a time measures into it."""
@@ -183,7 +189,7 @@ class RecordStore:
     def read(self, experiment: str, machine: str) -> Sequence[tuple[Record, Path]]:
         """Return every readable record of an experiment on a machine, oldest first."""
         found = []
-        folder = self.root / "records" / experiment / machine
+        folder = self.records / experiment / machine
         for path in sorted(folder.glob("*/record.json")):
             try:
                 found.append((decode(json.loads(path.read_text())), path.parent))

@@ -20,7 +20,7 @@ from harness.errors import EnvironmentFailure
 from harness.results.provenance import ROOT
 
 _CODE = ("harness", "experiments", "workloads", "datasets")
-_SHIPPED = ROOT / "results" / "baselines" / "records"
+_SHIPPED = ROOT / "results" / "baselines"
 _KEPT = 8
 """Lists in the cache, one a checkout and state of it."""
 
@@ -87,9 +87,10 @@ def _fingerprint() -> str:
     """Return a hash of the size and time of every source file and folder of shipped records."""
     found = sha256(str(ROOT).encode())
     files = sorted(path for top in _CODE for path in (ROOT / top).rglob("*.py"))
-    for path in [*files, *sorted(_SHIPPED.glob("*/*/*"))]:
+    shipped = [*sorted(_SHIPPED.glob("records/*/*/*")), *_SHIPPED.glob("records.zip")]
+    for path in [*files, *shipped]:
         status = path.stat()
-        size = status.st_size if path.suffix == ".py" else 0
+        size = 0 if path.is_dir() else status.st_size
         found.update(f"{path}\0{size}\0{status.st_mtime_ns}\0".encode())
     return found.hexdigest()[:32]
 
@@ -109,7 +110,7 @@ def _made() -> Iterator[Listed]:
             statement=each.statement,
             accepts=sorted(each.measurement.accepts),
             seconds={profile.value: estimate_s(each, profile) for profile in Profile},
-            needs=needs(each.measurement.id, _SHIPPED.parent),
+            needs=needs(each.measurement.id, _SHIPPED),
         )
 
 
@@ -118,7 +119,7 @@ def needs(measurement: str, root: Path) -> Needs | None:
     from harness.results.store import RecordStore
 
     store = RecordStore(root)
-    machines = sorted(path.name for path in (root / "records" / measurement).glob("*"))
+    machines = sorted(path.name for path in (store.records / measurement).glob("*"))
     records = [record for name in machines for record, _ in store.read(measurement, name)]
     if not records:
         return None

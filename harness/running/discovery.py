@@ -70,8 +70,21 @@ def by_page() -> Mapping[str, Sequence[Experiment]]:
 
 def page_of(experiment: Experiment) -> str:
     """Return the name of the page on which an experiment stands."""
-    pages = (page for page, chosen in by_page().items() if experiment in chosen)
-    return next(pages, experiment.group)
+    return place_of(experiment)[0]
+
+
+def place_of(experiment: Experiment) -> tuple[str, int]:
+    """Return the page on which an experiment stands, and its number there; -1 for one of a test."""
+    return _places().get(experiment.id, (experiment.group, -1))
+
+
+@functools.cache
+def _places() -> Mapping[str, tuple[str, int]]:
+    return {
+        experiment.id: (page, number)
+        for page, chosen in by_page().items()
+        for number, experiment in enumerate(chosen)
+    }
 
 
 def find(ids: Sequence[str]) -> Sequence[Experiment]:
@@ -98,28 +111,22 @@ def find(ids: Sequence[str]) -> Sequence[Experiment]:
     return list(chosen.values())
 
 
-def of_group(group: str | None) -> Sequence[Experiment]:
-    """Return the experiments of one group, or all of them."""
-    chosen = [e for e in all_experiments() if group in (None, e.group)]
-    if not chosen:
-        raise UsageError(
-            f"there are no experiments of {group!r} yet",
-            remedy="use one of: " + ", ".join(dict.fromkeys(e.group for e in all_experiments())),
-        )
-    return chosen
-
-
 def to_reproduce(
-    group: str | None, profile: Profile, *, peers: bool = False
+    page: str | None, profile: Profile, *, peers: bool = False
 ) -> Sequence[Experiment]:
-    """Return the experiments that ``reproduce`` runs: all of a group, or of all groups.
+    """Return the experiments that ``reproduce`` runs: all of a page, or of all pages.
 
-    Those that fetch another system belong to them only with ``peers``. The smoke profile leaves out
-    those that another one covers."""
-    chosen = [e for e in of_group(group) if peers or e.measurement.fetches is None]
+    A paper's page has its live figures, too. Those that fetch another system belong to them only
+    with ``peers``. The smoke profile leaves out those that another one covers."""
+    chosen = [e for e in on_page(page) if peers or e.measurement.fetches is None]
     if profile is not Profile.SMOKE:
         return chosen
     return [e for e in chosen if e.smoke_covered_by is None]
+
+
+def on_page(page: str | None) -> Sequence[Experiment]:
+    """Return the experiments of one page, by group and name as all of them are; or of all."""
+    return [e for e in all_experiments() if page in (None, page_of(e))]
 
 
 def at_point(

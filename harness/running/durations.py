@@ -91,9 +91,7 @@ class Durations:
             if store is self._store:
                 machines = [self._machine]
             else:
-                machines = sorted(
-                    p.name for p in (store.root / "records" / measurement.id).glob("*")
-                )
+                machines = sorted(p.name for p in (store.records / measurement.id).glob("*"))
             records = [r for name in machines for r, _ in store.read(measurement.id, name)]
             self._known[key] = took(records, self._profile, live=measurement.measured)
         return self._known[key]

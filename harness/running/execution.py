@@ -462,7 +462,8 @@ def _some(names: Sequence[str], most: int = 3) -> str:
 def _fingerprints(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return options as a record has them.
 
-    A file is its name and a hash of its content, so an edited file is another campaign."""
+    A file is its name and a hash of its content, so an edited file is another campaign. What Python
+    compiles beside the files of a package is not its content."""
     return {name: _fingerprint(value) for name, value in sorted(options.items())}
 
 
@@ -473,7 +474,7 @@ def _fingerprint(value: Any) -> Any:
         files = sorted(value.rglob("*")) if value.is_dir() else [value]
         digest = sha256()
         for file in files:
-            if file.is_file():
+            if file.is_file() and "__pycache__" not in file.parts:
                 digest.update(file.read_bytes())
         return {"path": str(value), "sha256": digest.hexdigest()}
     return value

@@ -110,7 +110,7 @@ def write_site(sets: Sequence[Set], into: Path, *, tell: Tell = lambda text: Non
 
 
 def _machines(root: Path) -> list[str]:
-    return sorted({path.name for path in (root / "records").glob("*/*/*") if path.is_dir()})
+    return sorted({path.name for path in RecordStore(root).records.glob("*/*/*") if path.is_dir()})
 
 
 def _gather(each: Set, machine: str, into: Path, shown: _Shown, tell: Tell) -> None:
@@ -143,7 +143,7 @@ def _gather(each: Set, machine: str, into: Path, shown: _Shown, tell: Tell) -> N
 def _unknown(root: Path) -> Iterator[str]:
     """Yield a message for each folder of records that no experiment of this version has."""
     known = {experiment.measurement.id for experiment in all_experiments()}
-    for path in sorted((root / "records").glob("*/*")):
+    for path in sorted(RecordStore(root).records.glob("*/*")):
         name = f"{path.parent.name}/{path.name}"
         if path.is_dir() and name not in known:
             yield f"records of {name} are left out: this version has no such experiment"
@@ -151,7 +151,7 @@ def _unknown(root: Path) -> Iterator[str]:
 
 def _show(item: Assessment, machine: str, into: Path, shown: _Shown, *, first: bool) -> None:
     """Add one figure with its points."""
-    name = item.experiment.id.replace("/", "-")
+    name = item.experiment.anchor
     if not first:
         name = re.sub(r"[^\w.-]", "-", f"{name}--{machine}-{len(shown.sets) + 1}")
     drawn = None if item.table is None else _drawn(item)

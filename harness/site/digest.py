@@ -22,9 +22,9 @@ def digest(roots: Sequence[Path]) -> str:
     """Return a digest of all records in these results directories or archives."""
     found = sha256()
     for root in roots:
-        for path in archive.records(archive.opened(root)):
+        for path in archive.records(archive.readable(root)):
             # Group, experiment, machine and run; not the place of the set.
-            found.update("/".join(Path(str(path)).parts[-5:]).encode())
+            found.update("/".join(path.parts[-5:]).encode())
             found.update(path.read_bytes())
     return found.hexdigest()
 

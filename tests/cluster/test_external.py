@@ -26,7 +26,7 @@ from tests.cluster.helpers import silent
 from tests.cluster.stranger import NOBODY, try_as_stranger
 
 
-@pytest.mark.deep
+@pytest.mark.long
 class TestExternalCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod

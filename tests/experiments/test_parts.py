@@ -53,7 +53,7 @@ def test_any_part_of_a_grid_is_tabulated_drawn_and_judged(experiment: Experiment
 @pytest.mark.parametrize("experiment", LIVE, ids=lambda each: each.id)
 def test_any_part_of_a_live_grid_is_tabulated_drawn_and_judged(experiment: Experiment) -> None:
     name, grid = experiment.measurement.id, experiment.grid[Profile.QUICK]
-    shipped = SHIPPED / "records" / name
+    shipped = RecordStore(SHIPPED).records / name
     if not shipped.is_dir():
         pytest.skip("no record of it ships")
     (machine,) = shipped.iterdir()

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from confluent_kafka import TopicPartition
 
 from harness.cli.main import cli
+from harness.cluster.endpoints import login
 from harness.errors import EnvironmentFailure, UsageError
 from harness.load import record
 from harness.load.record import record_topic, settings_of
@@ -49,7 +50,8 @@ class Consumer:
 
     def __init__(self, error: str | None = None) -> None:
         self.assigned: list[TopicPartition] = []
-        self.found = SimpleNamespace(error=error, partitions=self.ends)
+        known = SimpleNamespace(str=lambda: error) if error else None
+        self.found = SimpleNamespace(error=known, partitions=self.ends)
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         return SimpleNamespace(topics={topic: self.found})
@@ -91,6 +93,11 @@ def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
     file.write_text("# a comment\nsecurity.protocol = SASL_SSL\nsasl.password=a=b\n")
     assert settings_of(file) == {"security.protocol": "SASL_SSL", "sasl.password": "a=b"}
     assert settings_of(None) == {}
+    java = login("SCRAM-SHA-256", "me", 'a "b" \\c')
+    file.write_text(f"sasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={java}\n")
+    assert settings_of(file) == {
+        "sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "me", "sasl.password": 'a "b" \\c'
+    }  # fmt: skip
     with pytest.raises(UsageError, match="cannot be read"):
         settings_of(tmp_path / "none")
 

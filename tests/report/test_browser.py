@@ -90,8 +90,9 @@ def test_the_check_finds_what_is_wrong(tmp_path: Path) -> None:
 def test_the_report_of_the_shipped_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every real figure of a paper is there and can be seen."""
     root = tmp_path / "results"
-    shutil.copytree(SHIPPED / "records" / "stock", root / "records" / "stock")
-    shutil.copytree(SHIPPED / "records" / "dpc", root / "records" / "dpc")
+    shipped = RecordStore(SHIPPED).records
+    shutil.copytree(shipped / "stock", root / "records" / "stock")
+    shutil.copytree(shipped / "dpc", root / "records" / "dpc")
     machine = next((root / "records" / "stock").glob("*/*")).name
     monkeypatch.setattr(build, "machine_name", lambda: machine)
     assert BROWSER is not None

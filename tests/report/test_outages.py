@@ -13,7 +13,9 @@ from harness.report.verdicts import Assessment
 
 
 def item(table: pd.DataFrame, *engines: str, origin: Origin = Origin.MEASURED) -> Assessment:
-    experiment = SimpleNamespace(origin=origin, title="Kills", id="stock/kills", group="stock")
+    experiment = SimpleNamespace(
+        origin=origin, title="Kills", id="stock/kills", group="stock", anchor="stock-kills"
+    )
     judged = SimpleNamespace(
         experiment=experiment,
         campaign=SimpleNamespace(engines=engines),

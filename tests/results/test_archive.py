@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from harness.cli import site
 from harness.cli.export import command
 from harness.cli.main import cli
 from harness.errors import UsageError
 from harness.report import build, sides
-from harness.results import load
-from harness.results.archive import pack
+from harness.results import archive, library, load
+from harness.results.archive import CLAIMS, PACKED, pack, readable
+from harness.results.library import SHIPPED
 from harness.results.store import RecordStore
 from tests.running.test_execution import SMOKE, make
 from tests.toys import toy
@@ -82,6 +86,96 @@ def test_an_archive_is_compared_like_a_directory(
     document = json.loads(result.stdout)
     assert [each["results"] for each in document["sides"]] == [str(measured), str(file)]
     assert {each["id"] for each in document["claims"]} == {"rising", "positive"}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the place of unpacked results in an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    archive._unpacked.cache_clear()
+    return tmp_path / "cache" / "faultline" / "results"
+
+
+@pytest.fixture
+def shipped(measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Path:
+    """Return a directory into which a set was put by the command."""
+    place = tmp_path / "shipped"
+    (place / "records" / "of" / "an" / "older-set").mkdir(parents=True)
+    (place / "report").mkdir()
+    monkeypatch.setattr(library, "SHIPPED", place)
+    site._ship(measured, lambda text: None)
+    return place
+
+
+def test_a_set_is_put_in_the_place_of_the_shipped_one(measured: Path, shipped: Path) -> None:
+    files = {path.relative_to(shipped).as_posix() for path in shipped.rglob("*") if path.is_file()}
+    assert files == {PACKED, CLAIMS}, "a handful, and nothing of the older set"
+    there, packed = load(measured), load()
+    assert list(packed.runs["run"]) == list(there.runs["run"])
+    pd.testing.assert_frame_equal(packed.claims, there.claims)
+    pd.testing.assert_frame_equal(packed.series("noise"), there.series("noise"))
+    assert RecordStore(shipped).read("stock/toy", there.runs["machine_name"][0])
+    (shipped / "again").mkdir()
+    site._ship(shipped, lambda text: None)
+    assert list(load(shipped).runs["run"]) == list(there.runs["run"])
+
+
+def test_what_ships_leaves_out_the_largest_series(measured: Path, tmp_path: Path) -> None:
+    sizes = sorted(path.stat().st_size for path in measured.rglob("*.parquet"))
+    count, left_out = archive.pack_to_ship(measured, tmp_path / "x.zip", most_bytes=sum(sizes) - 1)
+    assert (count, len(left_out)) == (6, 1)
+    there = load(tmp_path / "x.zip")
+    assert len(there.runs) == 6
+    assert there.series("noise")["run"].nunique() == 5
+    assert archive.pack_to_ship(measured, tmp_path / "x.zip", most_bytes=sum(sizes)) == (6, [])
+
+
+def test_results_without_verdicts_are_not_put_there(measured: Path, tmp_path: Path) -> None:
+    (measured / CLAIMS).unlink()
+    with pytest.raises(UsageError, match=r"no report/claims\.json") as refused:
+        site._ship(measured, lambda text: None)
+    assert "./faultline report --out" in refused.value.remedy
+
+
+def test_an_archive_is_unpacked_once_and_again_when_it_changes(
+    measured: Path, shipped: Path, cache: Path
+) -> None:
+    place = readable(shipped)
+    assert place.parent == cache
+    kept = place / "kept"
+    kept.touch()
+    assert readable(shipped) == place
+    archive._unpacked.cache_clear()
+    assert readable(shipped / PACKED) == place
+    assert kept.exists(), "not unpacked again"
+    shutil.rmtree(next(iter(measured.glob("records/*/*/*/*"))))
+    pack(measured, shipped / PACKED)
+    assert readable(shipped) != place
+    assert len(load(shipped).runs) == 5
+    assert not [*cache.glob(".partial-*")]
+
+
+def test_what_nobody_has_read_for_a_month_is_discarded(shipped: Path, cache: Path) -> None:
+    place = readable(shipped)
+    os.utime(place, (0, 0))
+    recent = cache / "recent"
+    recent.mkdir()
+    archive._discard_unused(cache)
+    assert [*cache.iterdir()] == [recent]
+
+
+def test_records_of_their_own_come_before_an_archive(measured: Path, shipped: Path) -> None:
+    shutil.copytree(measured / "records", shipped / "records")
+    assert readable(shipped) == shipped
+
+
+def test_the_shipped_results_are_a_handful_of_files() -> None:
+    kept = [path for path in SHIPPED.rglob("*") if path.is_file()]
+    kept = [path for path in kept if not path.is_relative_to(SHIPPED / "site")]
+    assert {path.relative_to(SHIPPED).as_posix() for path in kept} <= {
+        "README.md", PACKED, CLAIMS, ".lock",
+    }  # fmt: skip
+    assert (SHIPPED / PACKED).stat().st_size < 20e6
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:

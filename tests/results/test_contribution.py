@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.results import contribution
+from harness.results.archive import readable
 from harness.results.contribution import CONTRIBUTED, problems
 from harness.results.library import SHIPPED
 
@@ -18,7 +19,7 @@ def given(tmp_path: Path) -> Path:
     """Return a good contribution."""
     root = tmp_path / "somebody"
     place = "records/dpc/properties"
-    shutil.copytree(SHIPPED / place, root / place)
+    shutil.copytree(readable(SHIPPED) / place, root / place)
     for path in root.rglob("record.json"):
         record = json.loads(path.read_text())
         path.write_text(json.dumps({**record, "commit": record["commit"].rstrip("+")}))

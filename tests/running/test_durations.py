@@ -33,7 +33,9 @@ def store(root: Path, **histories: list[tuple[Point, int, int, str, float, float
         ]
     return cast(
         RecordStore,
-        SimpleNamespace(root=root, read=lambda name, machine: found.get(name, [])),
+        SimpleNamespace(
+            root=root, records=root / "records", read=lambda name, machine: found.get(name, [])
+        ),
     )
 
 
@@ -107,5 +109,5 @@ def test_declared_durations_are_near_those_of_the_results_that_ship() -> None:
 
 def _shipped(name: str) -> list[Record]:
     found = RecordStore(SHIPPED)
-    machines = sorted(path.name for path in (found.root / "records" / name).glob("*"))
+    machines = sorted(path.name for path in (found.records / name).glob("*"))
     return [record for machine in machines for record, _ in found.read(name, machine)]

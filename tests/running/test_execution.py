@@ -342,6 +342,18 @@ def test_an_edited_option_file_is_another_campaign(tmp_path: Path) -> None:
         assert len(watcher.finished) == runs
 
 
+def test_a_package_is_the_same_after_python_has_compiled_it(tmp_path: Path) -> None:
+    package = tmp_path / "shop"
+    package.mkdir()
+    settings = replace(SMOKE, options={"failures": package})
+    experiment = toy(accepts=frozenset({"failures"}))
+    for name, runs in (("job.py", 6), ("__pycache__/job.cpython-311.pyc", 0), ("price.py", 6)):
+        (package / name).parent.mkdir(exist_ok=True)
+        (package / name).write_text(name)
+        watcher = make(RecordStore(tmp_path / "records"), experiment, settings=settings)
+        assert len(watcher.finished) == runs
+
+
 @pytest.mark.parametrize(("repeats", "seed"), [(0, 1), (1, -1)])
 def test_settings_out_of_range_are_refused(repeats: int, seed: int) -> None:
     with pytest.raises(UsageError):

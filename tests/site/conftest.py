@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.results.archive import readable
 from harness.results.library import SHIPPED
 from harness.site.build import Set, WrittenSite, write_site
 
@@ -19,7 +20,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a set with whole records, one that is no record, and one without its series."""
     root = tmp_path_factory.mktemp("set")
     for name in SHOWN:
-        shutil.copytree(SHIPPED / "records" / name, root / "records" / name)
+        shutil.copytree(readable(SHIPPED) / "records" / name, root / "records" / name)
     (machine,) = (root / "records" / "stock" / "worker-kill").iterdir()
     shutil.rmtree(min((root / "records" / "live" / "state" / machine.name).iterdir()))
     one = next(path for path in sorted(machine.iterdir()) if path.is_dir())

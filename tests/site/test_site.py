@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.results.archive import pack, unpacked
+from harness.results.archive import pack, readable
 from harness.results.library import SHIPPED
 from harness.site.build import Set, WrittenSite, write_site
 from harness.site.digest import SHIPPED_SITE, digest, made_from
@@ -95,7 +95,7 @@ def test_an_archive_gives_the_same_pages(records: Path, site: WrittenSite, tmp_p
     for name in ("live/state", "dpc/properties"):
         shutil.copytree(records / "records" / name, whole / "records" / name)
     pack(whole, tmp_path / "set.zip")
-    again = [Set(root=unpacked(tmp_path / "set.zip", tmp_path / "unpacked"), label="x")]
+    again = [Set(root=tmp_path / "set.zip", label="x")]
     one = write_site([Set(root=whole, label="x")], tmp_path / "one").index.parent
     other = write_site(again, tmp_path / "other").index.parent
     files = [path.relative_to(one) for path in sorted(one.rglob("*")) if path.is_file()]
@@ -108,7 +108,7 @@ def test_an_archive_gives_the_same_pages(records: Path, site: WrittenSite, tmp_p
 def test_two_sets_have_figures_of_their_own(tmp_path: Path) -> None:
     for name in ("one", "other"):
         shutil.copytree(
-            SHIPPED / "records" / "dpc" / "properties",
+            readable(SHIPPED) / "records" / "dpc" / "properties",
             tmp_path / name / "records" / "dpc" / "properties",
         )
     (machine,) = (tmp_path / "other" / "records" / "dpc" / "properties").iterdir()

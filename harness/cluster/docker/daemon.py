@@ -26,12 +26,15 @@ def connect() -> Any:
     """Return a client of the daemon that DOCKER_HOST names, else of the usual socket.
 
     Raises `EnvironmentFailure` with the reason when there is none."""
+    try:
+        _knock()
+    except OSError as error:  # before the SDK is loaded, which takes a quarter of a second
+        raise refusal(error) from error
     from docker.errors import DockerException
 
     import docker
 
     try:
-        _knock()
         client = docker.from_env(timeout=_TIMEOUT_S)
         client.ping()
     except (DockerException, OSError) as error:

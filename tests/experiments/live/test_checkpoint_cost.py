@@ -18,7 +18,13 @@ from tests.experiments.live.judging import all_hold, held, passes
 
 def made_up() -> dict[str, pd.DataFrame]:
     rows: list[dict[str, Any]] = [
-        {"rate": rate, "faster": 10.0, "interval_s": interval_s, "ratio": 1.2 / interval_s}
+        {
+            "rate": rate,
+            "faster": 10.0,
+            "interval_s": interval_s,
+            "ratio": 1.2 / interval_s,
+            "of_process": 0.8 / interval_s,
+        }
         for rate in (1_000, 2_000)
         for interval_s in (1, 2, 5, 15)
     ]

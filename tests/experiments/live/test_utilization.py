@@ -48,9 +48,10 @@ def test_kills_come_while_the_load_lasts() -> None:
     assert schedule.events == utilization.kills(7, 45.0).events
     many = [utilization.kills(seed, 45.0) for seed in range(200)]
     instants = [event.at_s for each in many for event in each.events]
-    assert min(instants) >= utilization.QUIET_S
+    assert min(instants) >= utilization.FULL_S > utilization.WINDOW_S
     assert max(instants) < 45 - utilization.QUIET_S
-    assert len(instants) / 200 == pytest.approx(41 / utilization.MEAN_S, rel=0.1)
+    counted_s = 45 - utilization.FULL_S - utilization.QUIET_S
+    assert len(instants) / 200 == pytest.approx(counted_s / utilization.MEAN_S, rel=0.1)
     assert {event.target for each in many for event in each.events} == {"r1n1", "r2n1"}
 
 
@@ -65,6 +66,31 @@ def test_progress_is_read_between_two_windows() -> None:
     outcome = Outcome(series={"results": results})
     assert utilization.progress_s(outcome, "twin", 7.0) == pytest.approx(6.5)
     assert utilization.progress_s(outcome, "failed", 7.0) == 0
+
+
+def test_every_cell_of_the_paper_s_profile_has_twenty_kills() -> None:
+    measurement, load_s = utilization.MEASUREMENT, utilization.LOAD_S[Profile.PAPER]
+    counted_s = load_s - utilization.FULL_S - utilization.QUIET_S
+    points = measurement.grid[Profile.PAPER]
+    assert len(points) == len(utilization.DEPTHS) * len(utilization.PER_MINUTE)
+    for per_minute in utilization.PER_MINUTE:
+        expected = counted_s / utilization.mean_s(per_minute)
+        assert expected * measurement.repeats[Profile.PAPER] > 20
+        long = utilization.LONG_S / utilization.mean_s(per_minute)
+        assert long == pytest.approx(30 * per_minute), "λT as in the paper"
+    assert utilization.optimum_s(0.005) > utilization.optimum_s()
+
+
+def test_work_that_was_done_before_windows_were_full_does_not_count() -> None:
+    results = pd.DataFrame(
+        {
+            "pass": ["failed"] * 20,
+            "window_start_s": [float(second) for second in range(20)],
+            "arrival_s": [second + 5.0 for second in range(20)],
+        }
+    )
+    outcome = Outcome(series={"results": results})
+    assert utilization.counted(outcome, "failed", 18.0) == pytest.approx(11.0)
 
 
 @pytest.mark.parametrize("depth", utilization.DEPTHS)
@@ -115,6 +141,21 @@ def test_restarts_count_from_the_kill() -> None:
     ) == pytest.approx(3.0)
 
 
+def test_a_restart_lasts_until_tasks_process_again() -> None:
+    failures = pd.DataFrame({"action": ["kill"] * 2, "target": ["r1n1"] * 2, "at_s": [3.0, 9.0]})
+    incidents = pd.DataFrame(
+        {
+            "event": ["detected", "recovered", "restarted", "detected", "restarted"],
+            "target": ["r1n1"] * 5,
+            "at_s": [3.1, 6.0, 4.0, 9.1, 11.0],
+            "detected_unix_s": [103.1, 103.1, None, 109.1, None],
+            "ready_after_s": [None, 1.4, None, None, None],
+        }
+    )
+    outcome = Outcome(series={"failures": failures, "incidents": incidents})
+    assert utilization.restarts_s(outcome) == pytest.approx(1.5), "detection, then its state"
+
+
 def test_a_period_is_of_whole_batches_as_long_as_they_take() -> None:
     behind, batch_s = utilization.BEHIND, utilization.BATCH_S
     assert utilization.period_s(4 * batch_s * behind, 1.0) == pytest.approx(4 * batch_s)
@@ -124,9 +165,9 @@ def test_a_period_is_of_whole_batches_as_long_as_they_take() -> None:
 
 def made_up() -> dict[str, pd.DataFrame]:
     rows = [
-        {"depth": depth, "interval": label, "interval_s": 1.25, "measured": share,
-         "model": share + 0.02, "replayed": share - 0.02, "repeat": 0, "cost_s": 0.1,
-         "restart_s": 1.5, "kills": 5, "period_s": 1.3, "back_s": 2.0}
+        {"depth": depth, "per_minute": 0.05, "interval": label, "interval_s": 1.25,
+         "measured": share, "model": share + 0.02, "replayed": share - 0.02, "repeat": 0,
+         "cost_s": 0.1, "restart_s": 1.5, "kills": 5, "period_s": 1.3, "back_s": 2.0}
         for depth in utilization.DEPTHS
         for label, share in ((OPTIMAL, 0.8), (LONG, 0.4))
     ]  # fmt: skip

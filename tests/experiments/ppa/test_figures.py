@@ -16,13 +16,13 @@ from harness.figures.style import new_figure, styled
 from harness.measurement import Context
 from harness.protocol.scheme import Recovery
 from harness.report.verdicts import verdicts
-from harness.running.discovery import of_group
+from harness.running.discovery import find
 from harness.topology import named
 from harness.topology.fidelity import Evaluator
 from tests.experiments.smoke import SmokeContext, smoke_table
 from tests.levels import by_cost
 
-FIGURES = {experiment.id: experiment for experiment in of_group("ppa")}
+FIGURES = {experiment.id: experiment for experiment in find(["ppa"])}
 
 
 def verdicts_of(name: str, table: pd.DataFrame) -> dict[str, Verdict]:

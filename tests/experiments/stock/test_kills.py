@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from experiments.stock import rack_kill, worker_kill
-from experiments.stock._kills import catches_up, tabulate
+from experiments.stock._kills import catches_up, roomy, tabulate
 from experiments.stock._scale import check_options, spark_conf
 from harness.claims import ClaimKind
+from harness.cluster.base import ClusterSpec
 from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.failures.generators import in_turn, one_target
@@ -262,3 +263,12 @@ def test_figure(experiment: Experiment, good: Mapping[str, pd.DataFrame], tmp_pa
         figure.savefig(tmp_path / "figure.png")
     assert len(figure.axes) == 2 * 3 + 2
     assert all(axes.has_data() for axes in figure.axes)
+
+
+@pytest.mark.parametrize("sources", [1, 2, 4, 9])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_query_in_real_time_mode_starts_without_a_rack(sources: int, workers: int) -> None:
+    spec, spare = roomy(ClusterSpec(racks=2, workers_per_rack=workers), sources)
+    query = spec.task_slots - spare
+    assert query >= sources + 1, "its sources and one task with state"
+    assert query < spec.task_slots - spec.task_slots // spec.racks, "a slot is left then, too"
