@@ -76,7 +76,8 @@ def _cell(workload: str, scheme: str, failures: str) -> Claim:
         good = rows["output_equals_truth"].eq(True) & rows["output_equals_twin"].eq(True)
         good &= rows["contradictions"].eq(0) & (pd.to_numeric(rows["kills_done"]) >= 1)
         columns = ["results", "kills_done", "difference_from_truth", "difference_from_twin"]
-        return every(good, **rows[columns].to_dict("list"))
+        measured: dict[str, Any] = {name: rows[name].tolist() for name in columns}
+        return every(good, None, **measured)
 
     return right
 

@@ -218,7 +218,7 @@ def _legend(figure: Any) -> None:
     ]  # fmt: skip
     lines = [
         Line2D(
-            [], [], color=GREY, marker="o", linestyle=LINES[failures],
+            [], [], color=GREY, marker="o", linestyle=LINES[failures],  # type: ignore[arg-type]
             markerfacecolor=GREY if FILLED[failures] else "none",
             label=f"{WORDS[failures]}: no scheme beats those on the line",
         )

@@ -15,12 +15,18 @@ from dataclasses import dataclass, replace
 
 from experiments.live._plans import SHARE, plan_for, topology_of
 from harness.cluster.base import ClusterSpec
-from harness.engines.tasks.contenders import FAILURE_PROBABILITY, placed_tasks
 from harness.engines.tasks.parameters import Links, TaskParameters
 from harness.planning.planners import scheduler
 from harness.planning.rppg import FaultToleranceCosts, rppg
 from harness.planning.schedulers import STORE, replica_of
-from harness.planning.tiers import PlacedTask, Tier, TieredNetwork, paper_network
+from harness.planning.tiers import (
+    FAILURE_PROBABILITY,
+    PlacedTask,
+    Tier,
+    TieredNetwork,
+    paper_network,
+    placed_tasks,
+)
 from workloads.base import Workload
 
 RACKS, IN_RACK, GATEWAYS = 5, 4, 14

@@ -189,7 +189,7 @@ def _accuracy_after(kills: pd.DataFrame, windows: pd.DataFrame) -> Sequence[floa
         place = np.searchsorted(at_s.to_numpy(), rows["window_start_s"] + _slide_s(rows)) - 1
         sums = rows[["first", "members"]].groupby(place).sum()
         share = sums["first"] / sums["members"].where(sums["members"] > 0)
-        found[mine.index] = [share.get(number, np.nan) for number in range(len(mine))]
+        found[mine.index] = share.reindex(range(len(mine))).to_numpy()
     return [float(value) for value in found]
 
 

@@ -25,7 +25,6 @@ from harness.claims import Claim, Finding, all_of, every, found, hypothesis, inv
 from harness.cluster.base import ClusterSpec, Node
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import Mode, StockParameters
-from harness.engines.structured.real_time import partitions
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
 from harness.failures.schedule import NO_FAILURES, Schedule
@@ -78,7 +77,7 @@ def run_kill(
     spec = cluster_spec(context.profile, context.options)
     spare = 0
     if real_time:
-        spec, spare = roomy(spec, partitions(mine.workload))
+        spec, spare = roomy(spec, sum(one.partitions for one in mine.workload.sources))
     longer_s = scale.stretched_s(interval)
     if racks and scale.rack_after_s is not None:
         longer_s += scale.rack_after_s + scale.stretched_s(interval)

@@ -14,6 +14,12 @@ from heapq import heappop, heappush
 
 from harness.errors import UsageError
 from harness.text import did_you_mean
+from harness.topology.model import Topology
+
+FAILURE_PROBABILITY = 0.01
+STATE_BYTES_PER_TUPLE = 100.0
+SECONDS_PER_TUPLE = 1e-5
+"""What a topology does not say of its nodes and tasks; chosen, as the paper prints none."""
 
 
 class Tier(StrEnum):
@@ -252,3 +258,29 @@ def paper_network() -> TieredNetwork:
         for one, other, latency_s in ends
     )
     return TieredNetwork(nodes=(cloud, *centers, *edge), links=links)
+
+
+def placed_tasks(topology: Topology) -> list[PlacedTask]:
+    """Return the tasks for RPPG and the schedulers, named by their numbers."""
+    above: dict[int, list[str]] = {task: [] for task in range(topology.task_count)}
+    for edge in topology.edges:
+        ups, downs = topology.shares(edge).nonzero()
+        start, end = topology.tasks(edge.upstream).start, topology.tasks(edge.downstream).start
+        for up, down in zip(ups, downs, strict=True):
+            above[int(end + down)].append(str(start + up))
+    found = []
+    for task in range(topology.task_count):
+        operator, index = topology.place(task)
+        rate = float(topology.input_rates(operator)[index])
+        found.append(
+            PlacedTask(
+                name=str(task),
+                demand=1.0,
+                input_rate=rate,
+                upstream=tuple(above[task]),
+                stateful=topology.operator(operator).rate is None,
+                state_bytes=rate * STATE_BYTES_PER_TUPLE,
+                seconds_per_tuple=SECONDS_PER_TUPLE,
+            )
+        )
+    return found

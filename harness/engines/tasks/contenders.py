@@ -21,7 +21,14 @@ from harness.errors import UsageError
 from harness.planning.planners import planner, scheduler
 from harness.planning.rppg import FaultToleranceCosts, rppg
 from harness.planning.schedulers import replica_of
-from harness.planning.tiers import Link, PlacedTask, Tier, TieredNetwork, TieredNode
+from harness.planning.tiers import (
+    FAILURE_PROBABILITY,
+    Link,
+    Tier,
+    TieredNetwork,
+    TieredNode,
+    placed_tasks,
+)
 from harness.protocol.schemes import SCHEMES, Family, Replicas
 from harness.text import did_you_mean
 from harness.topology.model import Topology
@@ -31,9 +38,6 @@ from workloads.toolkit.operators import program_of, timeline_of
 SHARE = 0.5
 """Share of all tasks that a plan may replicate."""
 RACK_S, FAR_S = 0.001, 0.005
-STATE_BYTES_PER_TUPLE = 100.0
-SECONDS_PER_TUPLE = 1e-5
-FAILURE_PROBABILITY = 0.01
 
 
 Choose = Callable[[TaskParameters, Topology, Sequence[Node]], TaskParameters]
@@ -113,32 +117,6 @@ def network_of(nodes: Sequence[Node], tasks: int) -> TieredNetwork:
         ),
         links=tuple(links),
     )
-
-
-def placed_tasks(topology: Topology) -> list[PlacedTask]:
-    """Return the tasks for RPPG and the schedulers, named by their numbers."""
-    above: dict[int, list[str]] = {task: [] for task in range(topology.task_count)}
-    for edge in topology.edges:
-        ups, downs = topology.shares(edge).nonzero()
-        start, end = topology.tasks(edge.upstream).start, topology.tasks(edge.downstream).start
-        for up, down in zip(ups, downs, strict=True):
-            above[int(end + down)].append(str(start + up))
-    found = []
-    for task in range(topology.task_count):
-        operator, index = topology.place(task)
-        rate = float(topology.input_rates(operator)[index])
-        found.append(
-            PlacedTask(
-                name=str(task),
-                demand=1.0,
-                input_rate=rate,
-                upstream=tuple(above[task]),
-                stateful=topology.operator(operator).rate is None,
-                state_bytes=rate * STATE_BYTES_PER_TUPLE,
-                seconds_per_tuple=SECONDS_PER_TUPLE,
-            )
-        )
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

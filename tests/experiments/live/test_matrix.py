@@ -27,6 +27,7 @@ from harness.claims import ClaimKind, Sample, Word
 from harness.cluster.base import TOGETHER, Action
 from harness.measure.recovery import Unrecovered
 from harness.measurement import Context
+from harness.planning.tiers import paper_network
 from harness.results.record import Profile
 from harness.results.tables import Results
 from harness.topology.fidelity import Evaluator
@@ -83,7 +84,7 @@ def deployment(scheme: str, name: str) -> _matrix_network.Deployment:
 
 
 def test_the_papers_machines_are_there_and_a_datacenter_is_a_rack_with_its_gateways() -> None:
-    machines = {node.name for node in _matrix_network.paper_network().nodes}
+    machines = {node.name for node in paper_network().nodes}
     assert sorted(PLACES) == sorted(machines)
     network = _matrix_network.testbed()
     for node, place in enumerate(PLACES):
@@ -227,7 +228,7 @@ def test_the_tables_name_the_cells_of_both_engines(tmp_path: Path) -> None:
 
 
 def test_there_is_an_invariant_for_every_cell_and_a_claim_for_every_pair() -> None:
-    invariants = [claim for claim in matrix.CLAIMS if claim.kind is ClaimKind.INVARIANT]
+    invariants = [claim for claim in matrix.EXPERIMENT.claims if claim.kind is ClaimKind.INVARIANT]
     assert len({claim.id for claim in invariants}) == 4 * 8 * 2
     whole = made_up(workloads=tuple(WORKLOADS))
     found = held(matrix.EXPERIMENT, whole)

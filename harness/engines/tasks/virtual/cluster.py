@@ -26,7 +26,7 @@ from harness.engines.tasks.ports import Ports
 from harness.engines.tasks.virtual import broker as kafka
 from harness.engines.tasks.virtual import server as redis
 from harness.engines.tasks.virtual.faults import BATCH_US, HostFault, HostOptions, Kind
-from harness.engines.tasks.virtual.loop import Process, Strand
+from harness.engines.tasks.virtual.loop import Process, Strand, pay
 from harness.engines.tasks.virtual.program import PLACE, SHAPES, Paid
 from harness.engines.tasks.virtual.streams import VirtualStreams
 from harness.hosting.codec import Encoded, from_parts
@@ -332,7 +332,7 @@ class HostWorld:
         sink = self._places.get(place)
         if sink is None:
             return
-        entry = entry_of(record, sink)  # type: ignore[arg-type]  # it is like a message
+        entry = entry_of(record, sink)  # it is like a message
         if entry is None:
             raise InvariantBroken("readable", f"{OF_SINK} of a record in {place} is not {sink}")
         found = [
@@ -489,15 +489,6 @@ _REDIS = RedisEndpoint(host=redis.HOST, port=6379).to_json()
 
 def _bare(part: Any) -> Any:
     return part.value if isinstance(part, Encoded) else part
-
-
-def pay() -> None:
-    """Let the process that runs compute for as long as a batch costs it."""
-    from harness.engines.tasks.virtual.loop import current
-
-    process = current()
-    if process is not None and process.slow_us:
-        process.loop.burn(process.slow_us / 1e6)
 
 
 Paid.pay = staticmethod(pay)

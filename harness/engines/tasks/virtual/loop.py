@@ -73,7 +73,7 @@ class Process:
                 kept.end()
             elif isinstance(kept, asyncio.Task) and not kept.done():
                 with suppress(Exception):  # whatever its finalizers run into
-                    context.run(kept.get_coro().close)  # type: ignore[union-attr]
+                    context.run(kept.get_coro().close)
 
     def freeze(self, frozen: bool) -> None:
         """Stop it, or let it go on as if no time had passed."""
@@ -181,7 +181,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         timer = _Timer(when, callback, args, self, context)
@@ -192,7 +192,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Leave it in the queue, which passes over it."""
 
-    def call_soon_threadsafe(
+    def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Call something in the loop of the process whose thread runs now."""
@@ -226,7 +226,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _advance(self) -> None:
         """Go to the next instant at which something is due."""
         queue, ready = self._queue, self._ready  # type: ignore[attr-defined]
-        while queue and queue[0][2]._cancelled:  # type: ignore[attr-defined]
+        while queue and queue[0][2]._cancelled:
             heapq.heappop(queue)
         if not queue:
             raise Endless(f"nothing is left to wait for at {self.now:.3f} s")
@@ -248,7 +248,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         else:
             self.died.append((process, context.get("exception")))
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Any, *args: Any
+    ) -> Any:
         """Run a function in the executor's strand, one after the other."""
         process = current()
         assert process is not None, "only a process has threads"
@@ -411,3 +413,10 @@ def virtual_time(loop: VirtualLoop, seed: int) -> Iterator[None]:
         random.setstate(state)
         for name, function in before.items():
             setattr(secrets, name, function)
+
+
+def pay() -> None:
+    """Let the process that runs compute for as long as a batch costs it."""
+    process = current()
+    if process is not None and process.slow_us:
+        process.loop.burn(process.slow_us / 1e6)

@@ -118,9 +118,9 @@ class Transport(asyncio.Transport):
         """Hand over what one look at the socket finds."""
         inbox = self.end.inbox
         if isinstance(self.protocol, asyncio.BufferedProtocol):
-            room = self.protocol.get_buffer(-1)
+            room = cast(Any, self.protocol.get_buffer(-1))
             count = min(len(room), len(inbox))
-            cast(Any, room)[:count] = inbox[:count]
+            room[:count] = inbox[:count]
             del inbox[:count]
             self.protocol.buffer_updated(count)
             return
