@@ -1,166 +1,227 @@
-"""The figure of `experiments.live.matrix`: bars per cell, and costs and benefits of schemes."""
+"""The figure of `experiments.live.matrix`: the numbers of every cell, and cost against benefit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from experiments.live._judged import Tables, bar_of
+from experiments.live._judged import Tables
+from experiments.live._matrix_failures import CORRELATED, EXPONENTIAL, FAILURES
+from experiments.live._matrix_table import (
+    COLUMNS,
+    LOOKS,
+    OURS,
+    PASSES,
+    Column,
+    of_cell,
+    of_scheme,
+)
 from experiments.stock._workloads import WORKLOADS
-from harness.claims.samples import FEWEST
-from harness.figures.style import BLACK, GREY, Look, stamp
+from harness.claims.samples import Sample
+from harness.figures.style import BLUE, GREY, ORANGE, not_measured, plain_ticks, stamp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-EXPONENTIAL, CORRELATED = "exponential", "correlated"
-FAILURES = (EXPONENTIAL, CORRELATED)
-"""The two models of failure."""
-
 # Shown: no record depends on what follows.
 
-BRIEFLY_S = 1e-3
-"""Begin of the axis of recoveries."""
-HATCHES = {EXPONENTIAL: "", CORRELATED: "////"}
+WORDS = {EXPONENTIAL: "nodes fail one by one", CORRELATED: "racks fail, one stays away"}
+FILLED = {EXPONENTIAL: True, CORRELATED: False}
+LINES = {EXPONENTIAL: "-", CORRELATED: "--"}
+BEST, WORST = BLUE, ORANGE
+"""Tints of the best and the worst cell of a column, where intervals or values differ."""
+TINT = 0.28
+LEAST_S = 0.01
+"""Least begin of the logarithmic axes: what is less is drawn there."""
+COST = next(column for column in COLUMNS if column.name == "cores")
+LOSSES = {
+    "paper_recovery_s": "until all tasks are back (s, logarithmic)",
+    "outside_s": "until output is on time, from outside (s, log.)",
+    "accuracy_after": "wrong in first versions after a failure (%)",
+}
+"""The title of a panel by the column with what is lost in a failure."""
 
 
-def draw_matrix(tables: Tables, figure: Figure, looks: Mapping[str, Look]) -> None:
-    """Draw above the matrix: per workload, both recoveries and the accuracy of first versions.
+def draw_matrix(tables: Tables, figure: Figure) -> None:
+    """Draw above a table: rows are cells, columns the measures, the best and the worst tinted.
 
-    Below the trade: a scheme's cost without a failure against its loss in one, a point a scheme; a
-    line joins those that no other scheme beats in both. ``looks`` has the schemes in their order.
-    """
-    table, kills = tables["cells"], tables["kills"]
-    halves: Any = figure.subfigures(2, 1, height_ratios=(1.5, 1))
-    above, below = halves
-    shown = {name: look for name, look in looks.items() if name in set(table["scheme"])}
-    bars = above.subplots(3, len(WORKLOADS), sharey="row", squeeze=False)
-    trade = below.subplots(2, len(WORKLOADS), sharey="row", sharex="col", squeeze=False)
-    for column, (workload, scaled) in enumerate(WORKLOADS.items()):
-        mine = table[table["workload"] == workload]
-        hit = kills[kills["workload"] == workload]
-        _bars(bars[0][column], hit, "paper_recovery_s", shown, least=BRIEFLY_S)
-        _bars(bars[1][column], hit, "outside_s", shown, least=BRIEFLY_S)
-        _bars(bars[2][column], mine, "paper_accuracy_first", shown)
-        bars[0][column].set_title(scaled.label, loc="left")
-        for row in (0, 1):
-            bars[row][column].set_xticklabels([])
-        points = trades(mine)
-        _trade(trade[0][column], points, "lost", shown)
-        _trade(trade[1][column], points, "back_s", shown)
-        trade[1][column].set_xlabel("processor time, no failure (s)")
-    for axes in (*bars[0], *bars[1], *trade[1]):
-        axes.set_yscale("log")
-    for row in (0, 1):
-        bars[row][0].set_ylim(bottom=BRIEFLY_S)
-    bars[0][0].set_ylabel("back as the engine\nreports it (s, log.)")
-    bars[1][0].set_ylabel("back on time, seen\nfrom outside (s, log.)")
-    bars[2][0].set_ylabel("accuracy of the first\nversions (share)")
-    trade[0][0].set_ylabel("accuracy lost (share)")
-    trade[1][0].set_ylabel("back as the engine\nreports it (s, log.)")
-    _legends(above, below, shown)
-    cells = table.groupby(["workload", "scheme", "failures"]).size()
-    runs = int(cells.max()) if len(cells) else 0
-    stamp(figure, f"{'1 run' if runs == 1 else f'{runs} runs'} a cell; 2 racks on one machine")
-
-
-def _bars(
-    axes: Axes,
-    mine: pd.DataFrame,
-    measure: str,
-    shown: Mapping[str, Look],
-    least: float = 0.0,
-) -> None:
-    """Draw a pair of bars per scheme, the median; instead of one a dash: not measured, or a 0.
-
-    Intervals where there are samples for one, and otherwise a dot per sample."""
-    at_the_foot: Any = {"xycoords": ("data", "axes fraction"), "ha": "center"}
-    for number, (name, look) in enumerate(shown.items()):
-        for offset, failures in zip((-0.2, 0.2), FAILURES, strict=True):
-            rows = mine[(mine["scheme"] == name) & (mine["failures"] == failures)]
-            values = pd.to_numeric(rows[measure]).dropna().astype(float).tolist()
-            if not values:
-                axes.annotate("–", (number + offset, 0.01), **at_the_foot, color=GREY)
-                continue
-            value = float(np.median(values))
-            if value == 0:
-                axes.annotate("0", (number + offset, 0.01), **at_the_foot, color=look.color)
-            else:
-                axes.bar(
-                    number + offset, value, width=0.38, color=look.color,
-                    hatch=HATCHES[failures], edgecolor="white",
-                )  # fmt: skip
-            if len(values) >= FEWEST:
-                bar_of(axes, number + offset, values, color=BLACK, marker="", least=least)
-            elif len(values) > 1:
-                above = [each for each in values if each > least]
-                axes.plot([number + offset] * len(above), above, ".", color=BLACK, markersize=2)
-    labels = [name.replace(" ", "\n").replace("+", "\n+") for name in shown]
-    axes.set_xticks(range(len(shown)), labels)
-    axes.set_xlim(-0.5, len(shown) - 0.5)
-    axes.tick_params(axis="x", labelsize=6)
-    axes.grid(axis="x", visible=False)
-
-
-def trades(mine: pd.DataFrame) -> pd.DataFrame:
-    """Return by scheme, over both models of failure, ``spent``, ``lost`` and ``back_s``.
-
-    Processor seconds of the twin; loss of accuracy of first versions; the papers' recovery latency,
-    from a detection until all tasks are back. Each over the cells where it was measured."""
-    numbers = mine.assign(
-        spent=pd.to_numeric(mine["twin_cpu_s"]),
-        lost=1 - pd.to_numeric(mine["paper_accuracy_first"]),
-        back_s=pd.to_numeric(mine["paper_recovery_s"]),
+    Below the frontier: processor time against what a failure costs, a mark per scheme and model; a
+    line joins the schemes that no other one beats in both."""
+    table = tables[PASSES]
+    workloads = [name for name in WORKLOADS if name in set(table["workload"])]
+    schemes = [name for name in LOOKS if name in set(table["scheme"])]
+    heights = (max(1, len(workloads)) * 2.6, 5.0)
+    halves: Any = figure.subfigures(2, 1, height_ratios=heights)
+    above: Any = halves[0].subplots()
+    if workloads:
+        _matrix(above, tables, workloads, schemes)
+    else:
+        not_measured(above)
+    panels = halves[1].subplots(1, len(LOSSES), sharex=True)
+    for axes, (name, title) in zip(panels, LOSSES.items(), strict=True):
+        _frontier(axes, tables, name)
+        axes.set_title(title, loc="left", fontsize=8.5)
+    panels[0].set_ylabel("lost in a failure (less is better)")
+    _legend(halves[1])
+    runs = table.groupby(["workload", "scheme", "failures"]).size()
+    most = int(runs.max()) if len(runs) else 0
+    stamp(
+        figure,
+        f"{'1 pass' if most == 1 else f'{most} passes'} a cell; 20 processes of one machine with "
+        "declared delays between them",
     )
-    return numbers.groupby("scheme", sort=False)[["spent", "lost", "back_s"]].mean()
 
 
-def frontier(points: pd.DataFrame, measure: str) -> list[str]:
-    """Return the schemes that no other beats in both ``spent`` and ``measure``, cheapest first."""
-    known = points[["spent", measure]].dropna().sort_values(["spent", measure])
+def _matrix(axes: Axes, tables: Tables, workloads: Sequence[str], schemes: Sequence[str]) -> None:
+    axes.set_axis_off()
+    left, lines = 2.6, 0.0
+    axes.set_xlim(0, left + len(COLUMNS))
+    for place, column in enumerate(COLUMNS):
+        axes.text(left + place + 0.5, -0.2, column.label, ha="center", va="bottom", fontsize=6.8)
+    for workload in workloads:
+        title = WORKLOADS[workload].label
+        axes.text(0, lines + 0.75, title, weight="bold", fontsize=9, va="center")
+        lines += 1.3
+        for failures in FAILURES:
+            rows = {name: lines + number for number, name in enumerate(schemes)}
+            model = WORDS[failures].replace(", ", ",\n")
+            axes.text(0.05, lines + len(schemes) / 2, model, fontsize=6.5, va="center", color=GREY)
+            for name, row in rows.items():
+                axes.text(left - 0.1, row + 0.5, name, ha="right", va="center", fontsize=7,
+                          color=LOOKS[name].color)  # fmt: skip
+            for place, column in enumerate(COLUMNS):
+                cell = {"workload": workload, "failures": failures}
+                found = {name: of_cell(tables, column, **cell, scheme=name) for name in schemes}
+                _column(axes, left + place, rows, column, found)
+            lines += len(schemes) + 0.4
+    axes.set_ylim(lines, -1.2)
+
+
+def _column(
+    axes: Axes, x: float, rows: Mapping[str, float], column: Column,
+    found: Mapping[str, Sample | None],
+) -> None:  # fmt: skip
+    """Write a column of one workload and model, and tint its best and its worst value."""
+    from matplotlib.patches import Rectangle
+
+    known = {name: one.value for name, one in found.items() if one is not None}
+    shown = {name: f"{value:,.{column.decimals}f}" for name, value in known.items()}
+    tints: dict[str, str] = {}
+    if len(set(shown.values())) > 1 and column.decides:
+        ends = min(known.values()), max(known.values())
+        best, worst = reversed(ends) if column.more_is_better else ends
+        for value, colour in ((worst, WORST), (best, BEST)):
+            edge = f"{value:,.{column.decimals}f}"
+            tints |= {name: colour for name, text in shown.items() if text == edge}
+    for name, row in rows.items():
+        if name in tints:
+            axes.add_patch(
+                Rectangle((x + 0.03, row + 0.04), 0.94, 0.92, color=tints[name], alpha=TINT, lw=0)
+            )
+        text = written(found[name], column)
+        axes.text(x + 0.5, row + 0.5, text, ha="center", va="center", fontsize=6.8)
+
+
+def written(sample: Sample | None, column: Column) -> str:
+    """Return a mean with half of its interval, where there are samples for one; else a dash."""
+    if sample is None:
+        return "–"
+    text = f"{sample.value:,.{column.decimals}f}"
+    if sample.low is None or sample.high is None or sample.low == sample.high:
+        return text
+    return f"{text} ±{(sample.high - sample.low) / 2:,.{column.decimals}f}"
+
+
+def lost(tables: Tables, name: str, scheme: str, failures: str) -> Sample | None:
+    """Return what a failure costs under a scheme: a time, or the wrong share in percent."""
+    column = next(each for each in COLUMNS if each.name == name)
+    one = of_scheme(tables, column, scheme, (failures,))
+    if one is None or not column.more_is_better:
+        return one
+    low, high = (None if end is None else 100 - end for end in (one.high, one.low))
+    return Sample(value=100 - one.value, low=low, high=high, n=one.n)
+
+
+def frontier(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Return the schemes that no other beats in cost and in loss, cheapest first."""
     best, chosen = np.inf, []
-    for name, row in known.iterrows():
-        if row[measure] < best:
-            best = float(row[measure])
-            chosen.append(str(name))
+    for name, (_, loss) in sorted(points.items(), key=lambda each: each[1]):
+        if loss < best:
+            best = loss
+            chosen.append(name)
     return chosen
 
 
-def _trade(axes: Axes, points: pd.DataFrame, measure: str, looks: Mapping[str, Look]) -> None:
-    best = frontier(points, measure)
-    line = points.loc[best]
-    axes.plot(line["spent"], line[measure], color=BLACK, linewidth=0.8, zorder=1)
-    for name, row in points[["spent", measure]].dropna().iterrows():
-        look = looks[str(name)]
-        axes.plot(
-            [row["spent"]], [row[measure]], color=look.color, marker=look.marker, markersize=8,
-            linestyle="none", markeredgecolor=BLACK if name in best else look.color,
+def _frontier(axes: Axes, tables: Tables, name: str) -> None:
+    """Draw one panel. Costs are shares of the mean scheme's, so that workloads can be joined."""
+    in_seconds = name.endswith("_s")
+    seen: list[float] = []
+    for failures in FAILURES:
+        points: dict[str, tuple[float, float]] = {}
+        for scheme in OURS:
+            cost = of_scheme(tables, COST, scheme, (failures,))
+            loss = lost(tables, name, scheme, failures)
+            if cost is None or loss is None:
+                continue
+            least = LEAST_S if in_seconds else 0.0
+            points[scheme] = 100 * cost.value, max(loss.value, least)
+            seen += _mark(axes, scheme, failures, cost, loss, least)
+        chosen = frontier(points)
+        axes.step(
+            [points[each][0] for each in chosen], [points[each][1] for each in chosen],
+            where="post", color=GREY, linewidth=0.9, linestyle=LINES[failures], zorder=1,
         )  # fmt: skip
-    axes.margins(x=0.15, y=0.1)
+    if not seen:
+        not_measured(axes)
+        return
+    if in_seconds:
+        axes.set_yscale("log")
+        axes.set_ylim(min(seen) / 1.6, max(seen) * 1.6)
+        plain_ticks(axes.yaxis)
+    else:
+        reach = max(*seen, 1.0)
+        axes.set_ylim(-0.05 * reach, 1.1 * reach)
+    axes.margins(x=0.12)
+    axes.set_xlabel("processor time (% of the mean scheme's)")
 
 
-def _legends(above: Any, below: Any, shown: Mapping[str, Look]) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    models = [
-        Patch(facecolor="#999999", edgecolor="white", hatch=HATCHES[model], label=label)
-        for model, label in (
-            (EXPONENTIAL, "nodes fail at exponential times"),
-            (CORRELATED, "all nodes of a rack at once"),
-        )
-    ]
-    above.legend(handles=models, loc="outside upper center", ncols=2)
-    marks = [
-        Line2D([], [], color=look.color, marker=look.marker, linestyle="none", label=name)
-        for name, look in shown.items()
-    ]
-    line = Line2D(
-        [], [], color=BLACK, linewidth=0.8, marker="o", markerfacecolor="white",
-        label="no other scheme beats these",
+def _mark(
+    axes: Axes, scheme: str, failures: str, cost: Sample, loss: Sample, least: float
+) -> Sequence[float]:
+    """Draw a scheme's mark with its intervals, where there are samples; return its heights."""
+    look = LOOKS[scheme]
+    x, y = 100 * cost.value, max(loss.value, least)
+    heights = [y]
+    ends: dict[str, Any] = {}
+    if cost.low is not None and cost.high is not None:
+        ends["xerr"] = [[x - 100 * cost.low], [100 * cost.high - x]]
+    if loss.low is not None and loss.high is not None:
+        heights += [min(y, max(loss.low, least)), max(loss.high, y)]
+        ends["yerr"] = [[y - heights[1]], [heights[2] - y]]
+    axes.errorbar(
+        [x], [y], **ends, color=look.color, marker=look.marker, markersize=7, linestyle="none",
+        markerfacecolor=look.color if FILLED[failures] else "none", elinewidth=0.8, capsize=2,
     )  # fmt: skip
-    below.legend(handles=[*marks, line], loc="outside lower center", ncols=len(shown) + 1)
+    return heights
+
+
+def _legend(figure: Any) -> None:
+    from matplotlib.lines import Line2D
+
+    marks = [
+        Line2D([], [], color=LOOKS[name].color, marker=LOOKS[name].marker, linestyle="none",
+               label=name)
+        for name in OURS
+    ]  # fmt: skip
+    lines = [
+        Line2D(
+            [], [], color=GREY, marker="o", linestyle=LINES[failures],
+            markerfacecolor=GREY if FILLED[failures] else "none",
+            label=f"{WORDS[failures]}: no scheme beats those on the line",
+        )
+        for failures in FAILURES
+    ]  # fmt: skip
+    figure.legend(handles=[*marks, *lines], loc="outside lower center", ncols=4)

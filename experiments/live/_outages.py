@@ -1,48 +1,66 @@
-"""Outages of a pass with several kills, each split into its parts.
+"""Outages of a pass with several kills, and the parts of each.
 
-An outage lasts from the kill until the last late result has come. Its boundaries are seen by three
-observers: the kill by the injector, detection, restart and restoration by the engine, results by a
-reader of the out topic. So their order is a finding, and a part that is negative counts as it is
-missing: the parts then add up to more than the outage."""
+An outage lasts from the kill until the last late result has come. Each part is measured by itself,
+by the observer who sees it, and none is what the others leave over:
+
+* *detection*: from the injector's first signal to the engine's own report;
+* *new place* and *restoration*: durations that the engine reports, or Spark's event log;
+* *open transaction*: the first late result, from its append by the broker's clock until a reader
+  gets it, and not before state was there: until then it holds nothing up;
+* *replay*: from the first late result until the last one, in the out topic alone.
+
+So nothing makes them add up. Time between the report that state is there and the first late result
+is in no part, and reports that overlap results are counted twice: `apart_s` has the difference."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 if TYPE_CHECKING:
+    from experiments.live._outage import Reports
     from harness.judging.passes import PassRecord
     from workloads.base import Workload
 
 LATE_S = 0.5
-"""A result is late if it comes this much later than every one before the first kill. It was their
-median until 2026-11-23, when a first run of one kill showed results at commits every 30 s."""
-SETTLE_S = 4.0
-"""First part of a pass, until windows are full."""
+"""A result is late if it comes this much later than every one of the calm windows."""
+WAVE_S = 1.0
+"""Longest time in which the tasks of one batch are launched; those of the next one follow after the
+checkpoint interval."""
 PARTS = ("detection_s", "restart_s", "restore_s", "transaction_s", "replay_s")
 """Until the engine noticed; until the lost work had a place; until its state was there; until the
 first late result could be read, of an engine that writes in transactions; until the last one."""
+Steps = Callable[[pd.DataFrame, float, float], tuple[float, float] | None]
+"""From the engine's events about the killed nodes, the kill and the detection: the time until the
+lost work had a place, and the time until its state was there; None where they are not known."""
 
 
-def windows_of(record: PassRecord, workload: Workload) -> pd.DataFrame:
+def windows_of(record: PassRecord, workload: Workload, *, settled_s: float) -> pd.DataFrame:
     """Return a row per window with results: its end, its last result's arrival, its lateness.
 
-    Of a repeated result the first counts."""
-    first = record.deliveries.drop_duplicates(workload.identity_in_run)
-    arrived_s = first["arrival_s"].groupby(first["window_start_s"]).max()
-    frame = pd.DataFrame({"ended_s": arrived_s.index + workload.window_s})
-    frame["arrived_s"] = arrived_s.to_numpy()
+    Of a repeated result the first counts, of one that is revised the first with the value that
+    stays. ``appended_s`` is the same by the broker's clock, which in a transaction is earlier.
+    Windows that end before ``settled_s`` are left out."""
+    stable = record.deliveries[record.deliveries["stability"] == "stable"]
+    first = stable.drop_duplicates(workload.identity_in_run)
+    if "appended_s" not in first:
+        first = first.assign(appended_s=first["arrival_s"])
+    grouped = first.groupby("window_start_s")[["arrival_s", "appended_s"]].max()
+    frame = pd.DataFrame({"ended_s": grouped.index + workload.window_s})
+    frame["arrived_s"], frame["appended_s"] = (grouped[name].to_numpy() for name in grouped)
     frame["late_s"] = frame["arrived_s"] - frame["ended_s"]
-    return frame[frame["ended_s"].between(SETTLE_S, record.until_s)].reset_index(drop=True)
+    return frame[frame["ended_s"].between(settled_s, record.until_s)].reset_index(drop=True)
 
 
 def outages(
-    record: PassRecord, windows: pd.DataFrame, *, transactional: bool
+    record: PassRecord, windows: pd.DataFrame, steps: Steps | None = None
 ) -> tuple[float, pd.DataFrame]:
-    """Return the median lateness before the first kill, and a row per kill."""
+    """Return the median lateness before the first kill, and a row per kill.
+
+    ``steps``: `reported` by default."""
     kills = [
         (
             min(victim.earliest_unix_s for victim in one.victims if victim.felt)
@@ -58,61 +76,102 @@ def outages(
     rows = []
     for number, (at_s, target, nodes) in enumerate(kills):
         next_s = kills[number + 1][0] if number + 1 < len(kills) else record.until_s
-        row = outage(
-            windows, record.incidents, at_s, next_s, nodes, float(calm.max()), transactional
-        )
+        seen = _of_kill(record.incidents, at_s, next_s, nodes)
+        row = outage(windows, seen, at_s, next_s, float(calm.max()), steps or reported)
         rows.append({"number": number, "target": target, "at_s": at_s, **row})
     return float(calm.median()), pd.DataFrame(rows)
 
 
+def _of_kill(
+    incidents: pd.DataFrame, at_s: float, next_s: float, nodes: set[str]
+) -> pd.DataFrame | None:
+    """Return the engine's events between two kills about these nodes; None if it has none ever."""
+    if "target" not in incidents:
+        return None
+    near = incidents["at_s"].between(at_s, next_s) & incidents["target"].isin(nodes)
+    return incidents[near].sort_values("at_s")
+
+
 def outage(
     windows: pd.DataFrame,
-    incidents: pd.DataFrame,
+    seen: pd.DataFrame | None,
     at_s: float,
     next_s: float,
-    nodes: set[str],
     slowest_s: float,
-    transactional: bool,
+    steps: Steps,
 ) -> dict[str, float | bool | None]:
     """Return the outage of one kill and its parts, null where they are not known.
 
-    ``slowest_s`` is the latest result before the first kill, null if there was none."""
+    ``slowest_s`` is the latest result before the first kill, null if there was none. An outage that
+    lasts until the next kill is not caught up, and a lower bound."""
     due = windows[(windows["arrived_s"] > at_s) & (windows["ended_s"] + slowest_s < next_s)]
     late = due[due["late_s"] > slowest_s + LATE_S]
     end_s = float(late["arrived_s"].max()) if len(late) else at_s
+    outage_s = None if math.isnan(slowest_s) else end_s - at_s
     found: dict[str, float | bool | None] = {
-        "outage_s": None if math.isnan(slowest_s) else end_s - at_s,
+        "outage_s": outage_s,
         "caught_up": bool(len(due)) and end_s < next_s,
         "after_s": float(due[due["ended_s"] > end_s]["late_s"].median()),
         **dict.fromkeys(PARTS),
+        "apart_s": None,
     }
-    if "target" not in incidents:  # the engine reports nothing
+    if outage_s is None or seen is None or not len(late):
         return found
-    mine = incidents["at_s"].between(at_s, next_s) & incidents["target"].isin(nodes)
-    seen = incidents[mine].sort_values("at_s")
     detected = seen[seen["event"] == "detected"]["at_s"]
-    if not len(late) or not len(detected):
+    if not len(detected):
         return found
     noticed_s = float(detected.min())
-    bounds = [at_s, noticed_s, *_steps(seen, noticed_s)]
-    first_late_s = float(late["arrived_s"].min())
-    bounds.append(max(first_late_s, bounds[-1]) if transactional else bounds[-1])
-    bounds.append(end_s)
-    return {**found, **parts(bounds)}
+    if (own := steps(seen, at_s, noticed_s)) is None:
+        return found
+    first = late.loc[late["arrived_s"].idxmin()]
+    out_s, restored_s = float(first["arrived_s"]), noticed_s + sum(own)
+    held_s = max(0.0, out_s - max(float(first["appended_s"]), restored_s))
+    seconds = (noticed_s - at_s, *own, held_s, end_s - out_s)
+    named = dict(zip(PARTS, seconds, strict=True))
+    return {**found, **named, "apart_s": outage_s - sum(seconds)}
 
 
-def _steps(seen: pd.DataFrame, noticed_s: float) -> list[float]:
-    """Return when the lost work had a place, and when its state was there."""
+def reported(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float] | None:
+    """Return both times by the engine's own events."""
     back = seen[seen["event"] == "recovered"]
     if len(back) and "ready_after_s" in back and back["ready_after_s"].notna().any():
-        there, ready = (float(back[name].max()) for name in ("there_after_s", "ready_after_s"))
-        return [noticed_s + there, noticed_s + ready]
+        there_s, ready_s = (float(back[name].max()) for name in ("there_after_s", "ready_after_s"))
+        return there_s, ready_s - there_s
     restarted = seen[(seen["event"] == "restarted") & (seen["at_s"] >= noticed_s)]["at_s"]
     placed_s = float(restarted.max()) if len(restarted) else noticed_s
-    return [placed_s, float(back["at_s"].max()) if len(back) else placed_s]
+    restored_s = float(back["at_s"].max()) if len(back) else placed_s
+    return placed_s - noticed_s, restored_s - placed_s
 
 
-def parts(bounds: Sequence[float]) -> dict[str, float]:
-    """Return the parts between these instants; one that would be negative is 0."""
-    steps = zip(PARTS, bounds, bounds[1:], strict=False)
-    return {name: max(0.0, until - since) for name, since, until in steps}
+def of_spark(reports: Reports, start_unix_s: float, wait_s: float, *, real_time: bool) -> Steps:
+    """Return the steps of the stock engine, from Spark's event log.
+
+    In micro-batches the batch that was interrupted restores the state and goes on with its work. In
+    real-time mode the query is started again, and its tasks report nothing before they are asked
+    for a checkpoint: the work has a place when the last of them was launched."""
+    from experiments.live._outage import parts
+
+    def micro_batches(
+        seen: pd.DataFrame, at_s: float, noticed_s: float
+    ) -> tuple[float, float] | None:
+        back = seen[seen["event"] == "recovered"]["at_s"]
+        found = parts(
+            reports,
+            killed_s=start_unix_s + at_s,
+            committed_s=start_unix_s + float(back.max()) if len(back) else None,
+            wait_s=wait_s,
+        )
+        again, near, batch = (
+            found[name] for name in ("rescheduling_s", "locality_wait_s", "first_batch_s")
+        )
+        return None if again is None or near is None or batch is None else (again + near, batch)
+
+    def live(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float] | None:
+        launched = [one.began_s - start_unix_s for one in reports.tasks]
+        launched = [each for each in launched if each >= noticed_s]
+        if not launched:
+            return None
+        placed_s = max(each for each in launched if each <= min(launched) + WAVE_S)
+        return placed_s - noticed_s, 0.0
+
+    return live if real_time else micro_batches

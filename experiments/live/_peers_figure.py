@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from experiments.live._outages import PARTS
+from experiments.live._peers_rows import LABELS
 from harness.figures.style import (
     BLACK,
     BLUE,
@@ -31,51 +33,136 @@ LOOKS: Mapping[str, tuple[str, str]] = {
     "replay_s": ("replay", GREEN),
 }
 """Parts of an outage, in their order."""
-PUBLISHED: Sequence[tuple[str, float, float]] = (
-    ("Structured Streaming", 20.0, 20.0),
-    ("Kafka Streams", 21.0, 32.0),
-    ("Flink", 53.0, 58.0),
-)
-"""Recoveries in OSPBench (van Dongen and Van den Poel, IEEE Access 2021), in seconds: one of five
-workers killed, at least once. Read off figures; another machine and another job."""
+NOT_SPLIT, APART = "not split: nothing was reported", "in no part"
+WRITTEN = 0.055
+"""Least share of the axis of a part that has its seconds written on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A recovery in OSPBench (van Dongen and Van den Poel, IEEE Access 2021), in seconds.
+
+    One of five workers killed, at least once. Read off figures; another machine and another job."""
+
+    system: str
+    least_s: float
+    most_s: float
+    timeout_s: float
+    """The detection timeout of its time that such a kill waits for; 0 without one."""
+    timeout: str
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of a table, with the share that the timeout explains."""
+        return {
+            **asdict(self),
+            "least_share": self.timeout_s / self.most_s,
+            "most_share": self.timeout_s / self.least_s,
+        }
+
+
+PUBLISHED: Sequence[Published] = (
+    Published(
+        system="Structured Streaming", least_s=20.0, most_s=20.0, timeout_s=0.0, timeout="none"
+    ),
+    Published(
+        system="Kafka Streams", least_s=21.0, most_s=32.0, timeout_s=10.0,
+        timeout="session.timeout.ms",
+    ),
+    Published(
+        system="Flink", least_s=53.0, most_s=58.0, timeout_s=50.0, timeout="heartbeat.timeout"
+    ),
+)  # fmt: skip
 
 
 def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """Draw a bar per engine, tuning and kind of kill, a cross per kill, and what was published."""
-    axes = figure.subplots()
+    """Draw a bar per system and kind of kill, a cross per kill, and below what was published."""
     kills = tables["outages"]
     if not len(kills):
-        not_measured(axes)
+        not_measured(figure.subplots())
         return
-    rows = list(kills.groupby(["engine", "tuning", "kill"], sort=False))
-    for place, (_, mine) in enumerate(rows):
-        _draw_row(axes, place, mine)
-    names = [f"{engine}, {tuning}: {kill}" for (engine, tuning, kill), _ in rows]
-    for number, (name, low, high) in enumerate(PUBLISHED):
-        place = len(rows) + number
-        axes.plot([low, high], [place, place], color=BLACK, marker="|", linewidth=3)
-        names.append(f"published: {name}")
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    for label, color in LOOKS.values():
-        axes.barh([0], [0], color=color, label=label)
-    axes.barh([0], [0], color=GREY, label="not split: nothing was reported")
-    axes.legend(loc="lower right")
-    axes.set_xlabel("time from the kill until the last late result (s)")
-    axes.set_xlim(left=0)
-    stamp(figure, "word count; bars: mean of the parts; crosses: every kill")
-
-
-def _draw_row(axes: Axes, place: int, mine: pd.DataFrame) -> None:
-    axes.plot(
-        mine["outage_s"], [place] * len(mine), "x", color=BLACK, markersize=4, linestyle="none"
+    known = kills[kills["outage_s"].notna()]
+    rows = [
+        ((str(engine), str(tuning), str(kind)), mine)
+        for (engine, tuning, kind), mine in known.groupby(["engine", "tuning", "kill"], sort=False)
+    ]
+    most_s = max([float(known["outage_s"].max()), *(one.most_s for one in PUBLISHED)])
+    above, below = figure.subplots(
+        2, 1, sharex=True, gridspec_kw={"height_ratios": [max(len(rows), 1), len(PUBLISHED)]}
     )
-    split = mine.dropna(subset=list(PARTS))
+    for place, (_, mine) in enumerate(rows):
+        _draw_row(above, place, mine, most_s)
+    _name(above, [f"{LABELS.get(name[:2], name[0])}: {name[2]}" for name, _ in rows])
+    above.set_title("measured here: from the kill until the last late result", loc="left")
+    above.set_xlim(0, most_s * 1.04)
+    for place, one in enumerate(PUBLISHED):
+        _draw_published(below, place, one)
+    _name(below, [one.system for one in PUBLISHED])
+    below.set_title("published by OSPBench, 2021: another machine, another job", loc="left")
+    below.set_xlabel("seconds")
+    for label, color in LOOKS.values():
+        above.barh([0], [0], color=color, label=label)
+    above.barh([0], [0], color="none", edgecolor=GREY, hatch="////", label=APART)
+    above.barh([0], [0], color=GREY, alpha=0.6, label=NOT_SPLIT)
+    above.plot([], [], "x", color=BLACK, markersize=4, linestyle="none", label="each kill")
+    handles, labels = above.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    stamp(figure, "word count; bars: medians of the parts; >: not over when the next kill came")
+
+
+def _name(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+
+
+def _draw_row(axes: Axes, place: int, mine: pd.DataFrame, most_s: float) -> None:
+    over = mine["caught_up"].astype(bool)
+    for marker, some in (("x", mine[over]), (">", mine[~over])):
+        axes.plot(
+            some["outage_s"], [place] * len(some), marker, color=BLACK, markersize=4,
+            linestyle="none",
+        )  # fmt: skip
+    split = mine[over].dropna(subset=list(PARTS))
+    whole_s = float(mine["outage_s"].median())
     if not len(split):
-        axes.barh([place], [mine["outage_s"].mean()], color=GREY, alpha=0.6)
+        axes.barh([place], [whole_s], color=GREY, alpha=0.6)
         return
     left = 0.0
     for part in PARTS:
-        width = float(split[part].mean())
+        width = float(split[part].astype(float).median())
         axes.barh([place], [width], left=left, color=LOOKS[part][1], alpha=0.8)
+        _write(axes, place, left, width, most_s)
         left += width
+    if left < whole_s:
+        axes.barh(
+            [place], [whole_s - left], left=left, color="none", edgecolor=GREY, hatch="////",
+            linewidth=0.5,
+        )  # fmt: skip
+
+
+def _draw_published(axes: Axes, place: int, one: Published) -> None:
+    axes.barh([place], [one.timeout_s], color=VERMILION, alpha=0.4)
+    axes.plot(
+        [one.least_s, one.most_s],
+        [place, place],
+        color=BLACK,
+        marker="|",
+        linewidth=3,
+        markersize=9,
+    )
+    row = one.row()
+    said = (
+        f"{one.timeout} {one.timeout_s:g} s: {row['least_share']:.0%} to {row['most_share']:.0%}"
+        if one.timeout_s
+        else "no timeout explains it"
+    )
+    inside = one.timeout_s > one.least_s / 2
+    axes.text(0.5 if inside else one.most_s + 1, place, said, va="center", fontsize=8)
+
+
+def _write(axes: Axes, place: int, left: float, width: float, most_s: float) -> None:
+    if width >= WRITTEN * most_s:
+        axes.text(
+            left + width / 2, place, f"{width:.1f}", ha="center", va="center", fontsize=7,
+            color="white",
+        )  # fmt: skip

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from experiments.stock._workloads import SEGMENTS, TRAFFIC_BEFORE_S, USERS
 from harness.planning.planners import planner
-from harness.planning.rppg import FaultToleranceCosts, rppg
-from harness.planning.tiers import Link, PlacedTask, Tier, TieredNetwork, TieredNode
 from harness.topology.model import Topology
 from workloads.accident import accidents
 from workloads.base import Workload
@@ -44,19 +42,15 @@ def topology_of(workload: Workload, rate_per_s: float) -> Topology:
     return program_of(workload, timeline=timeline, rate=rate_per_s).topology
 
 
-def plan_for(
-    scheme: str, workload: Workload, rate_per_s: float, *, nodes: Sequence[str]
-) -> tuple[int, ...]:
-    """Return the replicated tasks, ascending: none, all, or half of them by SA or RPPG."""
+def plan_for(scheme: str, workload: Workload, rate_per_s: float) -> tuple[int, ...]:
+    """Return the replicated tasks, ascending: none, all, or half of them by SA."""
     topology = topology_of(workload, rate_per_s)
     if scheme == "checkpoint":
         return ()
     if scheme == "active":
         return tuple(range(topology.task_count))
-    if scheme == "ppa":
-        return planner("sa").plan(topology, int(SHARE * topology.total_cost)).tasks
-    assert scheme == "rppg", scheme
-    return riskiest(topology, nodes)
+    assert scheme == "ppa", scheme
+    return planner("sa").plan(topology, int(SHARE * topology.total_cost)).tasks
 
 
 def second_query(
@@ -72,39 +66,3 @@ def second_query(
         if operator in program.sources:
             needed[program.sources[operator]].append(index)
     return needed
-
-
-def riskiest(topology: Topology, nodes: Sequence[str]) -> tuple[int, ...]:
-    """Return RPPG's choice on equal nodes without distances: the tasks slowest to recover."""
-    network = TieredNetwork(
-        nodes=tuple(
-            TieredNode(name=name, tier=Tier.CLOUD, capacity=1e9, failure_probability=0.01)
-            for name in nodes
-        ),
-        links=tuple(Link(ends=(nodes[0], other), latency_s=0.0) for other in nodes[1:]),
-    )
-    sources = {operator.name for operator in topology.operators if operator.rate is not None}
-    tasks = [
-        PlacedTask(
-            name=str(number),
-            demand=1.0,
-            input_rate=float(topology.input_rates(name)[index]),
-            stateful=name not in sources,
-            state_bytes=float(topology.input_rates(name)[index]) * 100,
-            seconds_per_tuple=1e-5,
-        )
-        for number in range(topology.task_count)
-        for name, index in [topology.place(number)]
-    ]
-    placement = {task.name: nodes[int(task.name) % len(nodes)] for task in tasks}
-    costs = FaultToleranceCosts(store=0.0, acker=0.0)
-    chosen = rppg(
-        tasks,
-        budget=int(SHARE * topology.total_cost),
-        placement=placement,
-        network=network,
-        store=nodes[0],
-        monitor=nodes[0],
-        costs=costs,
-    )
-    return tuple(sorted(int(name) for name in chosen.replicated))

@@ -97,7 +97,7 @@ def _lateness(axes: Axes, windows: pd.DataFrame, slide_s: float) -> None:
             axes.plot(one["ended_s"], one["beyond_s"], color=color, linewidth=0.6, alpha=0.35)
         at_s = (np.floor(shown["ended_s"] / slide_s) + 0.5) * slide_s
         by_time = shown["beyond_s"].groupby(at_s)
-        median = by_time.median()[by_time.size() > len(passes) / 2]
+        median = by_time.median()[2 * by_time.size() > len(passes)]
         counted = f"{label} ({len(passes)} kill{'s' if len(passes) > 1 else ''})"
         axes.plot(median.index, median, color=color, linewidth=1.8, label=counted)
     axes.axvline(0, color=VERMILION, linewidth=1)

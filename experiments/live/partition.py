@@ -116,7 +116,7 @@ def run(point: Point, context: Context) -> Outcome:
 def _setup(scheme: str, workload: Workload, *, brief: bool) -> Setup:
     plan: Sequence[int] = ()
     if scheme == "ppa":
-        plan = plan_for(scheme, workload, RATE_PER_S, nodes=SPEC.node_names)
+        plan = plan_for(scheme, workload, RATE_PER_S)
     parameters = TaskParameters(
         checkpoint_s=CHECKPOINT_S, heartbeat_s=HEARTBEAT_S, suspect_s=SUSPECT_S, plan=plan
     )

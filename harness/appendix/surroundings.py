@@ -35,12 +35,11 @@ def machines(records: Iterable[Record]) -> list[dict[str, Any]]:
 
 def locks() -> list[dict[str, Any]]:
     """Return each lock file with its SHA-256 and the number of its pins."""
-    found = [{"path": path, "pins": len(pins(path))} for path in (*PACKAGE_LOCKS, *WHEEL_LOCKS)] + [
-        {"path": path, "pins": path.read_text().count('"sha256"')} for path in JAR_LOCKS
-    ]
+    counts = {path: len(pins(path)) for path in (*PACKAGE_LOCKS, *WHEEL_LOCKS)}
+    counts |= {path: path.read_text().count('"sha256"') for path in JAR_LOCKS}
     return [
-        {**each, "path": each["path"].relative_to(ROOT).as_posix(), "sha256": sha256(each["path"])}
-        for each in found
+        {"path": path.relative_to(ROOT).as_posix(), "pins": count, "sha256": sha256(path)}
+        for path, count in counts.items()
     ]
 
 

@@ -37,11 +37,18 @@ from harness.claims.rules import (
     unmeasured,
     with_interval,
 )
-from harness.claims.samples import Sample, difference_of, median_of, ratio_of
+from harness.claims.samples import (
+    Sample,
+    difference_of,
+    mean_difference_of,
+    mean_of,
+    median_of,
+    ratio_of,
+)
 
 __all__ = [
     "Cause", "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of",
     "at_least", "at_most", "difference_of", "every", "found", "hypothesis", "invariant", "judge",
-    "median_of", "near", "not_asked", "paper", "ratio_of", "region", "shares", "unmeasured",
-    "with_interval",
+    "mean_difference_of", "mean_of", "median_of", "near", "not_asked", "paper", "ratio_of",
+    "region", "shares", "unmeasured", "with_interval",
 ]  # fmt: skip

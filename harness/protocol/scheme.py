@@ -128,6 +128,8 @@ class Scheme:
     """None: output is stable or does not come."""
     recovery_order: tuple[int, ...] = ()
     """The planner's order for tasks that wait for a node; others follow by number."""
+    keeps_replicas: bool = False
+    """True if a lost task without a free slot waits for a node, and takes no replica's place."""
     heartbeat_us: int = 1_000_000
     suspect_after_us: int = 5_000_000
     """The silence after which a node is treated as lost."""

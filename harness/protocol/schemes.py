@@ -100,7 +100,7 @@ def make_scheme(
     ``checkpoint_every`` is not used by source replay; ``plan`` only by schemes with planned
     replicas. ``tentative`` gives bound and policies of a scheme with tentative output (its closing
     follows from the name); None is plain: at once, process, checkpoint/redo. ``intervals`` are
-    fields of `Scheme`: heartbeat_us, suspect_after_us, trim_every_us, ...
+    further fields of `Scheme`: heartbeat_us, suspect_after_us, trim_every_us, ...
 
     Raises `UsageError` for options that the scheme has no use for, and as `Scheme` does."""
     assert checkpoint_every >= 0, f"a checkpoint every {checkpoint_every} batches"

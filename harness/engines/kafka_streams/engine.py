@@ -149,7 +149,8 @@ def _noticed(lines: Sequence[Line]) -> Iterator[Event]:
     """Yield what the instances noticed: the loss of one, new places of its tasks, work again.
 
     A loss is seen by the assignment that lacks the instance. It is detected with the rebalancing
-    that precedes it, and over when every instance that rebalanced runs again."""
+    that precedes it, and over when every instance that rebalances at that time runs again; one
+    that is started later takes nothing that was lost."""
     states = sorted(
         (line.document["at_ms"] / 1000, line.node, line.document["to"])
         for line in lines
@@ -157,9 +158,10 @@ def _noticed(lines: Sequence[Line]) -> Iterator[Event]:
     )
     for lost_s, node in _losses(lines):
         began = [at for at, _, to in states if to == "REBALANCING" and lost_s - 1 <= at <= lost_s]
+        before = {where: to for at, where, to in states if at <= lost_s}
         runs: dict[str, float] = {}
         for at, where, to in states:
-            if to == "RUNNING" and at >= lost_s:
+            if to == "RUNNING" and at > lost_s and before.get(where) == "REBALANCING":
                 runs.setdefault(where, at)
         last_s = max(runs.values(), default=lost_s)
         restored = [

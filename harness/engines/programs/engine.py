@@ -226,12 +226,15 @@ class ProgramEngine:
             _demand_none(self.name, left)
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
-        """Return every result; of a transactional engine by the time at which it could be read."""
+        """Return every result; of a transactional engine by the time at which it could be read.
+
+        It then has ``appended_s``, too: when the broker had it, which no reader saw yet."""
         for message in messages:
             _demand_result(self.name, message.value, work.workload)
         found = deliveries(messages, work.workload, start_unix_s)
         if not self._kind.transactional(self._setup):
             return found
+        found["appended_s"] = found["arrival_s"]
         found["arrival_s"] = [
             max(message.append_ms, message.read_ms) / 1000 - start_unix_s for message in messages
         ]

@@ -43,6 +43,7 @@ def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:
         plan=tuple(sorted(given.plan)),
         tentative=tentative,
         recovery_order=tuple(given.recovery_order),
+        keeps_replicas=given.keeps_replicas,
         heartbeat_us=round(given.heartbeat_s * US_PER_S),
         suspect_after_us=round(given.suspect_s * US_PER_S),
         trim_every_us=round(given.trim_s * US_PER_S),

@@ -92,6 +92,8 @@ class TaskParameters:
     """Task to the node of its replica; a task left out gets a node by rack and load."""
     late: Sequence[int] = ()
     """Nodes that may join while the pass runs."""
+    keeps_replicas: bool = False
+    """True if a lost task without a free slot waits for a node, and takes no replica's place."""
     slots: int | Sequence[int] | None = None
     """Copies that each node takes, one number for all or one a node; None: enough to bear the loss
     of the largest rack."""

@@ -3,9 +3,10 @@
 A replica on a live node is promoted. What has no replica is restored on a free slot in the
 planner's order: one by one (local), with all others from the last complete epoch (global), or
 with its ancestors from the sources (replay). Where no slot is free, a lost task takes that of a
-replica. A rack's nodes are found dead one after the other, so a replica whose primary is on a rack
-that is failing may be all that is left of its task: it is spared for a heartbeat. Free slots that
-remain go to the replicas that the plan wants and that are missing."""
+replica, unless the scheme keeps replicas. A rack's nodes are found dead one after the other, so a
+replica whose primary is on a rack that is failing may be all that is left of its task: it is
+spared for a heartbeat. Free slots that remain go to the replicas that the plan wants and that are
+missing."""
 
 from __future__ import annotations
 
@@ -165,7 +166,7 @@ class Placer:
         assert lost, "called only for lost tasks"
         for task in lost:
             node = self._seat(task, room)
-            if node is None:
+            if node is None and not self.scheme.keeps_replicas:
                 node = self._give_up_replica()
             if node is None:
                 return

@@ -139,3 +139,32 @@ def test_a_loss_is_detected_by_the_rebalancing_and_over_when_all_run() -> None:
         (EventKind.RECOVERED, 9, "r1n1"),
     ]
     assert events[0].detail["restored_records"] == 40
+
+
+def test_an_instance_that_comes_later_is_not_waited_for() -> None:
+    events = KafkaStreamsKind().noticed(
+        lines(
+            ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
+            ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
+            ("r2n1", 8, {"event": "members", "hosts": "r2n1:22"}),
+            ("r2n1", 8.3, {"event": "state", "to": "RUNNING"}),
+            ("r1n1", 12, {"event": "state", "to": "REBALANCING"}),
+            ("r1n1", 14, {"event": "state", "to": "RUNNING"}),
+        )
+    )
+    recovered = [event for event in events if event.kind is EventKind.RECOVERED]
+    assert [event.at_unix_s for event in recovered] == [8.3]
+
+
+def test_a_standby_that_works_before_the_loss_is_known_takes_no_time() -> None:
+    events = KafkaStreamsKind().noticed(
+        lines(
+            ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
+            ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
+            ("r2n1", 7.95, {"event": "state", "to": "RUNNING"}),
+            ("r2n1", 8, {"event": "members", "hosts": "r2n1:22"}),
+            ("r2n1", 30, {"event": "state", "to": "REBALANCING"}),
+            ("r2n1", 31, {"event": "state", "to": "RUNNING"}),
+        )
+    )
+    assert [event.at_unix_s for event in events] == [7.9, 8, 8]

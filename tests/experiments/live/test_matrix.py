@@ -1,66 +1,241 @@
-"""The matrix: its cells, its plans and schedules, and claims that can fail."""
+"""The matrix: its network, its schedules, what follows a failure, and claims that can fail."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.live import _matrix_figure, _plans, matrix
-from experiments.live._six_nodes import SPEC
+from experiments.live import (
+    _matrix_failures,
+    _matrix_figure,
+    _matrix_network,
+    _matrix_stock,
+    _matrix_table,
+    _plans,
+    matrix,
+)
+from experiments.live._matrix_claims import apart
+from experiments.live._matrix_failures import CORRELATED, EXPONENTIAL, FAILURES
+from experiments.live._matrix_network import CHECKPOINT, DRA, FULL, PLACES, PPA, RAS, SCHEMES
+from experiments.live._matrix_table import COLUMNS, CONTENDERS, OURS
 from experiments.stock._workloads import WORKLOADS
-from harness.claims import ClaimKind, Word
-from harness.cluster.base import Action
+from harness.claims import ClaimKind, Sample, Word
+from harness.cluster.base import TOGETHER, Action
 from harness.measure.recovery import Unrecovered
 from harness.measurement import Context
 from harness.results.record import Profile
+from harness.results.tables import Results
 from harness.topology.fidelity import Evaluator
-from tests.experiments.live.judging import all_hold, failing, held, judged, panels
+from tests.experiments.live.judging import failing, held, judged, panels
 from tests.experiments.smoke import SmokeContext
 
-
-def tables(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the tables of a campaign with these cells: two kills and two passes each."""
-    kills = pd.concat([cells, cells], ignore_index=True)
-    costs = kills.assign(spent_s=kills["twin_cpu_s"])
-    return {"cells": cells, "kills": kills.assign(outside_s=kills["recovery_s"]), "costs": costs}
+Tables = dict[str, pd.DataFrame]
+BACK_S = {CHECKPOINT: 3.0, FULL: 0.1, PPA: 1.0, RAS: 1.5, DRA: 2.5}
+"""Mean recoveries of a campaign as it is expected."""
+CORES = {CHECKPOINT: 0.5, FULL: 0.9, PPA: 0.7, RAS: 0.65, DRA: 0.66}
 
 
-def made_up() -> pd.DataFrame:
-    """Return a row per cell, as in the table of a whole campaign."""
-    rows = []
-    cells = [
-        {**point, "failures": failures}
-        for point in matrix.EXPERIMENT.grid[Profile.PAPER]
-        for failures in _matrix_figure.FAILURES
+def made_up(repeats: int = 3, workloads: tuple[str, ...] = tuple(WORKLOADS)[:1]) -> Tables:
+    """Return the tables of a campaign as it is expected, with ten failures in each pass."""
+    rows = [
+        _pass(workload, scheme, failures, repeat)
+        for workload in workloads
+        for scheme in CONTENDERS
+        for failures in FAILURES
+        for repeat in range(repeats)
     ]
-    for point in cells:
-        replicated = point["scheme"] == "full replication"
-        row: dict[str, Any] = {
-            **point, "repeat": 0, **dict.fromkeys(matrix.MEASURES, 0.5), "kills_done": 1,
-            "output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
-            "recovery_s": 0.0, "paper_recovery_s": 0.2 if replicated else 2.0,
-            "twin_cpu_s": 9.0 if replicated else 5.0,
-            "recovery_why_not": None, "uncorrected": 0,
-            "output_gap_s": 0.1 if point["scheme"] == "stock PPA" else 4.0,
-            "twin_recovery_s": 0.0,
-            "paper_accuracy_first": 0.8 if point["scheme"] == "PPA" else 1.0,
-        }  # fmt: skip
-        rows.append(row)
-    return pd.DataFrame(rows)
+    cells = pd.DataFrame(rows)
+    kills = pd.concat([cells.assign(number=number) for number in range(10)], ignore_index=True)
+    some = 1 + 0.01 * (kills["number"] % 3)
+    kills = kills.assign(
+        paper_recovery_s=kills["scheme"].map(BACK_S).fillna(2.0) * some,
+        outside_s=some,
+        output_gap_s=kills["scheme"].map({RAS: 2.0, "stock checkpoint": 4.0}).fillna(0.5) * some,
+        tentative_after=kills["scheme"].eq(PPA) * 0.2 * some,
+        accuracy_after=1 - kills["scheme"].eq(PPA) * 0.1 * some,
+    )
+    far = kills["scheme"].eq(RAS) & kills["failures"].eq(CORRELATED)
+    kills.loc[far, "paper_recovery_s"] = 3.0
+    return {"cells": cells, "kills": kills}
 
 
-def test_there_are_thirty_two_cells_besides_the_stock_ones_and_an_invariant_for_each() -> None:
-    table = made_up()
-    assert len(table[table["scheme"].isin(matrix.OURS)]) == 32
-    assert len(table) == 56
+def _pass(workload: str, scheme: str, failures: str, repeat: int) -> dict[str, Any]:
+    factor = (1 + list(WORKLOADS).index(workload)) * (1 + 0.01 * repeat)
+    return {
+        "run": f"{workload}/{repeat}", "workload": workload, "scheme": scheme,
+        "failures": failures, "repeat": repeat, **dict.fromkeys(_matrix_table.MEASURES, 0.5),
+        "kills_done": 10, "output_equals_truth": True, "output_equals_twin": True,
+        "contradictions": 0, "uncorrected": 0, "recovery_why_not": None, "replicas": 3,
+        "shared": 3 if scheme == DRA else 0, "cores": CORES.get(scheme, 1.0) * factor,
+    }  # fmt: skip
+
+
+def context() -> Context:
+    return cast(Context, SmokeContext(matrix.EXPERIMENT))
+
+
+def deployment(scheme: str, name: str) -> _matrix_network.Deployment:
+    return _matrix_network.deploy(scheme, _plans.WORKLOADS[name](1), WORKLOADS[name].rate_per_s)
+
+
+def test_the_papers_machines_are_there_and_a_datacenter_is_a_rack_with_its_gateways() -> None:
+    machines = {node.name for node in _matrix_network.paper_network().nodes}
+    assert sorted(PLACES) == sorted(machines)
+    network = _matrix_network.testbed()
+    for node, place in enumerate(PLACES):
+        if place.startswith("gateway"):
+            datacenter = PLACES[node // _matrix_network.IN_RACK * _matrix_network.IN_RACK]
+            assert network.neighbours(place) == [datacenter]
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_placement_matters_and_no_node_has_room_to_spare(name: str) -> None:
+    found = {scheme: deployment(scheme, name) for scheme in SCHEMES}
+    assert len({one.placement for one in found.values()}) == 1, "primaries stand alike"
+    near, beside = found[RAS], found[DRA]
+    assert near.plan == beside.plan, "only the places of the replicas differ"
+    assert near.shared == 0 < beside.shared
+    assert found[FULL].plan == tuple(range(len(near.placement)))
+    assert 0 < len(near.plan) <= len(near.placement) / 2
+    assert found[CHECKPOINT].plan == ()
+    for one in found.values():
+        assert sum(one.slots) == len(one.placement) + len(one.plan)
+    for scheme in (FULL, PPA):
+        racks = [
+            (found[scheme].placement[task] // 4, node // 4)
+            for task, node in found[scheme].replicas_at.items()
+        ]
+        assert all(primary != replica for primary, replica in racks)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_sources_are_at_gateways_and_the_last_task_is_in_the_cloud(name: str) -> None:
+    workload = _plans.WORKLOADS[name](1)
+    topology = _plans.topology_of(workload, WORKLOADS[name].rate_per_s)
+    places = [PLACES[node] for node in deployment(CHECKPOINT, name).placement]
+    for task, place in enumerate(places):
+        operator, _ = topology.place(task)
+        assert (place == "cloud") == (not topology.outputs(operator))
+        if operator in topology.sources:
+            assert place.startswith("gateway")
+    given = deployment(PPA, name).parameters(checkpoint_s=2, away_s=[3.0] * len(PLACES))
+    assert given.keeps_replicas
+    gateway, cloud = PLACES.index("gateway0"), PLACES.index("cloud")
+    assert given.links.delay_us(gateway, cloud) == 70_000
+
+
+@pytest.mark.parametrize("model", FAILURES)
+@pytest.mark.parametrize("profile", Profile)
+def test_every_schedule_has_enough_failures_and_ends_in_time(profile: Profile, model: str) -> None:
+    scale, nodes = matrix.SCALES[profile], _matrix_network.SPEC.node_names
+    for name in WORKLOADS:
+        hosts = deployment(CHECKPOINT, name).hosts
+        schedule = _matrix_failures.schedule(model, scale, context(), name, hosts)
+        fewest, most = scale.failures
+        assert fewest <= len(schedule.events) <= most
+        assert all(event.action is Action.KILL for event in schedule.events)
+        times = [event.at_s for event in schedule.events]
+        assert times[0] >= _matrix_failures.BEGIN_S
+        assert times[-1] + scale.away_s <= scale.load_s
+        again = _matrix_failures.schedule(model, scale, context(), name, hosts)
+        assert again.events == schedule.events
+        hit = {event.target for event in schedule.events}
+        if model == EXPONENTIAL:
+            assert hit <= {nodes[node] for node in hosts}
+            continue
+        assert all(len(target.split(TOGETHER)) == _matrix_network.IN_RACK for target in hit)
+        slow = _matrix_failures.slow_rack(context(), name)
+        [gone] = [event for event in schedule.events if event.target.startswith(slow)]
+        assert gone.at_s + scale.rack_away_s <= scale.load_s
+        away_s = _matrix_failures.absences(model, scale, context(), name)
+        assert sorted(set(away_s)) == [scale.away_s, scale.rack_away_s]
+
+
+def test_a_full_size_pass_has_a_minute_and_ten_failures_and_smoke_is_short() -> None:
+    for profile in (Profile.QUICK, Profile.PAPER):
+        assert matrix.SCALES[profile].load_s >= 60
+        assert matrix.SCALES[profile].failures[0] >= 10
+        assert matrix.SCALES[profile].away_s > 2 * matrix.BATCH_S
+    lasts = matrix.MEASUREMENT.seconds_per_run
+    grid = matrix.MEASUREMENT.grid
+    assert len(grid[Profile.QUICK]) * lasts[Profile.QUICK] <= 25 * 60
+    assert len(grid[Profile.SMOKE]) * lasts[Profile.SMOKE] <= 10 * 60
+    assert {point["workload"] for point in grid[Profile.PAPER]} == set(WORKLOADS)
+    assert matrix.MEASUREMENT.repeats[Profile.PAPER] == 5
+
+
+def test_what_came_after_a_failure_is_counted_up_to_the_next_one() -> None:
+    results = pd.DataFrame(
+        {
+            "pass": ["failed"] * 5 + ["twin"],
+            "arrival_s": [1.0, 2.0, 3.0, 6.0, 7.0, 6.5],
+            "stability": ["stable", "tentative", "stable", "tentative", "tentative", "tentative"],
+        }
+    )
+    rows = matrix.following(pd.Series([1.5, 5.0]), results)
+    assert rows["came"].tolist() == [2, 2]
+    assert rows["came_tentative"].tolist() == [1, 2]
+    plain = matrix.following(pd.Series([1.5]), results.drop(columns="stability"))
+    assert plain["came_tentative"].tolist() == [0]
+
+
+def test_the_tables_name_the_cells_of_both_engines(tmp_path: Path) -> None:
+    points = {
+        "ours": (matrix.ALL, "rppg-ras-correlated"),
+        "theirs": ("stock PPA", "correlated"),
+    }
+    for run, (_, variant) in points.items():
+        directory = tmp_path / run
+        directory.mkdir()
+        passes = {"variant": [variant], "tentative": [1], "results": [4], "load_s": [10.0]}
+        pd.DataFrame({**passes, "cpu_s": [5.0], "scheme": ["x"]}).to_parquet(
+            directory / "variants.parquet"
+        )
+        pd.DataFrame(
+            {"variant": variant, "at_s": [2.0, 5.0], "recovery_s": [1.0, None],
+             "recovery_at_least_s": [None, 4.0], "recovery_why_not": [None, "a"]}
+        ).to_parquet(directory / "recoveries.parquet")  # fmt: skip
+        pd.DataFrame(
+            {"variant": variant, "at_s": [2.0, 5.0], "came": [4, 0], "came_tentative": [1, 0]}
+        ).to_parquet(directory / "following.parquet")
+        pd.DataFrame(
+            {"variant": variant, "window_start_s": [0.0, 2.0, 4.0], "members": [10, 10, 10],
+             "first": [10, 5, 9], "last": [10, 10, 10]}
+        ).to_parquet(directory / "accuracy.parquet")  # fmt: skip
+    frame = pd.DataFrame(
+        [
+            {"run": run, "workload": "world-cup", "scheme": scheme, "repeat": 0}
+            for run, (scheme, _) in points.items()
+        ]
+    )
+    found = matrix.table(Results(frame, {run: tmp_path / run for run in points}))
+    cells, kills = found["cells"], found["kills"]
+    assert cells["scheme"].tolist() == [RAS, "stock PPA"]
+    assert cells["failures"].tolist() == [CORRELATED, CORRELATED]
+    assert cells["tentative_share"].tolist() == [0.25, 0.25]
+    assert cells["cores"].tolist() == [0.5, 0.5]
+    mine = kills[kills["scheme"] == RAS]
+    assert mine["outside_s"].tolist() == [1.0, 4.0]
+    assert mine["tentative_after"].tolist()[0] == 0.25
+    assert np.isnan(mine["tentative_after"].tolist()[1])
+    # The windows end after 2, 4 and 6 s: the first one as the first node fails, before the kill.
+    assert mine["accuracy_after"].tolist() == [0.5, 0.9]
+
+
+def test_there_is_an_invariant_for_every_cell_and_a_claim_for_every_pair() -> None:
     invariants = [claim for claim in matrix.CLAIMS if claim.kind is ClaimKind.INVARIANT]
-    assert len({claim.id for claim in invariants}) == 56
-    assert all_hold(matrix.EXPERIMENT, tables(table))
-    ours = held(matrix.EXPERIMENT, tables(table[table["scheme"].isin(matrix.OURS)]))
-    assert len(ours) == 32 + 3, "stock claims are not asked of a grid without its cells"
+    assert len({claim.id for claim in invariants}) == 4 * 8 * 2
+    whole = made_up(workloads=tuple(WORKLOADS))
+    found = held(matrix.EXPERIMENT, whole)
+    assert sum(name.startswith("differ/") for name in found) == 10
+    assert set(found.values()) == {True}
+    ours = {name: rows[rows["scheme"].isin(OURS)] for name, rows in whole.items()}
+    left = held(matrix.EXPERIMENT, ours)
+    assert len(left) == 4 * 5 * 2 + 10 + 6, "stock claims are not asked of a grid without its cells"
 
 
 @pytest.mark.parametrize(
@@ -71,145 +246,136 @@ def test_there_are_thirty_two_cells_besides_the_stock_ones_and_an_invariant_for_
     ],
 )  # fmt: skip
 def test_one_bad_cell_breaks_its_own_invariant_alone(column: str, value: object) -> None:
-    table = made_up()
-    table[column] = table[column].astype(object)
-    table[column] = pd.Series(
-        [value if place == 5 else each for place, each in enumerate(table[column])], dtype=object
-    )
-    [broken] = failing(matrix.EXPERIMENT, tables(table))
-    assert broken == f"{table.loc[5, 'workload']}/checkpoint/{table.loc[5, 'failures']}"
+    tables = made_up()
+    cells = tables["cells"].astype({column: object})
+    cells.loc[5, column] = value  # type: ignore[call-overload]
+    tables["cells"] = cells
+    [broken] = failing(matrix.EXPERIMENT, tables)
+    assert broken == f"{cells.loc[5, 'workload']}/checkpoint/{cells.loc[5, 'failures']}"
+
+
+def test_schemes_that_no_column_separates_are_said_to_be_equal_and_why() -> None:
+    tables = made_up()
+    for name, rows in tables.items():
+        same = rows[rows["scheme"] == CHECKPOINT]
+        near = same.assign(scheme=DRA, shared=3, replicas=3)
+        tables[name] = pd.concat([rows[rows["scheme"] != DRA], near], ignore_index=True)
+    verdict = judged(matrix.EXPERIMENT, tables)["differ/checkpoint/rppg-dra"]
+    assert verdict.word is Word.DOES_NOT_HOLD
+    assert verdict.why is not None
+    assert "3 of them on their primary's own node" in verdict.why
+
+
+def test_what_has_no_interval_separates_nothing() -> None:
+    tables = made_up(repeats=1, workloads=("world-cup",))
+    tables["kills"] = tables["kills"].iloc[:0]
+    verdict = judged(matrix.EXPERIMENT, tables)["differ/checkpoint/ppa"]
+    assert verdict.word is Word.NOT_MEASURED
+    few = Sample(value=1.0, low=None, high=None, n=1)
+    assert not apart(few, Sample(value=2.0, low=1.9, high=2.1, n=9))
+
+
+def test_a_difference_within_the_noise_is_undecided() -> None:
+    tables = made_up()
+    rows = tables["kills"]
+    rows["paper_recovery_s"] = [0.1 * (row % 7) for row in range(len(rows))]
+    verdict = judged(matrix.EXPERIMENT, tables)["replication-back-sooner"]
+    assert verdict.word is Word.UNDECIDED
+    assert "paper_recovery_s, checkpoint" in verdict.measured
+    rows["paper_recovery_s"] = None
+    assert held(matrix.EXPERIMENT, tables)["replication-back-sooner"] is None
 
 
 def test_a_second_query_that_gains_nothing_is_refuted() -> None:
-    table = made_up()
-    mine = table["scheme"] == "stock PPA"
-    table.loc[mine, "output_gap_s"] = 5.0
-    table.loc[mine, "uncorrected"] = 3
+    tables = made_up()
+    for rows in tables.values():
+        mine = rows["scheme"] == "stock PPA"
+        rows.loc[mine, ["output_gap_s", "uncorrected"]] = 9.0, 3
     second = {"stock-tentative-replaced", "stock-second-query-shorter-gap"}
-    assert failing(matrix.EXPERIMENT, tables(table)) == second
+    assert failing(matrix.EXPERIMENT, tables) == second
+
+
+def test_a_stock_engine_that_stalls_breaks_no_invariant() -> None:
+    tables = made_up()
+    cells = tables["cells"]
+    stock = cells.index[cells["scheme"] == "stock checkpoint"][0]
+    ours = cells.index[cells["scheme"] == CHECKPOINT][0]
+    for row in (stock, ours):
+        cells.loc[row, "output_equals_truth"] = False
+        cells.loc[row, "recovery_why_not"] = Unrecovered.STALLED.value
+    cell = f"{cells.loc[ours, 'workload']}/checkpoint/{cells.loc[ours, 'failures']}"
+    assert failing(matrix.EXPERIMENT, tables) == {cell, "stock-goes-on"}, "the task engine may not"
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_second_query_reads_a_part_of_every_source(workload: str) -> None:
-    made = _plans.WORKLOADS[workload](1)
-    rate = WORKLOADS[workload].rate_per_s
-    plan = _plans.plan_for("ppa", made, rate, nodes=SPEC.node_names)
-    found = _plans.second_query(made, rate, plan)
+    made, rate = _plans.WORKLOADS[workload](1), WORKLOADS[workload].rate_per_s
+    found = _plans.second_query(made, rate, _plans.plan_for("ppa", made, rate))
     assert set(found) == {source.name for source in made.sources}
     assert all(0 < len(some) < _plans.PARTITIONS for some in found.values())
 
 
-def test_a_stock_engine_that_stalls_breaks_no_invariant() -> None:
-    table = made_up()
-    stock = table.index[table["scheme"] == "stock checkpoint"][0]
-    ours = table.index[table["scheme"] == "checkpoint"][0]
-    for row in (stock, ours):
-        table.loc[row, "output_equals_truth"] = False
-        table.loc[row, "recovery_why_not"] = Unrecovered.STALLED.value
-    cell = f"{table.loc[ours, 'workload']}/checkpoint/{table.loc[ours, 'failures']}"
-    failed = failing(matrix.EXPERIMENT, tables(table))
-    assert failed == {cell, "stock-goes-on"}, "the task engine may not"
-
-
-@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
-@pytest.mark.parametrize("workload", list(_plans.WORKLOADS))
-def test_every_stock_worker_that_is_killed_is_restarted_and_one_lives(
-    profile: Profile, workload: str
-) -> None:
-    scale = matrix.SCALES[profile]
-    contender = matrix.CONTENDERS["stock active"]
-    context = cast(Context, SmokeContext(matrix.EXPERIMENT))
-    schedule = matrix._schedule(_matrix_figure.EXPONENTIAL, contender, scale, context, workload)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_stock_worker_that_is_killed_is_restarted_and_one_lives(workload: str) -> None:
+    scale = matrix.SCALES[Profile.PAPER]
+    schedule = _matrix_stock.schedule(EXPONENTIAL, scale, context(), workload)
     away: set[str] = set()
     for event in schedule.events:
         if event.action is Action.KILL:
             away.add(event.target)
         else:
             away.remove(event.target)
-        assert len(away) < len(contender.spec.node_names)
+        assert len(away) < len(_matrix_stock.SPEC.node_names)
     assert not away
     assert schedule.events[-1].at_s < scale.load_s
-
-
-def test_a_difference_within_the_noise_is_undecided() -> None:
-    table = made_up()
-    ours = table["scheme"].isin(["full replication", "checkpoint"])
-    table.loc[ours, "paper_recovery_s"] = [0.1 * (row % 7) for row in range(int(ours.sum()))]
-    verdict = judged(matrix.EXPERIMENT, tables(table))["replication-back-sooner"]
-    assert verdict.word is Word.UNDECIDED
-    assert verdict.sample is not None
-    assert verdict.sample.n >= 5
-    assert "outside_s, checkpoint" in verdict.measured
-
-
-def test_what_was_not_measured_is_null() -> None:
-    table = made_up()
-    table["paper_recovery_s"] = None
-    assert held(matrix.EXPERIMENT, tables(table))["replication-back-sooner"] is None
-
-
-def test_the_frontier_holds_what_no_other_scheme_beats() -> None:
-    points = pd.DataFrame(
-        {"spent": [5.0, 9.0, 7.0, 8.0], "lost": [0.3, 0.0, 0.3, None]},
-        index=["cheap", "whole", "beaten", "unknown"],
-    )
-    assert _matrix_figure.frontier(points, "lost") == ["cheap", "whole"]
-
-
-def test_a_trade_is_over_the_cells_that_were_measured() -> None:
-    table = made_up()
-    mine = table[table["workload"] == "word-count"].copy()
-    mine["paper_recovery_s"] = mine["paper_recovery_s"].where(
-        mine["failures"] == _matrix_figure.CORRELATED
-    )
-    assert _matrix_figure.trades(mine).loc["checkpoint", "back_s"] == pytest.approx(2.0)
-    mine["paper_recovery_s"] = None
-    assert _matrix_figure.trades(mine)["back_s"].isna().all()
-    assert _matrix_figure.trades(mine)["lost"].notna().all()
-
-
-def test_it_is_drawn() -> None:
-    assert all(axes.has_data() for axes in panels(matrix.EXPERIMENT, tables(made_up())))
-
-
-def test_no_point_of_the_trade_lies_outside_its_panel() -> None:
-    table = made_up()
-    table["paper_recovery_s"] = [float(number) for number in range(len(table))]
-    for axes in panels(matrix.EXPERIMENT, tables(table))[-8:]:
-        low, high = axes.get_ylim()
-        for line in axes.get_lines():
-            assert all(low <= float(y) <= high for y in np.asarray(line.get_ydata(), float))
 
 
 @pytest.mark.parametrize("name", _plans.WORKLOADS)
 def test_a_plan_of_half_the_tasks_holds_a_whole_tree(name: str) -> None:
     workload = _plans.WORKLOADS[name](1)
     topology = _plans.topology_of(workload, 1_000)
-    nodes = SPEC.node_names
-    sizes = {
-        scheme: len(_plans.plan_for(scheme, workload, 1_000, nodes=nodes))
-        for scheme in ("checkpoint", "active", "ppa", "rppg")
-    }
-    assert sizes["checkpoint"] == 0
-    assert sizes["active"] == topology.task_count
-    assert 0 < sizes["rppg"] <= topology.task_count / 2
-    assert 0 < sizes["ppa"] <= topology.task_count / 2
-    plan = list(_plans.plan_for("ppa", workload, 1_000, nodes=nodes))
-    alive = [number in plan for number in range(topology.task_count)]
-    assert Evaluator(topology).value(pd.Series(alive).to_numpy()) > 0
+    plan = _plans.plan_for("ppa", workload, 1_000)
+    assert 0 < len(plan) <= topology.task_count / 2
+    alive = np.array([number in plan for number in range(topology.task_count)])
+    assert Evaluator(topology).value(alive) > 0
+    assert _plans.plan_for("checkpoint", workload, 1_000) == ()
+    assert len(_plans.plan_for("active", workload, 1_000)) == topology.task_count
 
 
-@pytest.mark.parametrize("name", ["PPA", "stock active"])
-@pytest.mark.parametrize("profile", Profile)
-def test_every_schedule_kills_something_in_time(profile: Profile, name: str) -> None:
-    contender = matrix.CONTENDERS[name]
-    context = cast(Context, SmokeContext(matrix.EXPERIMENT))
-    scale = matrix.SCALES[profile]
-    for workload in _plans.WORKLOADS:
-        for model in _matrix_figure.FAILURES:
-            schedule = matrix._schedule(model, contender, scale, context, workload)
-            kills = [event for event in schedule.events if event.action is Action.KILL]
-            assert kills
-            assert all(2 <= kill.at_s <= scale.load_s - 2 for kill in kills)
-            again = matrix._schedule(model, contender, scale, context, workload)
-            assert again.events == schedule.events
+def test_the_frontier_holds_what_no_other_scheme_beats() -> None:
+    points = {"cheap": (5.0, 0.3), "whole": (9.0, 0.0), "beaten": (7.0, 0.3)}
+    assert _matrix_figure.frontier(points) == ["cheap", "whole"]
+
+
+def test_what_is_lost_is_a_time_or_the_share_that_is_wrong() -> None:
+    tables = made_up()
+    wrong = _matrix_figure.lost(tables, "accuracy_after", PPA, EXPONENTIAL)
+    assert wrong is not None
+    assert wrong.value == pytest.approx(10, rel=0.05)
+    assert wrong.low is not None
+    assert wrong.high is not None
+    assert wrong.low <= wrong.value <= wrong.high
+    back = _matrix_figure.lost(tables, "paper_recovery_s", CHECKPOINT, EXPONENTIAL)
+    assert back is not None
+    assert back.value == pytest.approx(3, rel=0.05)
+
+
+def test_a_number_is_written_with_half_its_interval_if_it_has_one() -> None:
+    column = next(each for each in COLUMNS if each.name == "paper_recovery_s")
+    sure = Sample(value=2.0, low=1.5, high=2.5, n=12)
+    assert _matrix_figure.written(sure, column) == "2.00 ±0.50"
+    assert _matrix_figure.written(Sample(value=2.0, low=None, high=None, n=1), column) == "2.00"
+    assert _matrix_figure.written(None, column) == "–"
+
+
+@pytest.mark.parametrize("rows", [None, 0])
+def test_it_is_drawn_and_no_mark_lies_outside_its_panel(rows: int | None) -> None:
+    tables = made_up(repeats=1, workloads=("world-cup",))
+    part = {name: frame.iloc[:rows] for name, frame in tables.items()}
+    _, *frontiers = panels(matrix.EXPERIMENT, part)
+    assert len(frontiers) == len(_matrix_figure.LOSSES)
+    for axes in frontiers:
+        low, high = axes.get_ylim()
+        for line in axes.get_lines():
+            values = np.asarray(line.get_ydata(), float)
+            assert all(low <= value <= high for value in values[np.isfinite(values)])

@@ -9,22 +9,45 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from experiments.live import peers
-from experiments.live._outages import PARTS, outage, parts
-from experiments.live.peers import AS_IT_COMES, EXPERIMENT, OWN, STREAMS, TASKS, TUNED, WORKER
-from harness.cluster.base import ClusterSpec
+from experiments.live import _peers_rows, peers
+from experiments.live._outage import Reports, TaskRun
+from experiments.live._outages import PARTS, of_spark, outage, reported, windows_of
+from experiments.live._peers_figure import PUBLISHED
+from experiments.live._peers_rows import (
+    AS_IT_COMES,
+    EXACTLY_ONCE,
+    FLINK,
+    LABELS,
+    LIVE_TUNED,
+    OWN,
+    RACK,
+    STOCK,
+    STREAMS,
+    SYSTEMS,
+    TASKS,
+    TUNED,
+    WAITS,
+    WORKER,
+    schedule_of,
+)
+from experiments.live.peers import EXPERIMENT
+from harness.cluster.base import ClusterSpec, Node
 from harness.errors import UsageError
 from harness.measurement import Context
 from harness.results.record import Profile
 from tests.experiments.live.judging import held, panels
+from workloads.wordcount import word_count
 
 USUAL_S = 0.4
 
 
-def windows(*late: float) -> pd.DataFrame:
-    """Return windows that end every second from 10 s on, as late as given."""
+def windows(*late: float, appended: float = 0.0) -> pd.DataFrame:
+    """Return windows that end every second from 10 s on, as late as given.
+
+    Each was appended so long before it could be read."""
     frame = pd.DataFrame({"ended_s": [10.0 + number for number in range(len(late))]})
-    return frame.assign(late_s=list(late), arrived_s=frame["ended_s"] + list(late))
+    frame = frame.assign(late_s=list(late), arrived_s=frame["ended_s"] + list(late))
+    return frame.assign(appended_s=frame["arrived_s"] - appended)
 
 
 def incidents(*rows: tuple[float, str, dict[str, float]]) -> pd.DataFrame:
@@ -34,60 +57,143 @@ def incidents(*rows: tuple[float, str, dict[str, float]]) -> pd.DataFrame:
     )
 
 
-def split(seen: pd.DataFrame, late: list[float], *, transactional: bool = False) -> dict[str, Any]:
-    return outage(windows(*late), seen, 10.5, 20.0, {"r1n1"}, USUAL_S, transactional)
+def split(seen: pd.DataFrame | None, *late: float, appended: float = 0.0) -> dict[str, Any]:
+    return outage(windows(*late, appended=appended), seen, 10.5, 20.0, USUAL_S, reported)
 
 
-def test_an_outage_is_split_at_what_three_observers_saw() -> None:
+def test_each_part_of_an_outage_has_its_own_observer() -> None:
     seen = incidents((12.0, "detected", {}), (12.5, "restarted", {}), (13.5, "recovered", {}))
-    found = split(seen, [0.4, 5.0, 4.5, 3.5, 0.4, 0.4], transactional=True)
-    assert found["outage_s"] == pytest.approx(6.5 - 0.5 + 0.0, abs=0.51)
-    assert [found[part] for part in PARTS] == pytest.approx([1.5, 0.5, 1.0, 2.5, 0.5])
-    assert sum(found[part] for part in PARTS) == pytest.approx(found["outage_s"])
+    found = split(seen, 0.4, 5.0, 4.5, 3.5, 0.4, 0.4, appended=2.0)
+    assert found["outage_s"] == pytest.approx(6.0)
+    # The first late result could be read at 16.0, the last one at 16.5.
+    assert [found[part] for part in PARTS] == pytest.approx([1.5, 0.5, 1.0, 2.0, 0.5])
     assert found["caught_up"]
+
+
+def test_a_transaction_that_is_open_while_its_loss_is_detected_is_counted_once() -> None:
+    seen = incidents((14.0, "detected", {}), (15.5, "recovered", {}))
+    found = split(seen, 0.4, 5.0, 4.5, 0.4, 0.4, appended=5.0)
+    assert [found[part] for part in PARTS] == pytest.approx([3.5, 0.0, 1.5, 0.5, 0.5])
+    assert found["apart_s"] == pytest.approx(0.0)
+
+
+def test_time_that_no_observer_saw_is_in_no_part() -> None:
+    seen = incidents((12.0, "detected", {}), (12.5, "restarted", {}), (13.5, "recovered", {}))
+    found = split(seen, 0.4, 5.0, 4.5, 3.5, 0.4)
+    assert found["transaction_s"] == 0.0
+    assert found["apart_s"] == pytest.approx(2.5), "from 13.5 to the first result at 16.0"
+    assert sum(found[part] for part in PARTS) == pytest.approx(found["outage_s"] - 2.5)
+
+
+def test_reports_that_overlap_results_are_counted_twice() -> None:
+    seen = incidents((12.0, "detected", {}), (16.4, "recovered", {}))
+    assert split(seen, 0.4, 2.0, 4.0, 0.4)["apart_s"] == pytest.approx(-3.4)
 
 
 def test_the_task_engines_steps_count_from_the_detection() -> None:
     back = {"there_after_s": 0.1, "ready_after_s": 0.3}
     seen = incidents((10.6, "detected", {}), (11.5, "recovered", back))
-    found = split(seen, [0.4, 2.0, 0.4])
-    assert [found[part] for part in PARTS] == pytest.approx([0.1, 0.1, 0.2, 0.0, 2.1])
+    found = split(seen, 0.4, 2.0, 0.4)
+    assert [found[part] for part in PARTS] == pytest.approx([0.1, 0.1, 0.2, 0.0, 0.0])
 
 
 def test_without_a_late_result_there_is_no_outage_and_without_a_report_no_part() -> None:
     seen = incidents((10.6, "detected", {}))
-    assert split(seen, [0.4, 0.4, 0.4])["outage_s"] == 0.0
-    blind = split(incidents(), [0.4, 3.0, 0.4])
+    assert split(seen, 0.4, 0.4, 0.4)["outage_s"] == 0.0
+    blind = split(incidents(), 0.4, 3.0, 0.4)
     assert blind["outage_s"] == pytest.approx(3.5)
     assert blind["detection_s"] is None
-    silent = pd.DataFrame(columns=["at_s", "copy", "event"])
-    assert split(silent, [0.4, 3.0, 0.4]) == pytest.approx(blind, nan_ok=True)
+    assert split(None, 0.4, 3.0, 0.4) == pytest.approx(blind, nan_ok=True)
 
 
 def test_without_a_result_before_the_first_kill_nothing_is_known() -> None:
     late = windows(0.4, 5.0, 0.4)
-    assert outage(late, incidents(), 10.5, 20.0, {"r1n1"}, float("nan"), False)["outage_s"] is None
+    assert outage(late, incidents(), 10.5, 20.0, float("nan"), reported)["outage_s"] is None
 
 
-def test_an_observer_who_contradicts_another_makes_the_sum_too_large() -> None:
-    assert sum(parts([0.0, 5.0, 5.0, 5.0, 5.0, 3.0]).values()) == 5.0
+def test_an_outage_that_meets_the_next_kill_is_a_lower_bound() -> None:
+    assert not split(incidents(), 0.4, 9.5, 0.4)["caught_up"]
+
+
+REPORTS = Reports(
+    removed_s=[112.0],
+    tasks=[
+        TaskRun(began_s=115.0, ended_s=117.0, locality="ANY"),
+        TaskRun(began_s=115.5, ended_s=117.5, locality="ANY"),
+        TaskRun(began_s=121.0, ended_s=122.0, locality="ANY"),
+    ],
+)
+
+
+def test_sparks_steps_come_from_its_event_log() -> None:
+    seen = incidents((12.0, "detected", {}), (17.6, "recovered", {}))
+    batches = of_spark(REPORTS, 100.0, 3.0, real_time=False)
+    assert batches(seen, 10.0, 12.0) == pytest.approx((3.0, 2.6))
+    live = of_spark(REPORTS, 100.0, 0.0, real_time=True)
+    assert live(seen, 10.0, 12.0) == pytest.approx((3.5, 0.0)), "not the next batch's tasks"
+    assert batches(seen.head(1), 10.0, 12.0) is None, "no batch was committed"
+    assert live(seen, 30.0, 31.0) is None, "no task was launched"
+
+
+def test_a_revised_result_arrives_with_the_value_that_stays() -> None:
+    workload = word_count(text=[__file__], depth=4)
+    rows = [
+        (0.0, "a", 1, 3.0, "tentative"),
+        (0.0, "a", 2, 3.9, "stable"),
+        (0.0, "b", 1, 3.5, "stable"),
+        (0.0, "b", 1, 9.0, "stable"),
+    ]
+    names = ["window_start_s", "word", "count", "arrival_s", "stability"]
+    record: Any = SimpleNamespace(deliveries=pd.DataFrame(rows, columns=names), until_s=20.0)
+    (found,) = windows_of(record, workload, settled_s=1.0).to_dict("records")
+    assert (found["arrived_s"], found["appended_s"], found["ended_s"]) == (3.9, 3.9, 4.0)
+
+
+NODES = [
+    Node(name=f"r{rack}n{number}", rack=f"r{rack}", worker="w", host="h")
+    for rack in (1, 2)
+    for number in (1, 2)
+]
+
+
+def test_five_workers_then_five_racks_are_killed_each_in_its_own_phase() -> None:
+    system = SYSTEMS[FLINK, TUNED]
+    schedule, seconds = schedule_of(system, NODES, kinds=[WORKER, RACK], number=5, seed=1)
+    kills = [event for event in schedule.events if event.action.value == "kill"]
+    assert [len(event.target) for event in kills] == [4] * 5 + [2] * 5
+    assert len({event.at_s % 1 for event in kills}) == 10
+    assert seconds == system.first_s + 10 * system.gap_s
+    assert kills[-1].at_s + system.gap_s - 1 <= seconds
+
+
+def test_quick_is_declared_and_planned_within_twenty_minutes() -> None:
+    grid = EXPERIMENT.grid[Profile.QUICK]
+    measured = [each for each in grid if each["engine"] != OWN]
+    assert len(grid) * EXPERIMENT.measurement.seconds_per_run[Profile.QUICK] <= 20 * 60
+    loads_s = [
+        schedule_of(SYSTEMS[str(each["engine"]), str(each["tuning"])], NODES, kinds=[WORKER, RACK],
+                    number=5, seed=1)[1]
+        for each in measured
+    ]  # fmt: skip
+    assert sum(loads_s) <= 15 * 60, "the rest is for starts, warm-ups and the truth"
 
 
 def tables(**changes: Any) -> dict[str, pd.DataFrame]:
-    """Return a row per system and kind of kill, and one kill of each, with all well."""
+    """Return a row per system, and one kill of each kind, with all well."""
     points = EXPERIMENT.grid[Profile.PAPER]
     runs = pd.DataFrame([{**point, "run": number} for number, point in enumerate(points)])
-    wrong = dict.fromkeys(("lost", "duplicated", "contradictions"), 0)
-    promised = [(e, t) in peers.EXACTLY_ONCE for e, t in zip(runs.engine, runs.tuning, strict=True)]
-    kills = runs.assign(
-        outage_s=10.0, detection_s=6.0, restart_s=0.1, restore_s=0.2, transaction_s=1.0,
-        replay_s=2.7,
+    wrong = dict.fromkeys(("lost", "duplicated", "contradictions", "dropped"), 0)
+    promised = [(e, t) in EXACTLY_ONCE for e, t in zip(runs.engine, runs.tuning, strict=True)]
+    kills = runs.merge(pd.DataFrame({"kill": [WORKER, RACK]}), how="cross").assign(
+        outage_s=10.0, caught_up=True, detection_s=6.0, restart_s=0.1, restore_s=0.2,
+        transaction_s=1.0, replay_s=2.7, apart_s=0.0,
     )  # fmt: skip
     return {
-        "runs": runs.assign(**wrong, kills=5, exactly_once=promised).assign(
+        "runs": runs.assign(**wrong, kills=10, planned=10, exactly_once=promised).assign(
             **{k: v for k, v in changes.items() if k not in kills}
         ),
         "outages": kills.assign(**{k: v for k, v in changes.items() if k in kills}),
+        "published": pd.DataFrame([one.row() for one in PUBLISHED]),
     }
 
 
@@ -98,11 +204,13 @@ def test_all_holds_where_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("claim", "changes"),
     [
-        ("killed", {"kills": 0}),
+        ("killed", {"kills": 9}),
         ("exact-under-exactly-once", {"duplicated": 1}),
         ("exact-under-exactly-once", {"lost": 1}),
         ("at-least-once-loses-nothing", {"contradictions": 1}),
         ("parts-add-up", {"replay_s": 4.0}),
+        ("parts-add-up", {"replay_s": 1.0}),
+        ("waiting-loses-nothing", {"lost": 1}),
         ("standby-takes-over-at-once", {"restore_s": 1.5}),
         ("detection-is-most-of-it", {"detection_s": 1.0}),
     ],
@@ -115,17 +223,41 @@ def test_repeats_are_allowed_at_least_once() -> None:
     assert held(EXPERIMENT, tables(duplicated=1))["at-least-once-loses-nothing"]
 
 
+def test_only_outages_that_are_over_and_long_enough_are_added_up() -> None:
+    for changes in ({"caught_up": False}, {"outage_s": 1.5}):
+        assert held(EXPERIMENT, tables(replay_s=9.0, **changes))["parts-add-up"] is None
+
+
+def test_without_the_rows_of_the_paper_profile_their_claims_are_not_asked() -> None:
+    found = tables()
+    quick = {name: frame[frame["tuning"].isin([TUNED, LIVE_TUNED])] if "tuning" in frame else frame
+             for name, frame in found.items()}  # fmt: skip
+    verdicts = held(EXPERIMENT, quick)
+    assert verdicts.get("detection-is-most-of-it") is None
+    assert verdicts.get("waiting-loses-nothing") is None
+    assert verdicts["parts-add-up"]
+
+
+def test_what_the_timeouts_explain_of_what_was_published() -> None:
+    rows = {one.system: one.row() for one in PUBLISHED}
+    assert rows["Flink"]["least_share"] == pytest.approx(50 / 58)
+    assert rows["Kafka Streams"]["most_share"] == pytest.approx(10 / 21)
+    assert rows["Structured Streaming"]["most_share"] == 0
+
+
 @pytest.mark.slow
 def test_the_figure_names_every_system_and_what_was_published() -> None:
-    (axes,) = panels(EXPERIMENT, tables())
-    names = [label.get_text() for label in axes.get_yticklabels()]
-    assert f"{STREAMS}, {TUNED}: {WORKER}" in names
-    assert "published: Flink" in names
+    above, below = panels(EXPERIMENT, tables())
+    names = [label.get_text() for label in above.get_yticklabels()]
+    assert f"{LABELS[STREAMS, TUNED]}: {WORKER}" in names
+    assert [label.get_text() for label in below.get_yticklabels()][2] == "Flink"
+    said = [text.get_text() for text in below.texts]
+    assert "heartbeat.timeout 50 s: 86% to 94%" in said
     (empty,) = panels(EXPERIMENT, {"runs": pd.DataFrame(), "outages": pd.DataFrame()})
     assert empty.texts
 
 
-def skipped(engine: str, *asked: str, tuning: str = AS_IT_COMES) -> str | None:
+def skipped(engine: str, *asked: str, tuning: str = TUNED) -> str | None:
     def no_cluster(spec: ClusterSpec) -> None:
         raise AssertionError("nothing may be started")
 
@@ -133,14 +265,50 @@ def skipped(engine: str, *asked: str, tuning: str = AS_IT_COMES) -> str | None:
         options={"engine": asked} if asked else {}, profile=Profile.SMOKE, cluster=no_cluster,
         seed=lambda *names: 1,
     )  # fmt: skip
-    return peers.run(peers.point(engine, tuning, WORKER), cast(Context, context)).skipped
+    return peers.run(peers.point(engine, tuning), cast(Context, context)).skipped
 
 
 def test_what_was_not_asked_for_is_skipped_before_anything_starts() -> None:
     assert skipped(STREAMS, TASKS) == "only tasks was asked for"
-    assert skipped(OWN) == "no engine of your own was given: --engine FILE.yaml"
+    own = skipped(OWN, tuning=AS_IT_COMES)
+    assert own == "no engine of your own was given: --engine FILE.yaml"
+    for engine in (TASKS, STREAMS, FLINK):
+        with pytest.raises(AssertionError, match="nothing may be started"):
+            skipped(engine, engine)
+
+
+def test_the_smoke_profile_runs_the_task_engine_alone_if_nothing_is_asked_for() -> None:
+    reason = skipped(FLINK)
+    assert reason == "the smoke profile measures it only when it is asked for: --engine flink"
     with pytest.raises(AssertionError, match="nothing may be started"):
         skipped(TASKS)
+
+
+def invalid(engine: str, *, dropped: int = 0, kills: int = 1, usual_s: float = 0.4) -> str | None:
+    record: Any = SimpleNamespace(
+        batches=pd.DataFrame({"dropped_rows": [dropped]}), injected=[],
+        load=SimpleNamespace(invalid=None),
+    )  # fmt: skip
+    found = pd.DataFrame({"outage_s": [1.0] * kills})
+    return peers._invalid({"engine": engine}, record, found, usual_s, timed=True)
+
+
+def test_a_pass_is_not_trusted_without_calm_without_a_kill_and_where_a_marker_dropped_rows() -> (
+    None
+):
+    assert invalid(STOCK, dropped=3) == (
+        "the watermark dropped 3 rows, so the query answered another question"
+    )
+    assert invalid(STREAMS, dropped=3) is None, "what comes too late for it is its own finding"
+    assert invalid(STREAMS, kills=0) == "no kill reached a process"
+    assert "too busy" in str(invalid(FLINK, usual_s=float("nan")))
+
+
+def test_the_estimate_counts_what_was_asked_for() -> None:
+    grid = EXPERIMENT.grid[Profile.PAPER]
+    found = peers.lasts(Profile.PAPER, {"engine": (FLINK,)}, 60.0)
+    assert found == (60.0 * 2 / len(grid), "only flink will be measured")
+    assert peers.lasts(Profile.PAPER, {}, 60.0) is None
 
 
 def test_wrong_engines_are_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -150,6 +318,10 @@ def test_wrong_engines_are_refused_before_anything_starts(tmp_path: Path) -> Non
         peers.check(Profile.QUICK, {"engine": [tmp_path / "one.yaml"]})
 
 
-def test_every_system_has_a_gap_and_settings() -> None:
-    assert set(peers.GAPS_S) == {*peers.SETTINGS, (OWN, AS_IT_COMES)}
-    assert set(peers.SETTINGS) > peers.EXACTLY_ONCE
+def test_every_system_has_a_name_and_differs_from_the_others_as_it_says() -> None:
+    assert set(LABELS) == set(SYSTEMS)
+    assert SYSTEMS[STREAMS, WAITS].parameters.idle_s > 0
+    assert SYSTEMS[STREAMS, AS_IT_COMES].parameters.idle_s == 0
+    assert SYSTEMS[STOCK, LIVE_TUNED].more["spare_slots"] == 5, "a rack has 4"
+    assert SYSTEMS[STOCK, AS_IT_COMES].wait_s == _peers_rows.LOCALITY_WAIT_S
+    assert SYSTEMS[STOCK, TUNED].wait_s == 0

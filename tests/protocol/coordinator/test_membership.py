@@ -164,6 +164,22 @@ def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> Non
     cluster.beat(copy.node, now=2 + BEAT_US, copies=[report(copy)])
 
 
+def test_a_scheme_that_keeps_replicas_lets_a_lost_task_wait_for_a_node() -> None:
+    cluster = joined(
+        *range(5),
+        wiring=chain(2),
+        placement=(0, 1, 2),
+        nodes=[node(n) for n in range(5)],
+        replicated=(0, 1),
+        keeps_replicas=True,
+    )
+    replicas = cluster.replicas()
+    cluster.disconnect(2, now=1)
+    cluster.sweep(1 + BEAT_US)
+    assert cluster.hosts() == [0, 1, None]
+    assert cluster.replicas() == replicas
+
+
 def test_what_is_still_catching_up_is_given_up_before_what_was_planned() -> None:
     cluster = joined(
         *range(6),

@@ -1,0 +1,268 @@
+"""The claims of `experiments.live.matrix`, fixed on 2026-11-23 before any run on its network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+from experiments.live._judged import SAMPLED, Tables, described
+from experiments.live._matrix_failures import CORRELATED, EXPONENTIAL, FAILURES
+from experiments.live._matrix_network import CHECKPOINT, DRA, FULL, PPA, RAS
+from experiments.live._matrix_table import (
+    COLUMNS,
+    CONTENDERS,
+    KILLS,
+    OURS,
+    PASSES,
+    Column,
+    of_scheme,
+    samples_of,
+)
+from experiments.stock._workloads import WORKLOADS
+from harness.claims import (
+    Claim,
+    Finding,
+    Rule,
+    Sample,
+    at_most,
+    difference_of,
+    every,
+    found,
+    hypothesis,
+    invariant,
+    mean_difference_of,
+    mean_of,
+    not_asked,
+    unmeasured,
+    with_interval,
+)
+from harness.measure.recovery import Unrecovered
+
+# Shown: no record depends on what follows.
+
+MEANS = Rule(version=4, since="2026-11-23")
+"""Means over the failures, or the passes, of both models on the network of the edge paper. Version
+3 compared medians on six nodes of two racks, where an outage was shorter than a batch."""
+STOCK = "stock "
+
+
+def _key(*parts: str) -> str:
+    return "/".join(part.replace(" ", "-").replace("+", "-").lower() for part in parts)
+
+
+def _stalled(table: pd.DataFrame) -> pd.Series[bool]:
+    """Return True for stock cells that stalled: they have lost nothing yet (`stock-goes-on`)."""
+    return ~table["scheme"].isin(OURS) & table["recovery_why_not"].eq(Unrecovered.STALLED.value)
+
+
+def _cell(workload: str, scheme: str, failures: str) -> Claim:
+    """Claim that the output of one cell is right."""
+
+    @invariant(
+        f"{_key(workload, scheme)}/{failures}",
+        f"{WORKLOADS[workload].label}, {scheme}, {failures}: processes were really killed, and the "
+        "stable output equals the twin's and the ground truth",
+    )
+    def right(tables: Tables) -> Finding:
+        table = tables[PASSES]
+        mine = (table["workload"] == workload) & (table["scheme"] == scheme)
+        rows = table[mine & (table["failures"] == failures) & ~_stalled(table)]
+        if not len(rows):
+            return not_asked()
+        good = rows["output_equals_truth"].eq(True) & rows["output_equals_twin"].eq(True)
+        good &= rows["contradictions"].eq(0) & (pd.to_numeric(rows["kills_done"]) >= 1)
+        columns = ["results", "kills_done", "difference_from_truth", "difference_from_twin"]
+        return every(good, **rows[columns].to_dict("list"))
+
+    return right
+
+
+def apart(one: Sample, other: Sample) -> bool:
+    """Return True if the intervals of two samples do not overlap."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.high < other.low or other.high < one.low
+
+
+def _pair(one: str, other: str) -> Claim:
+    """Claim that two schemes differ in what is measured of them."""
+
+    @hypothesis(
+        f"differ/{_key(one, other)}",
+        f"{one} and {other} differ: in a column of the matrix their 95 % intervals do not overlap",
+        rule=MEANS,
+    )
+    def differ(tables: Tables) -> Finding:
+        both = {column: (of_scheme(tables, column, one), of_scheme(tables, column, other))
+                for column in COLUMNS if column.decides}  # fmt: skip
+        known = {
+            column: (first, second)
+            for column, (first, second) in both.items()
+            if first is not None and first.low is not None
+            if second is not None and second.low is not None
+        }
+        if not known:
+            return unmeasured("no column has the five samples of an interval: add --repeats")
+        shown = {
+            _plain(column): {one: described(first), other: described(second)}
+            for column, (first, second) in known.items()
+            if apart(first, second)
+        }
+        if shown:
+            return found(True, columns_apart=shown)
+        return found(False, why_equal(tables, one, other, len(known)))
+
+    return differ
+
+
+def why_equal(tables: Tables, one: str, other: str, columns: int) -> str:
+    """Return the sentence about two schemes that no column separates, from their records."""
+    parts = []
+    for scheme in (one, other):
+        rows = tables[PASSES][tables[PASSES]["scheme"] == scheme].drop_duplicates("workload")
+        replicas, shared = (int(pd.to_numeric(rows[n]).sum()) for n in ("replicas", "shared"))
+        back = of_scheme(tables, _BACK, scheme)
+        mean = "not known" if back is None else f"{back.value:.2f} s"
+        parts.append(
+            f"{scheme} has {replicas} replicas, {shared} of them on their primary's own node, "
+            f"where both die together, and is back after {mean}"
+        )
+    return f"the intervals of {columns} columns overlap: " + "; ".join(parts)
+
+
+_BACK = next(column for column in COLUMNS if column.name == "paper_recovery_s")
+
+
+def _plain(column: Column) -> str:
+    return column.label.replace("\n", " ")
+
+
+def _less(
+    claim: str, text: str, column: str, one: str, other: str, failures: Sequence[str] = FAILURES
+) -> Claim:
+    """Claim that a scheme's mean is below another's, over the samples under these failures."""
+
+    @hypothesis(claim, text, rule=MEANS)
+    def less(tables: Tables) -> Finding:
+        chosen = next(each for each in COLUMNS if each.name == column)
+        of = {name: samples_of(tables, chosen, name, failures) for name in OURS}
+        means: dict[str, Any] = {
+            f"{column}, {name}": described(mean_of(values)) for name, values in of.items()
+        }
+        decided = with_interval(at_most(mean_difference_of(of[one], of[other]), 0.0, **means))
+        named = {"median": "difference of the means"}
+        measured = {named.get(name, name): value for name, value in decided.measured.items()}
+        return replace(decided, measured=measured)
+
+    return less
+
+
+def _stock(decide: Callable[[Tables, pd.DataFrame], Finding]) -> Callable[[Tables], Finding]:
+    """Ask only where there are cells of the stock engine, which are handed over."""
+
+    def of_theirs(tables: Tables) -> Finding:
+        table = tables[PASSES]
+        theirs = table[~table["scheme"].isin(OURS)]
+        return decide(tables, theirs) if len(theirs) else not_asked()
+
+    return of_theirs
+
+
+@hypothesis("stock-goes-on", "The stock engine goes on after the failures in every cell")
+@_stock
+def stock_goes_on(tables: Tables, theirs: pd.DataFrame) -> Finding:
+    stalled = _stalled(theirs)
+    rows = theirs[stalled].to_dict("records")
+    cells = [f"{row['workload']}, {row['scheme']}, {row['failures']}" for row in rows]
+    return every(~stalled, cells=len(theirs), stalled_for_good=cells)
+
+
+@hypothesis(
+    "stock-tentative-replaced",
+    "Every tentative result of the second query was replaced by a stable one",
+)
+@_stock
+def stock_tentative_replaced(tables: Tables, theirs: pd.DataFrame) -> Finding:
+    """Judge PPA as a Spark user can have it, where the first query was hit."""
+    mine = theirs[theirs["scheme"] == "stock PPA"]
+    left, share = (pd.to_numeric(mine[name]) for name in ("uncorrected", "tentative_share"))
+    return every(left.eq(0), tentative_share=share.round(4).tolist(), left=left.tolist())
+
+
+@hypothesis(
+    "stock-second-query-shorter-gap",
+    "With a second, smaller query on the other rack the stock engine's output stops for less long "
+    "than with one query over both",
+    rule=SAMPLED,
+)
+@_stock
+def stock_shorter_gap(tables: Tables, theirs: pd.DataFrame) -> Finding:
+    kills = tables[KILLS]
+    gaps = {
+        scheme: pd.to_numeric(kills.loc[kills["scheme"] == scheme, "output_gap_s"]).dropna()
+        for scheme in ("stock PPA", "stock checkpoint")
+    }
+    return with_interval(at_most(difference_of(*(gap.tolist() for gap in gaps.values())), 0.0))
+
+
+CLAIMS = [
+    *(
+        _cell(workload, scheme, failures)
+        for scheme in CONTENDERS
+        for workload in WORKLOADS
+        for failures in FAILURES
+    ),
+    *(_pair(one, other) for one, other in combinations(OURS, 2)),
+    _less(
+        "replication-back-sooner",
+        "With full replication all tasks are back sooner than with checkpoints alone",
+        "paper_recovery_s",
+        FULL,
+        CHECKPOINT,
+    ),
+    _less(
+        "near-back-sooner",
+        "Where nodes fail one by one, RPPG's tasks are back sooner with RAS than with DRA",
+        "paper_recovery_s",
+        RAS,
+        DRA,
+        (EXPONENTIAL,),
+    ),
+    _less(
+        "far-back-sooner",
+        "Where racks fail, full replication on the next rack is back sooner than replicas near "
+        "their primaries",
+        "paper_recovery_s",
+        FULL,
+        RAS,
+        (CORRELATED,),
+    ),
+    _less(
+        "ppa-shorter-silence",
+        "Output stops for less long under PPA than under RPPG+RAS, which has nothing tentative",
+        "output_gap_s",
+        PPA,
+        RAS,
+    ),
+    _less(
+        "first-versions-less-accurate",
+        "Where output goes on without what is lost, its first versions are less accurate",
+        "accuracy_after",
+        PPA,
+        CHECKPOINT,
+    ),
+    _less(
+        "ppa-cheaper",
+        "PPA spends less processor time than full replication",
+        "cores",
+        PPA,
+        FULL,
+    ),
+    stock_goes_on,
+    stock_tentative_replaced,
+    stock_shorter_gap,
+]

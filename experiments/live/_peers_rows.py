@@ -1,0 +1,150 @@
+"""The rows of `experiments.live.peers`: systems, their settings, and the kills of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.cluster.base import ClusterSpec
+from harness.engines.flink.parameters import TUNED as FLINK_TUNED
+from harness.engines.flink.parameters import FlinkParameters
+from harness.engines.kafka_streams.parameters import TUNED as STREAMS_TUNED
+from harness.engines.kafka_streams.parameters import KafkaStreamsParameters
+from harness.engines.structured.parameters import Mode
+from harness.results.record import Profile
+
+if TYPE_CHECKING:
+    from harness.cluster.base import Node
+    from harness.failures.schedule import Schedule
+
+STOCK, TASKS, STREAMS, FLINK, OWN = "structured", "tasks", "kafka-streams", "flink", "own"
+AS_IT_COMES, TUNED, WAITS = "as it comes", "tuned", "waits"
+LIVE_AS_IT_COMES, LIVE_TUNED = "real-time", "real-time, tuned"
+WORKER, RACK = "worker", "rack"
+SPEC = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=2, memory_mb_per_worker=640)
+RATE_PER_S = 200.0
+"""A rate that each system holds: Spark's real-time mode sends every change of a result, some 20 for
+each line."""
+KILLS = {Profile.SMOKE: 1, Profile.QUICK: 5, Profile.PAPER: 5}
+RESTART_AFTER_S = 2.0
+LOCALITY = "spark.locality.wait"
+LOCALITY_WAIT_S = 3.0
+"""Its default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One system with one choice of settings."""
+
+    scheme: str
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `harness.engines.structured.parameters.StockParameters`, for `STOCK` alone."""
+    parameters: Any = None
+    """The engine's own parameters, for the others."""
+    gap_s: float
+    """From one kill to the next: the outage that is expected, and some seconds of calm."""
+    first_s: float = 14.0
+    """The first kill. Windows of the second half until then say what is on time."""
+    exactly_once: bool = False
+    """True if its documentation promises that; else it promises at least once."""
+    interval_s: float = 0.5
+    """Trigger of the stock engine, batches of the task engine; the others have none."""
+    warmed: bool = False
+    """True if a pass without kills comes first; the others begin anew with each pass."""
+
+    @property
+    def real_time(self) -> bool:
+        """True for Spark's real-time mode."""
+        return self.more.get("mode") == Mode.REAL_TIME
+
+    @property
+    def wait_s(self) -> float:
+        """`LOCALITY` of the stock engine."""
+        given = self.more.get("conf", {}).get(LOCALITY)
+        return LOCALITY_WAIT_S if given is None else float(str(given).removesuffix("s"))
+
+
+_CONF = {"spark.sql.shuffle.partitions": "2", LOCALITY: "0s"}
+"""As its best users run it: docs/stock-settings.md."""
+_LIVE = {"mode": Mode.REAL_TIME.value}
+SYSTEMS: Mapping[tuple[str, str], System] = {
+    (STOCK, AS_IT_COMES): System(scheme="checkpoint", gap_s=18.0, interval_s=1.0, warmed=True),
+    (STOCK, TUNED): System(
+        scheme="checkpoint", more={"conf": _CONF}, gap_s=12.0, interval_s=1.0, warmed=True
+    ),
+    (STOCK, LIVE_AS_IT_COMES): System(scheme="checkpoint", more=_LIVE, gap_s=20.0, warmed=True),
+    (STOCK, LIVE_TUNED): System(
+        # Slots of a rack stay free, so that it starts again without one, and one more: every batch
+        # asks for its slots anew, also while tasks of the last one end.
+        scheme="checkpoint",
+        more={**_LIVE, "conf": _CONF, "spare_slots": SPEC.task_slots // SPEC.racks + 1},
+        gap_s=14.0,
+        warmed=True,
+    ),
+    (TASKS, AS_IT_COMES): System(
+        scheme="checkpoint", gap_s=6.0, exactly_once=True, interval_s=0.1, warmed=True
+    ),
+    (TASKS, TUNED): System(
+        scheme="active", gap_s=6.0, exactly_once=True, interval_s=0.1, warmed=True
+    ),
+    # At its defaults it gives results at its commits, every 30 s.
+    (STREAMS, AS_IT_COMES): System(
+        scheme="changelog", parameters=KafkaStreamsParameters(), gap_s=90.0, first_s=75.0
+    ),
+    (STREAMS, WAITS): System(
+        scheme="changelog", parameters=KafkaStreamsParameters(idle_s=120.0), gap_s=90.0,
+        first_s=75.0,
+    ),
+    (STREAMS, TUNED): System(
+        scheme="standby", parameters=STREAMS_TUNED, gap_s=23.0, first_s=18.0, exactly_once=True
+    ),
+    (FLINK, AS_IT_COMES): System(
+        scheme="checkpoint", parameters=FlinkParameters(), gap_s=50.0, first_s=24.0
+    ),
+    (FLINK, TUNED): System(
+        scheme="standby", parameters=FLINK_TUNED, gap_s=22.0, first_s=24.0, exactly_once=True
+    ),
+    (OWN, AS_IT_COMES): System(scheme="", gap_s=30.0),
+}  # fmt: skip
+"""By engine and settings. Of an engine of your own nothing is known."""
+EXACTLY_ONCE = {name for name, system in SYSTEMS.items() if system.exactly_once}
+LABELS: Mapping[tuple[str, str], str] = {
+    (STOCK, AS_IT_COMES): "Spark, micro-batches, as it comes",
+    (STOCK, TUNED): "Spark, micro-batches, tuned",
+    (STOCK, LIVE_AS_IT_COMES): "Spark, real-time, as it comes",
+    (STOCK, LIVE_TUNED): "Spark, real-time, tuned",
+    (TASKS, AS_IT_COMES): "task engine, checkpoints",
+    (TASKS, TUNED): "task engine, replicas",
+    (STREAMS, AS_IT_COMES): "Kafka Streams, as it comes",
+    (STREAMS, WAITS): "Kafka Streams, waiting for input",
+    (STREAMS, TUNED): "Kafka Streams, tuned",
+    (FLINK, AS_IT_COMES): "Flink, as it comes",
+    (FLINK, TUNED): "Flink, tuned",
+    (OWN, AS_IT_COMES): "an engine of one's own",
+}
+"""Names in the figure."""
+
+
+def schedule_of(
+    system: System, nodes: Sequence[Node], *, kinds: Sequence[str], number: int, seed: int
+) -> tuple[Schedule, float]:
+    """Return ``number`` kills of each kind, one after the other, and the length of the load.
+
+    Each is in a phase of its own within a second."""
+    from harness.cluster.base import Action
+    from harness.failures.schedule import FailureEvent, Schedule
+    from harness.seeds import generator
+
+    draws = generator(seed, "peers")
+    events = []
+    for each, kind in enumerate(kind for kind in kinds for _ in range(number)):
+        at_s = system.first_s + each * system.gap_s + float(draws.random())
+        targets = sorted({node.rack if kind == RACK else node.name for node in nodes})
+        target = targets[int(draws.integers(len(targets)))]
+        events.append(FailureEvent(at_s=at_s, action=Action.KILL, target=target))
+        events.append(
+            FailureEvent(at_s=at_s + RESTART_AFTER_S, action=Action.RESTART, target=target)
+        )
+    seconds = system.first_s + len(kinds) * number * system.gap_s
+    return Schedule(events=events, origin="one after the other", seed=seed), seconds
