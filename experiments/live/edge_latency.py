@@ -221,15 +221,16 @@ def live(simulated: Claim, rows: str, because: str | None, cause: Cause | None) 
 
 
 NO_LAG = (
-    "A result comes here when its batch is over, below a second after its newest tuple. The "
-    "paper's aggregators wait for their lag of 1 s, and how long its tuples queue is not printed."
+    "A result comes here when its batch is over, presumably below a second after its newest tuple. "
+    "The paper's aggregators wait for their lag of 1 s, and how long its tuples queue is not "
+    "printed."
 )
 OUTAGE = (
     "Whoever has a living copy of both aggregators has no outage here. The others have one of 6 s: "
     "half of that is its tuples' delay in the mean, and a tenth of the minute is in it. The "
     "printed recovery of about ten seconds would add less than a second to the minute's mean, too. "
-    "So the paper's 5 s must have other parts, such as tuples that queue; what it took as latency "
-    "is not printed."
+    "So the paper's 5 s presumably have other parts, such as tuples that queue; what it took as "
+    "latency is not printed."
 )
 Reason = tuple[str | None, Cause | None]
 NO_REASON: Reason = (None, None)
@@ -240,7 +241,8 @@ REASONS: Mapping[str, Reason] = {
     "slower": (OUTAGE, Cause.LOST),
     "recovery-above-5": (OUTAGE, Cause.LOST),
     "ras-lowest": (
-        "It shares that with full-rep+DRA: a living copy of each aggregator goes on in both.",
+        "It shares that with full-rep+DRA, presumably since a living copy of each aggregator goes "
+        "on in both.",
         Cause.LOST,
     ),
 }

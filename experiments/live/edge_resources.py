@@ -184,9 +184,9 @@ def complete(tables: Tables) -> Finding:
 
 
 SMALL = (
-    "A node is one process here, whatever it hosts: its interpreter and its libraries take most of "
-    "its memory, and heartbeats a part of its processor. In Storm each executor brings a thread "
-    "and buffers of its own, and its virtual machine a heap."
+    "A node is one process here, whatever it hosts: its interpreter and its libraries presumably "
+    "take most of its memory, and heartbeats a part of its processor. In Storm each executor "
+    "brings a thread and buffers of its own, and its virtual machine a heap."
 )
 REASONS: Mapping[str, tuple[str, Cause]] = {
     "full-most": (SMALL, Cause.MACHINE),
@@ -194,7 +194,7 @@ REASONS: Mapping[str, tuple[str, Cause]] = {
     "ras-like-ck": (SMALL, Cause.MACHINE),
     "ras-more-network": (
         "A replica needs its input where it stands; if it stands on its primary's node under DRA, "
-        "the input comes there once for both.",
+        "the input presumably comes there once for both.",
         Cause.READING,
     ),
 }
@@ -234,8 +234,8 @@ CLAIMS = [
         "ranges",
         "full-rep+DRA takes from 12.5 to 19 cores over the rates, the others from around 10 to "
         "around 13.5",
-        because="These are the paper's virtual machines and Storm. The same rates take a small "
-        "part of that from the task engine, whose operators take whole batches.",
+        because="These are the paper's virtual machines and Storm. The same rates presumably "
+        "take a small part of that from the task engine, whose operators take whole batches.",
         cause=Cause.MACHINE,
     )(_ranges),
 ]

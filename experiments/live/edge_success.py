@@ -78,7 +78,7 @@ def in_time(tables: Tables) -> Finding:
 NOTHING_DROPPED = (
     "By Storm's rules a tuple that is replayed behind the watermark is dropped. This repository's "
     "protocol drops none: a lost task goes back to its checkpoint and reads what its sources still "
-    "have. So its tuples come late, and all of them come."
+    "have. So its tuples presumably come late, and all of them come."
 )
 CAUGHT_UP = (
     f"{NOTHING_DROPPED} The outage's tuples come at once when the worker is there, and the mean of "
