@@ -78,7 +78,9 @@ def run_kill(
     spare = 0
     if real_time:
         spec, spare = roomy(spec, sum(one.partitions for one in mine.workload.sources))
-    longer_s = scale.stretched_s(interval)
+    stretched_s = scale.stretched_s(interval)
+    back_s = scale.kill_at_s + stretched_s + interval + scale.restart_after_s
+    longer_s = max(stretched_s, back_s - scale.load_s)
     if racks and scale.rack_after_s is not None:
         longer_s += scale.rack_after_s + scale.stretched_s(interval)
     run = LiveRun(
