@@ -12,7 +12,7 @@ import pandas as pd
 from experiments.stock import calibration
 from experiments.stock._kills import NOTES, PUBLISHED_RECOVERY_S, claims_of, tabulate
 from harness.experiment import Experiment
-from harness.figures.style import BLACK, GREY, ORANGE, SCHEMES
+from harness.figures.style import BLACK, GREY, ORANGE, SCHEMES, not_measured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +45,9 @@ def draw_kills(tables: Mapping[str, pd.DataFrame], figure: Figure, *, victim: st
     if len(shown) > MOST_PANELS:
         ends = shown.groupby("scheme")["interval_s"].transform
         shown = shown[(shown["interval_s"] == ends("min")) | (shown["interval_s"] == ends("max"))]
+    if not len(shown):
+        not_measured(figure.subplots())
+        return
     parts: Any = figure.subfigures(2, 1, height_ratios=[2.3, 1])
     over_time, summary = parts
     axes = over_time.subplots(2, len(shown), sharex="col", sharey="row", squeeze=False)

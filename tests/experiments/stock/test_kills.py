@@ -265,6 +265,13 @@ def test_figure(experiment: Experiment, good: Mapping[str, pd.DataFrame], tmp_pa
     assert all(axes.has_data() for axes in figure.axes)
 
 
+def test_figure_without_a_run_in_micro_batches(good: Mapping[str, pd.DataFrame]) -> None:
+    figure = new_figure((4, 3))
+    worker_kill.EXPERIMENT.draw({name: table[:0] for name, table in good.items()}, figure)
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.texts] == ["not measured"]
+
+
 @pytest.mark.parametrize("sources", [1, 2, 4, 9])
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_a_query_in_real_time_mode_starts_without_a_rack(sources: int, workers: int) -> None:
