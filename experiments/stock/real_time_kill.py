@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from experiments.stock._kills import Tables
     from harness.results.tables import Results
 
-SPEC = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=2)
-"""Four workers with two slots each: a query has two tasks that read, and up to six with state."""
+SPEC = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=3)
+"""Four workers with three slots each. A query has two tasks that read; those with state, four or
+more, are dealt to all workers, so that each kill ends one."""
 RATE_PER_S = 100.0
 WINDOW_S, WATERMARK_S = 2.0, UPDATES_WATERMARK_S
 INTERVAL_S = 1.0
@@ -75,19 +76,19 @@ class Kind:
 
 WORKERS = ("r1n1", "r2n2", "r1n2", "r2n1")
 KINDS: Mapping[str, Kind] = {
-    "worker": Kind(label="worker, slots of two spare", targets=WORKERS, spare_slots=4),
-    "worker-even": Kind(label="worker, slots of one spare", targets=WORKERS, spare_slots=2),
+    "worker": Kind(label="worker, slots of two spare", targets=WORKERS, spare_slots=6),
+    "worker-even": Kind(label="worker, slots of one spare", targets=WORKERS, spare_slots=3),
     "worker-tight": Kind(label="worker, no spare slot", targets=WORKERS, spare_slots=0),
     "executor": Kind(
         label="executor, slots of two spare",
         targets=[f"executor-{name}" for name in WORKERS],
-        spare_slots=4,
+        spare_slots=6,
         restarts=False,
     ),
-    "rack": Kind(label="rack, its slots spare", targets=("r1", "r2"), spare_slots=4),
-    "driver": Kind(label="driver", targets=["driver-0"], spare_slots=4, restarts=False),
+    "rack": Kind(label="rack, its slots spare", targets=("r1", "r2"), spare_slots=6),
+    "driver": Kind(label="driver", targets=["driver-0"], spare_slots=6, restarts=False),
 }
-TWIN_SPARE_SLOTS = 4
+TWIN_SPARE_SLOTS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +244,7 @@ away, and a batch that begins before the last one's tasks have ended finds too f
 
 NOTES = (
     f"Word count, {RATE_PER_S:g} lines/s, windows of {WINDOW_S:g} s that do not overlap; four "
-    "workers with two slots each. The checkpoint interval is the trigger of real-time mode, at "
+    "workers with three slots each. The checkpoint interval is the trigger of real-time mode, at "
     "least 5 s. Each pass has five kills or more, each in another phase of the interval.",
     f"The watermark's delay is {WATERMARK_S:g} s, longer than an outage: in update mode no result "
     "waits for it. After a restart one partition may be read up to the present while another one "

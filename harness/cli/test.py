@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,16 +54,15 @@ AFTER_A_CHANGE = (
         name="with servers", arguments=("-m", "cluster and not deep and not long", "-n", "0", BRIEF)
     ),
 )
+# One after the other: whatever takes longest has the machine to itself.
 ALL = (
     Part(
-        name="without servers",
-        arguments=(
-            *("-m", "not cluster", "-n", "2", "--dist", "worksteal"),
-            *("-p", "no:benchmark", "--durations=10"),
-        ),
+        name="without servers, in parallel",
+        arguments=("-m", "not cluster", "-n", "2", "--dist", "worksteal", "-p", "no:benchmark"),
     ),
     Part(
-        name="with servers", arguments=("-m", "cluster and not long", "-n", "0", "--durations=10")
+        name="with servers, one at a time",
+        arguments=("-m", "cluster and not long", "-n", "0", "--durations=10"),
     ),
 )
 
@@ -95,13 +94,14 @@ def command(every: bool, checks: bool, arguments: tuple[str, ...]) -> None:
     Spark run at the same time as those without servers.
 
     With --all also the tests marked `deep`: more examples and seeds of the same, other clusters,
-    notebooks, a browser. This takes some 25 minutes. Tests that take minutes more (clusters and the
-    task engine on every other backend) are marked `long`; run them with `-m long`."""
+    notebooks, a browser. This takes half an hour, first the tests without servers, then the
+    others. Tests that take minutes more (other clusters, the task engine on every other backend)
+    are marked `long`; run them with `-m long`."""
     failed = [name for name, program in CHECKS if not _passes(name, program)] if checks else []
     if arguments:
         code = _pytest(_anchored(arguments), _environment())
     else:
-        code = _suite(ALL if every else AFTER_A_CHANGE)
+        code = _suite(ALL, _in_turn) if every else _suite(AFTER_A_CHANGE, _side_by_side)
     if failed:
         click.echo(f"faultline test: these checks failed: {', '.join(failed)}", err=True)
     sys.exit(code or bool(failed))
@@ -117,7 +117,7 @@ Commands = Mapping[str, Sequence[str]]
 """pytest's arguments for each part, by its name."""
 
 
-def _suite(parts: Sequence[Part]) -> int:
+def _suite(parts: Sequence[Part], make: Callable[[Commands, Mapping[str, str]], list[int]]) -> int:
     environment = _fetch_first()
     totals: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="faultline-test-") as scratch:
@@ -128,12 +128,20 @@ def _suite(parts: Sequence[Part]) -> int:
             ]
             for part in parts
         }  # fmt: skip
-        codes = _side_by_side(commands, environment)
+        codes = make(commands, environment)
         for record in records.values():
             totals += counts(record)
     # One line for all parts, in the form of pytest's own.
     click.echo(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
     return verdict(codes)
+
+
+def _in_turn(commands: Commands, environment: Mapping[str, str]) -> list[int]:
+    codes = []
+    for name, arguments in commands.items():
+        click.echo(f"faultline test: the tests {name}", err=True)
+        codes.append(_pytest(arguments, environment))
+    return codes
 
 
 def _side_by_side(commands: Commands, environment: Mapping[str, str]) -> list[int]:

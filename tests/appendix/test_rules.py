@@ -27,7 +27,7 @@ def of(experiment: str, claim: str) -> Claim:
         ("dpc/serialization", "linear", "worst <= 5.0 and line.slope > 0"),
         ("dpc/serialization", "memory", "(ratio - 1).abs() <= NEAR (NEAR = 0.05)"),
         ("ppa/recovery-single", "much-faster", "at least 5"),
-        ("live/peers", "killed", "runs['kills'] >= 1"),
+        ("live/peers", "killed", "runs['kills'] == runs['planned']"),
     ],
 )
 def test_a_rule_needs_what_its_source_compares(experiment: str, claim: str, expected: str) -> None:

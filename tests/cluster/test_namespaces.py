@@ -50,7 +50,7 @@ from tests.cluster.links import check_latency, check_rate
 from tests.cluster.stranger import NOBODY, try_as_stranger
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @only_outside
 @pytest.mark.cluster
 @pytest.mark.spark

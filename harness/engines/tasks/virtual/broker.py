@@ -46,22 +46,27 @@ class Record:
     key_: bytes | None = None
 
     def value(self) -> bytes | None:
+        """As confluent-kafka's."""
         return self.body
 
     def key(self) -> bytes | None:
         return self.key_
 
     def offset(self) -> int:
+        """As confluent-kafka's."""
         return self.at
 
     def timestamp(self) -> tuple[int, int]:
+        """As confluent-kafka's."""
         return 2, self.time_ms
 
     def headers(self) -> list[tuple[str, bytes]] | None:
+        """As confluent-kafka's."""
         return self.headers_
 
     def error(self) -> None:
-        return None
+        """As confluent-kafka's."""
+        return
 
 
 class Failure:
@@ -71,6 +76,7 @@ class Failure:
         self._error = KafkaError(code, why)
 
     def error(self) -> KafkaError:
+        """As confluent-kafka's."""
         return self._error
 
 
@@ -183,6 +189,7 @@ class VirtualConsumer:
         return found
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
+        """As confluent-kafka's."""
         (place,) = places
         self._place, self._at = (place.topic, place.partition), place.offset
 

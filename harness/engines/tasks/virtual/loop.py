@@ -184,6 +184,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
+        """As asyncio's."""
         timer = _Timer(when, callback, args, self, context)
         self._count += 1
         heapq.heappush(self._queue, (when, self._count, timer))
@@ -202,6 +203,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> Any:
+        """As asyncio's."""
         task = super().create_task(coro, name=name, context=context)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # a kill leaves many
         process = current()
@@ -235,11 +237,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
             ready.append(heapq.heappop(queue)[2])
 
     def set_exception_handler(self, handler: Any) -> None:
+        """As asyncio's."""
         process = current()
         if process is not None:
             process.handler = handler
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """As asyncio's."""
         process = current()
         if process is None or process.dead:
             return

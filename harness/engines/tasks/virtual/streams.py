@@ -103,6 +103,7 @@ class Listening:
         network.listeners[process.host, port] = self
 
     def getsockname(self) -> tuple[str, int]:
+        """As asyncio's."""
         return self.process.host, self.port
 
     def close(self) -> None:
@@ -343,6 +344,7 @@ class VirtualStreams(VirtualLoop):
     async def create_server(  # type: ignore[override]
         self, factory: Any, host: Any = None, port: Any = None, **_: Any
     ) -> Any:
+        """As asyncio's."""
         process = current()
         assert process is not None, "only a process listens"
         wanted = port or self.network.port()
@@ -351,6 +353,7 @@ class VirtualStreams(VirtualLoop):
         return Listening(self.network, process, wanted, factory)
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
+        """As asyncio's."""
         process = current()
         assert process is not None, "only a process connects"
         if process.no_descriptors:
@@ -360,6 +363,7 @@ class VirtualStreams(VirtualLoop):
     async def create_connection(  # type: ignore[override]
         self, factory: Any, host: Any = None, port: Any = None, *, sock: Any = None, **_: Any
     ) -> Any:
+        """As asyncio's."""
         process = current()
         assert process is not None, "only a process connects"
         if sock is not None:

@@ -57,6 +57,7 @@ class Transport(asyncio.Transport):
         self._eof = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As asyncio's."""
         known = {
             "socket": Socket(self.end),
             "sockname": self.end.name,
@@ -65,22 +66,28 @@ class Transport(asyncio.Transport):
         return known.get(name, default)
 
     def set_protocol(self, protocol: Any) -> None:
+        """As asyncio's."""
         self.protocol = protocol
 
     def get_protocol(self) -> Any:
+        """As asyncio's."""
         return self.protocol
 
     def is_closing(self) -> bool:
+        """As asyncio's."""
         return self.closing
 
     def get_write_buffer_size(self) -> int:
+        """As asyncio's."""
         return len(self._buffer)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """As asyncio's."""
         self._high = high if high is not None else 64 * 1024
         self._low = low if low is not None else self._high // 4
 
     def write(self, data: Any) -> None:
+        """As asyncio's."""
         if self.closing or self.lost or self._eof or self.end.process.dead:
             return
         self._buffer += data
@@ -129,19 +136,24 @@ class Transport(asyncio.Transport):
         self.protocol.data_received(data)
 
     def pause_reading(self) -> None:
+        """As asyncio's."""
         self.paused = True
 
     def resume_reading(self) -> None:
+        """As asyncio's."""
         self.paused = False
         self.end.readable()
 
     def is_reading(self) -> bool:
+        """As asyncio's."""
         return not self.paused and not self.closing
 
     def can_write_eof(self) -> bool:
+        """As asyncio's."""
         return True
 
     def write_eof(self) -> None:
+        """As asyncio's."""
         if not self._eof and not self.closing:
             self._eof = True
             if not self._buffer:
@@ -155,6 +167,7 @@ class Transport(asyncio.Transport):
             self.end.soon(self.break_off, None)
 
     def abort(self) -> None:
+        """As asyncio's."""
         if self.lost or self.end.process.dead:
             return
         self.closing = True
@@ -179,16 +192,19 @@ class Socket:
         self._end = end
 
     def setsockopt(self, level: int, option: int, value: int) -> None:
+        """As asyncio's."""
         if option == socket.TCP_USER_TIMEOUT:
             self._end.patience_s = value / 1000
 
     def dup(self) -> Socket:
+        """As asyncio's."""
         return self
 
     def setblocking(self, flag: bool) -> None:
         """Do nothing: nothing here blocks."""
 
     def recv(self, size: int) -> bytes:
+        """As asyncio's."""
         data = bytes(self._end.inbox[:size])
         del self._end.inbox[:size]
         return data
