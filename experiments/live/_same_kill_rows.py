@@ -59,16 +59,16 @@ _TUNED = {**_CONF, LOCALITY: "0s"}
 ROWS: Mapping[str, Row] = {
     "stock": Row(engine=STRUCTURED, conf=_CONF, before_s=12, after_s=16),
     # As its best users run it: docs/stock-settings.md.
-    "stock tuned": Row(engine=STRUCTURED, conf=_TUNED, before_s=11, after_s=6),
+    "stock tuned": Row(engine=STRUCTURED, conf=_TUNED, before_s=10, after_s=6),
     REAL_TIME: Row(
         engine=STRUCTURED,
         conf=_TUNED,
         more={"mode": Mode.REAL_TIME.value, "spare_slots": SPEC.cores_per_worker},
-        before_s=9,
+        before_s=8,
         after_s=8,
     ),
-    "checkpoint": Row(engine=TASKS, before_s=3, after_s=4),
-    "active": Row(engine=TASKS, scheme="active", before_s=3, after_s=4),
+    "checkpoint": Row(engine=TASKS, before_s=3, after_s=3),
+    "active": Row(engine=TASKS, scheme="active", before_s=3, after_s=3),
 }
 """The rows of the figure by name; another way to run it is another entry, with its look.
 
@@ -104,6 +104,6 @@ class Times:
 
 TIMES = {
     Profile.SMOKE: Times(passes=1, warmup_s=2),
-    Profile.QUICK: Times(passes=5, warmup_s=8),
+    Profile.QUICK: Times(passes=5, warmup_s=5),
     Profile.PAPER: Times(passes=5, warmup_s=30, longer=3),
 }

@@ -62,9 +62,9 @@ RATES_PER_S: Mapping[Profile, Sequence[float]] = {
     Profile.QUICK: [25, 400],
     Profile.PAPER: [25, 50, 100, 200, 400, 800, 1600],
 }
-LOAD_S = {Profile.SMOKE: 8.0, Profile.QUICK: 16.0, Profile.PAPER: 90.0}
+LOAD_S = {Profile.SMOKE: 8.0, Profile.QUICK: 15.0, Profile.PAPER: 90.0}
 """Length of a pass; in quick it has the six whole windows that an interval needs."""
-WARMUP_S = {Profile.SMOKE: 0.0, Profile.QUICK: 8.0, Profile.PAPER: 40.0}
+WARMUP_S = {Profile.SMOKE: 0.0, Profile.QUICK: 6.0, Profile.PAPER: 40.0}
 """Load at the highest rate before the first pass, in each mode: the code differs."""
 
 

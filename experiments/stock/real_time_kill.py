@@ -120,7 +120,7 @@ SCALES: Mapping[Profile, Scale] = {
         kinds=("worker",), kills=1, first_s=2, gap_s=3.5, away_s=2, warmup_s=0, settle_s=1
     ),
     Profile.QUICK: Scale(
-        kinds=("worker", "worker-tight"), kills=5, first_s=6, gap_s=10, away_s=3, warmup_s=8
+        kinds=("worker", "worker-tight"), kills=5, first_s=5, gap_s=9, away_s=3, warmup_s=8
     ),
     Profile.PAPER: Scale(kinds=tuple(KINDS), kills=8, gap_s=25, first_s=20, warmup_s=20),
 }
