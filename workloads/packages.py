@@ -47,6 +47,12 @@ def places(path: Path, packages: Sequence[str]) -> list[Path]:
     return found
 
 
+def files_of(root: Path) -> list[Path]:
+    """Return a file itself, or the files of a folder, without what Python compiles there."""
+    found = sorted(root.rglob("*")) if root.is_dir() else [root]
+    return [file for file in found if file.is_file() and "__pycache__" not in file.parts]
+
+
 def packed(roots: Sequence[Path], directory: Path) -> Path:
     """Write these files and folders as one archive that Python imports from; return its path.
 
@@ -54,8 +60,7 @@ def packed(roots: Sequence[Path], directory: Path) -> Path:
     files = {
         f"{root.name}/{file.relative_to(root)}" if root.is_dir() else root.name: file.read_bytes()
         for root in roots
-        for file in (sorted(root.rglob("*")) if root.is_dir() else [root])
-        if file.is_file() and "__pycache__" not in file.parts
+        for file in files_of(root)
     }
     digest = sha256(repr(sorted(files.items())).encode()).hexdigest()[:12]
     target = directory / f"packages-{digest}.zip"

@@ -59,6 +59,7 @@ from harness.running.plan import (
     stage_of,
 )
 from harness.running.warm_cluster import ClusterPool, keep_logs
+from workloads.packages import files_of
 
 LOGS = "logs"
 """Folder with the logs of a failed run, next to its record."""
@@ -471,10 +472,8 @@ def _fingerprint(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_fingerprint(item) for item in value]
     if isinstance(value, Path):
-        files = sorted(value.rglob("*")) if value.is_dir() else [value]
         digest = sha256()
-        for file in files:
-            if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(file.read_bytes())
+        for file in files_of(value):
+            digest.update(file.read_bytes())
         return {"path": str(value), "sha256": digest.hexdigest()}
     return value
