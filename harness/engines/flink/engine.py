@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from harness.child import DIED, Child
 from harness.cluster.base import Cluster, ClusterSpec, Usage
@@ -155,11 +155,12 @@ class JobManager(Beside):
         self._jars, java = the_jars(), the_java()
         self._java = java.executable
         self._checkpoints = cluster.checkpoint_location(f"{work.name}-flink")
+        self._remedy = f"look for the first error in {work.directory}/*/out.log"
         self._child = Child(
             "harness.engines.flink.master",
             name="Flink's JobManager",
             log=work.directory / "flink.log",
-            remedy="look for the first error in that log and in jobmanager/out.log beside it",
+            remedy=self._remedy,
             environment=cluster.driver_environment(),
         )
         try:
@@ -188,9 +189,12 @@ class JobManager(Beside):
         self._wait("runs")
 
     def raise_problems(self) -> None:
-        died = self._child.newest(DIED)
-        if died is not None:
-            raise self._child.failure(f"Flink: {died['error']}")
+        for died in self._child.since(0, DIED):
+            if "way_out" not in died:
+                raise self._child.failure("the process above Flink's JobManager has ended")
+            raise EnvironmentFailure(
+                f"Flink: {died['error']}", remedy=died["way_out"] or self._remedy
+            )
 
     def lines(self) -> Iterator[Line]:
         return json_lines(MASTER, self._place("jobmanager") / "out.log")
@@ -226,4 +230,8 @@ class JobManager(Beside):
         return self._work.directory / order
 
     def _wait(self, event: str) -> None:
-        self._child.wait_for(event, lambda e: e["event"] == event, within_s=2 * READY_WITHIN_S)
+        def come(said: Mapping[str, Any]) -> bool:
+            return said["event"] in (event, DIED)
+
+        self._child.wait_for(event, come, within_s=2 * READY_WITHIN_S)
+        self.raise_problems()

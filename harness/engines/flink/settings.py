@@ -17,6 +17,9 @@ OVERHEAD_MB = 64
 MASTER_HEAP_MB = 256
 """Memory of the processes, chosen for word count at some thousand records a second. Flink's own
 scripts compute it from one total; they are not in the wheel."""
+STARTUP = "100 s"
+"""Time for a process's RPC layer to start; its own 10 s are too few while a machine with two cores
+starts six JVMs. Nothing of it is in a recovery."""
 LOG4J = """\
 rootLogger.level = WARN
 rootLogger.appenderRef.out.ref = out
@@ -76,6 +79,7 @@ def configuration(
         "jobmanager.rpc.port": master.rpc_port,
         "jobmanager.bind-host": master.host,
         "blob.server.port": master.blob_port,
+        "pekko.startup-timeout": STARTUP,
         "rest.address": "127.0.0.1",
         "rest.bind-address": "127.0.0.1",
         "rest.port": master.rest_port,

@@ -258,7 +258,7 @@ def test_too_few_slots_while_it_runs_are_named() -> None:
         above = master.Master(lambda event: None)
         above._rest = base
         assert above._why_not("j") == (
-            "the job does not run: it needs 4 slots, and Flink has 2 on 2 TaskManagers"
+            "its job does not run: it needs 4 slots, and Flink has 2 on 2 TaskManagers"
         )
 
 
@@ -272,17 +272,45 @@ def test_a_refused_statement_shows_flinks_innermost_cause() -> None:
     assert "\tat" not in str(caught.value)
 
 
-def test_a_jobmanager_that_never_answers_is_named_with_its_last_lines_and_ended(
-    tmp_path: Path,
-) -> None:
+def never_answers(place: Path, printed: str) -> master.Refused:
+    """Return the error of a JobManager that prints this and ends."""
     above = master.Master(lambda event: None)
+    (place / "printed").write_text(printed)
     order = {
         "name": "StandaloneSessionClusterEntrypoint",
-        "command": ["sh", "-c", "echo Could not reserve enough space for the heap; exit 1"],
-        "directory": str(tmp_path), "rest": "http://127.0.0.1:9", "within_s": 5,
+        "command": ["sh", "-c", "cat printed; exit 1"],
+        "directory": str(place), "rest": "http://127.0.0.1:9", "within_s": 5,
     }  # fmt: skip
-    with pytest.raises(master.Refused, match="enough space for the heap") as caught:
+    with pytest.raises(master.Refused, match="exit code 1") as caught:
         above.jobmanager(order)
     above.close()
-    assert "exit code 1" in str(caught.value)
-    assert [one.poll() for one in above._processes] == [1]
+    assert [one.poll() for one in above._processes] == [1], "nothing is left behind"
+    return caught.value
+
+
+def test_too_little_memory_is_named_with_the_way_out(tmp_path: Path) -> None:
+    error = never_answers(tmp_path, "Could not reserve enough space for object heap\n")
+    assert "its StandaloneSessionClusterEntrypoint did not start" in str(error)
+    assert "enough space for object heap" in str(error)
+    assert error.remedy is not None
+    assert "free some memory" in error.remedy
+
+
+def test_a_jobmanager_that_fails_is_named_with_its_first_error_and_no_stack(tmp_path: Path) -> None:
+    stack = (
+        "Shutting down. Diagnostics java.lang.Exception: Could not create actor system\n"
+        "\tat a.B\nCaused by: TimeoutException: Futures timed out\n\t... 12 more\n."
+    )
+    lines = [
+        {"at_ms": 1, "said": "Install default filesystem.", "why": ""},
+        {"at_ms": 2, "said": stack, "why": ""},
+        {"at_ms": 3, "said": "FATAL", "why": "NoClassDefFoundError: x\n\tat y\n"},
+    ]
+    error = never_answers(tmp_path, "".join(json.dumps(line) + "\n" for line in lines))
+    assert str(error).splitlines()[1:] == [
+        "    Shutting down. Diagnostics java.lang.Exception: Could not create actor system",
+        "    Caused by: TimeoutException: Futures timed out",
+        "    FATAL",
+        "    NoClassDefFoundError: x",
+    ]
+    assert error.remedy == "let the machine do less at the same time, then start again"
