@@ -13,7 +13,7 @@ from harness.cluster.local.launching import free_port
 from harness.cluster.run_directory import write_private
 from harness.engines.base import ClusterNeeds, Event, Setup, Work
 from harness.engines.children import used_by
-from harness.engines.flink.events import MASTER, noticed
+from harness.engines.flink.events import MASTER, checkpoints, noticed
 from harness.engines.flink.parameters import TUNED, FlinkParameters
 from harness.engines.flink.settings import (
     CONF_FILE,
@@ -39,7 +39,7 @@ from workloads.base import Workload
 
 NAME = "flink"
 HERE = Path(__file__).parent
-WHEEL, LOCK = HERE / "flink.lock", HERE / "jars.lock.json"
+WHEEL, LOCK, CLASSES = HERE / "flink.lock", HERE / "jars.lock.json", HERE / "classes"
 STANDBY = "standby"
 JAVAS = (17, 21)
 """What its documentation supports."""
@@ -62,7 +62,8 @@ def the_jars() -> list[Path]:
 
     Raises `EnvironmentFailure` if it cannot come."""
     wheel = unpacked_wheel(str(WHEEL), what="Flink (330 MB)", report=to_stderr)
-    return [*sorted((wheel / "pyflink" / "lib").glob("*.jar")), *ensure_sets(lock=LOCK)["flink"]]
+    own = sorted((wheel / "pyflink" / "lib").glob("*.jar"))
+    return [CLASSES, *own, *ensure_sets(lock=LOCK)["flink"]]
 
 
 def the_java(found: Java | None = None) -> Java:
@@ -137,7 +138,7 @@ class FlinkKind(ProgramKind):
         return parameters_of(setup).transactional
 
     def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
-        return list(noticed(lines))
+        return [*noticed(lines), *checkpoints(lines)]
 
 
 class JobManager(Beside):

@@ -10,6 +10,7 @@ import yaml
 
 from harness.engines.flink.parameters import FlinkParameters
 
+_DELAY = "restart-strategy.exponential-delay"
 CONF_FILE, LOG_FILE = "config.yaml", "log4j.properties"
 _MB = 1 << 20
 TASK_HEAP_MB, FRAMEWORK_MB, NETWORK_MB, MANAGED_MB, METASPACE_MB = 256, 128, 32, 64, 160
@@ -109,7 +110,8 @@ def configuration(
         "dstl.dfs.base-path": f"{checkpoints}/changelog" if given.changelog else None,
         "heartbeat.interval": _ms(given.heartbeat_interval_s),
         "heartbeat.timeout": _ms(given.heartbeat_timeout_s),
-        "restart-strategy.exponential-delay.initial-backoff": _ms(given.restart_delay_s),
+        f"{_DELAY}.initial-backoff": _ms(given.restart_delay_s),
+        f"{_DELAY}.reset-backoff-threshold": _ms(given.restart_delay_again_s),
         **given.settings,
     }
     return {name: value for name, value in chosen.items() if value is not None}

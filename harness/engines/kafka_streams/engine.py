@@ -114,7 +114,7 @@ def settings(job: Job, given: KafkaStreamsParameters) -> dict[str, str]:
         "faultline.in": job.work.topic_of[source.name],
         "faultline.in.partitions": str(source.partitions),
         "faultline.out": job.work.out_topic,
-        "faultline.counters": str(form["counters"]),
+        **{f"faultline.{name}": str(value) for name, value in form.items() if name != "class"},
         "faultline.window.ms": _ms(workload.window_s),
         "faultline.slide.ms": _ms(workload.slide_s),
         "faultline.grace.ms": _ms(workload.watermark_delay_s),

@@ -21,10 +21,12 @@ from experiments.live._peers_rows import (
     LIVE_TUNED,
     OWN,
     RACK,
+    SPEC,
     STOCK,
     STREAMS,
     SYSTEMS,
     TASKS,
+    TOP,
     TUNED,
     WAITS,
     WORKER,
@@ -32,11 +34,14 @@ from experiments.live._peers_rows import (
 )
 from experiments.live.peers import EXPERIMENT
 from harness.cluster.base import ClusterSpec, Node
+from harness.engines.base import Setup
+from harness.engines.kinds import find_engine
 from harness.errors import UsageError
 from harness.measurement import Context
 from harness.results.record import Profile
 from tests.experiments.live.judging import held, panels
 from workloads.wordcount import word_count
+from workloads.worldcup import world_cup
 
 USUAL_S = 0.4
 
@@ -245,11 +250,22 @@ def test_what_the_timeouts_explain_of_what_was_published() -> None:
     assert rows["Structured Streaming"]["most_share"] == 0
 
 
+def test_the_top_100_is_measured_for_every_tuned_system_that_can_run_it() -> None:
+    points = [each for each in EXPERIMENT.grid[Profile.PAPER] if each["workload"] == TOP]
+    assert [each["engine"] for each in points] == [STOCK, TASKS, STREAMS, FLINK]
+    workload = world_cup()
+    for each in points:
+        kind = find_engine(str(each["engine"]))
+        setup = Setup(scheme=SYSTEMS[str(each["engine"]), TUNED].scheme)
+        assert kind.lacks(setup, workload, SPEC) is None
+
+
 @pytest.mark.slow
 def test_the_figure_names_every_system_and_what_was_published() -> None:
     above, below = panels(EXPERIMENT, tables())
     names = [label.get_text() for label in above.get_yticklabels()]
     assert f"{LABELS[STREAMS, TUNED]}: {WORKER}" in names
+    assert f"{LABELS[STREAMS, TUNED]}, {TOP}: {WORKER}" in names
     assert [label.get_text() for label in below.get_yticklabels()][2] == "Flink"
     said = [text.get_text() for text in below.texts]
     assert "heartbeat.timeout 50 s: 86% to 94%" in said
