@@ -454,7 +454,7 @@ EXPERIMENT = Experiment(
         "bound (>). The quick profile has each system once, tuned; the paper profile all.",
         "As it comes: each system's own defaults (Flink has none for checkpoints: every 10 s). "
         "Tuned: Spark with 2 partitions of state and without spark.locality.wait, in real-time "
-        "mode with a rack's slots and one more free; the task engine with active replicas; Kafka "
+        "mode with a rack's slots free; the task engine with active replicas; Kafka "
         "Streams with one standby on the other rack, exactly once, a session timeout of 6 s and "
         "max.task.idle.ms, a wait for the slower input partition; Flink with as many free slots as "
         "used ones, exactly once, a checkpoint every second, local recovery and heartbeats of "
