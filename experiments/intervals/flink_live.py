@@ -23,6 +23,7 @@ import pandas as pd
 from experiments.intervals import _shared
 from experiments.intervals.flink import POINTS as PRINTED
 from experiments.live import utilization
+from experiments.live._judged import all_if, numbers
 from harness.claims import Finding, every, found, hypothesis, paper
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
@@ -337,8 +338,8 @@ def nothing_lost(tables: Mapping[str, pd.DataFrame]) -> Finding:
 def optimum_better(tables: Mapping[str, pd.DataFrame]) -> Finding:
     means = _means(tables, "measured").unstack("interval").reindex(columns=[LONG, OPTIMAL])
     known = len(means) > 0 and bool(means.notna().all(axis=None))
-    shown = {f"n={depth}": row.round(3).to_dict() for depth, row in means.iterrows()}
-    return found(bool((means[OPTIMAL] > means[LONG]).all()) if known else None, **shown)
+    shown = numbers(means.round(3).to_dict("index"), "n={0}")
+    return found(all_if(known, means[OPTIMAL] > means[LONG]), **shown)
 
 
 @paper("model-predicts", f"The model predicts Flink's utilization for these kills within {CLOSE:g}")

@@ -82,10 +82,8 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         return
     known = kills[kills["outage_s"].notna()]
     rows = [
-        (_named(engine, tuning, workload, kind), mine)
-        for (engine, tuning, workload, kind), mine in known.groupby(
-            ["engine", "tuning", "workload", "kill"], sort=False
-        )
+        (_named(*map(str, names)), mine)
+        for names, mine in known.groupby(["engine", "tuning", "workload", "kill"], sort=False)
     ]
     most_s = max([float(known["outage_s"].max()), *(one.most_s for one in PUBLISHED)])
     above, below = figure.subplots(

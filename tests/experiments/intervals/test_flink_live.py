@@ -12,6 +12,7 @@ from experiments.intervals import flink_live
 from experiments.intervals.flink_live import EXPERIMENT, LONG, OPTIMAL, SPEC, TASKS
 from harness.cluster.base import Action
 from harness.engines.flink.engine import FlinkKind
+from harness.engines.flink.parameters import FlinkParameters
 from harness.results.record import Profile
 from tests.experiments.live.judging import held, panels
 from workloads.wordcount import word_count
@@ -22,6 +23,7 @@ WORDS = word_count(text=[__file__], depth=5)
 def test_the_job_has_all_slots_and_waits_for_a_killed_node() -> None:
     setup = flink_live.setup(60.0)
     assert FlinkKind().lacks(setup, WORDS, SPEC) is None
+    assert isinstance(setup.parameters, FlinkParameters)
     assert setup.parameters.parallelism == len(SPEC.node_names)
     assert setup.parameters.slots_per_node == 1
 
