@@ -39,8 +39,9 @@ from experiments.live._peers_rows import (
 from harness.claims import (
     Finding,
     Rule,
+    at_least,
+    at_most,
     every,
-    found,
     hypothesis,
     invariant,
     median_of,
@@ -400,7 +401,7 @@ def adds_up(tables: Mapping[str, pd.DataFrame]) -> Finding:
 def at_once(tables: Mapping[str, pd.DataFrame]) -> Finding:
     kills = _of(tables, STREAMS, TUNED)
     back = median_of(kills["restart_s"] + kills["restore_s"])
-    return found(None if back is None else back.below(AT_ONCE_S), after_detection_s=back)
+    return at_most(back, AT_ONCE_S)
 
 
 @hypothesis(
@@ -413,7 +414,7 @@ def mostly_detection(tables: Mapping[str, pd.DataFrame]) -> Finding:
         return not_asked()
     kills = _of(tables, STREAMS, AS_IT_COMES)
     share = median_of(kills["detection_s"] / kills["outage_s"])
-    return found(None if share is None else share.above(HALF), share=share)
+    return at_least(share, HALF)
 
 
 def _of(tables: Mapping[str, pd.DataFrame], engine: str, tuning: str) -> pd.DataFrame:
