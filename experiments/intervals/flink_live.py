@@ -374,7 +374,8 @@ EXPERIMENT = Experiment(
     notes=[
         "A Flink of today on two nodes of one machine, not the paper's on five. A kill every "
         f"{MEAN_S:g} s in the mean stands for one every 20 minutes, so a checkpoint every 30 "
-        f"minutes is one every {LONG_S:g} s. n operators are the source, the split, the counts in a row and the sink.",
+        f"minutes is one every {LONG_S:g} s. n operators are the source, the split, the counts in "
+        "a row and the sink.",
         f"Declared speed: each of {PARTITIONS} source tasks takes {RECORDS_PER_S:g} lines/s by "
         "sleeping, and the load is a tenth more. Without that, lost work would be made up for "
         "by a machine that is otherwise idle.",
