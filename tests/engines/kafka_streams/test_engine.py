@@ -164,3 +164,24 @@ def test_a_standby_that_works_before_the_loss_is_known_takes_no_time() -> None:
         )
     )
     assert [event.at_unix_s for event in events] == [7.9, 8, 8]
+
+
+def test_a_transaction_of_the_dead_holds_up_what_is_restored_until_the_broker_ends_it() -> None:
+    def held(*more: tuple[str, float, dict[str, Any]]) -> float:
+        events = KafkaStreamsKind().noticed(
+            lines(
+                ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
+                ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
+                ("r2n1", 8, {"event": "members", "hosts": "r2n1:22"}),
+                ("r2n1", 9, {"event": "state", "to": "RUNNING"}),
+                *more,
+            )
+        )
+        return float(events[0].detail["held_s"])
+
+    began: tuple[str, float, dict[str, Any]] = ("r2n1", 3, {"event": "transactions", "open": "x"})
+    over: tuple[str, float, dict[str, Any]] = ("r2n1", 13, {"event": "transactions", "open": ""})
+    assert held(began, over) == pytest.approx(4.0)
+    assert held() == 0.0
+    assert held(began, ("r2n1", 8.5, {"event": "transactions", "open": ""})) == 0.0
+    assert held(("r1n1", 3, began[2]), ("r1n1", 13, over[2])) == 0.0, "the dead one's own words"

@@ -82,6 +82,13 @@ def test_a_transaction_that_is_open_while_its_loss_is_detected_is_counted_once()
     assert found["apart_s"] == pytest.approx(0.0)
 
 
+def test_a_transaction_between_two_tasks_keeps_results_from_being_written() -> None:
+    seen = incidents((12.0, "detected", {}), (13.5, "recovered", {})).assign(held_s=2.0)
+    found = split(seen, 0.4, 5.0, 4.5, 3.5, 0.4, appended=0.2)
+    assert [found[part] for part in PARTS] == pytest.approx([1.5, 0.0, 1.5, 2.2, 0.5])
+    assert found["apart_s"] == pytest.approx(0.3)
+
+
 def test_time_that_no_observer_saw_is_in_no_part() -> None:
     seen = incidents((12.0, "detected", {}), (12.5, "restarted", {}), (13.5, "recovered", {}))
     found = split(seen, 0.4, 5.0, 4.5, 3.5, 0.4)

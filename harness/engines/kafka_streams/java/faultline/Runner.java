@@ -11,11 +11,15 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ListTransactionsOptions;
+import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
@@ -51,6 +55,8 @@ import org.apache.kafka.streams.processor.api.ProcessorSupplier;
  */
 final class Runner {
     static final String MARKER = "";
+    private static final long OPEN_MS = 1_000;
+    private static final long LOOK_MS = 200;
 
     private Runner() {}
 
@@ -153,6 +159,31 @@ final class Runner {
         return (long) total;
     }
 
+    /**
+     * Reports transactions that are open for longer than commits are apart, as the broker lists them:
+     * those of a dead instance hold up whoever reads what it wrote, also between two tasks.
+     */
+    private static void watchTransactions(Properties client) {
+        ListTransactionsOptions old = new ListTransactionsOptions().filterOnDuration(OPEN_MS);
+        String known = "";
+        try (Admin admin = Admin.create(client)) {
+            while (true) {
+                Thread.sleep(LOOK_MS);
+                String now =
+                        admin.listTransactions(old).all().get().stream()
+                                .map(TransactionListing::transactionalId)
+                                .sorted()
+                                .collect(Collectors.joining(" "));
+                if (!now.equals(known)) {
+                    say("transactions", ",\"open\":\"" + now + "\"");
+                    known = now;
+                }
+            }
+        } catch (InterruptedException | ExecutionException error) {
+            error.printStackTrace();
+        }
+    }
+
     /** Sets the group's number of standbys: the new protocol ignores the client's. */
     private static void standbys(Properties client) throws Exception {
         String number = client.getProperty("num.standby.replicas");
@@ -205,6 +236,11 @@ final class Runner {
                 });
         Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(5))));
         streams.start();
+        if (client.getProperty("processing.guarantee").startsWith("exactly")) {
+            Thread watch = new Thread(() -> watchTransactions(client), "transactions");
+            watch.setDaemon(true);
+            watch.start();
+        }
         Set<String> known = new TreeSet<>();
         long lost = 0;
         for (long look = 1; !ended.await(50, TimeUnit.MILLISECONDS); look++) {
