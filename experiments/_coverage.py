@@ -187,7 +187,7 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("dpc", "12 left, 12 middle", "checkpoint/redo against undo/redo",
              ("dpc/reconciliation", "dpc/reconciliation-live")),
     Coverage("dpc", "12 right", "the price of being able to go back",
-             ("dpc/checkpoint-overhead",)),
+             ("dpc/checkpoint-overhead", "dpc/checkpoint-overhead-live")),
     Coverage("dpc", "Table 1", "types of tuples", ("harness/protocol/effects.py",),
              "They are the protocol's messages."),
     Coverage("dpc", "Table 2", "analytic costs", ("dpc/reconciliation",)),
