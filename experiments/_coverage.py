@@ -100,7 +100,7 @@ COVERAGE: Sequence[Coverage] = (
               "ppa/planner-readings"),
              "What is defective in print is listed in the modules, each reading a switch."),
     Coverage("ppa", "plan adaptation", "left open in ICDE, section V-C",
-             ("harness/planning/adaptation.py", "ppa/drift")),
+             ("harness/planning/adaptation.py", "ppa/drift", "ppa/drift-live")),
     # Utilization
     Coverage("intervals", "1", "a period with its checkpoint", (), _SCHEMATIC),
     Coverage("intervals", "2", "a failure inside the period", (), _SCHEMATIC),

@@ -12,6 +12,7 @@ and ``car_ids``, the cars in ascending order as text."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -185,11 +186,114 @@ def program(
     )
 
 
+HIGHWAYS = ("north", "south")
+FAR = 100_000
+"""Distance between the locations of two highways, above that of all roads of one."""
+
+
+def two_highways(
+    *,
+    seed: int = 0,
+    roads: int = 2,
+    cars: int = 1_000,
+    share: float = 0.75,
+    swaps_s: float | None = None,
+    epsilon_kmh: int = SENSOR_ERROR_KMH,
+) -> Workload:
+    """Detect accidents on two highways with ``roads`` partitions each.
+
+    The northern one has a ``share`` of all reports, from ``swaps_s`` on the southern one. Each has
+    an aggregator of its own, both the one writer of the table."""
+    parameters = {"roads": roads, "share": share, "epsilon_kmh": epsilon_kmh}
+    one = accidents(partitions=roads, cars=cars, epsilon_kmh=epsilon_kmh)
+    shares = (share, 1 - share)
+    return replace(
+        one,
+        name="two-highways",
+        sources=[
+            Source(
+                name=name,
+                records=Reference(
+                    target="datasets.accident:Cars",
+                    parameters={"seed": seed + number, "partitions": roads, "cars": cars},
+                ),
+                partitions=roads,
+                share=shares[number],
+                later=None if swaps_s is None else (swaps_s, shares[1 - number]),
+            )
+            for number, name in enumerate(HIGHWAYS)
+        ],
+        forms={
+            TASKS: Reference(target="workloads.accident:highways", parameters=parameters),
+        },
+        contributions=None,
+        into_table=False,
+        reference=Reference(
+            target="workloads.accident:two_highways",
+            parameters={**parameters, "seed": seed, "cars": cars, "swaps_s": swaps_s},
+        ),
+    )
+
+
+def highways(
+    *,
+    timeline: ops.Timeline,
+    rate: float | None = None,
+    roads: int = 2,
+    share: float = 0.75,
+    epsilon_kmh: int = SENSOR_ERROR_KMH,
+) -> ops.TableProgram:
+    """Return the tasks of `two_highways`; ``rate`` is records per second in all."""
+    total = 2 * roads * CARS_PER_S if rate is None else rate
+    shares = dict(zip(HIGHWAYS, (share, 1 - share), strict=True))
+    topology = Topology(
+        operators=(
+            *(
+                Operator(name=name, parallelism=roads, rate=(total * shares[name] / roads,) * roads)
+                for name in HIGHWAYS
+            ),
+            *(Operator(name=f"aggregate-{name}", parallelism=1) for name in HIGHWAYS),
+            Operator(name="table", parallelism=1),
+        ),
+        edges=(
+            *(
+                Edge(
+                    upstream=name,
+                    downstream=f"aggregate-{name}",
+                    partitioning=ops.merging(roads, 1),
+                )
+                for name in HIGHWAYS
+            ),
+            *(
+                Edge(
+                    upstream=f"aggregate-{name}",
+                    downstream="table",
+                    partitioning=ops.merging(1, 1),
+                )
+                for name in HIGHWAYS
+            ),
+        ),
+    )
+
+    def task(operator: str, index: int) -> ops.TableTask:
+        if operator in HIGHWAYS:
+            return Standing(epsilon_kmh, from_location=HIGHWAYS.index(operator) * FAR)
+        return ByLocation(timeline) if operator.startswith("aggregate") else Rows()
+
+    return ops.TableProgram(
+        topology=topology,
+        task=task,
+        sources={name: name for name in HIGHWAYS},
+        timeline=timeline,
+    )
+
+
 class Standing(ops.TableTask):
     """Reports of cars at ε or slower."""
 
-    def __init__(self, epsilon_kmh: int) -> None:
-        self.epsilon_kmh = epsilon_kmh
+    def __init__(self, epsilon_kmh: int, *, from_location: int = 0) -> None:
+        """Count locations from ``from_location``."""
+        self.epsilon_kmh, self.from_location = epsilon_kmh, from_location
 
     def work(
         self, state: None, batch: int, inputs: Sequence[pa.Table]
@@ -197,7 +301,8 @@ class Standing(ops.TableTask):
         _, raw = ops.whole_records(ops.joined(inputs, ops.SOURCE_SCHEMA), REPORT.size)
         fields = REPORT.decode(raw)
         slow = fields["speed"] <= self.epsilon_kmh
-        return None, (pa.table({name: fields[name][slow] for name in STANDING.names}),)
+        places = fields["location"][slow] + self.from_location
+        return None, (pa.table([places, fields["car"][slow]], schema=STANDING),)
 
 
 class ByLocation(ops.PaneTask):

@@ -196,9 +196,13 @@ def grid(rates: Sequence[int]) -> list[Point]:
 MEASUREMENT = Measurement(
     id="live/partial-replication",
     origin=Origin.MEASURED,
-    grid={Profile.SMOKE: grid(RATES[:1]), Profile.QUICK: grid(RATES), Profile.PAPER: grid(RATES)},
+    grid={
+        Profile.SMOKE: grid(RATES[:1]),
+        Profile.QUICK: [*grid(RATES)[:-2], *grid(RATES)[-1:]],
+        Profile.PAPER: grid(RATES),
+    },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 40.0, Profile.QUICK: 38.0, Profile.PAPER: 1500.0},
+    seconds_per_run={Profile.SMOKE: 40.0, Profile.QUICK: 27.0, Profile.PAPER: 1500.0},
     run=run,
     scheduling=Scheduling(keeps=_topology.kept),
     chooses=["harness.engines.tasks.engine"],
@@ -385,7 +389,7 @@ EXPERIMENT = Experiment(
         _topology.NOTE,
         "Quick and smoke: all times are a tenth of the papers', the window of 30 s is 3 s; rates "
         "and speed stay, so a latency is a tenth, too. The simulator runs the same. In quick "
-        "the live runs have the longest of its intervals alone.",
+        "the live runs have the higher rate and the longest of its intervals alone.",
         "Tentative results are taken back and computed again here when the lost input is there, "
         "which the papers leave for later work.",
         f"Half of the tasks is the sink and the whole subtree above one of its two inputs: "
