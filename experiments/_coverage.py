@@ -73,7 +73,7 @@ COVERAGE: Sequence[Coverage] = (
              ("ppa/random-topologies", "ppa/optimum-gap", "ppa/planner-readings"),
              "The degree ranges of (b) are lost."),
     Coverage("ppa", "TKDE 17", "random multi-query topologies",
-             ("ppa/multi-query", "ppa/planner-readings"),
+             ("ppa/multi-query", "ppa/multi-query-live", "ppa/planner-readings"),
              "How a topology gets several sinks is not printed."),
     Coverage("ppa", "TKDE 18a, TKDE 18b", "how long planning takes", ("ppa/plan-runtime",)),
     Coverage("ppa", "TKDE 19a, TKDE 19b, TKDE 19c, TKDE 19d", "INC against TO",

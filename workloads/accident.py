@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from datasets.accident import REPORT, SENSOR_ERROR_KMH
 from harness.topology.model import Edge, Operator, Topology
+from harness.topology.model import Query as Question
 from workloads.base import QUERY, TASKS, Contributions, Entry, Query, Reference, Source, Workload
 from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
@@ -198,13 +199,20 @@ def two_highways(
     cars: int = 1_000,
     share: float = 0.75,
     swaps_s: float | None = None,
+    priorities: Sequence[int] = (),
     epsilon_kmh: int = SENSOR_ERROR_KMH,
 ) -> Workload:
     """Detect accidents on two highways with ``roads`` partitions each.
 
     The northern one has a ``share`` of all reports, from ``swaps_s`` on the southern one. Each has
-    an aggregator of its own, both the one writer of the table."""
-    parameters = {"roads": roads, "share": share, "epsilon_kmh": epsilon_kmh}
+    an aggregator of its own, both the one writer of the table. With ``priorities`` each highway is
+    a query of its own, with its own writer."""
+    parameters = {
+        "roads": roads,
+        "share": share,
+        "priorities": [*priorities],
+        "epsilon_kmh": epsilon_kmh,
+    }
     one = accidents(partitions=roads, cars=cars, epsilon_kmh=epsilon_kmh)
     shares = (share, 1 - share)
     return replace(
@@ -241,9 +249,12 @@ def highways(
     rate: float | None = None,
     roads: int = 2,
     share: float = 0.75,
+    priorities: Sequence[int] = (),
     epsilon_kmh: int = SENSOR_ERROR_KMH,
 ) -> ops.TableProgram:
     """Return the tasks of `two_highways`; ``rate`` is records per second in all."""
+    writers = {name: f"table-{name}" if priorities else "table" for name in HIGHWAYS}
+    sinks = [*dict.fromkeys(writers.values())]
     total = 2 * roads * CARS_PER_S if rate is None else rate
     shares = dict(zip(HIGHWAYS, (share, 1 - share), strict=True))
     topology = Topology(
@@ -253,7 +264,7 @@ def highways(
                 for name in HIGHWAYS
             ),
             *(Operator(name=f"aggregate-{name}", parallelism=1) for name in HIGHWAYS),
-            Operator(name="table", parallelism=1),
+            *(Operator(name=name, parallelism=1) for name in sinks),
         ),
         edges=(
             *(
@@ -267,11 +278,15 @@ def highways(
             *(
                 Edge(
                     upstream=f"aggregate-{name}",
-                    downstream="table",
+                    downstream=writers[name],
                     partitioning=ops.merging(1, 1),
                 )
                 for name in HIGHWAYS
             ),
+        ),
+        queries=tuple(
+            Question(name=name, sink=writers[name], priority=priority)
+            for name, priority in zip(HIGHWAYS, priorities, strict=False)
         ),
     )
 

@@ -362,7 +362,8 @@ EXPERIMENT = Experiment(
         _topology.NOTE,
         "Quick leaves out single failures where windows are 30 s, at the lower rate, and as fast "
         "as this machine is, and those of CKP-30s and Storm; the simulator has them. As fast as "
-        "this machine is, it has Active-5s and CKP-5s.",
+        "this machine is, it has Active-5s and CKP-5s; with windows of 30 s Storm alone; at the "
+        "lower rate all but CKP-30s.",
         "Quick and smoke: all times are a tenth of the papers', a window of 10 s is 1 s, a "
         "checkpoint every 30 s one every 3 s; rates are the papers' and the speed stays, so a "
         "latency is a tenth, too. The simulator runs the same.",

@@ -40,7 +40,7 @@ CONTENDERS: Mapping[str, Contender] = {
 ACTIVE, CHECKPOINT, REPLAY = ("Active-5s", "Active-30s"), ("CKP-5s", "CKP-15s", "CKP-30s"), "Storm"
 _FEW = ((10, 1_000), (10, 2_000), (30, 1_000))
 """Windows and rates of the smoke and quick profiles."""
-REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 10}
+REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 2, Profile.PAPER: 10}
 
 
 def grid() -> dict[Profile, Sequence[Point]]:
