@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.intervals import _shared
+from experiments.intervals import _shared, flink
 from experiments.live._judged import Tables, all_if, equal_output, numbers, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
@@ -305,6 +305,14 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
+PRINTED = {
+    (row["failures_per_min"], row["depth"]): {
+        LONG: row["observed_30min"],
+        OPTIMAL: row["observed_optimum"],
+    }
+    for row in flink.POINTS
+}
+"""The paper's observed utilization, for its own c and R."""
 CLOSE = 0.1
 """Measured utilization is close to the model's if it is within this."""
 AGAIN = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
@@ -347,6 +355,10 @@ def draw(tables: Tables, figure: Figure) -> None:
                     [place + shift] * len(mine), mine[column], marker, color=colour,
                     label=name if place == 0 else None,
                 )  # fmt: skip
+            axes.plot(
+                place - 0.24, PRINTED[per_minute, depth][label], "s", color=BLACK,
+                markerfacecolor="none", label="printed: observed on Flink" if not place else None,
+            )  # fmt: skip
         names = [f"n={depth}\nλ={per_minute:g}" for per_minute, depth in cells]
         axes.set_xticks(range(len(cells)), names)
         axes.set_xlim(-0.5, len(cells) - 0.5)
@@ -356,7 +368,8 @@ def draw(tables: Tables, figure: Figure) -> None:
         axes.set_title(f"T = {label}{shown if lengths else ''}", loc="left")
         axes.set_xlabel("operators n; failures per minute λ")
     panels[0].set_ylabel("utilization U")
-    panels[0].legend(loc="lower left")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
     stamp(figure, f"live; λ = {PER_MINUTE[0]:g} is a kill every {MEAN_S:g} s; declared speed")
 
 
