@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ import click
 
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
-from harness.results.record import OK
+from harness.results.record import OK, VARIANTS
 
 if TYPE_CHECKING:
     from harness.results.library import Found, Library
@@ -29,8 +28,6 @@ Examples:
 """
 _SHORTEST = 12
 """Characters of a commit that identify it."""
-VARIANTS = "variants"
-"""The table of a run with several passes (`harness.judging.run.together`)."""
 
 
 @click.command("compare", epilog=_EPILOG)
@@ -268,13 +265,12 @@ def _fact(quantity: str) -> bool:
 
 def _passes(each: Found) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the point and values of a run, and those of each variant if it had several passes."""
-    import pandas as pd
+    from harness.results.tables import read_series
 
     point = " ".join(f"{name}={value}" for name, value in sorted(each.record.point.items()))
     yield point, each.record.values
-    path = each.directory / f"{VARIANTS}.parquet"
-    if path.exists():
-        table = pd.read_parquet(io.BytesIO(path.read_bytes()))
+    table = read_series(each.directory, VARIANTS)
+    if table is not None:
         for variant, values in zip(table.pop("variant"), table.to_dict("records"), strict=True):
             yield f"{point} {variant}", {str(name): value for name, value in values.items()}
 

@@ -28,7 +28,7 @@ from harness.load.profile import RateProfile
 from harness.measure.recovery import CALM_S
 from harness.measure.versions import revises, versions
 from harness.measurement import Context
-from harness.results.record import Outcome, Profile
+from harness.results.record import VARIANTS, Outcome, Profile
 from workloads.base import Workload
 
 STILL_FALLING = 0.9
@@ -154,7 +154,7 @@ def together(outcomes: Mapping[str, Outcome]) -> Outcome:
     problems = [f"{name}: {found.invalid}" for name, found in outcomes.items() if found.invalid]
     return Outcome(
         values={"passes": len(outcomes)},
-        series={**series, "variants": pd.DataFrame(rows)},
+        series={**series, VARIANTS: pd.DataFrame(rows)},
         invalid="; ".join(problems) or None,
     )
 

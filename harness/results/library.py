@@ -16,7 +16,6 @@ invalid or failed run is in the tables with its ``status``."""
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from harness.results.provenance import ROOT
 from harness.results.record import OK, Record
 from harness.results.schema import decode
 from harness.results.store import unreadable
+from harness.results.tables import read_series
 
 SHIPPED = ROOT / "results" / "baselines"
 """The real results that come with the repository."""
@@ -179,10 +179,9 @@ class Library:
         """Return a series of every run that has it, with the `SERIES_KEYS` in front."""
         parts = []
         for each in self.found:
-            path = each.directory / f"{name}.parquet"
-            if path.exists():
+            frame = read_series(each.directory, name)
+            if frame is not None:
                 keys = _keys(each)
-                frame = pd.read_parquet(io.BytesIO(path.read_bytes()))
                 frame = frame.drop(columns=[key for key in keys if key in frame])
                 for column in frame.columns[frame.isna().all()]:
                     if column.endswith(("_s", "_bytes")):  # nothing but nulls has no type

@@ -35,6 +35,8 @@ class Profile(StrEnum):
 SCHEMA_VERSION = 4
 
 OK, INVALID, FAILED, SKIPPED = "ok", "invalid", "failed", "skipped"
+VARIANTS = "variants"
+"""The series with the values of each pass of a run (`harness.judging.run.together`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

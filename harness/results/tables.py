@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+
+
+def read_series(directory: Path, name: str) -> pd.DataFrame | None:
+    """Return a series of the run in ``directory``; None if it has none of that name."""
+    path = directory / f"{name}.parquet"
+    # From memory it takes less than half of the time.
+    return pd.read_parquet(io.BytesIO(path.read_bytes())) if path.exists() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +32,8 @@ class Results:
         The columns ``columns`` of `frame` (and ``run``) are repeated on each row."""
         parts = []
         for _, row in self.frame.iterrows():
-            path = self.directories[row["run"]] / f"{name}.parquet"
-            if path.exists():
-                part = pd.read_parquet(path)
+            part = read_series(self.directories[row["run"]], name)
+            if part is not None:
                 parts.append(part.assign(**{key: row[key] for key in ("run", *columns)}))
         if not parts:
             return pd.DataFrame(columns=["run", *columns])

@@ -7,7 +7,6 @@ what an old record lacks is a phase without times and with the reason."""
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pandas as pd
 from harness.experiment import Experiment
 from harness.measure.metrics import label
 from harness.results.library import Found
+from harness.results.tables import read_series
 from harness.site.facets import Facets, of_record
 
 PHASES = ("detection", "restart", "restore", "replay", "output")
@@ -127,8 +127,8 @@ def _judged(found: Found, experiment: Experiment) -> Iterator[Kill]:
 
 def read(found: Found, name: str) -> pd.DataFrame:
     """Return a series of a run, empty if it was not kept."""
-    path = found.directory / f"{name}.parquet"
-    return pd.read_parquet(io.BytesIO(path.read_bytes())) if path.exists() else pd.DataFrame()
+    frame = read_series(found.directory, name)
+    return pd.DataFrame() if frame is None else frame
 
 
 def _of_variant(table: pd.DataFrame, variant: str) -> pd.DataFrame:

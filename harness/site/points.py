@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
-import pandas as pd
-
 from harness.measure.metrics import METRICS
 from harness.measurement import Origin
 from harness.report.verdicts import Assessment
-from harness.results.record import OK, Record, point_key
+from harness.results.record import OK, VARIANTS, Record, point_key
+from harness.results.tables import read_series
 from harness.site.facets import of_record, union
 
 SHOWN: Mapping[str, str] = {
@@ -31,7 +29,6 @@ SHOWN: Mapping[str, str] = {
 }
 """Values of a live run that any engine has, with the title of their column."""
 _DEFINED = {metric.name: metric.definition for metric in METRICS}
-_VARIANTS = "variants"
 
 
 def columns() -> list[dict[str, str]]:
@@ -93,11 +90,13 @@ def _passes(item: Assessment, valid: list[Record]) -> Iterator[tuple[str, list[M
     """Yield the values of the runs of a point, for each pass of them if they had several."""
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in valid:
-        path = item.campaign.directories[record.run] / f"{_VARIANTS}.parquet"
-        if _VARIANTS not in record.series or not path.exists():
+        table = None
+        if VARIANTS in record.series:
+            table = read_series(item.campaign.directories[record.run], VARIANTS)
+        if table is None:
             found[""].append(record.values)
             continue
-        for row in pd.read_parquet(io.BytesIO(path.read_bytes())).to_dict("records"):
+        for row in table.to_dict("records"):
             found[str(row.get("variant", ""))].append(
                 {str(name): value for name, value in row.items()}
             )

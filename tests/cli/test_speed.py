@@ -38,25 +38,25 @@ def loaded(*words: str) -> frozenset[str]:
 @pytest.mark.parametrize(
     ("words", "allowed"),
     [
-        (["--help"], set()),
-        (["--version"], set()),
-        (["list"], set()),
-        (["list", "--json"], set()),
-        (["completion", "bash"], set()),
-        (["datasets"], set()),
-        (["cluster", "status"], set()),
-        (["run", "--help"], set()),
-        (["reproduce", "--help"], set()),
-        (["report", "--help"], set()),
-        (["artifact", "--help"], set()),
-        (["interval", "--cost", "1.6s", "--mttf", "20min"], {"numpy", "scipy"}),
-        (["plan", "docs/examples/topology.yaml", "--budget", "50%"], {"numpy", "scipy"}),
+        (["--help"], ()),
+        (["--version"], ()),
+        (["list"], ()),
+        (["list", "--json"], ()),
+        (["completion", "bash"], ()),
+        (["datasets"], ()),
+        (["cluster", "status"], ()),
+        (["run", "--help"], ()),
+        (["reproduce", "--help"], ()),
+        (["report", "--help"], ()),
+        (["artifact", "--help"], ()),
+        (["interval", "--cost", "1.6s", "--mttf", "20min"], ("numpy", "scipy")),
+        (["plan", "docs/examples/topology.yaml", "--budget", "50%"], ("numpy", "scipy")),
     ],
     ids=lambda each: " ".join(each),
 )
-def test_a_first_command_loads_little(words: list[str], allowed: set[str]) -> None:
+def test_a_first_command_loads_little(words: list[str], allowed: tuple[str, ...]) -> None:
     listed()  # which the launcher does once
-    assert loaded(*words) <= allowed
+    assert loaded(*words) <= set(allowed)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +12,6 @@ from matplotlib.figure import Figure
 from experiments.stock import modes, real_time_kill
 from experiments.stock.real_time_kill import EXPERIMENT, KINDS, SCALES, schedule
 from harness.claims import ClaimKind
-from harness.cluster.base import Action
 from harness.engines.kinds import find_engine
 from harness.report.verdicts import verdicts
 from harness.results.record import Outcome, Profile
@@ -58,14 +56,15 @@ def test_a_killed_worker_ends_the_query_and_its_last_values_are_right(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("checkpoint_s", [5.0, 60.0])
-def test_kills_come_one_after_the_other_within_the_load(kind: str, checkpoint_s: float) -> None:
+def test_each_kill_has_a_phase_of_its_own_within_the_load(kind: str, checkpoint_s: float) -> None:
     for scale in SCALES.values():
-        events = schedule(KINDS[kind], scale, checkpoint_s, phase=0.7).events
-        kills = [event for event in events if event.action is Action.KILL]
-        assert len(kills) == scale.kills
-        assert max(event.at_s for event in events) < scale.load_s(checkpoint_s)
-        apart = [two.at_s - one.at_s for one, two in pairwise(kills)]
-        assert all(gap > scale.away_s for gap in apart)
+        phases = set()
+        for number in range(scale.kills):
+            made = schedule(KINDS[kind], scale, checkpoint_s, number=number, part=0.7)
+            (kill,) = made.kills
+            assert max(event.at_s for event in made.events) < scale.load_s(checkpoint_s)
+            phases.add(int((kill.at_s - scale.before_s) / checkpoint_s * scale.kills))
+        assert phases == set(range(scale.kills))
     assert SCALES[Profile.QUICK].kills >= 5
 
 
@@ -89,7 +88,7 @@ def kills(**outages_s: list[float]) -> dict[str, pd.DataFrame]:
     passes = pd.DataFrame(
         [
             {"scheme": "checkpoint", "checkpoint_s": 5.0, "kind": kind.replace("_", "-"),
-             "repeat": 0, "kills_planned": len(each), "kills_done": len(each),
+             "number": 0, "repeat": 0, "kills_planned": len(each), "kills_done": len(each),
              "output_equals_truth": True, "output_equals_twin": True, "dropped_rows": 0,
              "duplicates": 5, "setbacks": 2, "difference_from_truth": "",
              "difference_from_twin": ""}
