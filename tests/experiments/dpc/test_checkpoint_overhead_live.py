@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pandas as pd
+import pytest
 
 from experiments.dpc import checkpoint_overhead_live
+from experiments.dpc._live import Chain
 from experiments.dpc.checkpoint_overhead_live import EXPERIMENT, cell_of
-from harness.protocol.scheme import Method
+from harness.protocol.scheme import Method, Scheme
+from harness.results.record import Profile
 from tests.experiments.live.judging import all_hold, held, panels, passes
 
 
@@ -55,3 +60,12 @@ def test_one_method_at_a_time_is_on() -> None:
         2,
     )
     assert checkpoint_overhead_live.NEVER.snapshot_every == 0
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_never_is_longer_than_the_load_and_fits_the_buffers(profile: Profile) -> None:
+    chain = Chain(rate_per_s=checkpoint_overhead_live.RATE_PER_S, state=8_000)
+    load_s = chain.begin_s + checkpoint_overhead_live.COUNTED_S[profile]
+    assert load_s < checkpoint_overhead_live.NEVER_S
+    window = next(field.default for field in fields(Scheme) if field.name == "window")
+    assert checkpoint_overhead_live.NEVER_S / chain.bucket_s < window
