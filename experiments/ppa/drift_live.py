@@ -21,15 +21,12 @@ from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
 from experiments.live.edge_throughput import EVERY_REPORT_KMH
-from experiments.live.query_accuracy import HERE, THERE, accuracy_within, on_time
-from experiments.ppa import _random
+from experiments.ppa import _highways, _random
+from experiments.ppa._highways import BATCH_S, RATE_PER_S, WINDOW_S
 from experiments.ppa.drift import ADAPTED, KEPT, LOOKS
 from harness.claims import Finding, at_most, every, found, hypothesis, unmeasured
-from harness.cluster.base import TOGETHER
-from harness.engines.base import EventKind, Setup
-from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.base import EventKind
 from harness.experiment import Experiment
-from harness.failures.generators import one_target
 from harness.figures.style import BLACK, GREY, not_measured, stamp
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -45,8 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHARE = 0.75
-RATE_PER_S = 400.0
-BATCH_S = 0.25
 SWAP_S = 4.0
 KILL_AT_S: Mapping[Profile, float] = {Profile.SMOKE: 9.0, Profile.QUICK: 9.0, Profile.PAPER: 20.0}
 """Long enough after the load has moved for a plan to follow."""
@@ -54,28 +49,6 @@ AWAY_S: Mapping[Profile, float] = {Profile.SMOKE: 4.0, Profile.QUICK: 6.0, Profi
 AFTER_S = 2.0
 EVERY_S = 0.5
 """Time between two looks at the rates."""
-WINDOW_S = 1.0
-
-
-def setup(topology: Topology, plan: Sequence[int], away_s: float, *, adapts: bool) -> Setup:
-    """Deal primaries to the first rack; the second has just enough room for the plan's replicas.
-
-    A lost task without a replica waits for its rack, and takes no replica's place."""
-    tasks = topology.task_count
-    there = [THERE[number % len(THERE)] for number in range(len(plan))]
-    return Setup(
-        scheme="ppa",
-        parameters=TaskParameters(
-            plan=plan,
-            placement=[HERE[task % len(HERE)] for task in range(tasks)],
-            replicas_at=dict(zip(plan, there, strict=True)),
-            slots=[tasks for _ in HERE] + [there.count(node) for node in THERE],
-            keeps_replicas=True,
-            checkpoint_s=1.0,
-            restart_s=away_s,
-            adapt_s=EVERY_S if adapts else 0.0,
-        ),
-    )
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -86,11 +59,12 @@ def run(point: Point, context: Context) -> Outcome:
     )
     topology = _plans.topology_of(workload, RATE_PER_S)
     plan = planner("sa").plan(topology, _random.budget(topology, float(str(point["ratio"])))).tasks
-    primaries = TOGETHER.join(SPEC.node_names[node] for node in HERE)
-    kill = one_target(primaries, at_s=kill_at_s)
     variants = {
-        name: Variant(setup=setup(topology, plan, away_s, adapts=name == ADAPTED), schedule=kill)
-        for name in (KEPT, ADAPTED)
+        name: Variant(
+            setup=_highways.setup(topology, plan, away_s, adapt_s=every_s),
+            schedule=_highways.outage(kill_at_s),
+        )
+        for name, every_s in ((KEPT, 0.0), (ADAPTED, EVERY_S))
     }
     wanted = task_run(
         workload=workload,
@@ -102,9 +76,8 @@ def run(point: Point, context: Context) -> Outcome:
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
     windows, ways = [], []
     for name, one in outcomes.items():
-        seen = on_time(one.series["accuracy"], one.series["results"])
-        span = kill_at_s, kill_at_s + away_s
-        windows.append(_by_window(seen, kill_at_s + away_s).assign(way=name))
+        counted = _highways.reports(one.series["results"], until_s=kill_at_s + away_s)
+        windows.append(_by_window(counted).assign(way=name))
         incidents = one.series["incidents"]
         adapted = incidents["event"] == EventKind.ADAPTED.value
         changes = incidents[adapted & (incidents["at_s"] < kill_at_s)]
@@ -112,7 +85,7 @@ def run(point: Point, context: Context) -> Outcome:
             {
                 "way": name,
                 "of": fidelity(topology, plan, changes),
-                "measured": accuracy_within(seen, span, window_s=WINDOW_S),
+                "measured": _highways.share(counted, kill_at_s),
                 **_moved(changes),
             }
         )
@@ -132,15 +105,12 @@ def fidelity(topology: Topology, plan: Sequence[int], changes: pd.DataFrame) -> 
     return float(Evaluator(_plans.topology_of(swapped, RATE_PER_S)).value(flags(topology, plan)))
 
 
-def _by_window(seen: pd.DataFrame, back_s: float) -> pd.DataFrame:
-    """Return ``window_start_s`` and ``accuracy``, of first versions until the rack is back."""
-    ends_s = seen["window_start_s"] + WINDOW_S
-    whole = seen[(seen["window_start_s"] >= 0) & (ends_s <= back_s) & (seen["members"] > 0)]
+def _by_window(counted: pd.DataFrame) -> pd.DataFrame:
+    """Return ``window_start_s`` and ``accuracy`` of the whole output."""
+    both = counted.groupby("window_start_s")[["twin", "failed"]].sum().reset_index()
+    both = both[both["twin"] > 0]
     return pd.DataFrame(
-        {
-            "window_start_s": whole["window_start_s"],
-            "accuracy": whole["first"] / whole["members"],
-        }
+        {"window_start_s": both["window_start_s"], "accuracy": both["failed"] / both["twin"]}
     )
 
 

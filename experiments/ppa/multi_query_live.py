@@ -18,21 +18,17 @@ from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
 from experiments.live.edge_throughput import EVERY_REPORT_KMH
-from experiments.live.query_accuracy import HERE, LATE_S
-from experiments.ppa import _random
-from experiments.ppa.drift_live import BATCH_S, RATE_PER_S, WINDOW_S, setup
+from experiments.ppa import _highways, _random
+from experiments.ppa._highways import BATCH_S, RATE_PER_S
 from harness.claims import Finding, at_most, every, hypothesis, unmeasured
-from harness.cluster.base import TOGETHER
 from harness.experiment import Experiment
-from harness.failures.generators import one_target
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.judging.run import Variant, measure_each
-from harness.measure.versions import Stability
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
-from workloads.accident import FAR, HIGHWAYS, two_highways
+from workloads.accident import HIGHWAYS, two_highways
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,10 +52,11 @@ def run(point: Point, context: Context) -> Outcome:
     topology = _plans.topology_of(workload, RATE_PER_S)
     budget = _random.budget(topology, RATIO)
     plans = {name: planner(name).plan(topology, budget) for name in _random.CONTESTANTS}
-    primaries = TOGETHER.join(SPEC.node_names[node] for node in HERE)
-    kill = one_target(primaries, at_s=KILL_AT_S)
     variants = {
-        name: Variant(setup=setup(topology, plan.tasks, away_s, adapts=False), schedule=kill)
+        name: Variant(
+            setup=_highways.setup(topology, plan.tasks, away_s),
+            schedule=_highways.outage(KILL_AT_S),
+        )
         for name, plan in plans.items()
     }
     wanted = task_run(
@@ -72,29 +69,14 @@ def run(point: Point, context: Context) -> Outcome:
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
     rows = []
     for name, plan in plans.items():
-        found = accuracy(outcomes[name].series["results"], until_s=KILL_AT_S + away_s)
+        results = outcomes[name].series["results"]
+        counted = _highways.reports(results, until_s=KILL_AT_S + away_s)
+        found = {query: _highways.share(counted, KILL_AT_S, query) or 0.0 for query in HIGHWAYS}
         weighted = sum(p * found[q] for p, q in zip(priorities, HIGHWAYS, strict=True))
         rows.append(
             {"planner": name, "of": plan.value, "measured": weighted / sum(priorities), **found}
         )
     return outcome_of(outcomes, {"tasks": topology.task_count}, plans=pd.DataFrame(rows))
-
-
-def accuracy(results: pd.DataFrame, *, until_s: float) -> dict[str, float]:
-    """Return by query the share of the twin's reports in first versions during the outage.
-
-    In windows that begin and end in it. What came when the rack was back is missing."""
-    inside = results["window_start_s"].between(KILL_AT_S, until_s - WINDOW_S)
-    mine = results[inside & (results["stability"] != Stability.UNDO.value)]
-    first = mine.sort_values("arrival_s").drop_duplicates(["pass", "window_start_s", "location"])
-    there = first[(first["pass"] == "twin") | (first["arrival_s"] <= until_s + LATE_S)]
-    count = there["car_ids"].str.split().str.len()
-    of_query = there["location"].ge(FAR).map({False: HIGHWAYS[0], True: HIGHWAYS[1]})
-    reports = count.groupby([there["pass"], of_query]).sum()
-    return {
-        name: float(reports.get(("failed", name), 0) / max(1, reports.get(("twin", name), 0)))
-        for name in HIGHWAYS
-    }
 
 
 def _grid(names: Sequence[str]) -> Sequence[Point]:

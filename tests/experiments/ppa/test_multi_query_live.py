@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.ppa import multi_query_live
+from experiments.ppa import _highways
 from experiments.ppa.multi_query_live import EXPERIMENT
 from tests.experiments.live.judging import all_hold, failing, held, panels, passes
 from workloads.accident import FAR
@@ -52,10 +52,12 @@ def test_a_querys_accuracy_is_of_its_own_locations_while_the_rack_is_away() -> N
             row("twin", 4.0, FAR + 7, "1 2", 5.1, "stable"),
             row("twin", 1.0, 7, "1 2", 2.1, "stable"),
             row("failed", 4.0, 7, "1 2 3", 5.2, "tentative"),
-            row("failed", 4.0, 7, "1 2 3 4", 9.0, "stable"),
             row("failed", 4.0, FAR + 7, "1 2", 9.0, "stable"),
             row("failed", 1.0, 7, "1 2", 2.1, "stable"),
         ]
     )
-    found = multi_query_live.accuracy(results, until_s=7.0)
-    assert found == {"north": pytest.approx(0.75), "south": 0.0}
+    counted = _highways.reports(results, until_s=7.0)
+    assert _highways.share(counted, 3.0, "north") == pytest.approx(0.75)
+    assert _highways.share(counted, 3.0, "south") == 0.0
+    assert _highways.share(counted, 0.0) == pytest.approx(5 / 8)
+    assert _highways.share(counted, 5.0) is None
