@@ -159,7 +159,7 @@ def grows_with_state(tables: Mapping[str, pd.DataFrame]) -> Finding:
     if len(by) < 2:
         return unmeasured()
     growth = by.iloc[-1] - by.iloc[0]
-    shown = {f"{1000 * at_s:g} ms": each.round(4).to_dict() for at_s, each in by.items()}
+    shown = {f"{at_s} s": each.round(4).to_dict() for at_s, each in by.items()}
     return every(growth > 0, share_by_state=shown)
 
 

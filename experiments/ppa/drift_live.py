@@ -102,7 +102,9 @@ def fidelity(topology: Topology, plan: Sequence[int], changes: pd.DataFrame) -> 
     if len(changes):
         return float(changes.sort_values("at_s")["value_after"].iloc[-1])
     swapped = two_highways(share=1 - SHARE)
-    return float(Evaluator(_plans.topology_of(swapped, RATE_PER_S)).value(flags(topology, plan)))
+    return float(
+        Evaluator(_plans.topology_of(swapped, RATE_PER_S)).value(flags(topology, tuple(plan)))
+    )
 
 
 def _by_window(counted: pd.DataFrame) -> pd.DataFrame:

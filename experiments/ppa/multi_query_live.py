@@ -152,7 +152,10 @@ def as_objective(tables: Tables) -> Finding:
     plans = tables["plans"]
     apart = (plans["measured"].astype(float) - plans["of"].astype(float)).abs()
     means = plans.groupby(["priorities", "planner"])[["of", "measured"]].mean().round(3)
-    shown = {" / ".join(map(str, place)): row for place, row in means.to_dict("index").items()}
+    shown = {
+        f"{row['priorities']}, {row['planner']}": [row["of"], row["measured"]]
+        for row in means.reset_index().to_dict("records")
+    }
     return at_most(float(apart.max()) if len(plans) else None, NEAR, by_plan=shown)
 
 

@@ -52,7 +52,7 @@ def sent(rate: RateProfile, looks_s: list[float], event: EventTime = BY_THE_CLOC
         topic="t", partitions=2, rate=rate, records=records, marker_s=MARKER_S, marker=b"marker"
     )
     kept = Kept()
-    sender = child._Sender(stream, kept, START, event)  # type: ignore[arg-type]
+    sender = child._Sender(stream, kept, START, event)
     with pytest.MonkeyPatch.context() as patch:
         for at_s in looks_s:
             patch.setattr(child, "_now_unix_s", lambda at_s=at_s: START + at_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -67,5 +68,5 @@ def test_never_is_longer_than_the_load_and_fits_the_buffers(profile: Profile) ->
     chain = Chain(rate_per_s=checkpoint_overhead_live.RATE_PER_S, state=8_000)
     load_s = chain.begin_s + checkpoint_overhead_live.COUNTED_S[profile]
     assert load_s < checkpoint_overhead_live.NEVER_S
-    window = next(field.default for field in fields(Scheme) if field.name == "window")
+    window: Any = next(field.default for field in fields(Scheme) if field.name == "window")
     assert checkpoint_overhead_live.NEVER_S / chain.bucket_s < window
