@@ -73,7 +73,7 @@ COVERAGE: Sequence[Coverage] = (
              ("ppa/random-topologies", "ppa/optimum-gap", "ppa/planner-readings"),
              "The degree ranges of (b) are lost."),
     Coverage("ppa", "TKDE 17", "random multi-query topologies",
-             ("ppa/multi-query", "ppa/multi-query-live", "ppa/planner-readings"),
+             ("ppa/multi-query", "live/multi-query", "ppa/planner-readings"),
              "How a topology gets several sinks is not printed."),
     Coverage("ppa", "TKDE 18a, TKDE 18b", "how long planning takes", ("ppa/plan-runtime",)),
     Coverage("ppa", "TKDE 19a, TKDE 19b, TKDE 19c, TKDE 19d", "INC against TO",
@@ -100,7 +100,7 @@ COVERAGE: Sequence[Coverage] = (
               "ppa/planner-readings"),
              "What is defective in print is listed in the modules, each reading a switch."),
     Coverage("ppa", "plan adaptation", "left open in ICDE, section V-C",
-             ("harness/planning/adaptation.py", "ppa/drift", "ppa/drift-live")),
+             ("harness/planning/adaptation.py", "ppa/drift", "live/drift")),
     # Utilization
     Coverage("intervals", "1", "a period with its checkpoint", (), _SCHEMATIC),
     Coverage("intervals", "2", "a failure inside the period", (), _SCHEMATIC),

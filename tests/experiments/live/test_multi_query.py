@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.ppa import _highways
-from experiments.ppa.multi_query_live import EXPERIMENT
+from experiments.live import _highways
+from experiments.live.multi_query import EXPERIMENT
 from tests.experiments.live.judging import all_hold, failing, held, panels, passes
 from workloads.accident import FAR
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from experiments.live import _plans
-from experiments.ppa import drift_live
+from experiments.live import _plans, drift
+from experiments.live.drift import EXPERIMENT
 from experiments.ppa.drift import ADAPTED, KEPT
-from experiments.ppa.drift_live import EXPERIMENT
 from tests.experiments.live.judging import all_hold, failing, held, panels, passes
 from workloads.accident import two_highways
 
@@ -53,8 +52,8 @@ def test_a_line_for_each_plan() -> None:
 
 
 def test_the_last_change_before_the_kill_decides_the_fidelity() -> None:
-    topology = _plans.topology_of(two_highways(share=drift_live.SHARE), 400.0)
+    topology = _plans.topology_of(two_highways(share=drift.SHARE), 400.0)
     north = (0, 1, 4, 6)
-    assert drift_live.fidelity(topology, north, pd.DataFrame()) == pytest.approx(0.25)
+    assert drift.fidelity(topology, north, pd.DataFrame()) == pytest.approx(0.25)
     changes = pd.DataFrame({"at_s": [6.0, 5.0], "value_after": [0.75, 0.5]})
-    assert drift_live.fidelity(topology, north, changes) == pytest.approx(0.75)
+    assert drift.fidelity(topology, north, changes) == pytest.approx(0.75)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.live import _plans
+from experiments.live import _highways, _plans
+from experiments.live._highways import BATCH_S, RATE_PER_S, WINDOW_S
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
 from experiments.live.edge_throughput import EVERY_REPORT_KMH
-from experiments.ppa import _highways, _random
-from experiments.ppa._highways import BATCH_S, RATE_PER_S, WINDOW_S
+from experiments.ppa import _random
 from experiments.ppa.drift import ADAPTED, KEPT, LOOKS
 from harness.claims import Finding, at_most, every, found, hypothesis, unmeasured
 from harness.engines.base import EventKind
@@ -133,7 +133,7 @@ def _moved(changes: pd.DataFrame) -> dict[str, Any]:
 GRID: Sequence[Point] = [{"ratio": 0.6}]
 
 MEASUREMENT = Measurement(
-    id="ppa/drift-live",
+    id="live/drift",
     origin=Origin.MEASURED,
     grid=dict.fromkeys(Profile, GRID),
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
@@ -229,8 +229,8 @@ def caught_up(tables: Tables) -> Finding:
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper="Faultline, beyond " + _random.CONFERENCE,
-    figure="plan adaptation, section V-C, live",
+    paper=_random.CONFERENCE,
+    figure="Section V-C, plan adaptation, live",
     title="A plan that follows the load while the query runs",
     statement="Plan adaptation is described, and left to later work.",
     table=table,

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from experiments.live import _plans
+from experiments.live import _highways, _plans
+from experiments.live._highways import BATCH_S, RATE_PER_S
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
 from experiments.live.edge_throughput import EVERY_REPORT_KMH
-from experiments.ppa import _highways, _random
-from experiments.ppa._highways import BATCH_S, RATE_PER_S
+from experiments.ppa import _random
 from harness.claims import Finding, at_most, every, hypothesis, unmeasured
 from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, not_measured, stamp
@@ -84,7 +84,7 @@ def _grid(names: Sequence[str]) -> Sequence[Point]:
 
 
 MEASUREMENT = Measurement(
-    id="ppa/multi-query-live",
+    id="live/multi-query",
     origin=Origin.MEASURED,
     grid={
         Profile.SMOKE: _grid([*PRIORITIES][:1]),
@@ -171,7 +171,7 @@ def not_behind(tables: Tables) -> Finding:
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper="Faultline, beside " + _random.JOURNAL,
+    paper=_random.JOURNAL,
     figure="Figure 17, two queries live",
     title="Plans for two queries of one topology, live",
     statement="The multi-query SA is compared with greedy by the OF of random topologies alone.",
