@@ -26,6 +26,7 @@ from harness.running.discovery import (
     to_reproduce,
 )
 from harness.running.execution import Runner
+from harness.running.plan import PlannedRun, once, seconds_left
 from tests.levels import by_cost
 from tests.running.test_execution import SMOKE, no_cluster
 from tests.toys import Watcher
@@ -48,6 +49,24 @@ def test_an_experiment_is_described_for_every_profile(experiment: Experiment) ->
         assert experiment.measurement.seconds_per_run[profile] > 0
         keys = {tuple(point) for point in experiment.grid[profile]}
         assert len(keys) == 1, "every point has the same parameters"
+
+
+@pytest.mark.parametrize("paper", ["ppa", "intervals", "edge", "dpc"])
+def test_a_paper_is_reproduced_within_twenty_minutes(paper: str) -> None:
+    """In quick, by the declared times, with computed runs in parallel as a plan counts them."""
+    runs = [
+        PlannedRun(
+            experiment=each,
+            point=point,
+            repeat=repeat,
+            done=False,
+            seconds=each.measurement.seconds_per_run[Profile.QUICK],
+        )
+        for each in to_reproduce(paper, Profile.QUICK)
+        for point in each.grid[Profile.QUICK]
+        for repeat in range(each.measurement.repeats[Profile.QUICK])
+    ]
+    assert seconds_left(once(runs)) <= 20 * 60
 
 
 class Here:
