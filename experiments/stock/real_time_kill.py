@@ -108,17 +108,17 @@ class Scale:
     settle_s: float
 
     def load_s(self, checkpoint_s: float) -> float:
-        """Return the length of a pass: a kill comes in any phase, and its input is read again."""
-        return self.before_s + 1.5 * checkpoint_s + self.after_s
+        """Return the length of a pass: a kill comes in any phase."""
+        return self.before_s + checkpoint_s + self.after_s
 
 
 SCALES: Mapping[Profile, Scale] = {
     Profile.SMOKE: Scale(
-        kinds=("worker",), kills=1, before_s=1, after_s=1.5, away_s=2, warmup_s=0, settle_s=1
+        kinds=("worker",), kills=1, before_s=1, after_s=3, away_s=2, warmup_s=0, settle_s=1
     ),
-    Profile.QUICK: Scale(kinds=("worker",), kills=5, before_s=5, after_s=5, warmup_s=6, settle_s=4),
+    Profile.QUICK: Scale(kinds=("worker",), kills=5, before_s=4, after_s=7, warmup_s=6, settle_s=4),
     Profile.PAPER: Scale(
-        kinds=tuple(KINDS), kills=5, before_s=10, after_s=20, away_s=5, warmup_s=20, settle_s=5
+        kinds=tuple(KINDS), kills=5, before_s=10, after_s=30, away_s=5, warmup_s=20, settle_s=5
     ),
 }
 
@@ -191,7 +191,7 @@ def run(point: Point, context: Context) -> Outcome:
         if not (scheme == "active" and name == "worker-tight")
     ]
     variants = {
-        f"{name} {number}": Variant(
+        f"{name}-{number}": Variant(
             setup=setup(0 if scheme == "active" else kind.spare_slots),
             schedule=schedule(kind, scale, checkpoint_s, number=number, part=part),
         )
@@ -277,7 +277,7 @@ def table(results: Results) -> Tables:
 
 def _by_kind(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with the kind and the number of each pass instead of its name."""
-    names = frame.pop("variant").str.rsplit(" ", n=1, expand=True)
+    names = frame.pop("variant").str.rsplit("-", n=1, expand=True)
     return frame.assign(kind=names[0], number=names[1].astype(int))
 
 
