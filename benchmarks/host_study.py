@@ -111,7 +111,12 @@ def running(sides: Sequence[Side], arguments: argparse.Namespace) -> Iterator[di
                     name=side.name,
                     log=Path(logs) / f"{len(children)}.log",
                     remedy="run ./faultline doctor, or compare with another --before",
-                    environment={**os.environ, "PYTHONPATH": str(side.root)},
+                    # Its children look for modules there alone, and not where this was started.
+                    environment={
+                        **os.environ,
+                        "PYTHONPATH": str(side.root),
+                        "PYTHONSAFEPATH": "1",
+                    },
                     python=Path(sys.executable),
                 )
                 child.send(
