@@ -12,6 +12,7 @@ and ``car_ids``, the cars in ascending order as text."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from datasets.accident import REPORT, SENSOR_ERROR_KMH
 from harness.topology.model import Edge, Operator, Topology
+from harness.topology.model import Query as Question
 from workloads.base import QUERY, TASKS, Contributions, Entry, Query, Reference, Source, Workload
 from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
@@ -185,11 +187,128 @@ def program(
     )
 
 
+HIGHWAYS = ("north", "south")
+FAR = 100_000
+"""Distance between the locations of two highways, above that of all roads of one."""
+
+
+def two_highways(
+    *,
+    seed: int = 0,
+    roads: int = 2,
+    cars: int = 1_000,
+    share: float = 0.75,
+    swaps_s: float | None = None,
+    priorities: Sequence[int] = (),
+    epsilon_kmh: int = SENSOR_ERROR_KMH,
+) -> Workload:
+    """Detect accidents on two highways with ``roads`` partitions each.
+
+    The northern one has a ``share`` of all reports, from ``swaps_s`` on the southern one. Each has
+    an aggregator of its own, both the one writer of the table. With ``priorities`` each highway is
+    a query of its own, with its own writer."""
+    parameters = {
+        "roads": roads,
+        "share": share,
+        "priorities": [*priorities],
+        "epsilon_kmh": epsilon_kmh,
+    }
+    one = accidents(partitions=roads, cars=cars, epsilon_kmh=epsilon_kmh)
+    shares = (share, 1 - share)
+    return replace(
+        one,
+        name="two-highways",
+        sources=[
+            Source(
+                name=name,
+                records=Reference(
+                    target="datasets.accident:Cars",
+                    parameters={"seed": seed + number, "partitions": roads, "cars": cars},
+                ),
+                partitions=roads,
+                share=shares[number],
+                later=None if swaps_s is None else (swaps_s, shares[1 - number]),
+            )
+            for number, name in enumerate(HIGHWAYS)
+        ],
+        forms={
+            TASKS: Reference(target="workloads.accident:highways", parameters=parameters),
+        },
+        contributions=None,
+        into_table=False,
+        reference=Reference(
+            target="workloads.accident:two_highways",
+            parameters={**parameters, "seed": seed, "cars": cars, "swaps_s": swaps_s},
+        ),
+    )
+
+
+def highways(
+    *,
+    timeline: ops.Timeline,
+    rate: float | None = None,
+    roads: int = 2,
+    share: float = 0.75,
+    priorities: Sequence[int] = (),
+    epsilon_kmh: int = SENSOR_ERROR_KMH,
+) -> ops.TableProgram:
+    """Return the tasks of `two_highways`; ``rate`` is records per second in all."""
+    writers = {name: f"table-{name}" if priorities else "table" for name in HIGHWAYS}
+    sinks = [*dict.fromkeys(writers.values())]
+    total = 2 * roads * CARS_PER_S if rate is None else rate
+    shares = dict(zip(HIGHWAYS, (share, 1 - share), strict=True))
+    topology = Topology(
+        operators=(
+            *(
+                Operator(name=name, parallelism=roads, rate=(total * shares[name] / roads,) * roads)
+                for name in HIGHWAYS
+            ),
+            *(Operator(name=f"aggregate-{name}", parallelism=1) for name in HIGHWAYS),
+            *(Operator(name=name, parallelism=1) for name in sinks),
+        ),
+        edges=(
+            *(
+                Edge(
+                    upstream=name,
+                    downstream=f"aggregate-{name}",
+                    partitioning=ops.merging(roads, 1),
+                )
+                for name in HIGHWAYS
+            ),
+            *(
+                Edge(
+                    upstream=f"aggregate-{name}",
+                    downstream=writers[name],
+                    partitioning=ops.merging(1, 1),
+                )
+                for name in HIGHWAYS
+            ),
+        ),
+        queries=tuple(
+            Question(name=name, sink=writers[name], priority=priority)
+            for name, priority in zip(HIGHWAYS, priorities, strict=False)
+        ),
+    )
+
+    def task(operator: str, index: int) -> ops.TableTask:
+        if operator in HIGHWAYS:
+            return Standing(epsilon_kmh, from_location=HIGHWAYS.index(operator) * FAR)
+        return ByLocation(timeline) if operator.startswith("aggregate") else Rows()
+
+    return ops.TableProgram(
+        topology=topology,
+        task=task,
+        sources={name: name for name in HIGHWAYS},
+        timeline=timeline,
+    )
+
+
 class Standing(ops.TableTask):
     """Reports of cars at ε or slower."""
 
-    def __init__(self, epsilon_kmh: int) -> None:
-        self.epsilon_kmh = epsilon_kmh
+    def __init__(self, epsilon_kmh: int, *, from_location: int = 0) -> None:
+        """Count locations from ``from_location``."""
+        self.epsilon_kmh, self.from_location = epsilon_kmh, from_location
 
     def work(
         self, state: None, batch: int, inputs: Sequence[pa.Table]
@@ -197,7 +316,8 @@ class Standing(ops.TableTask):
         _, raw = ops.whole_records(ops.joined(inputs, ops.SOURCE_SCHEMA), REPORT.size)
         fields = REPORT.decode(raw)
         slow = fields["speed"] <= self.epsilon_kmh
-        return None, (pa.table({name: fields[name][slow] for name in STANDING.names}),)
+        places = fields["location"][slow] + self.from_location
+        return None, (pa.table([places, fields["car"][slow]], schema=STANDING),)
 
 
 class ByLocation(ops.PaneTask):

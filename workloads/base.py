@@ -141,6 +141,8 @@ class Source:
     partitions: int = 2
     share: float = 1.0
     """Its part of the load's rate, relative to the other sources' shares."""
+    later: tuple[float, float] | None = None
+    """Seconds from the start of the load, and the share from then on; None: it stays."""
     marker: bytes = b""
     """The payload of a record that moves event time on and contributes to no result."""
 
@@ -151,6 +153,15 @@ class Source:
             f"source {self.name!r} has {self.partitions} partitions and share {self.share}",
             "give it at least one partition and a share above zero",
         )
+        _require(
+            self.later is None or min(self.later) > 0,
+            f"source {self.name!r} has the second and share {self.later} later",
+            "give both above zero",
+        )
+
+    def share_at(self, elapsed_s: float) -> float:
+        """Return its share at an instant of the load."""
+        return self.later[1] if self.later and elapsed_s >= self.later[0] else self.share
 
 
 QUERY, TASKS = "query", "tasks"

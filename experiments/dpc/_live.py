@@ -70,6 +70,8 @@ class Cell:
     during_stabilization: Policy = Policy.PROCESS
     method: Method = Method.CHECKPOINT
     snapshot_every: int = 0
+    checkpoint_s: float | None = None
+    """Time between two stored checkpoints; None: a second, or a bucket if that is longer."""
 
     @classmethod
     def of(cls, combination: str, **values: Any) -> Cell:
@@ -129,7 +131,7 @@ class Chain:
         ``suspect_s``: only streams fail in most figures, and no node is given up for its silence.
         """
         given = TaskParameters(
-            checkpoint_s=max(1.0, self.bucket_s),
+            checkpoint_s=cell.checkpoint_s or max(1.0, self.bucket_s),
             heartbeat_s=HEARTBEAT_S,
             suspect_s=suspect_s,
             trim_s=1.0,

@@ -58,9 +58,13 @@ WARM_US = 5_000_000
 Value = TypeVar("Value")
 
 
-def profiles(smoke: Value, full: Value) -> Mapping[Profile, Value]:
-    """Return a value for the smoke profile, and one for the two others."""
-    return {Profile.SMOKE: smoke, Profile.QUICK: full, Profile.PAPER: full}
+def profiles(smoke: Value, full: Value, quick: Value | None = None) -> Mapping[Profile, Value]:
+    """Return a value for the smoke profile, and one for the two others, or ``quick`` of its own."""
+    return {
+        Profile.SMOKE: smoke,
+        Profile.QUICK: full if quick is None else quick,
+        Profile.PAPER: full,
+    }
 
 
 SETTLE_US = profiles(8_000_000, 30_000_000)

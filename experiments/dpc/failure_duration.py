@@ -50,7 +50,9 @@ def run(point: Point, context: Context) -> Outcome:
 MEASUREMENT = Measurement(
     id="dpc/failure-duration",
     origin=Origin.SIMULATED,
-    grid=_shared.profiles(grid((2.0, 6.0)), grid(DURATIONS_S)),
+    grid=_shared.profiles(
+        grid((2.0, 6.0)), grid(DURATIONS_S), quick=grid((2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 60.0))
+    ),
     repeats=_shared.THRICE,
     seconds_per_run=_shared.profiles(0.1, 0.3),
     run=run,

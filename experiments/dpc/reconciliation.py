@@ -83,6 +83,7 @@ MEASUREMENT = Measurement(
     grid=_shared.profiles(
         grid((100, 16_000), (990, 4980)),
         grid((200, 2_000, 4_000, 8_000, 12_000, 16_000), RATES_PER_S),
+        quick=grid((200, 4_000, 16_000), RATES_PER_S[::2]),
     ),
     repeats=_shared.THRICE,
     seconds_per_run=_shared.profiles(0.1, 0.5),

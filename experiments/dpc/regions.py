@@ -100,7 +100,11 @@ def _grid(buckets: Sequence[int], costs: Sequence[int]) -> Sequence[Point]:
 MEASUREMENT = Measurement(
     id="dpc/regions",
     origin=Origin.SIMULATED,
-    grid=_shared.profiles(_grid((CHOSEN[0],), (CHOSEN[1],))[1:], _grid(BUCKETS_MS, COSTS_US)),
+    grid=_shared.profiles(
+        _grid((CHOSEN[0],), (CHOSEN[1],))[1:],
+        _grid(BUCKETS_MS, COSTS_US),
+        quick=_grid(BUCKETS_MS[1::2], COSTS_US),
+    ),
     repeats=_shared.ONCE,
     seconds_per_run=_shared.profiles(2.0, 2.7),
     run=run,

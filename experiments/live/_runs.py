@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+import numpy as np
 import pandas as pd
 
 from harness.engines.base import Setup
@@ -36,6 +37,21 @@ def steady_pass(
     return PassPlan(
         name=name, workload=workload, rate=rate, interval_s=interval_s, schedule=schedule
     )
+
+
+def nodes_cpu_s(
+    usage: pd.DataFrame, nodes: Collection[str], *, from_s: float, until_s: float
+) -> float:
+    """Return the processor seconds of these nodes between two instants of the judged pass.
+
+    Interpolated between samples."""
+    mine = usage[(usage["pass"] == "failed") & usage["who"].isin(nodes)]
+    found = 0.0
+    for _, samples in mine.dropna(subset=["cpu_s"]).groupby("who"):
+        at_s, cpu_s = samples["at_s"].to_numpy(), samples["cpu_s"].to_numpy()
+        begun, ended = np.interp([from_s, until_s], at_s, cpu_s)
+        found += float(ended - begun)
+    return found
 
 
 def outcome_of(

@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from experiments.live import _topology
 from experiments.live._judged import Tables, fastest, in_time, numbers, passes_of
-from experiments.live._runs import outcome_of
+from experiments.live._runs import nodes_cpu_s, outcome_of
 from experiments.live._topology import SPEC, Contender, Shape
 from experiments.ppa import _random
 from experiments.ppa import checkpoint_cost as computed
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 FASTER = {Profile.SMOKE: 10.0, Profile.QUICK: 10.0, Profile.PAPER: 1.0}
 INTERVALS_S: Mapping[Profile, Sequence[int]] = {
     Profile.SMOKE: (1, 15),
-    Profile.QUICK: (1, 5, 15),
+    Profile.QUICK: (1, 15),
     Profile.PAPER: (1, 2, 5, 10, 15, 20, 30),
 }
 FULL_S, COUNTED_S = 35.0, 60.0
@@ -78,7 +77,7 @@ def run(point: Point, context: Context) -> Outcome:
     wanted = shape.live(load_s=load_s, first_warmup_s=3, seed=context.seed("input"))
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
     spent = {
-        name: node_cpu_s(found.series["usage"], from_s=FULL_S / faster, until_s=load_s)
+        name: nodes_cpu_s(found.series["usage"], hosts(), from_s=FULL_S / faster, until_s=load_s)
         for name, found in outcomes.items()
     }
     without = spent["none"]
@@ -89,6 +88,11 @@ def run(point: Point, context: Context) -> Outcome:
     frame = pd.DataFrame(rows, columns=["interval_s", "cpu_s", "without_cpu_s", "checkpoints"])
     frame["operators_cpu_s"] = operators_s(shape, context)
     return outcome_of(outcomes, {"faster": faster}, costs=frame)
+
+
+def hosts() -> set[str]:
+    """Return the nodes with a synthetic task."""
+    return {SPEC.node_names[node] for node in _topology.placement()[SOURCES:]}
 
 
 def operators_s(shape: Shape, context: Context) -> float:
@@ -105,20 +109,6 @@ def checkpoints_of(interval_s: int) -> range:
     return range(int(FULL_S // interval_s) + 1, int((FULL_S + COUNTED_S) // interval_s) + 1)
 
 
-def node_cpu_s(usage: pd.DataFrame, *, from_s: float, until_s: float) -> float:
-    """Return the processor seconds of the synthetic tasks' nodes between two instants.
-
-    Of the judged pass, interpolated between samples."""
-    hosts = {SPEC.node_names[node] for node in _topology.placement()[SOURCES:]}
-    mine = usage[(usage["pass"] == "failed") & usage["who"].isin(hosts)]
-    found = 0.0
-    for _, samples in mine.dropna(subset=["cpu_s"]).groupby("who"):
-        at_s, cpu_s = samples["at_s"].to_numpy(), samples["cpu_s"].to_numpy()
-        begun, ended = np.interp([from_s, until_s], at_s, cpu_s)
-        found += float(ended - begun)
-    return found
-
-
 GRID: Sequence[Point] = [{"rate": rate} for rate in RATES]
 
 MEASUREMENT = Measurement(
@@ -126,7 +116,7 @@ MEASUREMENT = Measurement(
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID[:1], Profile.PAPER: GRID},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 110.0, Profile.PAPER: 900.0},
+    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 85.0, Profile.PAPER: 900.0},
     run=run,
     scheduling=Scheduling(keeps=_topology.kept),
     chooses=["harness.engines.tasks.engine"],

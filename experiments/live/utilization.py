@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.intervals import _shared
+from experiments.intervals import flink
 from experiments.live._judged import Tables, all_if, equal_output, numbers, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
@@ -167,7 +167,6 @@ def run(point: Point, context: Context) -> Outcome:
     }
     cost_s = max(0.0, periods_s[OPTIMAL] * (1 - shares["cost"]))
     down_s = restarts_s(outcomes["long"], outcomes["optimal"])
-    instants = [event.at_s - FULL_S for event in schedule.events]
     rows = []
     for name, label, interval_s in (("optimal", OPTIMAL, best_s), ("long", LONG, LONG_S)):
         system = CheckpointedSystem(
@@ -184,7 +183,11 @@ def run(point: Point, context: Context) -> Outcome:
                 "measured": shares[name],
                 "model": float(system.utilization(periods_s[label])),
                 "replayed": replayed(
-                    instants, counted_s, interval_s=periods_s[label], cost_s=cost_s, down_s=down_s
+                    [at_s - FULL_S for at_s, _ in felt(outcomes[name])],
+                    counted_s,
+                    interval_s=periods_s[label],
+                    cost_s=cost_s,
+                    down_s=down_s,
                 ),
             }
         )
@@ -192,10 +195,18 @@ def run(point: Point, context: Context) -> Outcome:
         "per_minute": per_minute,
         "cost_s": cost_s,
         "restart_s": down_s,
-        "kills": len(instants),
+        "kills": len(schedule.events),
         "saturated_share": whole_s / counted_s,
     }
     return outcome_of(outcomes, values, utilization=pd.DataFrame(rows))
+
+
+def felt(found: Outcome) -> list[tuple[float, str]]:
+    """Return instant and node of each kill that a process died of: a node that is down has none."""
+    failures = found.series["failures"]
+    kills = failures[(failures["action"] == "kill") & (failures["processes"] > 0)]
+    both = zip(kills["at_s"], kills["target"], strict=True)
+    return [(float(at_s), str(node)) for at_s, node in both]
 
 
 def counted(found: Outcome, which: str, load_s: float) -> float:
@@ -232,23 +243,23 @@ def _ready(found: Outcome) -> list[float]:
     """Return the time from each kill until its tasks had their state again, where it is known.
 
     The engine notes that step from the detection on, with the recovery that it is a part of."""
-    incidents, failures = found.series["incidents"], found.series["failures"]
+    incidents = found.series["incidents"]
     if "ready_after_s" not in incidents:
         return []
     mine = incidents[incidents["event"] == "recovered"].dropna(subset=["ready_after_s"])
     spans = []
-    for kill in failures[failures["action"] == "kill"].to_dict("records"):
-        of_kill = mine[(mine["target"] == kill["target"]) & (mine["at_s"] > kill["at_s"])]
+    for at_s, node in felt(found):
+        of_kill = mine[(mine["target"] == node) & (mine["at_s"] > at_s)]
         lost = incidents[
             (incidents["event"] == "detected")
-            & (incidents["target"] == kill["target"])
-            & (incidents["at_s"] >= kill["at_s"] - SLACK_S)
+            & (incidents["target"] == node)
+            & (incidents["at_s"] >= at_s - SLACK_S)
         ].sort_values("at_s")
         back = of_kill[of_kill["detected_unix_s"].isin(lost["detected_unix_s"].head(1))]
         if len(back):
             detected_s = float(lost["at_s"].iloc[0])
             ready_s = detected_s + float(back["ready_after_s"].iloc[0])
-            spans.append(max(0.0, ready_s - float(kill["at_s"])))
+            spans.append(max(0.0, ready_s - at_s))
     return spans
 
 
@@ -262,13 +273,13 @@ def back_s(found: Outcome) -> float | None:
 
 def _after_kills(found: Outcome, event: str) -> list[float]:
     """Return the time from each kill to the next such event of its node, where one came."""
-    incidents, failures = found.series["incidents"], found.series["failures"]
+    incidents = found.series["incidents"]
     mine = incidents[incidents["event"] == event]
     spans = []
-    for kill in failures[failures["action"] == "kill"].to_dict("records"):
-        later = mine[(mine["target"] == kill["target"]) & (mine["at_s"] > kill["at_s"])]
+    for at_s, node in felt(found):
+        later = mine[(mine["target"] == node) & (mine["at_s"] > at_s)]
         if len(later):
-            spans.append(float(later["at_s"].min()) - float(kill["at_s"]))
+            spans.append(float(later["at_s"].min()) - at_s)
     return spans
 
 
@@ -305,6 +316,14 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
+PRINTED = {
+    (row["failures_per_min"], row["depth"]): {
+        LONG: row["observed_30min"],
+        OPTIMAL: row["observed_optimum"],
+    }
+    for row in flink.POINTS
+}
+"""The paper's observed utilization, for its own c and R."""
 CLOSE = 0.1
 """Measured utilization is close to the model's if it is within this."""
 AGAIN = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
@@ -347,6 +366,10 @@ def draw(tables: Tables, figure: Figure) -> None:
                     [place + shift] * len(mine), mine[column], marker, color=colour,
                     label=name if place == 0 else None,
                 )  # fmt: skip
+            axes.plot(
+                place - 0.24, PRINTED[per_minute, depth][label], "s", color=BLACK,
+                markerfacecolor="none", label="printed: observed on Flink" if not place else None,
+            )  # fmt: skip
         names = [f"n={depth}\nλ={per_minute:g}" for per_minute, depth in cells]
         axes.set_xticks(range(len(cells)), names)
         axes.set_xlim(-0.5, len(cells) - 0.5)
@@ -356,7 +379,8 @@ def draw(tables: Tables, figure: Figure) -> None:
         axes.set_title(f"T = {label}{shown if lengths else ''}", loc="left")
         axes.set_xlabel("operators n; failures per minute λ")
     panels[0].set_ylabel("utilization U")
-    panels[0].legend(loc="lower left")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
     stamp(figure, f"live; λ = {PER_MINUTE[0]:g} is a kill every {MEAN_S:g} s; declared speed")
 
 
@@ -415,7 +439,7 @@ CLAIMS = [equal_output, equal_without_kills, optimum_better, model_predicts]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper=_shared.PAPER,
+    paper="Jayasekara, Harwood, Karunasekera, FGCS 2020",
     figure="Table 1, live",
     title="Utilization under exponential kills, live and by the model",
     statement="Theory predicts the observed utilization, and T* raises it in every case.",

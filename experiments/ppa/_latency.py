@@ -39,8 +39,8 @@ CONTENDERS: Mapping[str, Contender] = {
 """In the order of the papers' legend."""
 ACTIVE, CHECKPOINT, REPLAY = ("Active-5s", "Active-30s"), ("CKP-5s", "CKP-15s", "CKP-30s"), "Storm"
 _FEW = ((10, 1_000), (10, 2_000), (30, 1_000))
-"""Windows and rates of the smoke profile."""
-REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 10}
+"""Windows and rates of the smoke and quick profiles."""
+REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 2, Profile.PAPER: 10}
 
 
 def grid() -> dict[Profile, Sequence[Point]]:
@@ -50,9 +50,10 @@ def grid() -> dict[Profile, Sequence[Point]]:
         for rate in RATES
         for name in CONTENDERS
     ]
-    few = ("Active-5s", "CKP-5s", "CKP-30s", REPLAY)
-    small = [p for p in points if p["contender"] in few and (p["window_s"], p["rate"]) in _FEW]
-    return {Profile.SMOKE: small, Profile.QUICK: points, Profile.PAPER: points}
+    few = [p for p in points if (p["window_s"], p["rate"]) in _FEW]
+    quick = [p for p in few if p["contender"] != "CKP-15s"]
+    smoke = [p for p in quick if p["contender"] != "Active-30s"]
+    return {Profile.SMOKE: smoke, Profile.QUICK: quick, Profile.PAPER: points}
 
 
 def recovered(point: Point, failed: Collection[int], context: Context) -> Recovered:

@@ -135,9 +135,12 @@ def _drawn(model: str, nodes: int, samples: int, seed: int) -> Booleans:
 MEASUREMENT = Measurement(
     id="ppa/expected-fidelity",
     origin=Origin.COMPUTED,
-    grid=_random.everywhere([{"model": model} for model in MODELS]),
+    grid={
+        **_random.everywhere([{"model": model} for model in MODELS]),
+        Profile.QUICK: [{"model": model} for model in MODELS if model != "bursts"],
+    },
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 10.0, Profile.PAPER: 900.0},
+    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 7.0, Profile.PAPER: 900.0},
     run=run,
 )
 

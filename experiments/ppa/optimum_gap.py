@@ -58,7 +58,7 @@ def run(point: Point, context: Context) -> Outcome:
 MEASUREMENT = Measurement(
     id="ppa/optimum-gap",
     origin=Origin.COMPUTED,
-    grid=_random.everywhere(POINTS),
+    grid={**_random.everywhere(POINTS), Profile.QUICK: [p for p in POINTS if p["ratio"] != 0.5]},
     repeats=_random.ONCE,
     seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 7.5, Profile.PAPER: 700.0},
     run=run,

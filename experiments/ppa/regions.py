@@ -113,7 +113,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid={
         Profile.SMOKE: _grid(list(DEGREES)[:2], SKEWS[1:], list(MIXES)),
-        Profile.QUICK: _EVERY,
+        Profile.QUICK: _grid(list(DEGREES)[1:3], SKEWS, list(MIXES)),
         Profile.PAPER: _EVERY,
     },
     repeats=_random.ONCE,

@@ -125,11 +125,11 @@ MEASUREMENT = Measurement(
     origin=Origin.SIMULATED,
     grid={
         Profile.SMOKE: grid((64,)),
-        Profile.QUICK: grid(LEAVES[:3]),
+        Profile.QUICK: grid(LEAVES[:2]),
         Profile.PAPER: grid(LEAVES),
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 6.8, Profile.PAPER: 100.0},
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 1.7, Profile.PAPER: 100.0},
     run=run,
 )
 

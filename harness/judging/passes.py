@@ -189,7 +189,6 @@ def load_plan(
     """Return the sources' streams, which share the rate. ``marker_s``: see `Stream`.
 
     A recording is sent at its own pace (`_recorded`)."""
-    total = sum(source.share for source in workload.sources)
     return LoadPlan(
         event=event,
         streams=[
@@ -197,9 +196,7 @@ def load_plan(
                 topic=topic_of[source.name],
                 partitions=source.partitions,
                 rate=_recorded(source, rate.duration_s, event)
-                or RateProfile(
-                    tuple((seconds, r * source.share / total) for seconds, r in rate.segments)
-                ),
+                or _part(rate, source, workload.sources),
                 records=source.records,
                 marker_s=marker_s,
                 marker=source.marker,
@@ -207,6 +204,20 @@ def load_plan(
             for source in workload.sources
         ],
     )
+
+
+def _part(rate: RateProfile, source: Source, sources: Sequence[Source]) -> RateProfile:
+    """Return a source's part of the rate, by the shares of all at each instant."""
+    cuts = sorted({each.later[0] for each in sources if each.later})
+    pieces, begin_s = [], 0.0
+    for seconds, per_s in rate.segments:
+        inside = [cut for cut in cuts if begin_s < cut < begin_s + seconds]
+        for end_s in (*inside, None):
+            lasts_s = seconds if end_s is None else end_s - begin_s
+            total = sum(each.share_at(begin_s) for each in sources)
+            pieces.append((lasts_s, per_s * source.share_at(begin_s) / total))
+            begin_s, seconds = begin_s + lasts_s, seconds - lasts_s
+    return RateProfile(tuple(pieces))
 
 
 def _recorded(source: Source, duration_s: float, event: EventTime) -> RateProfile | None:

@@ -90,12 +90,16 @@ class _Sender:
         return count
 
     def _mark(self, reached_s: float) -> None:
-        """Mark once in every partition that all records before ``reached_s`` have been sent."""
+        """Mark once in every partition that all records before ``reached_s`` have been sent.
+
+        The marker says that instant, not its own: after a pause of this process records of a later
+        batch may stand in front of it, and time must not go backwards in a partition."""
         marker = self.stream.markers_until(reached_s)
         if marker <= self._marked:
             return
         self._marked = marker
-        at_s = self._event.at(marker * self.stream.marker_s, self._start_unix_s)
+        reached_s = min(reached_s, self.stream.rate.duration_s)
+        at_s = self._event.at(reached_s, self._start_unix_s)
         for partition in range(self.stream.partitions):
             self._producer.produce(
                 self.stream.topic,

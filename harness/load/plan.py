@@ -36,7 +36,8 @@ class Stream:
     """Builds the `workloads.base.RecordSource` in the generator's process."""
     marker_s: float = 0.0
     """Interval at which each partition gets a record without content, so that event time moves on
-    without records; 0: never. Markers are not records of the load."""
+    without records; 0: never. It carries the instant that the load has reached. Markers are not
+    records of the load."""
     marker: bytes = b""
 
     def __post_init__(self) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from experiments._coverage import COVERAGE, coverage_markdown
+from harness.measurement import Origin
 from harness.results.provenance import ROOT
-from harness.running.discovery import GROUPS, all_experiments
+from harness.running.discovery import GROUPS, all_experiments, on_page
 
 PAPERS = ("ppa", "intervals", "edge", "dpc")
 
@@ -54,6 +55,19 @@ PRINTED: Mapping[str, Sequence[str]] = {
 """What the papers number and what else they give, in their own numbering."""
 
 
+MEASURED: Mapping[str, Sequence[str]] = {
+    "ppa": [
+        *(f"ICDE {row}" for row in ("7", "8", "9", "10a", "10b", "12a", "12b", "13a", "13b")),
+        *(f"TKDE {row}" for row in ("8", "9", "10", "12a", "12b", "14a", "14b", "15a", "15b")),
+        "TKDE 20a", "TKDE 20b",
+    ],
+    "intervals": ["Table 1"],
+    "edge": ["5a", "5b", "6a", "6b", "7", "8", "9a", "9b", "9c"],
+    "dpc": ["40 ms", "9", "10", "11", "12 left", "12 middle", "12 right", "Table 3"],
+}  # fmt: skip
+"""What the papers measured on a cluster."""
+
+
 def rows_of(paper: str) -> list[str]:
     found = []
     for row in COVERAGE:
@@ -66,6 +80,15 @@ def rows_of(paper: str) -> list[str]:
 @pytest.mark.parametrize("paper", PRINTED)
 def test_every_row_of_a_paper_is_named_once(paper: str) -> None:
     assert sorted(rows_of(paper)) == sorted(PRINTED[paper])
+
+
+@pytest.mark.parametrize("paper", MEASURED)
+def test_what_a_paper_measured_live_is_measured_live_on_its_own_page(paper: str) -> None:
+    origins = {experiment.id: experiment.origin for experiment in on_page(paper)}
+    for row in COVERAGE:
+        if row.paper == paper and {row.row, *row.row.split(", ")} & {*MEASURED[paper]}:
+            assert Origin.MEASURED in {origins.get(name) for name in row.where}, row.row
+    assert {*MEASURED[paper]} <= {*rows_of(paper)}
 
 
 def test_what_is_named_is_there() -> None:

@@ -11,6 +11,7 @@ from harness.engines.deliveries import decode, relative_windows
 from harness.judging.passes import STALLED_S, DrainProgress, align, load_plan
 from harness.load.profile import RateProfile
 from tests.judging.constructed import WORKLOAD
+from workloads.accident import HIGHWAYS, two_highways
 
 
 @given(
@@ -76,3 +77,13 @@ def test_an_engine_that_comes_no_further_has_stalled() -> None:
     progress = progress.seen(7, now_s=59.0 + STALLED_S)
     assert not progress.stalled
     assert progress.seen(7, now_s=60.0 + STALLED_S).stalled
+
+
+def test_shares_of_the_sources_may_change_while_the_load_lasts() -> None:
+    workload = two_highways(share=0.75, swaps_s=2.0)
+    rate = RateProfile(((1.0, 400.0), (3.0, 200.0)))
+    plan = load_plan(workload, rate, {name: name for name in HIGHWAYS})
+    north, south = (stream.rate.segments for stream in plan.streams)
+    assert north == ((1.0, 300.0), (1.0, 150.0), (2.0, 50.0))
+    assert south == ((1.0, 100.0), (1.0, 50.0), (2.0, 150.0))
+    assert plan.duration_s == rate.duration_s

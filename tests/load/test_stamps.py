@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.load.plan import whole_ms
+from harness.load import child
+from harness.load.plan import BY_THE_CLOCK, EventTime, Stream, whole_ms
 from harness.load.profile import RateProfile
+from workloads.base import Reference
 
 STARTS = st.integers(1_600_000_000, 2_000_000_000)
+START, SECONDS, MARKER_S = 1_700_000_000.0, 3.0, 0.1
+
+
+class Blank:
+    """Records without content."""
+
+    def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
+        return [b"record"] * count
+
+
+class Kept:
+    """A producer that keeps each partition's stamps, those of markers apart as well."""
+
+    def __init__(self) -> None:
+        self.stamps: dict[int, list[int]] = defaultdict(list)
+        self.markers: dict[int, list[int]] = defaultdict(list)
+
+    def __len__(self) -> int:
+        return 0
+
+    def produce(
+        self, topic: str, value: bytes, *, partition: int, timestamp: int, on_delivery: Any
+    ) -> None:
+        self.stamps[partition].append(timestamp)
+        if value == b"marker":
+            self.markers[partition].append(timestamp)
+
+
+def sent(rate: RateProfile, looks_s: list[float], event: EventTime = BY_THE_CLOCK) -> Kept:
+    """Return what a sender has sent that looked at its schedule at these instants."""
+    records = Reference(target=f"{Path(__file__).resolve()}:Blank", parameters={})
+    stream = Stream(
+        topic="t", partitions=2, rate=rate, records=records, marker_s=MARKER_S, marker=b"marker"
+    )
+    kept = Kept()
+    sender = child._Sender(stream, kept, START, event)
+    with pytest.MonkeyPatch.context() as patch:
+        for at_s in looks_s:
+            patch.setattr(child, "_now_unix_s", lambda at_s=at_s: START + at_s)
+            sender.advance()
+    return kept
 
 
 @given(first=STARTS, second=STARTS, rate_per_s=st.integers(1, 20_000))
@@ -21,3 +69,28 @@ def test_a_pass_that_starts_at_another_second_stamps_alike(
     assert (stamps[0] == stamps[1]).all()
     assert stamps[0][0] == 0
     assert (stamps[0] <= offsets_s * 1000 + 1e-2).all()
+
+
+def test_a_marker_after_a_pause_stands_behind_nothing_later() -> None:
+    """From 0.19 s to 0.27 s the process did not run; a batch of 0.25 s ended meanwhile."""
+    kept = sent(RateProfile.constant(300, SECONDS), [0.19, 0.27])
+    for stamps in kept.stamps.values():
+        assert stamps == sorted(stamps)
+    assert [marker[-1] - START * 1000 for marker in kept.markers.values()] == [270, 270]
+
+
+@given(
+    looks_s=st.lists(st.floats(0, SECONDS + 0.5), min_size=1, max_size=40).map(sorted),
+    rate_per_s=st.integers(1, 2_000),
+    pause=st.booleans(),
+    event=st.sampled_from([BY_THE_CLOCK, EventTime(begin_unix_s=900_000_000.0, speed=48)]),
+)
+def test_time_does_not_go_backwards_in_a_partition(
+    looks_s: list[float], rate_per_s: int, pause: bool, event: EventTime
+) -> None:
+    segments = ((1.0, rate_per_s), (1.0, 0 if pause else rate_per_s), (1.0, rate_per_s))
+    kept = sent(RateProfile(segments), looks_s, event)
+    end_ms = whole_ms(np.array([event.at(SECONDS, START)]))[0]
+    for partition, stamps in kept.stamps.items():
+        assert stamps == sorted(stamps)
+        assert all(mark <= end_ms for mark in kept.markers[partition])

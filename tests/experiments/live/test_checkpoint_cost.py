@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments.live import checkpoint_cost
+from experiments.live._runs import nodes_cpu_s
 from experiments.live._topology import SPEC, Contender, Shape
 from experiments.live.checkpoint_cost import EXPERIMENT
 from harness.engines.tasks.parameters import TaskParameters
@@ -55,7 +56,7 @@ def test_only_the_nodes_of_synthetic_tasks_count_and_only_while_windows_are_full
             for at_s in (0.0, 4.0, 10.0)
         ]
     )
-    found = checkpoint_cost.node_cpu_s(usage, from_s=3.0, until_s=9.0)
+    found = nodes_cpu_s(usage, checkpoint_cost.hosts(), from_s=3.0, until_s=9.0)
     assert found == pytest.approx(2 * 6.0)
 
 

@@ -127,8 +127,29 @@ def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profil
     assert every_s > utilization.LOAD_S[profile]
 
 
+def kills_of(*at_s: float, processes: int = 1) -> pd.DataFrame:
+    """Return kills of one node, of which so many processes died each time."""
+    count = len(at_s)
+    return pd.DataFrame(
+        {
+            "action": ["kill"] * count,
+            "target": ["r1n1"] * count,
+            "at_s": [*at_s],
+            "processes": [processes] * count,
+        }
+    )
+
+
+def test_a_kill_of_a_node_that_is_down_counts_for_nothing() -> None:
+    failures = pd.concat([kills_of(3.0), kills_of(3.5, processes=0)])
+    incidents = pd.DataFrame({"event": ["recovered"], "target": ["r1n1"], "at_s": [4.0]})
+    found = Outcome(series={"failures": failures, "incidents": incidents})
+    assert utilization.felt(found) == [(3.0, "r1n1")]
+    assert utilization.back_s(found) == 1.0
+
+
 def test_restarts_count_from_the_kill() -> None:
-    failures = pd.DataFrame({"action": ["kill"] * 2, "target": ["r1n1"] * 2, "at_s": [3.0, 9.0]})
+    failures = kills_of(3.0, 9.0)
     incidents = pd.DataFrame(
         {"event": ["restarted"] * 3, "target": ["r1n1", "r2n1", "r1n1"], "at_s": [4.0, 9.5, 11.0]}
     )
@@ -142,7 +163,7 @@ def test_restarts_count_from_the_kill() -> None:
 
 
 def test_a_restart_lasts_until_tasks_process_again() -> None:
-    failures = pd.DataFrame({"action": ["kill"] * 2, "target": ["r1n1"] * 2, "at_s": [3.0, 9.0]})
+    failures = kills_of(3.0, 9.0)
     incidents = pd.DataFrame(
         {
             "event": ["detected", "recovered", "restarted", "detected", "restarted"],
