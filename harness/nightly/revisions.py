@@ -75,8 +75,10 @@ def working_tree() -> Side:
     return Side(name="working tree", root=ROOT, python=Path(sys.executable))
 
 
-def build(revision: Revision, *, report: Notify) -> Side:
-    """Build a tree of ``revision``. Raises `EnvironmentFailure` if it does not run."""
+def build(revision: Revision, *, report: Notify, own_packages: bool = True) -> Side:
+    """Build a tree of ``revision``. Raises `EnvironmentFailure` if it does not run.
+
+    Without ``own_packages`` it uses this checkout's, whatever it asks for."""
     folder = cache_directory() / "revisions"
     folder.mkdir(exist_ok=True)
     tree = folder / revision.commit
@@ -87,7 +89,8 @@ def build(revision: Revision, *, report: Notify) -> Side:
             git("worktree", "prune")
             git("worktree", "add", "--detach", "--force", str(tree), revision.commit)
         os.utime(tree)
-        python = _environment(tree, revision, report)
+        ours = Path(sys.executable)
+        python = _environment(tree, revision, report) if own_packages else ours
         _prune(folder)
     side = Side(name=revision.short, root=tree, python=python)
     _check(side, revision)

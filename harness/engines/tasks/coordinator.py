@@ -39,7 +39,7 @@ from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
 from harness.engines.tasks.underway import UnderWay
-from harness.engines.tasks.unreached import Unreached
+from harness.engines.tasks.unreached import Unreached, fresh_us_of
 from harness.hosting.codec import decode, encode, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -66,6 +66,8 @@ class ConnectedNode:
         self.last: told.HeartbeatReceived | None = None
         self.heard_us = now_us()
         """When its last heartbeat came."""
+        self.steady_us = self.heard_us
+        """Since when no heartbeat of it came late."""
         self.tasks: frozenset[int] = frozenset()
         """The tasks of the copies it last reported."""
 
@@ -421,9 +423,12 @@ class CoordinatorProcess:
 
     def _hear(self, member: ConnectedNode, heard: Heard) -> None:
         if isinstance(heard, told.HeartbeatReceived):
-            member.heard_us = now_us()
-            if self._deciding is not None:
-                self._deciding.heard(member, heard)
+            now, deciding = now_us(), self._deciding
+            if deciding is None or now - member.heard_us > fresh_us_of(deciding.job):
+                member.steady_us = now
+            member.heard_us = now
+            if deciding is not None:
+                deciding.heard(member, heard)
         elif isinstance(heard, Where):
             member.where = heard
             if self._deciding is not None:

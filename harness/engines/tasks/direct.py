@@ -12,6 +12,7 @@ Tests: ``tests/engines/tasks/test_direct.py``."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import socket
@@ -38,6 +39,8 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 1.0
 """Shortest and longest wait before a peer that could not be reached is dialed again."""
 UNREACHABLE_S = 5.0
 """Seconds without success after which a peer is reported as unreachable."""
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Errors that say nothing about a peer: this process, or its machine, has nothing left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +90,11 @@ class Peers:
         *,
         tls: Tls | None = None,
         trouble: Callable[[Trouble], None] = lambda trouble: None,
+        scarce: Callable[[str], None] = lambda what: None,
     ) -> None:
-        """``trouble`` is called when a peer has been out of reach for `UNREACHABLE_S`."""
+        """``trouble`` is called when a peer has been out of reach for `UNREACHABLE_S`.
+
+        ``scarce`` is called when this process can open no more, until a peer is reached."""
         self.node, self.boot, self.secret = node, boot, secret
         self.receiver: Receiver | None = None
         """Set while a pass is hosted; frames that come without one are dropped."""
@@ -96,7 +102,7 @@ class Peers:
         """Where this node listens."""
         self.dropped = self.refused = 0
         """Messages that found no room; connections whose bytes made no sense."""
-        self._trouble = trouble
+        self._trouble, self._scarce = trouble, scarce
         self._listening, self._dialing = contexts(tls)
         self._loop = asyncio.get_running_loop()
         self._peers: dict[int, _Peer] = {}
@@ -208,7 +214,11 @@ class Peers:
 
     def _failed(self, peer: _Peer, address: Address, error: Exception) -> None:
         now = self._loop.time()
-        peer.failing_since = now if not peer.failures else peer.failing_since
+        code = error.errno if isinstance(error, OSError) else None
+        scarce = code in SCARCE
+        if scarce and not peer.failures:
+            self._scarce(os.strerror(code or 0))
+        peer.failing_since = now if scarce or not peer.failures else peer.failing_since
         wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**peer.failures)
         peer.failures = min(peer.failures + 1, 16)
         peer.again_at = now + wait * random.uniform(0.5, 1.0)

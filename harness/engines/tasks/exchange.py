@@ -31,7 +31,9 @@ _POLL_S = 1.0
 _AT_ONCE = 2_000
 _MOST_HELD = 64
 """So many of what it has prepared a reader may keep back."""
-_ASK_S = 10.0
+_ASK_S, _ASKED = 10.0, 5
+"""Longest wait for the ends of a partition, and how often they are asked for where they are the
+same and do not fit: of two questions the client answers a refused one like the other."""
 _OUT_OF_RANGE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
 _RETENTION = "the broker's retention has deleted what was not read yet: give the topic a longer one"
 SHARE_OF_BATCH, MOST_PATIENCE_S = 0.1, 0.01
@@ -252,7 +254,7 @@ class Tail:
 
     def _position(self, consumer: Any) -> bool:
         """Fix where it begins, once the broker answers; return False if that is gone."""
-        place = TopicPartition(*self._place)
+        place, asked = TopicPartition(*self._place), 0
         while not self._stopped:
             try:
                 low, high = consumer.get_watermark_offsets(place, timeout=_ASK_S)
@@ -262,6 +264,9 @@ class Tail:
                     (found,) = consumer.offsets_for_times([place], timeout=_ASK_S)
                     place.offset = found.offset if found.offset >= 0 else high
                 elif not low <= place.offset <= high:
+                    asked += 1
+                    if low == high and asked < _ASKED:
+                        continue
                     why = f"it has records {low} to {high}, and {place.offset} is due"
                     self._report(why, final=True, gone=True)
                     return False

@@ -9,7 +9,6 @@ Tests: ``tests/engines/tasks/test_live.py``."""
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import secrets
 import traceback
@@ -21,7 +20,7 @@ from redis.exceptions import RedisError
 
 from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.engines.tasks.control import Connection, connect, frame_of
-from harness.engines.tasks.direct import Peers, Trouble
+from harness.engines.tasks.direct import SCARCE, Peers, Trouble
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
@@ -33,7 +32,6 @@ from harness.hosting.codec import CorruptData, from_parts
 RECONNECT_WITHIN_S = 120.0
 """Seconds that a node goes on without a coordinator before it gives up."""
 BOOT_AGAIN_S = 0.2
-_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class CoordinatorLink:
@@ -140,7 +138,7 @@ class NodeProcess:
 
         def handle(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
             error = context.get("exception")
-            if isinstance(error, OSError) and error.errno in _SCARCE:
+            if isinstance(error, OSError) and error.errno in SCARCE:
                 what = os.strerror(error.errno or 0)  # nobody is accepted until there is some
                 link.send({"trouble": {"where": "connections of other nodes", "what": what}})
             else:
@@ -167,12 +165,16 @@ class NodeProcess:
             document = {"to": found.node, "boot": found.boot, "at": list(found.address)}
             link.send({"unreachable": {**document, "why": found.why, "at_us": now_us()}})
 
+        def scarce(what: str) -> None:
+            link.send({"trouble": {"where": "connections to other nodes", "what": what}})
+
         return Peers(
             self._arguments["node"],
             boot,
             bytes.fromhex(self._arguments["secret"]),
             tls=Tls(**tls) if tls is not None else None,
             trouble=trouble,
+            scarce=scarce,
         )
 
     async def _boot(self) -> int:

@@ -80,18 +80,23 @@ class OnceRestorable(Trial):
     def _back(self, lost: Mapping[int, Noted]) -> bool:
         self._look()
         now = primaries(self.engine)
-        return all((now[task].note.term or 0) > (was.note.term or 0) for task, was in lost.items())
+        return all(term_of(now[task]) > term_of(was) for task, was in lost.items())
 
 
 def primaries(engine: TaskEngine) -> dict[int, Noted]:
     """Return by task the note of its newest primary that has had its state."""
     found: dict[int, Noted] = {}
     for noted in engine.notes():
-        note, before = noted.note, found.get(noted.note.task)
-        has_state = note.event in (CopyEvent.READY, CopyEvent.PROMOTED)
-        if has_state and (note.term or 0) > ((before and before.note.term) or 0):
-            found[note.task] = noted
+        task, event = noted.note.task, noted.note.event
+        has_state = event in (CopyEvent.READY, CopyEvent.PROMOTED)
+        if has_state and term_of(noted) > term_of(found.get(task)):
+            found[task] = noted
     return found
+
+
+def term_of(noted: Noted | None) -> int:
+    """Return the term of a primary; 0 for a replica, or for none."""
+    return 0 if noted is None else noted.note.term or 0
 
 
 @contextmanager

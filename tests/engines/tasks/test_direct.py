@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import shutil
 import socket
 import subprocess
@@ -372,3 +374,30 @@ def test_a_certificate_of_the_run_encrypts_and_another_one_is_named(tmp_path: Pa
             node.peers.close()
 
     run()
+
+
+@in_a_loop
+async def test_a_process_that_can_open_nothing_does_not_blame_its_peer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(direct, "UNREACHABLE_S", 1e-9)
+    monkeypatch.setattr(direct, "LONGEST_WAIT_S", 0.0)
+    scarce: list[str] = []
+    troubles: list[Trouble] = []
+    peers = Peers(0, 1, b"known to both", trouble=troubles.append, scarce=scarce.append)
+    peers.located(1, 1, ("127.0.0.1", 4001))
+    codes = [errno.EMFILE, errno.EMFILE, errno.ECONNREFUSED, errno.ECONNREFUSED]
+
+    async def refused(peer: object, address: object) -> None:
+        code = codes.pop(0)
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(peers, "_open", refused)
+    while codes:
+        assert peers.send(1, [b"frame"])
+        dialing = peers._peers[1].dialing
+        assert dialing is not None
+        await dialing
+        assert not troubles or len(codes) < 2
+    assert scarce == ["Too many open files"], "said once"
+    assert {trouble.why for trouble in troubles} == {"Connection refused"}

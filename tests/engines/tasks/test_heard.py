@@ -15,6 +15,9 @@ from harness.engines.tasks.heard import Hello, Unreachable, Where, read_frame
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.routes import news_of
 from harness.hosting.codec import CorruptData
+from harness.protocol.coordinator.machine import SWEEP
+from harness.protocol.effects import SetTimer
+from harness.protocol.inputs import HeartbeatReceived
 from tests.engines.tasks.loops import in_a_loop
 from tests.engines.tasks.test_courtesy import REDIS, Said, job
 
@@ -79,46 +82,134 @@ def test_news_that_make_no_sense_are_refused(wrong: Any) -> None:
         Job.from_json(wrong if isinstance(wrong, dict) else {})
 
 
+class Reports:
+    """A coordinator with two nodes, and a clock that a test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 90_000_000
+        monkeypatch.setattr(coordinator, "now_us", lambda: self.now)
+        self.events: list[Any] = []
+        self.process = CoordinatorProcess(
+            {"redis": REDIS.to_json(), "listen": ["127.0.0.1", 0], "secret": "00"},
+            self.events.append,
+        )
+        self.one, self.other = member(0), member(1)
+        self.process._members.update({0: self.one, 1: self.other})
+        self.deciding = Deciding(job(), REDIS, self.process._members, self.events.append)
+
+    def begin(self) -> None:
+        self.process._deciding = self.deciding
+
+    def beat(self, of: ConnectedNode) -> None:
+        beat = HeartbeatReceived(cause="beat", node=of.number, boot=1, copies=())
+        self.process._hear(of, beat)
+
+    def unreachable(self, said_us: int | None = None) -> None:
+        """Let node 0 say that it cannot reach node 1."""
+        document = {
+            "to": 1, "boot": 1, "at": ["10.0.0.1", 4001],
+            "at_us": self.now if said_us is None else said_us,
+            "why": "no answer, as if a firewall drops the packets",
+        }  # fmt: skip
+        found = read_frame({"unreachable": document}, 0)
+        assert isinstance(found, Unreachable)
+        self.process._hear(self.one, found)
+
+    def go_on(self, seconds: float, beats: bool = True) -> None:
+        """Let time pass with heartbeats of both."""
+        for _ in range(round(seconds / 0.5)):
+            self.now += 500_000
+            for of in (self.one, self.other) if beats else ():
+                self.beat(of)
+
+    @property
+    def problems(self) -> list[Any]:
+        return [event for event in self.events if event["event"] == "problem"]
+
+
 @in_a_loop
 async def test_two_nodes_without_a_way_between_them_are_named_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    now = 90_000_000
-    monkeypatch.setattr(coordinator, "now_us", lambda: now)
-    events: list[Any] = []
-    process = CoordinatorProcess(
-        {"redis": REDIS.to_json(), "listen": ["127.0.0.1", 0], "secret": "00"}, events.append
-    )
-    one, other = member(0), member(1)
-    process._members.update({0: one, 1: other})
-    found = read_frame(
-        {
-            "unreachable": {
-                "to": 1, "boot": 1, "at": ["10.0.0.1", 4001], "at_us": now,
-                "why": "no answer, as if a firewall drops the packets",
-            }
-        },
-        0,
-    )  # fmt: skip
-    assert isinstance(found, Unreachable)
-    process._hear(one, found)
-    assert events == [], "no pass is running"
-    process._deciding = Deciding(job(), REDIS, process._members, events.append)
-    other.heard_us = now - 60_000_000
-    process._hear(one, found)
-    assert events == [], "the other one is cut off from here, too"
-    other.heard_us = now
-    now += 50_000_000
-    process._hear(one, found)
-    assert events == [], "said while this node was cut off, and heard now"
-    now -= 50_000_000
+    here = Reports(monkeypatch)
+    here.unreachable()
+    assert here.problems == [], "no pass is running"
+    here.begin()
+    here.unreachable()
+    here.go_on(4.5)
+    here.unreachable()
+    assert here.problems == [], "it may pass"
+    here.go_on(0.5)
     for _ in range(2):
-        process._hear(one, found)
-    (event,) = events
-    assert event["event"] == "problem"
+        here.unreachable()
+    (event,) = here.problems
     assert event["what"] == (
         "n0 at 10.0.0.0:4000 cannot reach n1 at 10.0.0.1:4001: "
         "no answer, as if a firewall drops the packets"
     )
     assert "firewall" in event["remedy"]
-    await process._deciding.stop(clear=False)
+    await here.deciding.stop(clear=False)
+
+
+@in_a_loop
+async def test_what_an_attempt_met_while_a_node_was_cut_off_is_no_news(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Reports(monkeypatch)
+    here.begin()
+    here.unreachable()
+    here.go_on(50, beats=False)
+    here.unreachable()
+    assert here.problems == [], "both are cut off from here, too"
+    here.go_on(0.5)
+    here.unreachable(said_us=here.now - 50_000_000)
+    here.unreachable()
+    here.go_on(4)
+    here.unreachable()
+    assert here.problems == [], "the attempt began while they were"
+    here.go_on(1.5)
+    here.unreachable()
+    assert len(here.problems) == 1, "it was there without a gap, and still cannot"
+    await here.deciding.stop(clear=False)
+
+
+@in_a_loop
+async def test_a_coordinator_that_was_stopped_hears_first_and_counts_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Reports(monkeypatch)
+    here.begin()
+    handed: list[Any] = []
+    monkeypatch.setattr(here.deciding, "tell", handed.append)
+    later: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(here.deciding, "_loop", Later(later))
+    beat_us = here.deciding.job.scheme.heartbeat_us
+    sweep = SetTimer(cause="test", at=here.now, key=SWEEP)
+    here.now += beat_us
+    here.deciding._set_timer(sweep)
+    assert [item.key for item in handed] == [SWEEP], "a little late is usual"
+    here.unreachable()
+    here.now += 30_000_000
+    here.beat(here.one)  # said long ago, and read now
+    here.beat(here.other)
+    handed.clear()
+    here.deciding._set_timer(sweep)
+    assert handed == [], "nobody counts as silent yet"
+    here.unreachable()
+    here.now += 1_000
+    here.unreachable()
+    assert here.problems == [], "nor is anybody out of another's reach"
+    ((delay_s, fire, effect),) = later
+    assert delay_s == beat_us / 1e6
+    fire(effect)
+    assert [item.key for item in handed] == [SWEEP]
+
+
+class Later:
+    """An event loop that notes what is to be called."""
+
+    def __init__(self, calls: list[tuple[Any, ...]]) -> None:
+        self._calls = calls
+
+    def call_later(self, *call: Any) -> None:
+        self._calls.append(call)

@@ -15,7 +15,7 @@ from harness.protocol.wiring import Wiring
 from harness.seeds import derive_seed
 from harness.simulator.draw import draw_nodes, draw_scheme
 
-BATCH_US, BATCHES = 1_000_000, 20
+BATCH_US, BATCHES = 1_000_000, 16
 BEGIN_S = 3.0
 """The start of batch 0, by the virtual clock."""
 
@@ -134,7 +134,7 @@ WEIGHTS = {
 AT_ONCE = (Kind.RESET, Kind.TEAR, Kind.RETENTION, Kind.FAILOVER)
 MOST_S = {Kind.LINK: 4.0, Kind.BUSY: 6.0}
 """Longest times: two nodes that never reach each other end a run, and so they should."""
-LENGTHS_S = (0.3, 1.5, 5.0, 5.0, 15.0, 60.0)
+LENGTHS_S = (0.3, 0.3, 1.5, 1.5, 5.0, 5.0, 5.0, 5.0, 15.0, 15.0, 15.0, 60.0)
 LONGEST_S = 1_200.0
 """Twenty minutes, once in a while."""
 REFUSALS = (5, 6, 7, 9, 19, 20, 21, 29, 43, 72, 87)
@@ -154,7 +154,7 @@ def draw_host(seed: int, *, scheme: str | None = None, shape: str | None = None)
     memory = dice.randint(1, 3)
     wiring = SHAPES[form].wiring(memory)
     chosen = draw_scheme(name, wiring, random("intervals"))
-    beat = dice.choice((100_000, 250_000, 1_000_000))
+    beat = dice.choice((200_000, 500_000, 1_000_000))
     chosen = replace(
         chosen,
         heartbeat_us=beat,

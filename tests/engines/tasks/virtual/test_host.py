@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from harness.engines.tasks import copies
+from harness.engines.tasks.coordinator import Deciding
 from harness.engines.tasks.copies import Copies
 from harness.engines.tasks.following import Following
 from harness.engines.tasks.hosted import Hosted
+from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.underway import NEVER_US
 from harness.engines.tasks.virtual.campaign import HostChoice
+from harness.engines.tasks.virtual.cluster import HostWorld
 from harness.engines.tasks.virtual.faults import HostFault, HostOptions, Kind, draw_host
 from harness.engines.tasks.virtual.run import simulate_host
+from harness.hosting.codec import from_parts
+from harness.protocol.effects import NoteCopy, SetTimer
 from harness.protocol.schemes import SCHEMES
 
 
@@ -70,6 +77,36 @@ def test_an_error_of_a_client_that_is_dropped_is_found(monkeypatch: pytest.Monke
     assert broken_by(Kind.LOG_REFUSES) is None, "the error is a reason to repeat it"
     monkeypatch.setattr(Copies, "_not_appended", lambda self, sink, error: None)
     assert broken_by(Kind.LOG_REFUSES) == "convergence"
+
+
+def test_a_coordinator_that_was_stopped_gives_no_living_node_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop = HostFault(kind=Kind.STOP_COORDINATOR, at_s=6.5, for_s=8.0)
+    options = replace(short(5, "checkpoint"), faults=(stop,))
+    lost: list[NoteCopy] = []
+
+    def note(world: HostWorld, event: Mapping[str, Any]) -> None:
+        if event["event"] == "note" and (found := from_parts(event["note"])).event == "lost":
+            lost.append(found)
+        heard(world, event)
+
+    heard = HostWorld._heard
+    monkeypatch.setattr(HostWorld, "_heard", note)
+    assert simulate_host(options).violation is None
+    assert lost == []
+    monkeypatch.setattr(Deciding, "_set_timer", hasty)
+    assert simulate_host(options).violation is None, "it is no mistake, but work for nothing"
+    assert lost
+
+
+def hasty(self: Deciding, effect: SetTimer) -> None:
+    """Fire whatever is due, however late it is."""
+    left = effect.at - now_us()
+    if left > 0:
+        self._loop.call_later(left / 1e6, self._set_timer, effect)
+    else:
+        self._fire(effect)
 
 
 def test_a_sink_that_begins_at_the_first_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

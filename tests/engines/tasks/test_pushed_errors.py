@@ -1,0 +1,131 @@
+"""The engine's clients of Kafka against errors that a broker answers, with the real library.
+
+The virtual host has a model of these clients; here the library itself decides what is repeated,
+what is reported and what is the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from harness.engines.tasks.exchange import Begin, ReadError, Sender, Tail, consumer_settings
+from tests.engines.tasks.pushing import (
+    FETCH,
+    LIST_OFFSETS,
+    PRODUCE,
+    PushingBroker,
+    pushing_broker,
+)
+
+RECORDS = 10
+BEGINNING = Begin()
+PASSING = (
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)  # fmt: skip
+LASTING = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.INVALID_REQUIRED_ACKS,
+    KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD,
+)  # fmt: skip
+
+
+@pytest.fixture
+def broker() -> Iterator[PushingBroker]:
+    with pushing_broker() as broker:
+        broker.create("out")
+        yield broker
+
+
+def filled(broker: PushingBroker) -> None:
+    producer = Producer({**broker.client, "log_level": 0})
+    for number in range(RECORDS):
+        producer.produce("out", str(number).encode(), partition=0)
+    assert producer.flush(30) == 0
+
+
+def sent(broker: PushingBroker) -> list[tuple[int, int]]:
+    """Append one record; return what was reported as lost, sink and code."""
+    lost: list[tuple[int, int]] = []
+    sender = Sender(broker.client, 0, lambda sink, error: lost.append((sink, error.code())))
+    sender.append("out", 0, 7, b"x")
+    sender.flush(30)
+    sender.tend()
+    return lost
+
+
+async def read(broker: PushingBroker) -> tuple[list[int], list[ReadError]]:
+    numbers: list[int] = []
+    errors: list[ReadError] = []
+    over = asyncio.Event()
+
+    def deliver(messages: Sequence[Message]) -> None:
+        numbers.extend(int(message.value() or b"") for message in messages)
+        if len(numbers) == RECORDS:
+            over.set()
+
+    def failed(error: ReadError) -> None:
+        errors.append(error)
+        if error.final:
+            over.set()
+
+    # Unlike a broker, the imitation waits for records before it answers with an error.
+    settings = {**consumer_settings(broker.client), "fetch.wait.max.ms": 50}
+    tail = Tail(settings, "out", 0, BEGINNING, deliver=deliver, failed=failed)
+    async with asyncio.timeout(60):
+        await over.wait()
+    tail.stop()
+    return numbers, errors
+
+
+def heard(broker: PushingBroker) -> tuple[list[int], list[ReadError]]:
+    """Return the numbers and errors that a reader hears until the last record or its end."""
+    return asyncio.run(read(broker))
+
+
+def test_errors_that_pass_are_repeated_by_the_client(broker: PushingBroker) -> None:
+    broker.push(PRODUCE, PASSING)
+    assert sent(broker) == []
+
+
+@pytest.mark.parametrize("code", LASTING)
+def test_errors_that_do_not_pass_are_reported(broker: PushingBroker, code: int) -> None:
+    broker.push(PRODUCE, [code])
+    assert sent(broker) == [(7, code)]
+    assert sent(broker) == [], "and the next record is taken"
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE),
+        (KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.KAFKA_STORAGE_ERROR),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED,),
+        (KafkaError.UNKNOWN,),
+    ],
+)
+def test_a_reader_goes_on_after_errors(broker: PushingBroker, codes: Sequence[int]) -> None:
+    filled(broker)
+    broker.push(FETCH, codes)
+    numbers, errors = heard(broker)
+    assert numbers == list(range(RECORDS)), "without a gap or a repetition"
+    assert not any(error.final for error in errors)
+
+
+def test_a_reader_whose_records_are_gone_says_so_and_ends(broker: PushingBroker) -> None:
+    filled(broker)
+    broker.push(FETCH, [KafkaError.OFFSET_OUT_OF_RANGE])
+    numbers, errors = heard(broker)
+    assert numbers == []
+    assert [(error.final, error.gone) for error in errors] == [(True, True)]
+
+
+def test_a_reader_finds_its_place_after_errors(broker: PushingBroker) -> None:
+    filled(broker)
+    broker.push(LIST_OFFSETS, [*PASSING[:2], KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    numbers, errors = heard(broker)
+    assert numbers == list(range(RECORDS))
+    assert not any(error.final for error in errors)
