@@ -130,7 +130,7 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("intervals", "16", "gain over the other models", ("intervals/rival-gain",),
              "Both percentages of the text are lost."),
     Coverage("intervals", "Table 1", "Flink, observed and theoretical",
-             ("intervals/flink", "live/utilization"),
+             ("intervals/flink", "intervals/flink-live", "live/utilization"),
              "The theory beside the paper's measurements. The paper's own repetitions take 20 to "
              "40 hours a row."),
     Coverage("intervals", "five real systems", "gain over 30 minutes",

@@ -103,7 +103,7 @@ def word_count(
                 parameters={"depth": depth, "partitions": partitions, "counters": counters},
             ),
             "kafka-streams": {"class": "faultline.WordCount", "counters": counters},
-            "flink": _flink(window_s, slide_s),
+            "flink": _flink(window_s, slide_s, depth),
         },
         identity=["window_start", "word"],
         values=["count"],
@@ -182,15 +182,30 @@ def _counting(
     return query
 
 
-def _flink(window_s: float, slide_s: float) -> Mapping[str, Any]:
-    """Return the same in Flink SQL (`harness.engines.flink.sql`)."""
+def _flink(window_s: float, slide_s: float, depth: int) -> Mapping[str, Any]:
+    """Return the same in Flink SQL (`harness.engines.flink.sql`): ``depth`` operators in a row.
+
+    They are the source, the split, the counts and the sink. Each count beyond the first one adds up
+    what the one before counted for parts of a word, so that every one has input from all tasks."""
     words = "UNNEST(REGEXP_EXTRACT_ALL(`value`, '[A-Za-z0-9_]+', 0)) AS split (`found`)"
     hop = f"HOP(TABLE words, DESCRIPTOR(`at`), {sql_seconds(slide_s)}, {sql_seconds(window_s)})"
+    views = {
+        "words": "SELECT `at`, LOWER(`found`) AS `word`, CHAR_LENGTH(`value`) AS `part` "
+        f"FROM lines CROSS JOIN {words}"
+    }
+    found, counted = f"TABLE({hop})", "COUNT(*)"
+    for parts in range(depth - SHALLOWEST, 0, -1):
+        part, name = f"MOD(`part`, {2**parts})", f"counts-{depth - SHALLOWEST - parts + 1}"
+        views[name] = (
+            f"SELECT window_start, window_end, `word`, {part} AS `part`, {counted} AS `count` "
+            f"FROM {found} GROUP BY window_start, window_end, `word`, {part}"
+        )
+        found, counted = f"`{name}`", "SUM(`count`)"
     return {
         "charset": "ISO-8859-1",
-        "views": {"words": f"SELECT `at`, LOWER(`found`) AS `word` FROM lines CROSS JOIN {words}"},
+        "views": views,
         "query": (
-            f"SELECT window_start, `word`, COUNT(*) AS `count` FROM TABLE({hop}) "
+            f"SELECT window_start, `word`, {counted} AS `count` FROM {found} "
             "GROUP BY window_start, window_end, `word`"
         ),
     }

@@ -34,7 +34,7 @@ from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit import operators as ops
-from workloads.toolkit.durations import interval
+from workloads.toolkit.durations import interval, sql_seconds
 from workloads.toolkit.records import behind_watermark
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 SLICE_TUPLES = 100
 TOP = 100
+OBJECT_AT = 8
+"""First byte of a record's object, four bytes (`datasets.worldcup.format`)."""
 SLICERS_PER_MERGER = 5
 COUNTS = pa.schema([("object", pa.int64()), ("requests", pa.int64())])
 RESULT = pa.schema([("window_start", pa.timestamp("us")), ("top", pa.string())])
@@ -85,6 +87,14 @@ def world_cup(
                 target="workloads.worldcup:program",
                 parameters={"slicers": partitions, "mergers": mergers},
             ),
+            "kafka-streams": {
+                "class": "faultline.TopK",
+                "counters": 1,
+                "record.bytes": RECORD_BYTES,
+                "object.offset": OBJECT_AT,
+                "top": TOP,
+            },
+            "flink": _flink(window_s, slide_s),
         },
         identity=["window_start"],
         values=["top"],
@@ -140,6 +150,38 @@ def _query(window_s: float, slide_s: float, watermark_delay_s: float) -> Query:
         )
 
     return query
+
+
+def _flink(window_s: float, slide_s: float) -> Mapping[str, Any]:
+    """Return the same in Flink SQL (`harness.engines.flink.sql`).
+
+    A byte is a character of Latin-1, and its value is its place among all of them: there is no
+    function that gives it. The entries of a window are sorted as text by their rank, so that it
+    does not matter in what order they come."""
+    every = "".join(f"\\{byte:04x}" for byte in range(256))
+    number = "CAST(0 AS BIGINT)"
+    for place in range(OBJECT_AT + 1, OBJECT_AT + 5):  # SQL counts from 1
+        byte = f"POSITION(SUBSTRING(`value`, {place}, 1) IN U&'{every}') - 1"
+        number = f"({number}) * 256 + {byte}"
+    hop = f"HOP(TABLE hits, DESCRIPTOR(`at`), {sql_seconds(slide_s)}, {sql_seconds(window_s)})"
+    entry = "LPAD(CAST(`place` AS STRING), 3, '0') || ',' || CAST(`object` AS STRING) || ':' || "
+    entries = f"ARRAY_SORT(ARRAY_AGG({entry}CAST(`number` AS STRING)))"
+    return {
+        "charset": "ISO-8859-1",
+        "views": {
+            "hits": f"SELECT `at`, {number} AS `object` FROM requests "
+            f"WHERE CHAR_LENGTH(`value`) = {RECORD_BYTES}",
+            "counted": "SELECT window_start, window_end, `object`, COUNT(*) AS `number` "
+            f"FROM TABLE({hop}) GROUP BY window_start, window_end, `object`",
+            "ranked": "SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
+            "ORDER BY `number` DESC, `object`) AS `place` FROM counted",
+            "best": f"SELECT * FROM ranked WHERE `place` <= {TOP}",
+        },
+        "query": (
+            f"SELECT window_start, REGEXP_REPLACE(ARRAY_JOIN({entries}, ' '), '[0-9]{{3}},', '') "
+            "AS `top` FROM best GROUP BY window_start, window_end"
+        ),
+    }
 
 
 def _objects() -> Column:

@@ -5,8 +5,9 @@ by the observer who sees it, and none is what the others leave over:
 
 * *detection*: from the injector's first signal to the engine's own report;
 * *new place* and *restoration*: durations that the engine reports, or Spark's event log;
-* *open transaction*: the first late result, from its append by the broker's clock until a reader
-  gets it, and not before state was there: until then it holds nothing up;
+* *open transaction*: those of the dead between two tasks, from when state was there until the
+  broker lists none (the engine asks it), and then the first late result, from its append by the
+  broker's clock until a reader gets it;
 * *replay*: from the first late result until the last one, in the out topic alone.
 
 So nothing makes them add up. Time between the report that state is there and the first late result
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from harness.judging.passes import PassRecord
     from workloads.base import Workload
 
+HELD = "held_s"
+"""A detail of an engine's events (`harness.engines.kafka_streams.engine`)."""
 LATE_S = 0.5
 """A result is late if it comes this much later than every one of the calm windows."""
 WAVE_S = 1.0
@@ -124,8 +127,9 @@ def outage(
     if (own := steps(seen, at_s, noticed_s)) is None:
         return found
     first = late.loc[late["arrived_s"].idxmin()]
-    out_s, restored_s = float(first["arrived_s"]), noticed_s + sum(own)
-    held_s = max(0.0, out_s - max(float(first["appended_s"]), restored_s))
+    between_s = float(seen[HELD].max()) if HELD in seen and seen[HELD].notna().any() else 0.0
+    out_s, free_s = float(first["arrived_s"]), noticed_s + sum(own) + between_s
+    held_s = between_s + max(0.0, out_s - max(float(first["appended_s"]), free_s))
     seconds = (noticed_s - at_s, *own, held_s, end_s - out_s)
     named = dict(zip(PARTS, seconds, strict=True))
     return {**found, **named, "apart_s": outage_s - sum(seconds)}

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.live._outages import PARTS
-from experiments.live._peers_rows import LABELS
+from experiments.live._peers_rows import LABELS, WORDS
 from harness.figures.style import (
     BLACK,
     BLUE,
@@ -82,8 +82,8 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         return
     known = kills[kills["outage_s"].notna()]
     rows = [
-        ((str(engine), str(tuning), str(kind)), mine)
-        for (engine, tuning, kind), mine in known.groupby(["engine", "tuning", "kill"], sort=False)
+        (_named(*map(str, names)), mine)
+        for names, mine in known.groupby(["engine", "tuning", "workload", "kill"], sort=False)
     ]
     most_s = max([float(known["outage_s"].max()), *(one.most_s for one in PUBLISHED)])
     above, below = figure.subplots(
@@ -91,7 +91,7 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     )
     for place, (_, mine) in enumerate(rows):
         _draw_row(above, place, mine, most_s)
-    _name(above, [f"{LABELS.get(name[:2], name[0])}: {name[2]}" for name, _ in rows])
+    _name(above, [name for name, _ in rows])
     above.set_title("measured here: from the kill until the last late result", loc="left")
     above.set_xlim(0, most_s * 1.04)
     for place, one in enumerate(PUBLISHED):
@@ -106,7 +106,13 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     above.plot([], [], "x", color=BLACK, markersize=4, linestyle="none", label="each kill")
     handles, labels = above.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
-    stamp(figure, "word count; bars: medians of the parts; >: not over when the next kill came")
+    stamp(figure, "bars: medians of the parts; >: not over when the next kill came")
+
+
+def _named(engine: str, tuning: str, workload: str, kind: str) -> str:
+    """Return a row's name; the workload is in it where it is not word count."""
+    name = LABELS.get((engine, tuning), engine)
+    return f"{name}: {kind}" if workload == WORDS else f"{name}, {workload}: {kind}"
 
 
 def _name(axes: Axes, names: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.intervals import _shared, flink
+from experiments.intervals import flink
 from experiments.live._judged import Tables, all_if, equal_output, numbers, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
@@ -439,7 +439,7 @@ CLAIMS = [equal_output, equal_without_kills, optimum_better, model_predicts]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    paper=_shared.PAPER,
+    paper="Jayasekara, Harwood, Karunasekera, FGCS 2020",
     figure="Table 1, live",
     title="Utilization under exponential kills, live and by the model",
     statement="Theory predicts the observed utilization, and T* raises it in every case.",

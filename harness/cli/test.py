@@ -46,7 +46,7 @@ AFTER_A_CHANGE = (
     Part(
         name="without servers",
         arguments=(
-            *("-m", "not cluster and not deep", "-n", "3", "--dist", "loadgroup"),
+            *("-m", "not cluster and not deep and not long", "-n", "3", "--dist", "loadgroup"),
             *("-p", "no:benchmark", BRIEF),
         ),
     ),
@@ -58,7 +58,10 @@ AFTER_A_CHANGE = (
 ALL = (
     Part(
         name="without servers, in parallel",
-        arguments=("-m", "not cluster", "-n", "2", "--dist", "worksteal", "-p", "no:benchmark"),
+        arguments=(
+            *("-m", "not cluster and not long", "-n", "3", "--dist", "worksteal"),
+            *("-p", "no:benchmark"),
+        ),
     ),
     Part(
         name="with servers, one at a time",
@@ -94,8 +97,8 @@ def command(every: bool, checks: bool, arguments: tuple[str, ...]) -> None:
     Spark run at the same time as those without servers.
 
     With --all also the tests marked `deep`: more examples and seeds of the same, other clusters,
-    notebooks, a browser. This takes half an hour, first the tests without servers, then the
-    others. Tests that take minutes more (other clusters, the task engine on every other backend)
+    some notebooks, a browser. This takes half an hour, first the tests without servers, then the
+    others. Tests that take minutes more (other clusters, notebooks, the task engine elsewhere)
     are marked `long`; run them with `-m long`."""
     failed = [name for name, program in CHECKS if not _passes(name, program)] if checks else []
     if arguments:

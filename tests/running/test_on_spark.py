@@ -47,7 +47,7 @@ def made_by(others: Callable[[], RunPool], out: Path) -> tuple[list[Record], lis
     return records, [pd.read_parquet(path) for path in tables]
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_same_points_give_the_same_outcomes(tmp_path: Path) -> None:

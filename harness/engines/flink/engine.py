@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from harness.child import DIED, Child
 from harness.cluster.base import Cluster, ClusterSpec, Usage
@@ -13,7 +13,7 @@ from harness.cluster.local.launching import free_port
 from harness.cluster.run_directory import write_private
 from harness.engines.base import ClusterNeeds, Event, Setup, Work
 from harness.engines.children import used_by
-from harness.engines.flink.events import MASTER, noticed
+from harness.engines.flink.events import MASTER, checkpoints, noticed
 from harness.engines.flink.parameters import TUNED, FlinkParameters
 from harness.engines.flink.settings import (
     CONF_FILE,
@@ -39,7 +39,7 @@ from workloads.base import Workload
 
 NAME = "flink"
 HERE = Path(__file__).parent
-WHEEL, LOCK = HERE / "flink.lock", HERE / "jars.lock.json"
+WHEEL, LOCK, CLASSES = HERE / "flink.lock", HERE / "jars.lock.json", HERE / "classes"
 STANDBY = "standby"
 JAVAS = (17, 21)
 """What its documentation supports."""
@@ -62,7 +62,8 @@ def the_jars() -> list[Path]:
 
     Raises `EnvironmentFailure` if it cannot come."""
     wheel = unpacked_wheel(str(WHEEL), what="Flink (330 MB)", report=to_stderr)
-    return [*sorted((wheel / "pyflink" / "lib").glob("*.jar")), *ensure_sets(lock=LOCK)["flink"]]
+    own = sorted((wheel / "pyflink" / "lib").glob("*.jar"))
+    return [CLASSES, *own, *ensure_sets(lock=LOCK)["flink"]]
 
 
 def the_java(found: Java | None = None) -> Java:
@@ -137,7 +138,7 @@ class FlinkKind(ProgramKind):
         return parameters_of(setup).transactional
 
     def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
-        return list(noticed(lines))
+        return [*noticed(lines), *checkpoints(lines)]
 
 
 class JobManager(Beside):
@@ -155,11 +156,12 @@ class JobManager(Beside):
         self._jars, java = the_jars(), the_java()
         self._java = java.executable
         self._checkpoints = cluster.checkpoint_location(f"{work.name}-flink")
+        self._remedy = f"look for the first error in {work.directory}/*/out.log"
         self._child = Child(
             "harness.engines.flink.master",
             name="Flink's JobManager",
             log=work.directory / "flink.log",
-            remedy="look for the first error in that log and in jobmanager/out.log beside it",
+            remedy=self._remedy,
             environment=cluster.driver_environment(),
         )
         try:
@@ -188,9 +190,12 @@ class JobManager(Beside):
         self._wait("runs")
 
     def raise_problems(self) -> None:
-        died = self._child.newest(DIED)
-        if died is not None:
-            raise self._child.failure(f"Flink: {died['error']}")
+        for died in self._child.since(0, DIED):
+            if "way_out" not in died:
+                raise self._child.failure("the process above Flink's JobManager has ended")
+            raise EnvironmentFailure(
+                f"Flink: {died['error']}", remedy=died["way_out"] or self._remedy
+            )
 
     def lines(self) -> Iterator[Line]:
         return json_lines(MASTER, self._place("jobmanager") / "out.log")
@@ -226,4 +231,8 @@ class JobManager(Beside):
         return self._work.directory / order
 
     def _wait(self, event: str) -> None:
-        self._child.wait_for(event, lambda e: e["event"] == event, within_s=2 * READY_WITHIN_S)
+        def come(said: Mapping[str, Any]) -> bool:
+            return said["event"] in (event, DIED)
+
+        self._child.wait_for(event, come, within_s=2 * READY_WITHIN_S)
+        self.raise_problems()

@@ -1,4 +1,4 @@
-"""Losses and recoveries in the log of Flink's JobManager.
+"""Losses, recoveries and checkpoints in the log of Flink's JobManager.
 
 A loss is noticed when a task of a running job fails; its tasks have places again when the last
 of them was deployed, and their state when the last of them runs. Flink may try in vain before that,
@@ -20,6 +20,7 @@ _JOB = re.compile(r"Job .* \(\w+\) switched from state (\w+) to (\w+)")
 _TASK = re.compile(r"^(.*\(\d+/\d+\)).* switched from (\w+) to (\w+)\b")
 _FAILED = re.compile(r"\(\d+/\d+\).* switched from RUNNING to FAILED\b")
 _RESOURCE = re.compile(r"\b(r\d+n\d+)-\d+\b")
+_CHECKPOINT = re.compile(r"Completed checkpoint (\d+) for job .*checkpointDuration=(\d+) ms")
 _LOST = re.compile(
     r"remote task manager|Disconnect TaskExecutor|no longer reachable|heartbeat of TaskManager"
     r"|Closing TaskExecutor|is no longer|TaskManager.*(lost|timed out)"
@@ -50,6 +51,18 @@ def noticed(lines: Sequence[Line]) -> Iterator[Event]:
             ):
                 if at_s is not None:
                     yield Event(kind=kind, at_unix_s=at_s, target=node, cause=cause, detail=detail)
+
+
+def checkpoints(lines: Sequence[Line]) -> Iterator[Event]:
+    """Yield each completed checkpoint with its duration, from the first barrier on."""
+    for line in lines:
+        if line.node != MASTER or "said" not in line.document:
+            continue
+        at_s, text, _ = _said(line.document)
+        if done := _CHECKPOINT.search(text):
+            number, took_ms = map(int, done.groups())
+            detail = {"batch": number, "dropped_rows": 0, "checkpoint_s": took_ms / 1000}
+            yield Event(kind=EventKind.PROGRESS, at_unix_s=at_s, detail=detail)
 
 
 def _outages(lines: Sequence[Line]) -> list[_Outage]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,17 @@ _POLL_S = 0.2
 _LAST_LINES = 8
 _FATAL = ("FAILED", "CANCELED", "FINISHED")
 _WORDS = 600
+_ERROR = re.compile(r"Exception\b|Error\b|Caused by|\berror\b|FATAL|Could not")
+ROOM = "give it more slots (slots_per_node), or less parallelism"
 
 
 class Refused(Exception):
     """An answer that is an error; the text is Flink's own."""
+
+    def __init__(self, what: str, remedy: str | None = None) -> None:
+        """``remedy`` is the way out where it is known."""
+        super().__init__(what)
+        self.remedy = remedy
 
 
 class Master:
@@ -61,7 +69,7 @@ class Master:
         deadline = time.monotonic() + float(order["within_s"])
         while not self._runs(job):
             if time.monotonic() > deadline:
-                raise Refused(self._why_not(job))
+                raise Refused(self._why_not(job), ROOM)
             time.sleep(_POLL_S)
         threading.Thread(target=self._follow, args=(job,), daemon=True).start()
         self._emit({"event": "runs", "job": job})
@@ -95,14 +103,15 @@ class Master:
                 if process.poll() is not None or time.monotonic() > deadline:
                     code = process.poll()
                     state = f"exit code {code}" if code is not None else f"no answer: {error}"
-                    raise Refused(f"{order['name']} ({state}):\n{_last(order)}") from error
+                    what = f"its {order['name']} did not start ({state}):\n{_last(order)}"
+                    raise Refused(what, _way_out(what)) from error
             time.sleep(_POLL_S)
 
     def _watch(self, process: subprocess.Popen[bytes], order: Mapping[str, Any]) -> None:
         code = process.wait()
         if not self._ending.is_set():
             self._emit(
-                {"event": DIED, "error": f"the JobManager ended with {code}:\n{_last(order)}"}
+                {"event": DIED, "error": f"its JobManager ended with {code}:\n{_last(order)}"}
             )
 
     def _runs(self, job: str) -> bool:
@@ -116,7 +125,7 @@ class Master:
         tasks = _ask(self._rest, f"/jobs/{job}")["vertices"]
         wanted = max(int(vertex["parallelism"]) for vertex in tasks)
         return (
-            f"the job does not run: it needs {wanted} slots, and Flink has "
+            f"its job does not run: it needs {wanted} slots, and Flink has "
             f"{slots['slots-total']} on {slots['taskmanagers']} TaskManagers"
         )
 
@@ -131,7 +140,7 @@ class Master:
             try:
                 state = _ask(self._rest, f"/jobs/{job}")["state"]
                 if state in _FATAL:
-                    self._emit({"event": DIED, "error": f"the job is {state}: {self._cause(job)}"})
+                    self._emit({"event": DIED, "error": f"its job is {state}: {self._cause(job)}"})
                     return
             except (OSError, Refused):
                 continue  # the JobManager's own end is another one's report
@@ -179,9 +188,29 @@ def _words(body: bytes) -> str:
 
 
 def _last(order: Mapping[str, Any]) -> str:
+    """Return what a log says of its process's end: from the first error on, without the stacks."""
     text = Path(order["directory"], "out.log").read_text(errors="replace")
-    lines: Sequence[str] = text.splitlines()[-_LAST_LINES:]
-    return "\n".join(f"    {line[:_WORDS]}" for line in lines)
+    said: list[str] = []
+    for line in text.splitlines():
+        document = None
+        with contextlib.suppress(ValueError):
+            document = json.loads(line)
+        words = f"{document['said']}\n{document['why']}" if isinstance(document, dict) else line
+        said += [
+            part.strip()
+            for part in words.splitlines()
+            if part.strip(" .") and not part.lstrip().startswith(("at ", "... "))
+        ]
+    first = next((n for n, part in enumerate(said) if _ERROR.search(part)), -_LAST_LINES)
+    return "\n".join(f"    {part[:_WORDS]}" for part in said[first:][:_LAST_LINES])
+
+
+def _way_out(said: str) -> str | None:
+    if "memory" in said or "reserve enough space" in said:
+        return "free some memory: each of Flink's processes takes up to 0.7 GB"
+    if "Futures timed out" in said:
+        return "let the machine do less at the same time, then start again"
+    return None
 
 
 def main() -> None:
@@ -191,7 +220,7 @@ def main() -> None:
         for order in orders():
             getattr(master, order["order"])(order)
     except Refused as error:
-        emit({"event": DIED, "error": str(error)})
+        emit({"event": DIED, "error": str(error), "way_out": error.remedy})
     finally:
         master.close()
 

@@ -40,7 +40,12 @@ class FlinkParameters:
     spread: bool = False
     """``taskmanager.load-balance.mode: slots``: tasks go to all nodes, also when slots are free."""
     restart_delay_s: float | None = None
-    """Delay of the first restart; None: 1 s, growing with each further one."""
+    """Delay of the first restart; None: 1 s, growing by half with each further one."""
+    restart_delay_again_s: float | None = None
+    """Time of undisturbed work after which the delay is the first one again; None: an hour. Kills
+    that stand for rare ones come sooner than that."""
+    records_per_s: float | None = None
+    """Declared speed of each source task, kept by sleeping; None: as fast as the machine is."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Any further settings of Flink; it judges them."""
 
@@ -50,10 +55,10 @@ class FlinkParameters:
                 f"Flink's Kafka sink has no guarantee {self.guarantee!r}",
                 remedy=f"use {AT_LEAST_ONCE} or {EXACTLY_ONCE}",
             )
-        for name in ("checkpoint_interval_s", "slots_per_node"):
-            if getattr(self, name) <= 0:
+        for name in ("checkpoint_interval_s", "slots_per_node", "records_per_s"):
+            if (given := getattr(self, name)) is not None and given <= 0:
                 raise UsageError(
-                    f"Flink cannot have {name}={getattr(self, name)}",
+                    f"Flink cannot have {name}={given}",
                     remedy="give a number above zero",
                 )
 

@@ -10,6 +10,7 @@ import yaml
 
 from harness.engines.flink.parameters import FlinkParameters
 
+_DELAY = "restart-strategy.exponential-delay"
 CONF_FILE, LOG_FILE = "config.yaml", "log4j.properties"
 _MB = 1 << 20
 TASK_HEAP_MB, FRAMEWORK_MB, NETWORK_MB, MANAGED_MB, METASPACE_MB = 256, 128, 32, 64, 160
@@ -17,6 +18,9 @@ OVERHEAD_MB = 64
 MASTER_HEAP_MB = 256
 """Memory of the processes, chosen for word count at some thousand records a second. Flink's own
 scripts compute it from one total; they are not in the wheel."""
+STARTUP = "100 s"
+"""Time for a process's RPC layer to start; its own 10 s are too few while a machine with two cores
+starts six JVMs. Nothing of it is in a recovery."""
 LOG4J = """\
 rootLogger.level = WARN
 rootLogger.appenderRef.out.ref = out
@@ -76,6 +80,7 @@ def configuration(
         "jobmanager.rpc.port": master.rpc_port,
         "jobmanager.bind-host": master.host,
         "blob.server.port": master.blob_port,
+        "pekko.startup-timeout": STARTUP,
         "rest.address": "127.0.0.1",
         "rest.bind-address": "127.0.0.1",
         "rest.port": master.rest_port,
@@ -105,7 +110,8 @@ def configuration(
         "dstl.dfs.base-path": f"{checkpoints}/changelog" if given.changelog else None,
         "heartbeat.interval": _ms(given.heartbeat_interval_s),
         "heartbeat.timeout": _ms(given.heartbeat_timeout_s),
-        "restart-strategy.exponential-delay.initial-backoff": _ms(given.restart_delay_s),
+        f"{_DELAY}.initial-backoff": _ms(given.restart_delay_s),
+        f"{_DELAY}.reset-backoff-threshold": _ms(given.restart_delay_again_s),
         **given.settings,
     }
     return {name: value for name, value in chosen.items() if value is not None}

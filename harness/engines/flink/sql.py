@@ -16,6 +16,8 @@ from workloads.toolkit.durations import sql_seconds
 
 FORM = "flink"
 OUT = "results"
+PACED = "CREATE TEMPORARY FUNCTION `paced` AS 'faultline.Paced'"
+"""A condition that always holds, and takes its time (``java/faultline/Paced.java``)."""
 TRANSACTION_TIMEOUT_MS = 900_000
 """``transaction.timeout.ms`` of the sink: the longest that a broker permits by default. Flink's own
 value, an hour, is refused by it."""
@@ -41,10 +43,16 @@ def statements(
     """Return the statements of a job; the last one starts it. They hold the broker's password."""
     workload = work.workload
     kafka = {f"properties.{name}": _renamed(value) for name, value in client.items()}
-    made = [
-        _source(source, work.topic_of[source.name], kafka, workload.watermark_delay_s, form, work)
-        for source in workload.sources
-    ]
+    paced = given.records_per_s is not None
+    made = [PACED] if paced else []
+    for source in workload.sources:
+        name = f"{source.name}-in" if paced else source.name
+        made.append(_source(source, name, kafka, form, work))
+        if paced:
+            made.append(
+                f"CREATE TEMPORARY VIEW `{source.name}` AS SELECT * FROM `{name}` "
+                f"WHERE `paced`(`value`, CAST({given.records_per_s:g} AS DOUBLE))"
+            )
     made += [f"CREATE TEMPORARY VIEW `{name}` AS {query}" for name, query in form["views"].items()]
     start = f"`{workload.window_start}`"
     columns = [
@@ -69,16 +77,12 @@ def statements(
 
 
 def _source(
-    source: Source,
-    topic: str,
-    kafka: Mapping[str, str],
-    delay_s: float,
-    form: FlinkForm,
-    work: Work,
+    source: Source, name: str, kafka: Mapping[str, str], form: FlinkForm, work: Work
 ) -> str:
+    delay_s = work.workload.watermark_delay_s
     options = {
         "connector": "kafka",
-        "topic": topic,
+        "topic": work.topic_of[source.name],
         "properties.group.id": f"{work.name}-flink",
         "scan.startup.mode": "earliest-offset",
         # A reader without a partition would hold the watermark back.
@@ -88,7 +92,7 @@ def _source(
         **kafka,
     }
     return (
-        f"CREATE TABLE `{source.name}` (`value` STRING, "
+        f"CREATE TABLE `{name}` (`value` STRING, "
         "`at` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL, "
         f"WATERMARK FOR `at` AS `at` - {sql_seconds(delay_s)}) WITH ({_options(options)})"
     )

@@ -21,6 +21,9 @@ HERE = Path(__file__).parent
 LOCK, CLASSES, SOURCES = HERE / "jars.lock.json", HERE / "classes", HERE / "java"
 PROPERTIES = "streams.properties"
 STANDBY = "standby"
+HELD = "held_s"
+"""A detail of a loss: the time for which transactions of the dead held others up, after the state
+was there."""
 READY_WITHIN_S = 120.0
 _RUNNING = re.compile(r'\{"event":"state".*"to":"RUNNING".*\}')
 _STORES = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$"
@@ -114,7 +117,7 @@ def settings(job: Job, given: KafkaStreamsParameters) -> dict[str, str]:
         "faultline.in": job.work.topic_of[source.name],
         "faultline.in.partitions": str(source.partitions),
         "faultline.out": job.work.out_topic,
-        "faultline.counters": str(form["counters"]),
+        **{f"faultline.{name}": str(value) for name, value in form.items() if name != "class"},
         "faultline.window.ms": _ms(workload.window_s),
         "faultline.slide.ms": _ms(workload.slide_s),
         "faultline.grace.ms": _ms(workload.watermark_delay_s),
@@ -170,13 +173,32 @@ def _noticed(lines: Sequence[Line]) -> Iterator[Event]:
             if line.document.get("event") == "restore-ended"
             and lost_s - 1 <= line.document["at_ms"] / 1000 <= last_s
         ]
-        detail = {"restored_records": sum(int(each["records"]) for each in restored)}
+        detail = {
+            "restored_records": sum(int(each["records"]) for each in restored),
+            HELD: _held_s(lines, node, last_s),
+        }
         for kind, at_s, cause in (
             (EventKind.DETECTED, min(began, default=lost_s), "the group rebalanced without it"),
             (EventKind.RESTARTED, lost_s, "its tasks were assigned to others"),
             (EventKind.RECOVERED, last_s, "state was restored, or a standby had it"),
         ):
             yield Event(kind=kind, at_unix_s=at_s, target=node, cause=cause, detail=detail)
+
+
+def _held_s(lines: Sequence[Line], lost: str, from_s: float) -> float:
+    """Return the time from then until no old transaction was open, as living instances saw it."""
+    seen: dict[str, list[tuple[float, str]]] = {}
+    for line in lines:
+        if line.document.get("event") == "transactions" and line.node != lost:
+            at = float(line.document["at_ms"]) / 1000, str(line.document["open"])
+            seen.setdefault(line.node, []).append(at)
+    ends = []
+    for reports in map(sorted, seen.values()):
+        before = [some for at, some in reports if at <= from_s]
+        free = [at for at, some in reports if at > from_s and not some]
+        if before and before[-1] and free:
+            ends.append(free[0] - from_s)
+    return max(ends, default=0.0)
 
 
 def _dropped(lines: Sequence[Line]) -> Iterator[Event]:

@@ -34,6 +34,7 @@ SILENCE_S = 15.0
 """Time without a result after which no earlier one is awaited, once the newest window that is due
 is complete: windows close in order, so what is missing before it is lost."""
 _LAST_LINES = 12
+_MEMORY = "dmesg, or docker inspect"
 _SHOWN_BYTES = 120
 _REPORTED = (
     EventKind.DETECTED, EventKind.RESTARTED, EventKind.RECOVERED, EventKind.FAILED,
@@ -134,6 +135,12 @@ class ProgramEngine:
             self.raise_problems()
             waiting = [one for one in waiting if not one.is_ready()]
             for one in waiting:
+                if one.program.exit_code == -SIGKILL:
+                    raise self._failure(
+                        one,
+                        "was killed before it was ready",
+                        f"see who did that; the system does where memory is short ({_MEMORY})",
+                    )
                 if time.monotonic() - began_s > one.start.ready_within_s:
                     raise self._failure(
                         one,

@@ -17,7 +17,7 @@ import yaml
 from harness.cluster.base import ClusterSpec
 from harness.engines.base import EventKind, Setup
 from harness.engines.flink import master
-from harness.engines.flink.engine import LOCK, WHEEL, FlinkKind, the_jars, the_java
+from harness.engines.flink.engine import CLASSES, HERE, LOCK, WHEEL, FlinkKind, the_jars, the_java
 from harness.engines.flink.events import MASTER
 from harness.engines.flink.parameters import EXACTLY_ONCE, TUNED, FlinkParameters
 from harness.engines.flink.settings import Master, conf_text, configuration
@@ -25,7 +25,9 @@ from harness.engines.flink.sql import statements
 from harness.engines.programs.start import Line
 from harness.environment.jars import locked_jars
 from harness.environment.java import Java
+from harness.environment.wheels import wheel_directory
 from harness.errors import EnvironmentFailure, UsageError
+from tests.engines.compiled import require_compiled
 from tests.engines.contract import EngineKindContract
 from workloads.toolkit.durations import sql_seconds
 from workloads.wordcount import word_count
@@ -36,6 +38,15 @@ MADE = Master(host="10.0.0.1", rpc_port=1, blob_port=2, rest_port=3, gateway_por
 
 class TestFlinkKind(EngineKindContract):
     kind, workload = FlinkKind(), WORDS
+
+
+@pytest.mark.slow
+def test_the_shipped_class_is_that_of_its_source(tmp_path: Path) -> None:
+    wheel = wheel_directory(str(WHEEL))
+    if not wheel.is_dir():
+        pytest.skip("Flink is not in the cache, and a test fetches nothing")
+    jars = sorted((wheel / "pyflink" / "lib").glob("*.jar"))
+    require_compiled(HERE / "java", CLASSES, jars, tmp_path)
 
 
 def made(given: FlinkParameters) -> list[str]:
@@ -58,6 +69,25 @@ def test_the_last_statement_writes_the_workloads_columns_exactly_once() -> None:
     assert "'sink.transactional-id-prefix' = 'pass-1'" in sink
     assert "AS `window_start`, `word`, `count` FROM" in sink
     assert "transactional" not in made(FlinkParameters())[-1]
+
+
+def test_a_declared_speed_is_a_condition_on_the_records_of_each_source() -> None:
+    paced = made(FlinkParameters(records_per_s=100))
+    assert paced[0] == "CREATE TEMPORARY FUNCTION `paced` AS 'faultline.Paced'"
+    assert paced[1].startswith("CREATE TABLE `lines-in`")
+    assert paced[2] == (
+        "CREATE TEMPORARY VIEW `lines` AS SELECT * FROM `lines-in` "
+        "WHERE `paced`(`value`, CAST(100 AS DOUBLE))"
+    )
+    assert not [one for one in made(FlinkParameters()) if "paced" in one]
+
+
+def test_more_operators_in_a_row_add_the_same_counts_up() -> None:
+    views = word_count(text=[__file__], depth=7).form("flink")
+    counts = [name for name in views["views"] if name.startswith("counts")]
+    assert len(counts) == 3
+    assert "MOD(`part`, 2)" in views["views"]["counts-3"]
+    assert "FROM `counts-3`" in views["query"]
 
 
 def test_a_password_survives_sql_and_its_login_module_is_the_connectors_own() -> None:
@@ -93,6 +123,9 @@ def test_factors_have_flinks_names() -> None:
     assert given["execution.checkpointing.unaligned.enabled"]
     assert given["dstl.dfs.base-path"] == "file:///c/changelog"
     assert given["state.local-recovery.from-local"]
+    again = of(FlinkParameters(restart_delay_s=0.1, restart_delay_again_s=3))
+    assert again["restart-strategy.exponential-delay.initial-backoff"] == "100 ms"
+    assert again["restart-strategy.exponential-delay.reset-backoff-threshold"] == "3000 ms"
     tuned = of(TUNED)
     assert tuned["heartbeat.timeout"] == "6000 ms"
     assert tuned["taskmanager.numberOfTaskSlots"] == 2, "as many stand by as run"
@@ -217,6 +250,13 @@ def test_a_task_that_fails_before_its_job_says_so_begins_the_next_loss() -> None
     assert [(event.target, event.at_unix_s) for event in detected] == [("r1n1", 10), ("r2n1", 20)]
 
 
+def test_the_duration_of_a_checkpoint_is_reported() -> None:
+    text = "Completed checkpoint 7 for job ab12 (81 bytes, checkpointDuration=35 ms, x=5 ms)."
+    (event,) = FlinkKind().noticed([said(3, text), said(3, text, node="r2n1")])
+    assert (event.kind, event.at_unix_s) == (EventKind.PROGRESS, 3)
+    assert event.detail == {"batch": 7, "dropped_rows": 0, "checkpoint_s": 0.035}
+
+
 def test_a_job_that_runs_and_the_words_of_nodes_are_no_loss() -> None:
     lines = [job(1, "CREATED", "RUNNING"), said(2, "Closing TaskExecutor r1n1-77", node="r2n1")]
     assert FlinkKind().noticed(lines) == []
@@ -258,7 +298,7 @@ def test_too_few_slots_while_it_runs_are_named() -> None:
         above = master.Master(lambda event: None)
         above._rest = base
         assert above._why_not("j") == (
-            "the job does not run: it needs 4 slots, and Flink has 2 on 2 TaskManagers"
+            "its job does not run: it needs 4 slots, and Flink has 2 on 2 TaskManagers"
         )
 
 
@@ -272,17 +312,45 @@ def test_a_refused_statement_shows_flinks_innermost_cause() -> None:
     assert "\tat" not in str(caught.value)
 
 
-def test_a_jobmanager_that_never_answers_is_named_with_its_last_lines_and_ended(
-    tmp_path: Path,
-) -> None:
+def never_answers(place: Path, printed: str) -> master.Refused:
+    """Return the error of a JobManager that prints this and ends."""
     above = master.Master(lambda event: None)
+    (place / "printed").write_text(printed)
     order = {
         "name": "StandaloneSessionClusterEntrypoint",
-        "command": ["sh", "-c", "echo Could not reserve enough space for the heap; exit 1"],
-        "directory": str(tmp_path), "rest": "http://127.0.0.1:9", "within_s": 5,
+        "command": ["sh", "-c", "cat printed; exit 1"],
+        "directory": str(place), "rest": "http://127.0.0.1:9", "within_s": 5,
     }  # fmt: skip
-    with pytest.raises(master.Refused, match="enough space for the heap") as caught:
+    with pytest.raises(master.Refused, match="exit code 1") as caught:
         above.jobmanager(order)
     above.close()
-    assert "exit code 1" in str(caught.value)
-    assert [one.poll() for one in above._processes] == [1]
+    assert [one.poll() for one in above._processes] == [1], "nothing is left behind"
+    return caught.value
+
+
+def test_too_little_memory_is_named_with_the_way_out(tmp_path: Path) -> None:
+    error = never_answers(tmp_path, "Could not reserve enough space for object heap\n")
+    assert "its StandaloneSessionClusterEntrypoint did not start" in str(error)
+    assert "enough space for object heap" in str(error)
+    assert error.remedy is not None
+    assert "free some memory" in error.remedy
+
+
+def test_a_jobmanager_that_fails_is_named_with_its_first_error_and_no_stack(tmp_path: Path) -> None:
+    stack = (
+        "Shutting down. Diagnostics java.lang.Exception: Could not create actor system\n"
+        "\tat a.B\nCaused by: TimeoutException: Futures timed out\n\t... 12 more\n."
+    )
+    lines = [
+        {"at_ms": 1, "said": "Install default filesystem.", "why": ""},
+        {"at_ms": 2, "said": stack, "why": ""},
+        {"at_ms": 3, "said": "FATAL", "why": "NoClassDefFoundError: x\n\tat y\n"},
+    ]
+    error = never_answers(tmp_path, "".join(json.dumps(line) + "\n" for line in lines))
+    assert str(error).splitlines()[1:] == [
+        "    Shutting down. Diagnostics java.lang.Exception: Could not create actor system",
+        "    Caused by: TimeoutException: Futures timed out",
+        "    FATAL",
+        "    NoClassDefFoundError: x",
+    ]
+    assert error.remedy == "let the machine do less at the same time, then start again"

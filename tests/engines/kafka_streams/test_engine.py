@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,8 +24,11 @@ from harness.engines.programs.start import Job, Line
 from harness.environment.jars import LOCK as OWN_LOCK
 from harness.environment.jars import ensure_sets, locked_jars
 from harness.errors import EnvironmentFailure, UsageError
+from tests.engines.compiled import require_compiled
 from tests.engines.contract import EngineKindContract
+from workloads.base import Workload
 from workloads.wordcount import word_count
+from workloads.worldcup import world_cup
 
 WORDS = word_count(text=[__file__], depth=4)
 
@@ -46,20 +47,7 @@ def the_jars() -> list[Path]:
 
 @pytest.mark.slow
 def test_the_shipped_class_is_that_of_its_source(tmp_path: Path) -> None:
-    javac = shutil.which("javac")
-    if javac is None:
-        pytest.skip("there is no javac")
-    version = subprocess.run([javac, "-version"], capture_output=True, text=True, check=True)
-    if not (version.stdout + version.stderr).startswith("javac 17."):
-        pytest.skip("the classes were compiled by javac 17, which alone gives the same bytes")
-    sources = sorted(SOURCES.rglob("*.java"))
-    path = ":".join(map(str, the_jars()))
-    command = [javac, "--release", "17", "-cp", path, "-d", str(tmp_path), *map(str, sources)]
-    subprocess.run(command, check=True, timeout=120)
-    made = {file.relative_to(tmp_path): file.read_bytes() for file in tmp_path.rglob("*.class")}
-    shipped = {file.relative_to(CLASSES): file.read_bytes() for file in CLASSES.rglob("*.class")}
-    assert made.keys() == shipped.keys()
-    assert made == shipped, "compile the source again, as CONTRIBUTING.md says"
+    require_compiled(SOURCES, CLASSES, the_jars(), tmp_path)
 
 
 def test_it_has_the_version_of_the_broker() -> None:
@@ -70,11 +58,12 @@ def test_it_has_the_version_of_the_broker() -> None:
     assert streams.version == clients[0].version
 
 
-def job() -> Job:
+def job(workload: Workload = WORDS) -> Job:
     node = Node(name="r1n1", rack="r1", worker="r1w1", host="127.0.0.2")
     work = SimpleNamespace(
-        name="pass-1", workload=WORDS, topic_of={"lines": "in"}, out_topic="out", out_partitions=2
-    )
+        name="pass-1", workload=workload, topic_of={"lines": "in", "requests": "in"},
+        out_topic="out", out_partitions=2,
+    )  # fmt: skip
     kafka = KafkaEndpoint(
         bootstrap="here:1", username="me", password='a"\\b', mechanism="SCRAM-SHA-256"
     )
@@ -98,6 +87,13 @@ def test_tuned_settings_are_those_of_its_documentation() -> None:
     assert (given["session.timeout.ms"], given["heartbeat.interval.ms"]) == ("6000", "2000")
     assert given["rack.aware.assignment.tags"] == "rack"
     assert given["client.tag.rack"] == "r1"
+
+
+def test_the_form_of_a_workload_reaches_its_class() -> None:
+    given = settings(job(world_cup(watermark_delay_s=1.5)), KafkaStreamsParameters())
+    assert given["faultline.counters"] == "1"
+    assert (given["faultline.record.bytes"], given["faultline.object.offset"]) == ("20", "8")
+    assert (given["faultline.top"], given["faultline.grace.ms"]) == ("100", "1500")
 
 
 def test_a_password_survives_the_properties_file() -> None:
@@ -168,3 +164,24 @@ def test_a_standby_that_works_before_the_loss_is_known_takes_no_time() -> None:
         )
     )
     assert [event.at_unix_s for event in events] == [7.9, 8, 8]
+
+
+def test_a_transaction_of_the_dead_holds_up_what_is_restored_until_the_broker_ends_it() -> None:
+    def held(*more: tuple[str, float, dict[str, Any]]) -> float:
+        events = KafkaStreamsKind().noticed(
+            lines(
+                ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
+                ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
+                ("r2n1", 8, {"event": "members", "hosts": "r2n1:22"}),
+                ("r2n1", 9, {"event": "state", "to": "RUNNING"}),
+                *more,
+            )
+        )
+        return float(events[0].detail["held_s"])
+
+    began: tuple[str, float, dict[str, Any]] = ("r2n1", 3, {"event": "transactions", "open": "x"})
+    over: tuple[str, float, dict[str, Any]] = ("r2n1", 13, {"event": "transactions", "open": ""})
+    assert held(began, over) == pytest.approx(4.0)
+    assert held() == 0.0
+    assert held(began, ("r2n1", 8.5, {"event": "transactions", "open": ""})) == 0.0
+    assert held(("r1n1", 3, began[2]), ("r1n1", 13, over[2])) == 0.0, "the dead one's own words"

@@ -142,6 +142,15 @@ def test_an_engine_that_ends_by_itself_is_named_with_its_exit_code(
     assert "no licence" in error.what
 
 
+@pytest.mark.slow
+def test_an_engine_that_is_killed_before_it_is_ready_is_not_waited_for(
+    failing: Callable[..., FaultlineError],
+) -> None:
+    error = failing("", command="import os; os.kill(os.getpid(), 9)")
+    assert "its program on r1n1 was killed before it was ready" in error.what
+    assert "memory is short" in error.remedy
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,12 @@ from harness.endurance.trial import Disturb, Disturbance, Trial
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from harness.engines.tasks.parameters import TaskParameters
-from tests.cluster.helpers import silent
+from harness.hosting.codec import decode
+from harness.hosting.restoration import Noted
+from harness.protocol.coordinator.registry import Registry
+from harness.protocol.effects import CopyEvent
+from harness.protocol.scheme import Recovery
+from tests.cluster.helpers import eventually, silent
 from workloads.base import Workload
 from workloads.wordcount import word_count
 
@@ -28,6 +33,65 @@ WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
 """Tasks: split 0-1, lower 2-3, count 4-5, collect 6."""
 NODES = ("r1n1", "r1n2", "r2n1", "r2n2")
 """In the order of their numbers."""
+
+
+WITHIN_S = 120.0
+"""Longest wait for checkpoints and for tasks that were lost, on a machine that is too busy."""
+
+
+class OnceRestorable(Trial):
+    """Kills nothing for the last time before every task has a checkpoint to go back to.
+
+    It goes on when the tasks that this has ended are back, so that the pass does not end before
+    them. What it shows does not depend on the machine's speed."""
+
+    def _steps(
+        self, disturbances: Sequence[Disturbance]
+    ) -> list[tuple[float, Callable[[], object]]]:
+        self._last = disturbances[-1]
+        return super()._steps(disturbances)
+
+    def _disturb(self, disturbance: Disturbance) -> None:
+        if disturbance is not self._last:
+            super()._disturb(disturbance)
+            return
+        eventually(self._restorable, limit_s=WITHIN_S)
+        before, reached = primaries(self.engine), len(self.killed)
+        super()._disturb(disturbance)
+        dead = {victim.node for victim in self.killed[reached:]}
+        nodes = self.engine.fleet.nodes
+        lost = {task: was for task, was in before.items() if nodes[was.node].name in dead}
+        eventually(lambda: self._back(lost), limit_s=WITHIN_S)
+
+    def _restorable(self) -> bool:
+        """Return True once each task with a state has stored one, or all have a complete epoch."""
+        self._look()
+        job = self.engine.job
+        assert job is not None, "the pass has begun"
+        with self.engine.fleet.cluster.redis.client() as client:
+            store: Any = client
+            if job.scheme.recovery is Recovery.GLOBAL:
+                registry = store.hget(f"{job.run}:registry", "value")
+                found = None if registry is None else decode(registry)
+                return isinstance(found, Registry) and found.epoch > 0
+            storing = [task for task in job.wiring.tasks if not job.wiring.begins_anywhere(task)]
+            return all(store.exists(f"{job.run}:state:{task}") for task in storing)
+
+    def _back(self, lost: Mapping[int, Noted]) -> bool:
+        self._look()
+        now = primaries(self.engine)
+        return all((now[task].note.term or 0) > (was.note.term or 0) for task, was in lost.items())
+
+
+def primaries(engine: TaskEngine) -> dict[int, Noted]:
+    """Return by task the note of its newest primary that has had its state."""
+    found: dict[int, Noted] = {}
+    for noted in engine.notes():
+        note, before = noted.note, found.get(noted.note.task)
+        has_state = note.event in (CopyEvent.READY, CopyEvent.PROMOTED)
+        if has_state and (note.term or 0) > ((before and before.note.term) or 0):
+            found[note.task] = noted
+    return found
 
 
 @contextmanager

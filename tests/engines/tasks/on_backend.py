@@ -21,11 +21,14 @@ FAMILIES = ("checkpoint", "global", "replay", "active", "ppa")
 def passed(
     engine: TaskEngine, directory: Path, scheme: str, *disturbances: Disturbance, seconds: float = 6
 ) -> Verdict:
-    """Make one pass after the return of all nodes that were killed before."""
+    """Make one pass after the return of all nodes that were killed before.
+
+    Nothing dies before every copy has been ready."""
     engine.fleet.cluster.restore(lambda text: None)
     engine.setup = Setup(scheme=scheme, parameters=PARAMETERS)
     engine.check()
-    return Trial(engine, WORDS, directory, rate_per_s=200, seconds=seconds).run(disturbances)
+    one = Trial(engine, WORDS, directory, rate_per_s=200, seconds=seconds, settles=True)
+    return one.run(disturbances)
 
 
 @pytest.mark.cluster

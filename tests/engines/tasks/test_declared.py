@@ -11,7 +11,7 @@ import pytest
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.pacing import Links
 from harness.protocol.effects import CopyEvent
-from tests.engines.tasks.live import NODES, WORDS, kill, trial
+from tests.engines.tasks.live import NODES, WORDS, OnceRestorable, kill, trial
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
 
@@ -40,9 +40,9 @@ def test_a_link_delays_whatever_crosses_it(engine: TaskEngine, tmp_path: Path) -
     links = Links.between(
         NODES, between_racks, coordinator="r1", store="store", bytes_per_s=1_000_000
     )
-    done = trial(engine, tmp_path, "checkpoint", links=links, placement=PLACEMENT).run(
-        [kill(4, "r1n1")]
-    )
+    one = trial(engine, tmp_path, "checkpoint", links=links, placement=PLACEMENT)
+    one.__class__ = OnceRestorable
+    done = one.run([kill(4, "r1n1")])
     assert (done.kills, done.failures) == (1, 0), done
     at_us, checked = processed(engine), 0
     died_us = min(lost.at_us for lost in engine.lost_primaries())

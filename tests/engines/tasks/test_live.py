@@ -31,7 +31,7 @@ def test_a_frozen_node_is_replaced_by_its_silence(engine: TaskEngine, tmp_path: 
 
 def test_kills_at_random(engine: TaskEngine, tmp_path: Path) -> None:
     """Under one contender after the other, with racks, the coordinator and frozen nodes."""
-    kills = amount(20)
+    kills = amount(12)
     tally = endurance(engine, tmp_path, seed=1).until(kills)
     assert tally.kills >= kills
     assert tally.failures == 0, tally

@@ -18,7 +18,7 @@ from harness.engines.tasks.choices import parameters_of
 from harness.engines.tasks.contenders import CONTENDERS, setup_of
 from harness.engines.tasks.engine import TaskEngine
 from harness.protocol.effects import CopyEvent
-from tests.engines.tasks.live import PARAMETERS, WORDS, kill
+from tests.engines.tasks.live import PARAMETERS, WORDS, OnceRestorable, kill
 from workloads.base import Workload
 from workloads.worldcup import world_cup
 
@@ -37,7 +37,8 @@ KILLS: dict[str, Sequence[Disturbance]] = {
     "world-cup": (*NODES_AND, kill(2.6, "r1n1+r1n2")),
 }
 """A node, another while its tasks are being restored, and a rack: once its worker with all that
-runs on it, once its nodes at one instant, which are back sooner."""
+runs on it, once its nodes at one instant, which are back sooner. Where tasks are restored from
+checkpoints the last kill waits for these."""
 TENTATIVE = ("ppa", "dpc")
 TENTATIVE_KILLS: dict[str, Sequence[Disturbance]] = {
     "word-count": (kill(1.6, "r1"), kill(5.5, "r2n1")),
@@ -65,11 +66,19 @@ def run(engine: TaskEngine, directory: Path, name: str, contender: str) -> Verdi
     kills, seconds = KILLS[name], SECONDS
     if contender in TENTATIVE:
         kills, seconds = TENTATIVE_KILLS[name], TENTATIVE_SECONDS
-    return settled(engine, workload, directory, seconds).run(kills)
+    restores = CONTENDERS[contender].scheme in ("checkpoint", "global")
+    of = OnceRestorable if restores else Trial
+    return settled(engine, workload, directory, seconds, of).run(kills)
 
 
-def settled(engine: TaskEngine, workload: Workload, directory: Path, seconds: float) -> Trial:
-    return Trial(engine, workload, directory, rate_per_s=RATE_PER_S, seconds=seconds, settles=True)
+def settled(
+    engine: TaskEngine,
+    workload: Workload,
+    directory: Path,
+    seconds: float,
+    of: type[Trial] = Trial,
+) -> Trial:
+    return of(engine, workload, directory, rate_per_s=RATE_PER_S, seconds=seconds, settles=True)
 
 
 def apart(plan: Sequence[int]) -> list[int]:
@@ -84,12 +93,18 @@ AFTER_A_CHANGE = {("active", "world-cup"), ("ppa", "word-count")}
 """Replicas alone, and replicas with checkpoints; `test_live` kills under contenders in turn."""
 
 
+def level(contender: str, workload: str) -> Sequence[pytest.MarkDecorator]:
+    """Return the marks of a pair: contenders have one workload in the whole suite, in turn."""
+    if (contender, workload) in AFTER_A_CHANGE:
+        return ()
+    other = any(name == contender and of != workload for name, of in AFTER_A_CHANGE)
+    turn = list(CONTENDERS).index(contender) % 2 == list(WORKLOADS).index(workload)
+    return (pytest.mark.deep,) if turn and not other else (pytest.mark.long,)
+
+
 @pytest.mark.parametrize(
     ("contender", "workload"),
-    [
-        pytest.param(*both, marks=() if both in AFTER_A_CHANGE else pytest.mark.deep)
-        for both in product(CONTENDERS, WORKLOADS)
-    ],
+    [pytest.param(*both, marks=level(*both)) for both in product(CONTENDERS, WORKLOADS)],
 )
 def test_killed_nodes_and_racks_change_nothing(
     engine: TaskEngine, tmp_path: Path, contender: str, workload: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 from harness.claims import Verdict
 from harness.experiment import Experiment, Tables
 from harness.figures.style import new_figure, styled
+from harness.report.build import _plain
 from harness.report.verdicts import verdicts
 
 
@@ -21,9 +23,12 @@ def passes(*rows: dict[str, Any], **every: Any) -> pd.DataFrame:
 
 
 def judged(experiment: Experiment, table: Tables) -> dict[str, Verdict]:
-    """Return the verdicts on a table of a complete campaign; no rule may fail on it."""
+    """Return the verdicts on a table of a complete campaign; no rule may fail on it.
+
+    What a rule measured can be written into a report."""
     found = {verdict.id: verdict for verdict in verdicts(experiment, table)}
     assert [each.problem for each in found.values() if each.problem] == []
+    json.dumps([each.measured for each in found.values()], default=_plain)
     return found
 
 

@@ -21,10 +21,12 @@ from experiments.live._peers_rows import (
     LIVE_TUNED,
     OWN,
     RACK,
+    SPEC,
     STOCK,
     STREAMS,
     SYSTEMS,
     TASKS,
+    TOP,
     TUNED,
     WAITS,
     WORKER,
@@ -32,11 +34,14 @@ from experiments.live._peers_rows import (
 )
 from experiments.live.peers import EXPERIMENT
 from harness.cluster.base import ClusterSpec, Node
+from harness.engines.base import Setup
+from harness.engines.kinds import find_engine
 from harness.errors import UsageError
 from harness.measurement import Context
 from harness.results.record import Profile
 from tests.experiments.live.judging import held, panels
 from workloads.wordcount import word_count
+from workloads.worldcup import world_cup
 
 USUAL_S = 0.4
 
@@ -75,6 +80,13 @@ def test_a_transaction_that_is_open_while_its_loss_is_detected_is_counted_once()
     found = split(seen, 0.4, 5.0, 4.5, 0.4, 0.4, appended=5.0)
     assert [found[part] for part in PARTS] == pytest.approx([3.5, 0.0, 1.5, 0.5, 0.5])
     assert found["apart_s"] == pytest.approx(0.0)
+
+
+def test_a_transaction_between_two_tasks_keeps_results_from_being_written() -> None:
+    seen = incidents((12.0, "detected", {}), (13.5, "recovered", {})).assign(held_s=2.0)
+    found = split(seen, 0.4, 5.0, 4.5, 3.5, 0.4, appended=0.2)
+    assert [found[part] for part in PARTS] == pytest.approx([1.5, 0.0, 1.5, 2.2, 0.5])
+    assert found["apart_s"] == pytest.approx(0.3)
 
 
 def test_time_that_no_observer_saw_is_in_no_part() -> None:
@@ -245,11 +257,22 @@ def test_what_the_timeouts_explain_of_what_was_published() -> None:
     assert rows["Structured Streaming"]["most_share"] == 0
 
 
+def test_the_top_100_is_measured_for_every_tuned_system_that_can_run_it() -> None:
+    points = [each for each in EXPERIMENT.grid[Profile.PAPER] if each["workload"] == TOP]
+    assert [each["engine"] for each in points] == [STOCK, TASKS, STREAMS, FLINK]
+    workload = world_cup()
+    for each in points:
+        kind = find_engine(str(each["engine"]))
+        setup = Setup(scheme=SYSTEMS[str(each["engine"]), TUNED].scheme)
+        assert kind.lacks(setup, workload, SPEC) is None
+
+
 @pytest.mark.slow
 def test_the_figure_names_every_system_and_what_was_published() -> None:
     above, below = panels(EXPERIMENT, tables())
     names = [label.get_text() for label in above.get_yticklabels()]
     assert f"{LABELS[STREAMS, TUNED]}: {WORKER}" in names
+    assert f"{LABELS[STREAMS, TUNED]}, {TOP}: {WORKER}" in names
     assert [label.get_text() for label in below.get_yticklabels()][2] == "Flink"
     said = [text.get_text() for text in below.texts]
     assert "heartbeat.timeout 50 s: 86% to 94%" in said
@@ -307,7 +330,7 @@ def test_a_pass_is_not_trusted_without_calm_without_a_kill_and_where_a_marker_dr
 def test_the_estimate_counts_what_was_asked_for() -> None:
     grid = EXPERIMENT.grid[Profile.PAPER]
     found = peers.lasts(Profile.PAPER, {"engine": (FLINK,)}, 60.0)
-    assert found == (60.0 * 2 / len(grid), "only flink will be measured")
+    assert found == (60.0 * 3 / len(grid), "only flink will be measured")
     assert peers.lasts(Profile.PAPER, {}, 60.0) is None
 
 
@@ -322,6 +345,6 @@ def test_every_system_has_a_name_and_differs_from_the_others_as_it_says() -> Non
     assert set(LABELS) == set(SYSTEMS)
     assert SYSTEMS[STREAMS, WAITS].parameters.idle_s > 0
     assert SYSTEMS[STREAMS, AS_IT_COMES].parameters.idle_s == 0
-    assert SYSTEMS[STOCK, LIVE_TUNED].more["spare_slots"] == 5, "a rack has 4"
+    assert SYSTEMS[STOCK, LIVE_TUNED].more["spare_slots"] == 6, "a rack has 6"
     assert SYSTEMS[STOCK, AS_IT_COMES].wait_s == _peers_rows.LOCALITY_WAIT_S
     assert SYSTEMS[STOCK, TUNED].wait_s == 0
