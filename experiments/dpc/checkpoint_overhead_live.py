@@ -9,7 +9,7 @@ input, for which no state is read."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -159,7 +159,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     stamp(figure, f"{_live.STAMP}; counted by the kernel")
 
 
-def _more(samples: pd.DataFrame, column: str, one: object, other: object) -> Finding:
+def _more(samples: pd.DataFrame, column: str, one: Any, other: Any) -> Finding:
     """Return whether the share is larger at ``one`` than at ``other`` in the median repetition."""
     by = [name for name in ("repeat", "state", "method", "interval_s") if name != column]
     wide = samples.pivot_table(index=by, columns=column, values="share")
