@@ -84,10 +84,11 @@ def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _storm.STAMP) ->
                 color=LOOKS[name].color, label=name, capsize=1.5, error_kw={"linewidth": 0.8},
             )  # fmt: skip
         axes.set_xticks(range(len(rates)), [str(rate) for rate in rates])
+        axes.set_xlim(-0.5, len(rates) - 0.5)
         axes.set_xlabel("input rate (tuples/s per gateway)")
         axes.set_title(title, loc="left")
     panels[0].set_ylabel("latency (s): mean, 5th to 95th percentile")
-    panels[0].legend(loc="upper left")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     stamp(figure, stamped)
 
 

@@ -59,6 +59,7 @@ def outcome_of(
 ) -> Outcome:
     """Return one outcome of all passes, with further values and series."""
     merged = together(passes)
+    assert not set(series) & set(merged.series), "the passes have series of these names"
     return Outcome(
         values={**merged.values, **values},
         series={**series, **merged.series},

@@ -92,7 +92,7 @@ def run(point: Point, context: Context) -> Outcome:
     return outcome_of(
         outcomes,
         {"tasks": topology.task_count, "replicated": len(plan), "kill_at_s": kill_at_s},
-        windows=pd.concat(windows, ignore_index=True),
+        by_window=pd.concat(windows, ignore_index=True),
         ways=pd.DataFrame(ways),
     )
 
@@ -151,7 +151,7 @@ NEAR = 0.1
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """Return ``windows``, accuracy by window and way, ``ways``, a row per way, and ``passes``."""
-    windows, ways = (results.series(name, ("kill_at_s",)) for name in ("windows", "ways"))
+    windows, ways = (results.series(name, ("kill_at_s",)) for name in ("by_window", "ways"))
     by = ["run", "kill_at_s", "way"]
     columns = [*by, "of", "measured", "changed_s", "started", "ready_after_s", "all_ready"]
     return {

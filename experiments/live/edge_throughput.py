@@ -201,7 +201,7 @@ def draw(tables: Tables, figure: Figure) -> None:
     top = 2 * throughput.OFFERED
     for axes, failure in zip(figure.axes, (False, True), strict=True):
         axes.set_xlim(rows["second"].min() - 1, rows["second"].max() + 2)
-        axes.set_ylim(-0.05 * top, top)
+        axes.set_ylim(-0.05 * top, 1.05 * top)
         above = rows[(rows["failure"].astype(bool) == failure) & (rows["tuples_per_s"] > top)]
         labels = [
             f"{one['mechanism']} {one['tuples_per_s']:,.0f} tuples/s"

@@ -135,15 +135,16 @@ def draw(tables: Tables, figure: Figure) -> None:
                 at, rows["measured"], look.marker, color=look.color,
                 label=f"{label}: weighted accuracy, live" if label else None,
             )  # fmt: skip
-            for query, letter in zip(HIGHWAYS, "NS", strict=True):
+            for query, letter, aside in zip(HIGHWAYS, "NS", (0.05, 0.09), strict=True):
                 for x, value in zip(at, rows[query], strict=True):
-                    axes.annotate(letter, (x + 0.06, value), fontsize=7, va="center")
+                    axes.annotate(letter, (x + aside, value), fontsize=7, va="center")
     axes.set_xticks(range(len(shown)), shown)
     axes.set_xlabel("priorities of the northern (N) and the southern (S) query")
     axes.set_ylabel("OF and accuracy (share)\nletters: accuracy of each query")
+    axes.set_xlim(-0.5, max(0.5, len(shown) - 0.5))
     axes.set_ylim(-0.03, 1.05)
     if len(plans):
-        axes.legend(loc="upper left")
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     stamp(figure, f"{MACHINE}; a rack killed for seconds")
 
 
