@@ -59,13 +59,13 @@ _TUNED = {**_CONF, LOCALITY: "0s"}
 ROWS: Mapping[str, Row] = {
     "stock": Row(engine=STRUCTURED, conf=_CONF, before_s=12, after_s=16),
     # As its best users run it: docs/stock-settings.md.
-    "stock tuned": Row(engine=STRUCTURED, conf=_TUNED, before_s=10, after_s=6),
+    "stock tuned": Row(engine=STRUCTURED, conf=_TUNED, before_s=8, after_s=6),
     REAL_TIME: Row(
         engine=STRUCTURED,
         conf=_TUNED,
         more={"mode": Mode.REAL_TIME.value, "spare_slots": SPEC.cores_per_worker},
-        before_s=8,
-        after_s=8,
+        before_s=6,
+        after_s=6,
     ),
     "checkpoint": Row(engine=TASKS, before_s=3, after_s=3),
     "active": Row(engine=TASKS, scheme="active", before_s=3, after_s=3),
