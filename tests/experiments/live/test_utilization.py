@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.intervals import flink
 from experiments.live import utilization
 from experiments.live._six_nodes import SPEC
 from experiments.live.utilization import EXPERIMENT, LONG, OPTIMAL, replayed
@@ -18,6 +19,14 @@ from harness.seeds import generator
 from tests.experiments.live.judging import all_hold, held, passes
 from workloads.toolkit.operators import program_of, timeline_of
 from workloads.wordcount import word_count
+
+
+def test_what_is_printed_is_that_of_the_computed_figure() -> None:
+    rows = {(row["failures_per_min"], row["depth"]): row for row in flink.POINTS}
+    assert rows.keys() == utilization.PRINTED.keys()
+    for place, printed in utilization.PRINTED.items():
+        columns = ("observed_30min", "observed_optimum")
+        assert printed == {LONG: rows[place][columns[0]], OPTIMAL: rows[place][columns[1]]}
 
 
 def test_without_kills_only_checkpoints_cost() -> None:
