@@ -116,7 +116,7 @@ SCALES: Mapping[Profile, Scale] = {
     Profile.SMOKE: Scale(
         kinds=("worker",), kills=1, before_s=1, after_s=3, away_s=2, warmup_s=0, settle_s=1
     ),
-    Profile.QUICK: Scale(kinds=("worker",), kills=5, before_s=4, after_s=7, warmup_s=6, settle_s=4),
+    Profile.QUICK: Scale(kinds=("worker",), kills=5, before_s=8, after_s=7, warmup_s=6, settle_s=4),
     Profile.PAPER: Scale(
         kinds=tuple(KINDS), kills=5, before_s=10, after_s=30, away_s=5, warmup_s=20, settle_s=5
     ),
