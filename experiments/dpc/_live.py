@@ -277,6 +277,12 @@ def cells_of(results: Results, by: Sequence[str] = ()) -> pd.DataFrame:
     return results.series("cells", by).reindex(columns=["run", *by, "cell", *VALUES, *CHECKED])
 
 
+@invariant("equal-output", "The output of every pass equals the truth")
+def equal_output(tables: Mapping[str, pd.DataFrame]) -> Finding:
+    passes = tables["passes"]
+    return every(passes["output_equals_truth"].eq(True), passes=len(passes))
+
+
 @invariant(
     "converges",
     "In every pass the stream was really disconnected, and when all has healed the last versions "

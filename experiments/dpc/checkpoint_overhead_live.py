@@ -18,8 +18,6 @@ from experiments.live._runs import nodes_cpu_s, outcome_of
 from harness.claims import (
     Finding,
     at_least,
-    every,
-    invariant,
     median_of,
     paper,
     unmeasured,
@@ -191,12 +189,6 @@ def checkpoints_cost_more(tables: Mapping[str, pd.DataFrame]) -> Finding:
     return _more(tables["samples"], "method", Method.CHECKPOINT.value, Method.UNDO.value)
 
 
-@invariant("equal-output", "The output of every pass equals the truth")
-def equal_output(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    passes = tables["passes"]
-    return every(passes["output_equals_truth"].eq(True), passes=len(passes))
-
-
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
     paper=_shared.PAPER,
@@ -205,7 +197,7 @@ EXPERIMENT = Experiment(
     statement="Checkpoints cost more than stream markers, both grow with S and 1/l.",
     table=table,
     draw=draw,
-    claims=[equal_output, grows_with_state, grows_with_frequency, checkpoints_cost_more],
+    claims=[_live.equal_output, grows_with_state, grows_with_frequency, checkpoints_cost_more],
     notes=(
         "A checkpoint of the paper copies the state in memory. Here the state is a value and such "
         "a copy a reference, so what is measured is the checkpoint that the engine stores, packed "
