@@ -28,20 +28,6 @@ FIRST_KILL_S, GAP_S = 3.0, 4.0
 """Time of the first kill in a pass, and between two."""
 
 
-class Quiet:
-    """An observer that writes the progress of a pass to the log."""
-
-    def measures(self, engine: str) -> None:
-        """Do nothing: no record is kept."""
-
-    def surroundings(self, name: str, conditions: object) -> None:
-        """Keep no record."""
-
-    def progress(self, stage: str, *, fraction: float | None = None, **_: object) -> None:
-        if fraction is None:  # else it is said twice a second
-            print(stage, file=sys.stderr, flush=True)
-
-
 class Measured:
     """The engine, open on a cluster."""
 
@@ -130,6 +116,7 @@ class Measured:
         rate_per_s: float | None = None,
     ) -> tuple[Any, float]:
         """Return the record of a pass of word count, and the CPU seconds that it took."""
+        from benchmarks.nightly.live_side import Quiet
         from harness.failures.schedule import NO_FAILURES
         from harness.judging.passes import Pass, PassPlan
         from harness.load.profile import RateProfile
