@@ -212,7 +212,7 @@ class ClusterContract:
         left = cluster.launch("r1n1", BEATING, name="left", files={"given": "left"})
         eventually(lambda: beats(left) > 0)  # it ends with the cluster
 
-    @pytest.mark.deep
+    @pytest.mark.long
     def test_another_shape_has_new_nodes_and_the_same_servers(
         self, cluster: Cluster, tmp_path: Path
     ) -> None:
@@ -242,6 +242,7 @@ class ClusterContract:
             assert job.runs_on({"r1w1", "r1w2"})
             assert job.next_workers() == {"r1w1", "r1w2"}
 
+    @pytest.mark.long
     def test_a_job_goes_on_when_a_node_and_then_a_rack_is_killed(
         self, cluster: Cluster, application: Driver
     ) -> None:

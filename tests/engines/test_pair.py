@@ -56,7 +56,7 @@ def test_it_is_tried_only_when_asked_and_when_nothing_is_missing(
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.deep
+@pytest.mark.long
 def test_the_pair_of_the_lock_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert examine(lambda stage: None).status is Status.OK

@@ -116,7 +116,7 @@ def test_markers_move_time_on_where_no_record_comes(broker: Broker, tmp_path: Pa
         times = [round(item[1] / 1000 - start, 3) for item in got]
         marks = [at for at, item in zip(times, got, strict=True) if item[2] == b"marker"]
         assert marks == sorted(set(marks))
-        assert {0.3, 0.4, 0.5, 0.6} & set(marks), "in the pause, too"
+        assert any(0.25 < at < 0.65 for at in marks), "in the pause, too"
         for number, (at, item) in enumerate(zip(times, got, strict=True)):
             if item[2] == b"marker":
                 assert max(times[:number], default=0.0) < at + 0.1, "the batch before is whole"

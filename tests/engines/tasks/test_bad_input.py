@@ -161,7 +161,7 @@ def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
     ("server", "message"),
     [
         ("redis", "Redis is dead"),
-        ("driver", "the driver of the task engine has ended"),
+        pytest.param("driver", "the driver of the task engine has ended", marks=pytest.mark.long),
         pytest.param("kafka", "the Kafka broker is dead", marks=pytest.mark.long),
     ],
 )

@@ -29,6 +29,7 @@ def test_a_frozen_node_is_replaced_by_its_silence(engine: TaskEngine, tmp_path: 
     assert any("connection" not in noted.note.why for noted in engine.lost_primaries())
 
 
+@pytest.mark.long
 def test_kills_at_random(engine: TaskEngine, tmp_path: Path) -> None:
     """Under one contender after the other, with racks, the coordinator and frozen nodes."""
     kills = amount(12)
