@@ -63,6 +63,9 @@ class Experiment:
     smoke_covered_by: str | None = None
     """The experiment whose smoke run shows all of this one. ``reproduce --profile smoke``,
     which must end in two minutes, leaves this one out; asked for by name it runs."""
+    quick_by_page: bool = False
+    """True if plain ``reproduce --profile quick``, which must end in an hour, leaves it out. It
+    runs with its page (``--paper``), with all pages (``--all``), and asked for by name."""
     scaled_by: Experiment | None = None
     """The experiment that finds the factor by which this machine's grids must be longer. It runs
     first, in every profile but smoke, and `Context.calibration` has its values."""

@@ -114,4 +114,5 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     notes=(_live.NOTE,),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

@@ -84,4 +84,5 @@ EXPERIMENT = Experiment(
     notes=(_live.NOTE,),
     figure_size_in=(9.5, 4.2),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

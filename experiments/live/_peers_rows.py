@@ -49,15 +49,16 @@ class System:
     parameters: Any = None
     """The engine's own parameters, for the others."""
     gap_s: float
-    """From one kill to the next: the outage that is expected, and some seconds of calm."""
+    """From one kill to the next: the outage that is expected, or what a worker takes until its
+    executor is back (12 to 15 s on two cores), and some seconds of calm."""
     first_s: float = 14.0
     """The first kill. Windows of the second half until then say what is on time."""
     exactly_once: bool = False
     """True if its documentation promises that; else it promises at least once."""
     interval_s: float = 0.5
     """Trigger of the stock engine, batches of the task engine; the others have none."""
-    warmed: bool = False
-    """True if a pass without kills comes first; the others begin anew with each pass."""
+    warmup_s: float = 0.0
+    """A pass without kills that comes first; 0 for those that begin anew with each pass."""
 
     @property
     def real_time(self) -> bool:
@@ -75,23 +76,23 @@ _CONF = {"spark.sql.shuffle.partitions": "2", LOCALITY: "0s"}
 """As its best users run it: docs/stock-settings.md."""
 _LIVE = {"mode": Mode.REAL_TIME.value}
 SYSTEMS: Mapping[tuple[str, str], System] = {
-    (STOCK, AS_IT_COMES): System(scheme="checkpoint", gap_s=18.0, interval_s=1.0, warmed=True),
+    (STOCK, AS_IT_COMES): System(scheme="checkpoint", gap_s=30.0, interval_s=1.0, warmup_s=8.0),
     (STOCK, TUNED): System(
-        scheme="checkpoint", more={"conf": _CONF}, gap_s=12.0, interval_s=1.0, warmed=True
+        scheme="checkpoint", more={"conf": _CONF}, gap_s=26.0, interval_s=1.0, warmup_s=8.0
     ),
-    (STOCK, LIVE_AS_IT_COMES): System(scheme="checkpoint", more=_LIVE, gap_s=20.0, warmed=True),
+    (STOCK, LIVE_AS_IT_COMES): System(scheme="checkpoint", more=_LIVE, gap_s=30.0, warmup_s=30.0),
     (STOCK, LIVE_TUNED): System(
         # The slots of a rack stay free, so that it starts again without one.
         scheme="checkpoint",
         more={**_LIVE, "conf": _CONF, "spare_slots": SPEC.task_slots // SPEC.racks},
-        gap_s=14.0,
-        warmed=True,
+        gap_s=26.0,
+        warmup_s=30.0,
     ),
     (TASKS, AS_IT_COMES): System(
-        scheme="checkpoint", gap_s=6.0, exactly_once=True, interval_s=0.1, warmed=True
+        scheme="checkpoint", gap_s=6.0, exactly_once=True, interval_s=0.1, warmup_s=8.0
     ),
     (TASKS, TUNED): System(
-        scheme="active", gap_s=6.0, exactly_once=True, interval_s=0.1, warmed=True
+        scheme="active", gap_s=6.0, exactly_once=True, interval_s=0.1, warmup_s=8.0
     ),
     # At its defaults it gives results at its commits, every 30 s.
     (STREAMS, AS_IT_COMES): System(

@@ -246,4 +246,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(8.0, 4.0),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

@@ -268,4 +268,5 @@ EXPERIMENT = Experiment(
     notes=NOTES,
     figure_size_in=(9.5, 4.2),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

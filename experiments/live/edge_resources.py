@@ -262,4 +262,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(10.5, 3.8),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

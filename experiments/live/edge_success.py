@@ -112,4 +112,5 @@ EXPERIMENT = Experiment(
     notes=edge_latency.NOTES,
     figure_size_in=(9.5, 4.2),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

@@ -258,4 +258,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(8.0, 5.6),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

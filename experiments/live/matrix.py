@@ -258,4 +258,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(13.0, 12.0),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

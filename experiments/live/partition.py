@@ -345,4 +345,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(9.5, 6.5),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

@@ -103,4 +103,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(10.0, 6.0),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

@@ -268,4 +268,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(10.0, 4.2),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

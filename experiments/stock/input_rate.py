@@ -334,4 +334,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(11.0, 5.5),
     smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
 )

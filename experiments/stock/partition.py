@@ -190,4 +190,5 @@ EXPERIMENT = Experiment(
         "because the three are compared with each other.",
     ),
     figure_size_in=(9.0, 5.0),
+    quick_by_page=True,
 )

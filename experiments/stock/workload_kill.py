@@ -304,4 +304,5 @@ EXPERIMENT = Experiment(
     figure_size_in=(10.0, 5.5),
     smoke_covered_by="stock/worker-kill",
     scaled_by=calibration.EXPERIMENT,
+    quick_by_page=True,
 )

@@ -17,14 +17,12 @@ from typing import Any
 
 import pandas as pd
 
+from harness.intervals.systems import SYSTEMS
 from harness.results.library import Library
 from harness.results.record import OK
 
 COLUMNS = ("system", "experiment", "run", "interval_s", "recovery_s", "detection_s")
-_SYSTEM_OF = {
-    "structured": "spark", "tasks": "tasks", "kafka-streams": "kafka-streams",
-    "kafka_streams": "kafka-streams", "flink": "flink-2",
-}  # fmt: skip
+_SYSTEM_OF = {system.engine: key for key, system in SYSTEMS.items() if system.engine}
 _CHECKPOINTED = frozenset({"checkpoint", "changelog"})
 """Names of schemes without replicas, of any engine."""
 _SERIES = ("recoveries", "kills", "outages")

@@ -56,6 +56,8 @@ class System:
     settled_why: str = ""
     interval: str
     """The setting whose interval decides how much is read again."""
+    engine: str = ""
+    """The engine of this repository that runs it; empty for none."""
     replicas: bool = False
     """True if it has replicas of tasks that take over, and plans of which tasks have one."""
     settings: Sequence[Setting]
@@ -161,6 +163,7 @@ _COMMITS = Setting(
 _ALL = (
     System(
         key="spark",
+        engine="structured",
         title="Spark Structured Streaming, micro-batches",
         detect=_SPARK_DETECT,
         why=_SPARK_WHY,
@@ -188,6 +191,7 @@ _ALL = (
     ),
     System(
         key="flink-2",
+        engine="flink",
         title="Flink 2",
         detect=_CALLS,
         why=_CALLS_WHY,
@@ -227,6 +231,7 @@ _ALL = (
     ),
     System(
         key="kafka-streams",
+        engine="kafka-streams",
         title="Kafka Streams since 3.0",
         detect=dict.fromkeys(Failure, silence(45.0, 3.0)),
         why=dict.fromkeys(Failure, "session.timeout.ms 45000, a heartbeat every 3 s"),
@@ -254,6 +259,7 @@ _ALL = (
     ),
     System(
         key="tasks",
+        engine="tasks",
         title="the task engine of this repository",
         detect={Failure.PROCESS: CONNECTION, Failure.MACHINE: silence(1.0, 0.25)},
         why={

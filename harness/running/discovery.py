@@ -112,16 +112,19 @@ def find(ids: Sequence[str]) -> Sequence[Experiment]:
 
 
 def to_reproduce(
-    page: str | None, profile: Profile, *, peers: bool = False
+    page: str | None, profile: Profile, *, peers: bool = False, every: bool = False
 ) -> Sequence[Experiment]:
     """Return the experiments that ``reproduce`` runs: all of a page, or of all pages.
 
     A paper's page has its live figures, too. Those that fetch another system belong to them only
-    with ``peers``. The smoke profile leaves out those that another one covers."""
+    with ``peers``. The smoke profile leaves out those that another one covers. The quick profile of
+    all pages leaves out those that run with their page, unless ``every`` one is wanted."""
     chosen = [e for e in on_page(page) if peers or e.measurement.fetches is None]
-    if profile is not Profile.SMOKE:
-        return chosen
-    return [e for e in chosen if e.smoke_covered_by is None]
+    if profile is Profile.SMOKE:
+        return [e for e in chosen if e.smoke_covered_by is None]
+    if profile is Profile.QUICK and page is None and not every:
+        return [e for e in chosen if not e.quick_by_page or e.measurement.fetches is not None]
+    return chosen
 
 
 def on_page(page: str | None) -> Sequence[Experiment]:

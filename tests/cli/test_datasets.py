@@ -111,7 +111,7 @@ def test_a_device_is_no_log() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.deep
+@pytest.mark.long
 def test_convert_writes_every_record_to_parquet(tmp_path: Path) -> None:
     for part in (1, 2):
         write_log(tmp_path / f"wc_day66_{part}.gz", possible_records(300, start_s=100 * part))

@@ -173,7 +173,7 @@ def test_what_a_machine_holds_is_found_by_the_same_passes(
 
 
 @pytest.mark.slow
-@pytest.mark.deep
+@pytest.mark.long
 def test_the_twin_comes_second_in_every_other_repetition(measured: Callable[..., Outcome]) -> None:
     for repeat, first in ((0, True), (1, False)):
         values = measured("wait", KILL, repeat).values

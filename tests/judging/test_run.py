@@ -76,6 +76,27 @@ def test_several_outcomes_become_one_table() -> None:
     assert not len(together({"quiet": quiet}).series["failures"])
 
 
+@pytest.mark.parametrize(
+    ("felt", "made"), [([True], 1), ([False, True], 2), ([False] * runs.ATTEMPTS, runs.ATTEMPTS)]
+)
+def test_a_pass_whose_failures_ended_nothing_is_made_again(felt: list[bool], made: int) -> None:
+    class Made(Passes):
+        def __init__(self) -> None:
+            """Have no engine."""
+            self.passes: list[str] = []
+
+        def with_truth(self, name: str, load_s: float, variant: Variant) -> Any:
+            self.passes.append(name)
+            return record(name=name), pd.DataFrame(), None
+
+    answers = iter(felt)
+    setup = Setup(scheme="checkpoint", parameters=TaskParameters())
+    variant = Variant(setup=setup, schedule=NO_FAILURES, felt=lambda _: next(answers))
+    passes = Made()
+    passes.until_felt("kill", 5.0, variant)
+    assert passes.passes == ["kill"] * made
+
+
 @pytest.mark.parametrize(("profile", "timed"), [(Profile.SMOKE, False), (Profile.QUICK, True)])
 def test_the_smoke_profile_alone_keeps_runs_with_a_late_pass(
     profile: Profile, timed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

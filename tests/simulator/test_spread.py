@@ -77,7 +77,7 @@ class Alone:
         }
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_same_seeds_give_the_same_reports(tmp_path: Path) -> None:
