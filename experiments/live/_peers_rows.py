@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from harness.cluster.base import ClusterSpec
@@ -30,7 +31,12 @@ RATE_PER_S = 200.0
 """A rate that each system holds: Spark's real-time mode sends every change of a result, some 20 for
 each line."""
 KILLS = {Profile.SMOKE: 1, Profile.QUICK: 5, Profile.PAPER: 5}
+"""Of each kind."""
+KINDS = {Profile.SMOKE: (WORKER,), Profile.QUICK: (WORKER,), Profile.PAPER: (WORKER, RACK)}
 RESTART_AFTER_S = 2.0
+LATEST_S = RESTART_AFTER_S / 4
+"""Largest lateness of a kill. An outage counts from the signal itself, so a late one only shortens
+the absence of what died."""
 RARE_S = 3.0
 """Ten kills in one pass stand for ten that are far apart: Flink waits longer before each restart,
 until it has worked for an hour without one; here for this long."""
@@ -89,10 +95,10 @@ SYSTEMS: Mapping[tuple[str, str], System] = {
         warmup_s=30.0,
     ),
     (TASKS, AS_IT_COMES): System(
-        scheme="checkpoint", gap_s=6.0, exactly_once=True, interval_s=0.1, warmup_s=8.0
+        scheme="checkpoint", gap_s=20.0, exactly_once=True, interval_s=0.1, warmup_s=8.0
     ),
     (TASKS, TUNED): System(
-        scheme="active", gap_s=6.0, exactly_once=True, interval_s=0.1, warmup_s=8.0
+        scheme="active", gap_s=20.0, exactly_once=True, interval_s=0.1, warmup_s=8.0
     ),
     # At its defaults it gives results at its commits, every 30 s.
     (STREAMS, AS_IT_COMES): System(
@@ -139,17 +145,21 @@ def schedule_of(
 ) -> tuple[Schedule, float]:
     """Return ``number`` kills of each kind, one after the other, and the length of the load.
 
-    Each is in a phase of its own within a second."""
+    Each is in a phase of its own within a second. Workers die in turn, and racks, in an order that
+    the seed decides: a system that does not use all of them loses nothing with some."""
     from harness.cluster.base import Action
     from harness.failures.schedule import FailureEvent, Schedule
     from harness.seeds import generator
 
     draws = generator(seed, "peers")
     events = []
-    for each, kind in enumerate(kind for kind in kinds for _ in range(number)):
+    orders = {
+        kind: draws.permutation(sorted({n.rack if kind == RACK else n.name for n in nodes}))
+        for kind in kinds
+    }
+    for each, (kind, turn) in enumerate(product(kinds, range(number))):
         at_s = system.first_s + each * system.gap_s + float(draws.random())
-        targets = sorted({node.rack if kind == RACK else node.name for node in nodes})
-        target = targets[int(draws.integers(len(targets)))]
+        target = str(orders[kind][turn % len(orders[kind])])
         events.append(FailureEvent(at_s=at_s, action=Action.KILL, target=target))
         events.append(
             FailureEvent(at_s=at_s + RESTART_AFTER_S, action=Action.RESTART, target=target)

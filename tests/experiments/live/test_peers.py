@@ -17,6 +17,7 @@ from experiments.live._peers_rows import (
     AS_IT_COMES,
     EXACTLY_ONCE,
     FLINK,
+    KINDS,
     LABELS,
     LIVE_TUNED,
     OWN,
@@ -174,6 +175,8 @@ def test_five_workers_then_five_racks_are_killed_each_in_its_own_phase() -> None
     kills = [event for event in schedule.events if event.action.value == "kill"]
     assert [len(event.target) for event in kills] == [4] * 5 + [2] * 5
     assert len({event.at_s % 1 for event in kills}) == 10
+    assert {event.target for event in kills[:4]} == {node.name for node in NODES}
+    assert {event.target for event in kills[5:7]} == {"r1", "r2"}
     assert seconds == system.first_s + 10 * system.gap_s
     assert kills[-1].at_s + system.gap_s - 1 <= seconds
 
@@ -183,8 +186,8 @@ def test_quick_is_declared_and_planned_within_twenty_minutes() -> None:
     measured = [each for each in grid if each["engine"] != OWN]
     assert len(grid) * EXPERIMENT.measurement.seconds_per_run[Profile.QUICK] <= 20 * 60
     loads_s = [
-        schedule_of(SYSTEMS[str(each["engine"]), str(each["tuning"])], NODES, kinds=[WORKER, RACK],
-                    number=5, seed=1)[1]
+        schedule_of(SYSTEMS[str(each["engine"]), str(each["tuning"])], NODES,
+                    kinds=KINDS[Profile.QUICK], number=5, seed=1)[1]
         for each in measured
     ]  # fmt: skip
     assert sum(loads_s) <= 15 * 60, "the rest is for starts, warm-ups and the truth"
