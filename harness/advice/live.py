@@ -50,7 +50,7 @@ def kills_of(results: Library) -> Kills:
         if name not in results.series_names:
             continue
         series = results.recoveries if name == "recoveries" else results.series(name)
-        for _, kill in series.iterrows():
+        for kill in series.to_dict("records"):
             found = _row(kill, about.get(str(kill["run"]), {}))
             if isinstance(found, str):
                 left_out[found] += 1
@@ -72,7 +72,7 @@ def _about(results: Library) -> Mapping[str, Mapping[str, Any]]:
     return about
 
 
-def _row(kill: pd.Series[Any], about: Mapping[str, Any]) -> dict[str, Any] | str:
+def _row(kill: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any] | str:
     """Return the row of a kill, or the reason why there is none."""
     if kill["status"] != OK or kill.get("action", "kill") != "kill":
         return "not a kill of a valid run"

@@ -131,22 +131,6 @@ def test_a_query_that_always_ends_is_started_again_until_it_counts_as_dead(
     assert [one["event"] for one in said].count("restarted") == RESTART_ATTEMPTS
 
 
-def test_that_all_tasks_run_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is committed before an interval is over, so progress cannot say it."""
-
-    class Running(Query):
-        isActive = True  # noqa: N815 - PySpark's name
-
-    monkeypatch.setattr("harness.engines.structured.driver.POLL_S", 0.0)
-    said: list[Mapping[str, Any]] = []
-    asked = iter([False, True, *[True] * 1000])
-    supervised = Supervised(lambda: cast(Any, Running()), said.append, lambda: next(asked))
-    while not said:
-        pass
-    supervised.stop()
-    assert said == [{"event": real_time.RUNNING}]
-
-
 def test_pauses_grow_up_to_the_longest() -> None:
     pauses = [pause_s(attempts) for attempts in range(RESTART_ATTEMPTS)]
     assert pauses == sorted(pauses)

@@ -14,13 +14,12 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.child import DIED, Emit, orders, speaker
 from harness.engines.deliveries import BEHIND, NEWEST, UNREAD
-from harness.engines.structured import accuracy, frames, real_time, sample
+from harness.engines.structured import accuracy, frames, sample
 from harness.engines.structured.parameters import Mode
 from harness.errors import UsageError
 from harness.measure.versions import Stability
@@ -59,16 +58,9 @@ class Supervised:
     Nothing in Spark does that. A query in real-time mode needs it most: there a lost task is not
     tried again but ends the query, and a start without enough free slots fails, too."""
 
-    def __init__(
-        self,
-        start: Callable[[], StreamingQuery],
-        emit: Emit,
-        runs: Callable[[], bool] | None = None,
-    ) -> None:
-        """Start the query. ``runs`` says whether its tasks run; that is reported once."""
+    def __init__(self, start: Callable[[], StreamingQuery], emit: Emit) -> None:
         self._start = start
         self._emit = emit
-        self._runs = runs
         self._stopping = threading.Event()
         self._restarts = 0
         self._attempts = 0
@@ -86,9 +78,6 @@ class Supervised:
         seen: set[str] = set()
         while not self._stopping.wait(POLL_S):
             self._report(seen)
-            if self._runs is not None and self._runs():
-                self._runs = None
-                self._emit({"event": real_time.RUNNING})
             if not self._query.isActive:
                 self._restart()
         self._report(seen)
@@ -283,18 +272,8 @@ class Driver:
             )
             return query
 
-        runs = None
-        if mode == Mode.REAL_TIME:
-            slots = real_time.partitions(begun) + int(shuffled)
-            runs = partial(self._running, slots)
-        self._query = Supervised(start, self._emit, runs)
+        self._query = Supervised(start, self._emit)
         self._emit({"event": "begun"})
-
-    def _running(self, tasks: int) -> bool:
-        """Return True while so many tasks run."""
-        tracker = self._spark.sparkContext.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        return sum(int(stage.numActiveTasks) for stage in stages if stage is not None) >= tasks
 
     def end(self) -> None:
         """Stop the query."""

@@ -102,7 +102,7 @@ class StructuredEngine:
     def begin(self, work: Work) -> None:
         """Start every query with a new checkpoint directory.
 
-        Returns when each has committed a batch with records in it, or runs in real-time mode."""
+        Returns when each has committed a batch with records in it."""
         assert work.workload.reference is not None, work.workload.name
         self.used = True
         self._lives, self._orders = [], []
@@ -126,9 +126,7 @@ class StructuredEngine:
         for mark, application in zip(self._marks, self.applications, strict=True):
             application.wait_for(
                 "its first committed batch",
-                lambda e: (
-                    e["event"] == real_time.RUNNING or (e["event"] == "progress" and e["rows"] > 0)
-                ),
+                lambda e: e["event"] == "progress" and e["rows"] > 0,
                 within_s=300,
                 since=mark,
             )

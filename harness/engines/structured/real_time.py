@@ -15,9 +15,6 @@ from harness.engines.structured.parameters import LEAST_CHECKPOINT_S, StockParam
 from workloads.base import Workload
 
 SCHEMES = ("checkpoint", "active")
-RUNNING = "running"
-"""The report that all tasks of a query run: from then on it reads what comes. Its first checkpoint
-follows an interval later."""
 
 
 def lacking(
