@@ -72,7 +72,7 @@ def _about(results: Library) -> Mapping[str, Mapping[str, Any]]:
     return about
 
 
-def _row(kill: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any] | str:
+def _row(kill: Mapping[Any, Any], about: Mapping[str, Any]) -> dict[str, Any] | str:
     """Return the row of a kill, or the reason why there is none."""
     if kill["status"] != OK or kill.get("action", "kill") != "kill":
         return "not a kill of a valid run"
