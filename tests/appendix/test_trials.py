@@ -15,6 +15,9 @@ from harness.results.record import Point, Profile
 from harness.running.discovery import GROUPS, at_point, find
 from harness.seeds import DEFAULT_SEED
 
+LONGEST = "ppa/multi-query"
+"""Three quarters of a minute; all others together take a few seconds."""
+
 
 @dataclass(kw_only=True)
 class Alone:
@@ -56,7 +59,17 @@ def value(trial: Trial, options: str) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.experiment)
+@pytest.mark.parametrize(
+    "trial",
+    [
+        pytest.param(
+            trial,
+            id=trial.experiment,
+            marks=pytest.mark.long if trial.experiment == LONGEST else (),
+        )
+        for trial in TRIALS
+    ],
+)
 def test_what_is_expected_happens(trial: Trial) -> None:
     first, changed = value(trial, trial.first), value(trial, trial.changed)
     assert trial.held(first, changed), (first, changed)
