@@ -210,9 +210,7 @@ def _invalid(
             "no window was complete before the first kill, so nothing says how late results "
             "usually are: the machine is too busy or the load before the kill too short"
         )
-    if not timed:
-        return None
-    return record.load.invalid or trust.unpunctual(record, LATEST_S)
+    return trust.late_by(record, LATEST_S, timed=timed)
 
 
 def _steps(point: Point, system: System, record: PassRecord, logs: Path) -> Steps | None:

@@ -218,7 +218,9 @@ def run(point: Point, context: Context) -> Outcome:
 
 def _restarted(record: PassRecord) -> bool:
     """Return True if the query was started again: a worker may die with no task of it."""
-    return "restarted" in set(record.incidents.get("event", ()))
+    from harness.judging.outcome import restarts
+
+    return restarts(record) > 0
 
 
 MEASUREMENT = Measurement(

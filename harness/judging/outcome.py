@@ -136,7 +136,7 @@ def _course(failed: PassRecord) -> dict[str, Any]:
         "load_s": failed.until_s,
         "load_lag_s": failed.load.lag["p99_s"],
         "dropped_rows": trust.dropped(failed),
-        "restarts": _restarts(failed),
+        "restarts": restarts(failed),
         **_adaptations(failed),
         "drained": failed.drained,
         "stalled": failed.stalled,
@@ -438,7 +438,8 @@ def _conditions(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
     }
 
 
-def _restarts(record: PassRecord) -> int:
+def restarts(record: PassRecord) -> int:
+    """Return how often a query was started again during the pass."""
     return int((record.incidents["event"] == "restarted").sum()) if len(record.incidents) else 0
 
 

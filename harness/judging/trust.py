@@ -48,9 +48,14 @@ def late_pass(record: PassRecord, checkpoint_s: float, *, timed: bool) -> str | 
     """Return the reason why a pass without a twin was not on time; None unless ``timed``.
 
     The rule is the judge's: its load, and its kills by the checkpoint interval."""
+    return late_by(record, punctual_s(checkpoint_s), timed=timed)
+
+
+def late_by(record: PassRecord, limit_s: float, *, timed: bool) -> str | None:
+    """Return the same where kills may be late by ``limit_s``, whatever is checkpointed."""
     if not timed:
         return None
-    return record.load.invalid or unpunctual(record, punctual_s(checkpoint_s))
+    return record.load.invalid or unpunctual(record, limit_s)
 
 
 def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:

@@ -123,7 +123,7 @@ def to_reproduce(
     if profile is Profile.SMOKE:
         return [e for e in chosen if e.smoke_covered_by is None]
     if profile is Profile.QUICK and page is None and not every:
-        return [e for e in chosen if not e.quick_by_page or e.measurement.fetches is not None]
+        return [e for e in chosen if not e.quick_by_page]
     return chosen
 
 
