@@ -14,8 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+LOCALITY = "spark.locality.wait"
 LOCALITY_WAIT_S = 3.0
-"""Spark's own default of `spark.locality.wait`."""
+"""Its default."""
+FOR_RECOVERY: Mapping[str, str] = {
+    "spark.sql.shuffle.partitions": "2",
+    LOCALITY: "0s",
+    "spark.shuffle.io.retryWait": "200ms",
+}
+"""Stock Spark as its best users run it, where processes die: docs/stock-settings.md, "Tuned for
+recovery"."""
 LOG = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
@@ -45,6 +53,12 @@ class Reports:
     removed_s: Sequence[float]
     """Instants at which an executor was given up."""
     tasks: Sequence[TaskRun]
+
+
+def locality_wait_s(conf: Mapping[str, str]) -> float:
+    """Return `spark.locality.wait` under these settings, which give it in whole seconds."""
+    given = conf.get(LOCALITY)
+    return LOCALITY_WAIT_S if given is None else float(given.removesuffix("s"))
 
 
 def settings(directory: Path) -> Mapping[str, str]:

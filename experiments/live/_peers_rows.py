@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from experiments.live._outage import FOR_RECOVERY, locality_wait_s
 from harness.cluster.base import ClusterSpec
 from harness.engines.flink.parameters import TUNED as FLINK_TUNED
 from harness.engines.flink.parameters import FlinkParameters
@@ -40,9 +41,6 @@ the absence of what died."""
 RARE_S = 3.0
 """Ten kills in one pass stand for ten that are far apart: Flink waits longer before each restart,
 until it has worked for an hour without one; here for this long."""
-LOCALITY = "spark.locality.wait"
-LOCALITY_WAIT_S = 3.0
-"""Its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,24 +71,21 @@ class System:
 
     @property
     def wait_s(self) -> float:
-        """`LOCALITY` of the stock engine."""
-        given = self.more.get("conf", {}).get(LOCALITY)
-        return LOCALITY_WAIT_S if given is None else float(str(given).removesuffix("s"))
+        """`spark.locality.wait` of the stock engine."""
+        return locality_wait_s(self.more.get("conf", {}))
 
 
-_CONF = {"spark.sql.shuffle.partitions": "2", LOCALITY: "0s"}
-"""As its best users run it: docs/stock-settings.md."""
 _LIVE = {"mode": Mode.REAL_TIME.value}
 SYSTEMS: Mapping[tuple[str, str], System] = {
     (STOCK, AS_IT_COMES): System(scheme="checkpoint", gap_s=30.0, interval_s=1.0, warmup_s=8.0),
     (STOCK, TUNED): System(
-        scheme="checkpoint", more={"conf": _CONF}, gap_s=26.0, interval_s=1.0, warmup_s=8.0
+        scheme="checkpoint", more={"conf": FOR_RECOVERY}, gap_s=26.0, interval_s=1.0, warmup_s=8.0
     ),
     (STOCK, LIVE_AS_IT_COMES): System(scheme="checkpoint", more=_LIVE, gap_s=30.0, warmup_s=30.0),
     (STOCK, LIVE_TUNED): System(
         # The slots of a rack stay free, so that it starts again without one.
         scheme="checkpoint",
-        more={**_LIVE, "conf": _CONF, "spare_slots": SPEC.task_slots // SPEC.racks},
+        more={**_LIVE, "conf": FOR_RECOVERY, "spare_slots": SPEC.task_slots // SPEC.racks},
         gap_s=26.0,
         warmup_s=30.0,
     ),

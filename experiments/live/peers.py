@@ -455,8 +455,9 @@ EXPERIMENT = Experiment(
         "bound (>), and one that ended nothing of a query's cost nothing. The quick profile has "
         "each system once, tuned, and kills workers alone; the paper profile has all.",
         "As it comes: each system's own defaults (Flink has none for checkpoints: every 10 s). "
-        "Tuned: Spark with 2 partitions of state and without spark.locality.wait, in real-time "
-        "mode with a rack's slots free; the task engine with active replicas; Kafka "
+        "Tuned: Spark with 2 partitions of state, without spark.locality.wait and with a "
+        "spark.shuffle.io.retryWait of 200 ms, in real-time mode with a rack's slots free; the "
+        "task engine with active replicas; Kafka "
         "Streams with one standby on the other rack, exactly once, a session timeout of 6 s and "
         "max.task.idle.ms, a wait for the slower input partition; Flink with as many free slots as "
         "used ones, exactly once, a checkpoint every second, local recovery and heartbeats of "

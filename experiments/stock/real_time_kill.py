@@ -185,6 +185,8 @@ def run(point: Point, context: Context) -> Outcome:
         schedule=NO_FAILURES,
         timed=context.profile is not Profile.SMOKE,
         calm_s=OUTPUT_CALM_S,
+        one_truth=True,
+        scored=False,
     )
     if (reason := lacking(twin, SPEC)) is not None:
         return Outcome(values={}, skipped=reason)

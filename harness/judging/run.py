@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines.base import Engine, EngineKind, Scored, Setup, Targets, Work
+from harness.engines.base import NOT_SCORED, Engine, EngineKind, Scored, Setup, Targets, Work
 from harness.engines.deliveries import relative_windows
 from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
@@ -67,6 +67,11 @@ class LiveRun:
     """Time on time that ends a recovery; shorter where all times of the run are."""
     event: EventTime = BY_THE_CLOCK
     """The event time of every pass."""
+    one_truth: bool = False
+    """True if the truth of the first pass with failures serves all: where a pass begins with a
+    window (``interval_s`` is its slide), the same record falls into the same window of each."""
+    scored: bool = True
+    """False where nobody asks for the accuracy that the engine counts."""
 
     def punctual_under(self, setup: Setup) -> float:
         """Return the permitted lateness of a kill under a setup."""
@@ -137,7 +142,7 @@ def measure_each(
             schedule=variants[name].schedule,
             trigger_s=run.interval_s,
             settle_s=run.settle_s,
-            accuracy=score(passes.engine, twin, failed, work, truth),
+            accuracy=score(passes.engine, twin, failed, work, truth) if run.scored else NOT_SCORED,
             timed=context.profile is not Profile.SMOKE,
             stationary=run.timed,
             punctual_s=run.punctual_under(variants[name].setup),
@@ -243,6 +248,7 @@ class Passes:
         """Prepare passes that keep their files in ``directory``."""
         self._run, self._cluster, self.engine = run, cluster, engine
         self._directory, self._context = directory, context
+        self._truth: pd.DataFrame | None = None
 
     def warm_up(self, piece_s: float, *, at_most_s: float) -> None:
         """Send load that is not measured, in pieces, until batches no longer become shorter."""
@@ -270,26 +276,25 @@ class Passes:
             found = self.with_truth(name, load_s, variant)
             if variant.felt is None or variant.felt(found[0]):
                 return found
+            self._context.progress(f"{name} again: its failures ended nothing that the query needs")
         return self.with_truth(name, load_s, variant)
 
     def with_truth(
         self, name: str, load_s: float, variant: Variant
     ) -> tuple[PassRecord, pd.DataFrame, Work]:
-        """Make a pass; return it with the ground truth of its topics."""
+        """Make a pass; return it with the ground truth, by default of its own topics."""
         self.engine.configure(variant.setup)
         with self._pass(name, load_s, variant.schedule) as one:
             record = one.run()
             self._cluster.restore(self._context.progress)
-            self._context.progress("computing the ground truth")
             if record.died is not None or record.stalled:  # another of its kind can still compute
                 kind = find_engine(self._run.engine)
                 self.engine = warm_engine(kind, variant.setup, self._cluster, self._context)
-            truth = self.engine.truth(one.work)
-            return (
-                record,
-                relative_windows(truth, self._run.workload, record.origin_unix_s),
-                one.work,
-            )
+            if self._truth is None or not self._run.one_truth:
+                self._context.progress("computing the ground truth")
+                truth = self.engine.truth(one.work)
+                self._truth = relative_windows(truth, self._run.workload, record.origin_unix_s)
+            return record, self._truth, one.work
 
     def _pass(self, name: str, load_s: float, schedule: Schedule) -> Pass:
         self._context.progress(f"{name}: starting the work")

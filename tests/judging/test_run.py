@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from harness.cluster.base import Cluster
-from harness.engines.base import Setup
+from harness.engines.base import Engine, Setup, Work
 from harness.engines.tasks.parameters import TaskParameters
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import run as runs
@@ -84,6 +84,7 @@ def test_a_pass_whose_failures_ended_nothing_is_made_again(felt: list[bool], mad
         def __init__(self) -> None:
             """Have no engine."""
             self.passes: list[str] = []
+            self._context = cast(Context, SimpleNamespace(progress=lambda _: None))
 
         def with_truth(self, name: str, load_s: float, variant: Variant) -> Any:
             self.passes.append(name)
@@ -141,3 +142,41 @@ def test_the_smoke_profile_alone_keeps_runs_with_a_late_pass(
     variants = {"failures": Variant(setup=setup, schedule=NO_FAILURES)}
     measure_each(one, variants, cast(Cluster, cluster), cast(Context, context))
     assert (given["timed"], given["stationary"]) == (timed, False)
+
+
+@pytest.mark.parametrize(("one_truth", "computed"), [(False, 2), (True, 1)])
+def test_a_truth_serves_all_passes_where_a_run_says_so(
+    one_truth: bool, computed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Work] = []
+
+    class OnePass:
+        work = cast(Work, SimpleNamespace())
+
+        def __enter__(self) -> OnePass:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Have nothing to end."""
+
+        def run(self) -> PassRecord:
+            return record(name="kill")
+
+    def truth(work: Work) -> pd.DataFrame:
+        asked.append(work)
+        return pd.DataFrame({"window_start_s": [float(len(asked))]})
+
+    monkeypatch.setattr(runs, "relative_windows", lambda found, *_: found)
+    monkeypatch.setattr(Passes, "_pass", lambda *_: OnePass())
+    setup = Setup(scheme="checkpoint", parameters=TaskParameters())
+    passes = Passes(
+        cast(LiveRun, SimpleNamespace(one_truth=one_truth, workload=WORKLOAD)),
+        cast(Cluster, SimpleNamespace(restore=lambda _: None)),
+        cast(Engine, SimpleNamespace(configure=lambda _: None, truth=truth)),
+        tmp_path,
+        cast(Context, SimpleNamespace(progress=lambda _: None)),
+    )
+    variant = Variant(setup=setup, schedule=NO_FAILURES)
+    found = [passes.with_truth("kill", 5.0, variant)[1] for _ in range(2)]
+    assert len(asked) == computed
+    assert found[1]["window_start_s"].tolist() == [float(computed)]

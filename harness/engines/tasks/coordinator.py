@@ -395,15 +395,15 @@ class CoordinatorProcess:
 
     def _leave(self, member: ConnectedNode) -> None:
         """Handle the end of a connection, unless the same life has another one."""
-        current = self._members.get(member.number)
+        current, left_us = self._members.get(member.number), now_us()
         if current is member:
             del self._members[member.number]
-            self._left_us[member.number] = now_us()
+            self._left_us[member.number] = left_us
             if self._deciding is not None:
                 self._deciding.directory.left(member)
         elif current is not None and current.boot == member.boot:
             return
-        self._say("left", member)
+        self._say("left", member, at_us=left_us)
         if self._deciding is not None:
             self._deciding.lost(member)
 
@@ -449,7 +449,7 @@ class CoordinatorProcess:
 
     def _say(self, event: str, member: ConnectedNode, **more: Any) -> None:
         self._emit(
-            {"event": event, "node": member.number, "boot": member.boot, "at_us": now_us(), **more}
+            {"at_us": now_us(), **more, "event": event, "node": member.number, "boot": member.boot}
         )
 
 

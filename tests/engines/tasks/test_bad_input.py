@@ -156,13 +156,13 @@ def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
     assert (done.kills, done.failures) == (1, 0), done
 
 
-@pytest.mark.deep
+@pytest.mark.long  # a cluster of its own each
 @pytest.mark.parametrize(
     ("server", "message"),
     [
         ("redis", "Redis is dead"),
-        pytest.param("driver", "the driver of the task engine has ended", marks=pytest.mark.long),
-        pytest.param("kafka", "the Kafka broker is dead", marks=pytest.mark.long),
+        ("driver", "the driver of the task engine has ended"),
+        ("kafka", "the Kafka broker is dead"),
     ],
 )
 def test_a_server_that_is_killed_ends_the_run_with_one_message(

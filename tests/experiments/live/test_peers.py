@@ -9,8 +9,8 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from experiments.live import _peers_rows, peers
-from experiments.live._outage import Reports, TaskRun
+from experiments.live import peers
+from experiments.live._outage import LOCALITY_WAIT_S, Reports, TaskRun
 from experiments.live._outages import PARTS, of_spark, outage, reported, windows_of
 from experiments.live._peers_figure import PUBLISHED
 from experiments.live._peers_rows import (
@@ -349,5 +349,5 @@ def test_every_system_has_a_name_and_differs_from_the_others_as_it_says() -> Non
     assert SYSTEMS[STREAMS, WAITS].parameters.idle_s > 0
     assert SYSTEMS[STREAMS, AS_IT_COMES].parameters.idle_s == 0
     assert SYSTEMS[STOCK, LIVE_TUNED].more["spare_slots"] == 6, "a rack has 6"
-    assert SYSTEMS[STOCK, AS_IT_COMES].wait_s == _peers_rows.LOCALITY_WAIT_S
+    assert SYSTEMS[STOCK, AS_IT_COMES].wait_s == LOCALITY_WAIT_S
     assert SYSTEMS[STOCK, TUNED].wait_s == 0
