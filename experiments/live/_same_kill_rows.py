@@ -23,7 +23,7 @@ SLIDE_S, WINDOW_S = 0.5, 2.0
 CALM_S = 2.0
 """Time on time that ends a recovery: four windows."""
 VICTIM = "r2"
-RESTART_AFTER_S = 2.0
+RESTART_AFTER_S = 1.0
 REAL_TIME = "stock real-time"
 
 
@@ -64,7 +64,7 @@ ROWS: Mapping[str, Row] = {
         engine=STRUCTURED,
         conf=FOR_RECOVERY,
         more={"mode": Mode.REAL_TIME.value, "spare_slots": SPEC.cores_per_worker},
-        before_s=9,
+        before_s=8,
         after_s=6,
     ),
     "checkpoint": Row(engine=TASKS, before_s=3, after_s=3),
