@@ -442,9 +442,10 @@ def draw(tables: Tables, figure: Figure) -> None:
     kills, passes = tables["kills"], tables["passes"]
     cells = list(dict.fromkeys(zip(passes["scheme"], passes["checkpoint_s"], strict=True)))
     above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [2, 1]})
-    width = 0.8 / len(KINDS)
-    for number, (name, kind) in enumerate(KINDS.items()):
-        label, color = kind.label, COLORS[name]
+    kinds = [name for name in KINDS if name in set(passes["kind"])]
+    width = 0.8 / max(len(kinds), 3)
+    for number, name in enumerate(kinds):
+        label, color = KINDS[name].label, COLORS[name]
         for place, (scheme, checkpoint_s) in enumerate(cells):
             here = [
                 frame[
@@ -454,7 +455,7 @@ def draw(tables: Tables, figure: Figure) -> None:
                 ]
                 for frame in (kills, passes)
             ]
-            at = place + (number - len(KINDS) / 2 + 0.5) * width
+            at = place + (number - len(kinds) / 2 + 0.5) * width
             outage_s, runs = here[0]["outage_s"].dropna(), here[1]
             if not len(runs):
                 continue
