@@ -477,14 +477,8 @@ def draw(tables: Tables, figure: Figure) -> None:
         range(len(cells)),
         [f"{names[scheme]}\ncheckpoint every {seconds:g} s" for scheme, seconds in cells],
     )
-    handles, labels = above.get_legend_handles_labels()
-    chosen = {
-        label: handle
-        for handle, label in zip(handles, labels, strict=True)
-        if not label.startswith("_")
-    }
     figure.legend(
-        list(chosen.values()), list(chosen), loc="outside upper center", ncols=3, fontsize=8
+        *above.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8
     )
 
 
