@@ -105,9 +105,9 @@ class Scale:
     """Load after the latest one."""
     away_s: float = 3.0
     """Time until a killed worker is started again."""
-    warmup_s: float
+    warmup_s: float = 0.0
     """Load before the twin where the application has run this mode before, as in `stock/modes`."""
-    first_warmup_s: float
+    first_warmup_s: float = 0.0
     """Load before the twin where it has run nothing."""
     settle_s: float
 
@@ -117,24 +117,9 @@ class Scale:
 
 
 SCALES: Mapping[Profile, Scale] = {
-    Profile.SMOKE: Scale(
-        kinds=("worker",),
-        kills=1,
-        before_s=1,
-        after_s=3,
-        away_s=2,
-        warmup_s=0,
-        first_warmup_s=0,
-        settle_s=1,
-    ),
+    Profile.SMOKE: Scale(kinds=("worker",), kills=1, before_s=1, after_s=3, away_s=2, settle_s=1),
     Profile.QUICK: Scale(
-        kinds=("worker",),
-        kills=5,
-        before_s=6,
-        after_s=12,
-        warmup_s=0,
-        first_warmup_s=12,
-        settle_s=4,
+        kinds=("worker",), kills=5, before_s=6, after_s=12, first_warmup_s=12, settle_s=4
     ),
     Profile.PAPER: Scale(
         kinds=tuple(KINDS),

@@ -449,7 +449,7 @@ class CoordinatorProcess:
 
     def _say(self, event: str, member: ConnectedNode, **more: Any) -> None:
         self._emit(
-            {"at_us": now_us(), **more, "event": event, "node": member.number, "boot": member.boot}
+            {"event": event, "node": member.number, "boot": member.boot, "at_us": now_us(), **more}
         )
 
 
