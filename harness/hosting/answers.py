@@ -91,8 +91,10 @@ class Output(Protocol):
     next_stable: int
     next_tentative: int
 
-    def fence(self, term: int) -> bool:
-        """Fence lower terms off; return False if a higher one has a fence."""
+    def fence(self, term: int, records: tuple[do.OutputRecord, ...]) -> bool:
+        """Fence lower terms off; return False if a higher one has a fence.
+
+        Of ``records``, those that continue the partition are appended."""
 
     def append(self, term: int, sequence: int, records: tuple[do.OutputRecord, ...]) -> bool:
         """Append once per (term, sequence); return False if the term is fenced off."""
@@ -244,7 +246,7 @@ def load_registry(effect: do.LoadRegistry, store: RegistryStore) -> told.Registr
 def fence_output(effect: do.FenceOutput, output: Output) -> told.OutputFenced | told.OutputRefused:
     """Fence a partition and return its end; refused if a later term has a fence."""
     assert effect.term > 0, f"term {effect.term}"
-    if not output.fence(effect.term):
+    if not output.fence(effect.term, effect.records):
         return told.OutputRefused(**_copy_of(effect))
     return told.OutputFenced(
         **_copy_of(effect), next_stable=output.next_stable, next_tentative=output.next_tentative

@@ -382,7 +382,9 @@ class Pass:
                 self._asking(injector, self._engine.raise_problems)
 
     def _latency_s(self, message: Message | None, start: float) -> float | None:
-        """Return the latency of the newest result, for the progress display."""
+        """Return the latency of the newest result, for the progress display.
+
+        None if its window is still open: the engine will revise it."""
         if message is None:
             return None
         result = self._engine.read([message], self.work, start)
@@ -391,7 +393,8 @@ class Pass:
         workload = self.plan.workload
         closes_s = float(result["window_start_s"].iloc[0]) + workload.window_s
         due_s = (closes_s + self._engine.closes_after_s(workload)) / self.plan.event.speed
-        return float(result["arrival_s"].iloc[0]) - due_s
+        latency_s = float(result["arrival_s"].iloc[0]) - due_s
+        return latency_s if latency_s >= 0 else None
 
     def _drain(self, collector: Collector, injector: Injector, start: float) -> bool:
         """Close every window with a marker, and wait for the engine while it makes progress."""

@@ -194,6 +194,8 @@ class FenceOutput(OfCopy, frozen=True, kw_only=True):
     Answered by `OutputFenced` or `OutputRefused`, or not at all."""
 
     term: int
+    records: tuple[OutputRecord, ...] = ()
+    """Stable output that the partition may lack, in order: the fence is a publication, too."""
 
 
 class PublishOutput(OfCopy, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ follows the same rules:
   sequence number is the next of that term: what an older primary writes behind a newer one's
   fence, and what was appended twice because an answer got lost, is dropped;
 * the records of a batch that counts come all or none, in order;
+* a fence that counts may bring stable records, so that a replica's output does not wait until its
+  fence has been read; one counts if it is the next, and no tentative output would need an undo;
 * a stable or tentative record of a batch that is stable already is dropped.
 
 The terms come from the registry. A store that loses its last second may give one term twice; then
@@ -33,6 +35,8 @@ class OutputFence(Struct, frozen=True, kw_only=True):
     term: int
     nonce: int = 0
     """Drawn by the writer's host: different for two writers that were given one term."""
+    records: tuple[OutputRecord, ...] = ()
+    """Stable output that may be there already."""
 
 
 class OutputBatch(Struct, frozen=True, kw_only=True):
@@ -83,9 +87,10 @@ class OutputReader:
         """Return the records that count of the partition's next entry."""
         assert entry.term >= 0, f"term {entry.term}"
         if isinstance(entry, OutputFence):
-            if entry.term > self.term:
-                self.term, self.nonce, self.sequence = entry.term, entry.nonce, 0
-            return ()
+            if entry.term <= self.term:
+                return ()
+            self.term, self.nonce, self.sequence = entry.term, entry.nonce, 0
+            return tuple([record for record in entry.records if self._continues(record)])
         if not self.owned_by(entry.term, entry.nonce) or entry.sequence != self.sequence + 1:
             return ()
         self.sequence = entry.sequence
@@ -111,6 +116,12 @@ class OutputReader:
         assert end.offset >= 0, f"offset {end.offset}"
         self.term, self.nonce, self.sequence = end.term, end.nonce, end.sequence
         self.next_stable, self.next_tentative = end.next_stable, end.next_tentative
+
+    def _continues(self, record: OutputRecord) -> bool:
+        """Move the end by a stable record of a fence; return False if it does not count."""
+        assert record.kind is Kind.STABLE, "a fence brings stable output alone"
+        is_next = record.batch == self.next_stable == self.next_tentative
+        return is_next and self._note(record)
 
     def _note(self, record: OutputRecord) -> bool:
         """Move the end by a record; return False if it does not count."""
@@ -150,15 +161,18 @@ class OutputPartition(OutputReader):
         self.records: list[Published] = []
         """The records that count."""
 
-    def fence(self, term: int) -> bool:
+    def fence(self, term: int, records: tuple[OutputRecord, ...] = ()) -> bool:
         """Fence lower terms off; return False if a higher term has a fence."""
         assert term > 0, f"term {term}"
-        self.accept(OutputFence(term=term))
+        self._append(OutputFence(term=term, records=records))
         return term == self.term
 
     def append(self, term: int, sequence: int, records: tuple[OutputRecord, ...]) -> bool:
         """Append once per (term, sequence); return False if the term is fenced off."""
         assert sequence > 0, "publications count from 1"
-        entry, now = OutputBatch(term=term, sequence=sequence, records=records), self._clock()
-        self.records += [Published(now, term, record) for record in self.accept(entry)]
+        self._append(OutputBatch(term=term, sequence=sequence, records=records))
         return term == self.term
+
+    def _append(self, entry: OutputEntry) -> None:
+        now = self._clock()
+        self.records += [Published(now, entry.term, record) for record in self.accept(entry)]

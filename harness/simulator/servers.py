@@ -110,14 +110,21 @@ class Servers:
         if found is None:
             return
         before = found.sequence if isinstance(found, OutputPartition) else 0
+        known = len(found.records) if isinstance(found, OutputPartition) else 0
         perform = EFFECTS[type(effect)].perform
         assert perform is not None, "servers are asked for what they can do"
         answer = perform(effect, found)
         if isinstance(effect, do.PublishOutput) and found.sequence > before:
-            for published in self._watch.published:
-                published(effect.task, kernel.now, effect.records)
+            self._show(effect.task, effect.records)
+        elif isinstance(effect, do.FenceOutput) and len(found.records) > known:
+            self._show(effect.task, [each.record for each in found.records[known:]])
         if not node.cut:
             kernel.at(kernel.now + latency, ANSWER, self._deliver, node.number, boot, answer)
+
+    def _show(self, sink: int, records: Sequence[do.OutputRecord]) -> None:
+        """Show to whoever watches what was appended to a partition."""
+        for published in self._watch.published:
+            published(sink, self._kernel.now, records)
 
     # -- the source log --------------------------------------------------------------------
 

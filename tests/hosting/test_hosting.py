@@ -125,6 +125,19 @@ def test_a_store_refuses_a_term_below_one_it_has_seen() -> None:
     assert store.positions(1) == [6]
 
 
+def test_a_fence_appends_what_continues_the_partition() -> None:
+    partition = OutputPartition(lambda: 7)
+    records = tuple(OutputRecord(kind=Kind.STABLE, batch=n) for n in (0, 1))
+    for incarnation, term in enumerate((4, 6), 1):
+        fence = do.FenceOutput(
+            cause=CAUSE, task=1, incarnation=incarnation, term=term, records=records
+        )
+        fenced = perform(fence, partition)
+        assert isinstance(fenced, told.OutputFenced)
+        assert fenced.next_stable == 2
+    assert [(p.term, p.record.batch) for p in partition.records] == [(4, 0), (4, 1)]
+
+
 def test_an_output_partition_is_its_last_fencers() -> None:
     partition = OutputPartition(lambda: 7)
     fence = do.FenceOutput(cause=CAUSE, task=1, incarnation=1, term=4)

@@ -50,6 +50,25 @@ def test_a_fence_that_is_repeated_does_not_count_from_one_again() -> None:
     assert read(*entries, batch(1, 1, stable(0)), batch(1, 2, stable(1))) == [stable(0), stable(1)]
 
 
+def test_a_fence_brings_what_the_partition_lacks() -> None:
+    backlog = (stable(0), stable(1), stable(2))
+    entries = (OutputFence(term=1), batch(1, 1, stable(0)), OutputFence(term=2, records=backlog))
+    assert read(*entries, batch(1, 2, stable(1)), batch(2, 1, stable(3))) == [
+        stable(0), stable(1), stable(2), stable(3)
+    ]  # fmt: skip
+    assert read(*entries, OutputFence(term=2, records=(stable(3),))) == list(backlog), "once"
+
+
+def test_a_fence_brings_nothing_behind_a_gap_or_tentative_output() -> None:
+    assert read(OutputFence(term=1, records=(stable(1),))) == []
+    tentative = OutputRecord(kind=Kind.TENTATIVE, batch=0)
+    reader = OutputReader()
+    reader.accept(OutputFence(term=1))
+    reader.accept(batch(1, 1, tentative))
+    assert reader.accept(OutputFence(term=2, records=(stable(0),))) == (), "an undo comes first"
+    assert (reader.term, reader.next_stable, reader.repeated) == (2, 0, 0)
+
+
 def test_a_reader_knows_where_the_partition_ends() -> None:
     reader = OutputReader()
     tentative = [OutputRecord(kind=Kind.TENTATIVE, batch=b) for b in (1, 2)]
@@ -62,7 +81,11 @@ def test_a_reader_knows_where_the_partition_ends() -> None:
 
 @given(
     st.lists(
-        st.builds(OutputFence, term=st.integers(0, 4))
+        st.builds(
+            OutputFence,
+            term=st.integers(0, 4),
+            records=st.integers(0, 9).map(lambda b: (stable(b),)),
+        )
         | st.builds(
             OutputBatch,
             term=st.integers(0, 4),
@@ -75,12 +98,14 @@ def test_terms_that_write_never_fall_and_no_number_is_taken_twice(
     entries: list[OutputEntry],
 ) -> None:
     reader = OutputReader()
-    taken = [
-        (entry.term, entry.sequence)
-        for entry in entries
-        if reader.accept(entry) and isinstance(entry, OutputBatch)
-    ]
+    taken, batches = [], list[int]()
+    for entry in entries:
+        records = reader.accept(entry)
+        batches += [record.batch for record in records]
+        if records:
+            taken.append((entry.term, entry.sequence if isinstance(entry, OutputBatch) else 0))
     assert taken == sorted(set(taken))
+    assert batches == sorted(set(batches)), "each batch once, in order"
 
 
 def test_of_two_writers_with_one_term_the_first_to_fence_may_write() -> None:

@@ -179,7 +179,10 @@ class Walk:
         )
 
     def _fence(self, effect: do.FenceOutput) -> Any:
-        self.partition.fence(effect.term)
+        known = len(self.partition.records)
+        self.partition.fence(effect.term, effect.records)
+        for published in self.partition.records[known:]:
+            self._check(published.record)
         return told.OutputFenced(
             cause="walk", task=SINK, incarnation=1,
             next_stable=self.partition.next_stable, next_tentative=self.partition.next_tentative,

@@ -94,6 +94,7 @@ MUTATIONS = (
     Mutation("two primaries of one term", Assignments, "promote", wrong.promotes_without_a_term, REPLICAS, 17),
     Mutation("use an incarnation twice", Assignments, "place", wrong.reuses_numbers, LOCAL, 14),
     Mutation("order before the registry is stored", CoordinatorMachine, "_sync", wrong.orders_before_it_is_stored, LOCAL, 1),
+    Mutation("overlook a takeover that was not stored", CoordinatorMachine, "_adopt_takeovers", wrong.overlooks_takeovers, REPLICAS, 28),
     Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_nodes_that_ended", wrong.keeps_copies_of_earlier_lives, LOCAL, 1),
     Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", wrong.overlooks_a_reboot, LOCAL, 3),
     Mutation("wait for copies that a living node has forgotten", CoordinatorMachine, "_give_up_gone", wrong.overlooks_what_is_forgotten, LOCAL, 9),
@@ -135,6 +136,7 @@ MUTATIONS = (
     Mutation("tell nobody again how far to trim", Inlet, "request_missing", wrong.tells_once_how_far_to_trim, LOCAL, 3),
     Mutation("a registry that any coordinator writes", Store, "put_registry", wrong.lets_every_coordinator_store, LOCAL, 38),
     Mutation("a store that does not fence", Store, "fence", wrong.lets_everybody_store, LOCAL, 174),
+    Mutation("count output of a fence that needs an undo", OutputReader, "_continues", wrong.counts_what_needs_an_undo, TENTATIVE, 253),
     Mutation("an output partition that does not fence", OutputReader, "accept", wrong.lets_everybody_append, LOCAL, 3),
 )  # fmt: skip
 

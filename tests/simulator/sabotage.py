@@ -193,6 +193,11 @@ def orders_before_it_is_stored(self: Any, node: int) -> None:
     self.ledger.stored = stored
 
 
+def overlooks_takeovers(self: Any, node: int) -> bool:
+    """Take a replica that an earlier coordinator had promoted for a replica."""
+    return False
+
+
 def keeps_copies_of_earlier_lives(self: Any) -> list[int]:
     """Keep them, as a new coordinator once did."""
     _nodes_that_ended(self)
@@ -382,6 +387,10 @@ def passes_on_everything(self: NodeMachine, item: Any, now: int) -> Any:
 
 def lets_everybody_store(_self: Store, _task: int, _term: int | None) -> bool:
     return True
+
+
+def counts_what_needs_an_undo(self: OutputReader, record: Any) -> bool:
+    return bool(record.batch >= self.next_stable and self._note(record))
 
 
 def lets_everybody_append(self: OutputReader, entry: Any) -> Any:

@@ -85,12 +85,17 @@ def test_not_too_few_slots_until_a_node_comes_back() -> None:
     assert completes(options(crash(2, until_us=60_000_000), standby=0))
 
 
-def test_no_takeover_while_the_store_is_away() -> None:
-    """Decisions are stored before they are acted upon, replicas or not."""
-    given = options(crash(2), away(FaultKind.STORE), standby=4, replicated=(0, 1, 2, 3))
-    assert not completes(given)
+def test_no_restoration_while_the_store_is_away() -> None:
+    """The decision is stored before it is acted upon, and the checkpoint is there, too."""
+    assert not completes(options(crash(2), away(FaultKind.STORE), standby=4))
     healed = options(crash(2), away(FaultKind.STORE, 60_000_000), standby=4)
     assert completes(healed)
+
+
+def test_a_replica_takes_over_while_the_store_is_away() -> None:
+    """Its term was stored when it was placed."""
+    given = options(crash(2), away(FaultKind.STORE), standby=4, replicated=(0, 1, 2, 3))
+    assert completes(given)
 
 
 def test_no_recovery_without_a_coordinator_but_work_goes_on() -> None:

@@ -223,11 +223,14 @@ class Copies:
         if operation is not None:
             self._asked[name] = effect, operation
             place = self.job.out_topic, self.job.out_partition(effect.task)
+            read_below = self._outputs[effect.task].reader.next_stable
             if columns := self.job.ordinary_columns:
-                entry = entry_for(effect, self._nonce)
+                entry = entry_for(effect, self._nonce, read_below)
                 self._sender.append_results(*place, effect.task, entry, columns)
             else:
-                operation.data = operation.data or encode(entry_for(effect, self._nonce))
+                operation.data = operation.data or encode(
+                    entry_for(effect, self._nonce, read_below)
+                )
                 self._sender.append(*place, effect.task, operation.data)
         self._output_moved(effect.task, self._outputs[effect.task].reader)
 
@@ -264,10 +267,13 @@ class Copies:
                 self.tell(publish_output(effect, read))
 
 
-def entry_for(effect: OutputRequest, nonce: int) -> OutputFence | OutputBatch:
-    """Return the entry of a partition that a request appends."""
+def entry_for(effect: OutputRequest, nonce: int, read_below: int = 0) -> OutputFence | OutputBatch:
+    """Return the entry of a partition that a request appends.
+
+    A fence brings no output that was read there: the stable batches before ``read_below``."""
     if isinstance(effect, do.FenceOutput):
-        return OutputFence(term=effect.term, nonce=nonce)
+        lacking = tuple(record for record in effect.records if record.batch >= read_below)
+        return OutputFence(term=effect.term, nonce=nonce, records=lacking)
     return OutputBatch(
         term=effect.term, sequence=effect.sequence, records=effect.records, nonce=nonce
     )
@@ -280,7 +286,7 @@ class ReadBack:
         self._reader, self._nonce = reader, nonce
         self.next_stable, self.next_tentative = reader.next_stable, reader.next_tentative
 
-    def fence(self, term: int) -> bool:
+    def fence(self, term: int, records: tuple[do.OutputRecord, ...]) -> bool:
         return self._reader.owned_by(term, self._nonce)
 
     def append(self, term: int, sequence: int, records: tuple[do.OutputRecord, ...]) -> bool:

@@ -49,7 +49,7 @@ def key_of(sink: int, attempt: str = "") -> bytes:
 
 def rows_of(entry: OutputEntry, columns: Sequence[str]) -> tuple[Sequence[Rows], Headers]:
     """Return the results of an entry, and the headers of the record behind them."""
-    if isinstance(entry, OutputFence):
+    if not entry.records:
         return [], {ENTRY: encode(entry)}
     rows = [
         Rows(
@@ -138,19 +138,17 @@ class Results:
         """Return the entry of a record without a value, with its results as lists of bytes.
 
         None if some of them are missing, so that it is sent again, and for bytes of another origin.
-        """
+        A fence counts without them."""
         try:
             entry = decode(headers.get(ENTRY, b""))
             sizes = [int(size) for size in headers.get(ROWS, b"").split()]
         except (CorruptData, ValueError):
             return None
-        if isinstance(entry, OutputFence):
-            return entry
-        if not isinstance(entry, OutputBatch):
+        if not isinstance(entry, OutputFence | OutputBatch):
             return None
         rows = self._waiting.pop(key, [])
         if len(rows) != sum(sizes) or len(sizes) != len(entry.records):
-            return None
+            return replace(entry, records=()) if isinstance(entry, OutputFence) else None
         ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
         each = [rows[end - size : end] for end, size in zip(ends, sizes, strict=True)]
         whole = zip(entry.records, each, strict=True)

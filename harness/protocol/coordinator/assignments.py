@@ -59,16 +59,20 @@ class Assignments:
         send_from: int = 0,
         replica: bool = False,
     ) -> None:
-        """Place a new copy, under a number of its own, in place of the copy before."""
+        """Place a new copy, under a number of its own, in place of the copy before.
+
+        A replica gets a second number: the term under which it may take over."""
         assert node in self.members.numbers, f"node {node} is not known"
         assert send_from >= 0, f"task {task} sends from batch {send_from}"
         assignment = self.tasks[task]
         assert position >= 0, f"task {task} from batch {position}"
-        used = assignment.used + 1
+        number = assignment.used + 1
+        used = number + replica
         copy = Copy(
             task=task,
-            incarnation=used,
-            term=None if replica else used,
+            incarnation=number,
+            term=None if replica else number,
+            grant=used if replica else 0,
             node=node,
             boot=self.members[node].boot,
             start=start,
@@ -85,15 +89,14 @@ class Assignments:
         self._note(copy)
 
     def promote(self, task: int) -> Copy:
-        """Make the replica the primary under a new term; return the copy before its promotion."""
+        """Make the replica the primary, as it was granted; return the copy before its promotion."""
         assert 0 <= task < len(self.tasks), f"task {task} of {len(self.tasks)}"
         assignment = self.tasks[task]
         replica = assignment.replica
         assert replica is not None, f"task {task} has no replica to promote"
         assert assignment.primary is None, f"task {task} has a primary"
-        used = assignment.used + 1
-        promoted = replace(replica, term=used)
-        self.tasks[task] = replace(assignment, primary=promoted, replica=None, used=used)
+        promoted = replace(replica, term=replica.grant, grant=0)
+        self.tasks[task] = replace(assignment, primary=promoted, replica=None)
         self._note(promoted)
         return replica
 

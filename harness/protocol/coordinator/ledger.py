@@ -87,13 +87,7 @@ def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[told
             yield order_of(copy, beside=beside, coordinator=coordinator, cause=cause)
         elif report.term != copy.term:
             assert copy.term is not None, "a primary does not become a replica again"
-            yield told.CopyPromoted(
-                cause=cause,
-                task=task,
-                incarnation=incarnation,
-                term=copy.term,
-                coordinator=coordinator,
-            )
+            yield promotion_of(copy, copy.term, coordinator=coordinator, cause=cause)
     for task, incarnation in member.reports:
         makes_way = incarnation < ordered.get(task, 0)
         if (task, incarnation) not in member.copies and not makes_way:
@@ -109,6 +103,18 @@ def _other(member: Member, copy: Copy) -> int | None:
         if task == copy.task and incarnation != copy.incarnation:
             return incarnation
     return None
+
+
+def promotion_of(copy: Copy, term: int, *, coordinator: int, cause: str) -> told.CopyPromoted:
+    """Return the order that makes ``copy`` the primary under ``term``."""
+    assert term > copy.incarnation, "a term is given after the copy's own number"
+    return told.CopyPromoted(
+        cause=cause,
+        task=copy.task,
+        incarnation=copy.incarnation,
+        term=term,
+        coordinator=coordinator,
+    )
 
 
 def order_of(copy: Copy, *, beside: int | None, coordinator: int, cause: str) -> told.CopyOrdered:

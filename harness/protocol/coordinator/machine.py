@@ -6,7 +6,9 @@ The coordinator keeps a `Registry` of the copies it wants. Heartbeats report the
 Orders are the difference of the two, so an order may be lost, repeated or late and the next
 heartbeat mends it; and a coordinator that crashed needs nothing but the registry.
 No order leaves before the registry that explains it is stored: a number (incarnation, term) is
-never given twice. Two coordinators at once do no harm: the store obeys the later one alone.
+never given twice. A replica is placed with the term under which it may take over, so that a
+takeover waits for no store. Two coordinators at once do no harm: the store obeys the later one
+alone, and of two primaries the one with the higher term writes.
 
 A node has joined once it has reported. The first placement waits for the nodes that it names, for
 `Scheme.join_within_us` at most; what it then has no node for is restored as if it had been lost.
@@ -32,7 +34,7 @@ from typing import Any
 from harness.errors import ProtocolViolation
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.epochs import Epochs
-from harness.protocol.coordinator.ledger import Ledger, orders_for
+from harness.protocol.coordinator.ledger import Ledger, orders_for, promotion_of
 from harness.protocol.coordinator.losses import CLOSE, Losses
 from harness.protocol.coordinator.membership import Membership
 from harness.protocol.coordinator.placement import Placement, Spread
@@ -139,10 +141,11 @@ class CoordinatorMachine:
         if not self.placed:
             self._place_first()
             return
+        adopted = self._adopt_takeovers(item.node)
         failed = [report for report in item.copies if report.failed]
         if failed and self._give_up(failed, item.node):
             return
-        if returned or failed or forgot:
+        if adopted or returned or failed or forgot:
             self._decide()  # whatever waits for a slot can have one
         if self.losses.tasks:
             self.losses.note_heartbeat(item)
@@ -271,9 +274,39 @@ class CoordinatorMachine:
         )
         for replica in promoted:
             self.losses.note_takeover(replica)
+            self._order_takeover(replica)
         if changed or self.tasks != self._committed:
             self._commit()
         self._close()
+
+    def _order_takeover(self, replica: Copy) -> None:
+        """Order a replica to take over, before that decision is stored.
+
+        If its node has it, the registry that placed it was stored, and that names the term. If this
+        coordinator ends now, the next one learns of the takeover from a heartbeat."""
+        assert replica.term is None, "it is told what the copy was before"
+        order = promotion_of(
+            replica, replica.grant, coordinator=self.ledger.term, cause=self._cause
+        )
+        self._effects.append(SendOrder(cause=self._cause, node=replica.node, order=order))
+
+    def _adopt_takeovers(self, node: int) -> bool:
+        """Give up the primaries whose replicas on ``node`` an earlier coordinator has promoted.
+
+        It ended before that was stored. Returns True if there are any."""
+        reports = self.members[node].reports
+        taken = [
+            copy
+            for key, copy in self.members[node].copies.items()
+            if copy.term is None and key in reports and reports[key].term is not None
+        ]
+        for copy in taken:
+            primary = self.tasks[copy.task].primary
+            if primary is not None:
+                report = self.members.report(primary)
+                position = report.position if report is not None else 0
+                self._give_up_copy(primary, position, why="its replica has taken over")
+        return bool(taken)
 
     def _failing_racks(self) -> Set[str]:
         return {rack for rack, until in self._failing.items() if until > self._now}
@@ -325,6 +358,8 @@ class CoordinatorMachine:
             alive = self.members[node].alive
             self._lose(node)
             self.members[node].alive = alive  # in a later life
+        for node in self.members.numbers:
+            self._adopt_takeovers(node)
         for task in self.assigned.lost():
             self.losses.note_unplaced(task, self._now)
         self._decide()

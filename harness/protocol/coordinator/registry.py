@@ -15,6 +15,8 @@ class Copy(Struct, frozen=True, kw_only=True):
     incarnation: int
     term: int | None
     """A primary's; None for a replica."""
+    grant: int = 0
+    """A replica's: the term under which it may take over, given to nobody else."""
     node: int
     boot: int
     """The node's boot number when it was placed; after a later boot it is lost."""
@@ -49,6 +51,11 @@ class Assignment(Struct, frozen=True, kw_only=True):
             assert primary.term <= self.used, f"task {task}: a term nobody gave"
         if replica:
             assert replica.term is None, f"task {task}: two primaries"
+            assert replica.incarnation < replica.grant <= self.used, (
+                f"task {task}: a term nobody gave"
+            )
+            above = primary.term if primary and primary.term else 0
+            assert replica.grant > above, f"task {task}: a replica could not take over"
 
 
 class Registry(Struct, frozen=True, kw_only=True):

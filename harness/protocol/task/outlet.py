@@ -401,8 +401,21 @@ class Outlet:
                 task=context.task,
                 incarnation=context.incarnation,
                 term=context.term,
+                records=self._backlog(),
             )
         )
+
+    def _backlog(self) -> tuple[OutputRecord, ...]:
+        """Return the oldest stable output that the partition may lack, none while some is held."""
+        assert not self.publisher.owned, "what is published is known"
+        found: list[OutputRecord] = []
+        size = 0
+        for batch, outputs in self.outbox.since(0) if self.held_from is None else ():
+            size += size_of(outputs[0])
+            if size > PUBLICATION_BYTES:
+                break
+            found.append(OutputRecord(kind=Kind.STABLE, batch=batch, payload=outputs[0]))
+        return tuple(found)
 
     def fenced(self, item: told.OutputFenced, tentative: Outputs) -> None:
         """Publish what the partition lacks, now that it is fenced."""

@@ -91,6 +91,14 @@ def test_a_reader_of_the_entries_gets_each_result_once() -> None:
     assert read(messages) == [("a", 2, "stable"), ("b", 3, "stable")]
 
 
+def test_a_fence_brings_results_and_counts_without_them() -> None:
+    fence = OutputFence(term=2, records=FIRST.records)
+    found = [("a", 2, "stable"), ("b", 3, "stable")]
+    assert read(log(FENCE, fence)) == found
+    again = publication(2, 1, 0, counts(5, a=2, b=3))
+    assert read(log(FENCE, fence, again, missing=[1])) == found, "as a publication of its term"
+
+
 def test_an_incomplete_publication_counts_when_it_was_sent_again() -> None:
     assert read(log(FENCE, FIRST, missing=[1])) == []
     assert read(log(FENCE, FIRST, FIRST, missing=[1])) == [("a", 2, "stable"), ("b", 3, "stable")]

@@ -82,6 +82,34 @@ def test_a_replica_of_a_later_plan_is_told_of_progress_too() -> None:
     assert [m.sent_below for m in messages(effects, told.ProgressReported)] == [1]
 
 
+def test_a_sink_that_takes_over_publishes_with_its_fence() -> None:
+    t = replicated_sink()
+    t.give(told.ProgressReported, sent_below=1)
+    fence = only(t.give(told.CopyPromoted, term=4), do.FenceOutput)
+    assert [(one.kind, one.batch) for one in fence.records] == [
+        (do.Kind.STABLE, 1), (do.Kind.STABLE, 2)
+    ]  # fmt: skip
+    effects = t.give(told.OutputFenced, next_stable=3, next_tentative=3)
+    assert not any(isinstance(effect, do.PublishOutput) for effect in effects)
+    assert [one.batch for one in only(t.compute(3, 2), do.PublishOutput).records] == [3]
+
+
+def test_what_a_fence_brings_has_a_limit_in_bytes() -> None:
+    t = replicated_sink()
+    half = Sized(PUBLICATION_BYTES // 2)
+    t.machine.outlet.outbox.outputs = dict.fromkeys(range(3), (half,))
+    fence = only(t.give(told.CopyPromoted, term=4), do.FenceOutput)
+    assert [one.batch for one in fence.records] == [0, 1]
+
+
+def replicated_sink() -> TaskUnderTest:
+    """Return a sink's replica that has processed three batches."""
+    t = TaskUnderTest(3, term=None, replicated=(3,))
+    for number in range(3):
+        t.compute(number, 2)
+    return t
+
+
 def test_a_sink_that_has_to_load_again_keeps_no_output_to_itself_meanwhile() -> None:
     t = TaskUnderTest(3)
     t.give(told.OutputFenced, next_stable=0, next_tentative=0)
