@@ -24,8 +24,9 @@ These failures cannot be survived; ``tests/simulator/test_limits.py`` has schedu
   replica of every task helps, as long as one copy of each lives);
 * fewer slots than tasks: what has no slot waits until a node comes back, and with it everything
   downstream (stable output; tentative output goes on);
-* the store or the coordinator away: running tasks go on, but nothing is taken over or restored
-  until they are back, because decisions are stored before they are acted upon;
+* the store or the coordinator away: running tasks go on, but nothing is restored until they are
+  back, because decisions are stored before they are acted upon (a replica takes over without the
+  store: its term was stored with its place);
 * a log that loses input, or output that it has confirmed;
 * a store or an output partition that does not fence terms: two primaries could write;
 * an operator that is not a function of its arguments, or whose state depends on more batches than
