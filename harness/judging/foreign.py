@@ -3,12 +3,16 @@
 The harness's own are its process and every one below it: servers, workers, executors, drivers, the
 load generator. A process of its own that lost its parent, or that ended between two samples, counts
 its last second as foreign. Containers belong to their daemon, so with such a cluster only steal is
-known."""
+known.
+
+A core that shares its execution units with another machine's is slower, and neither share shows it:
+so a fixed computation is timed with every sample."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +25,8 @@ from harness.results.record import Outcome, Profile
 HIGH_FOREIGN, HIGH_STEAL = 0.10, 0.05
 """Shares of the machine above which a pass counts as disturbed. Its run is made again; if it stays
 disturbed, its record is marked. Fixed on 2026-11-22, with that consequence since 2026-11-23."""
+_LOOP = 10_000
+"""Steps of the fixed computation. Times of other numbers cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,8 @@ class ForeignLoad:
     """The hypervisor's time for other machines; None where it is not reported."""
     load_average: float | None = None
     """Mean number of processes that ran or waited in the last minute, by core, ours included."""
+    loop_cpu_ms: float | None = None
+    """CPU time of a fixed computation, the median of the samples: the lower, the faster a core."""
 
     @property
     def high(self) -> bool:
@@ -45,6 +53,7 @@ class ForeignLoad:
             "foreign_share": self.foreign_share,
             "steal_share": self.steal_share,
             "load_average": self.load_average,
+            "loop_cpu_ms": self.loop_cpu_ms,
         }
 
 
@@ -94,11 +103,13 @@ class ForeignMeter:
         self._ended: tuple[float, Any] | None = None
         self._ours_s = 0.0
         self._known: dict[tuple[int, float], float] = {}
+        self._loops_ms: list[float] = []
 
     def sample(self) -> None:
         """Take a sample; cheap enough for every second."""
         now = time.monotonic(), psutil.cpu_times()
         ours = _descendants_cpu_s()
+        self._loops_ms.append(_loop_cpu_ms())
         if self._began is None:
             self._began = now
         else:
@@ -123,7 +134,15 @@ class ForeignMeter:
             foreign_share=max(0.0, busy_s - self._ours_s) / whole_s if self._counted else None,
             steal_share=None if steal is None else (steal - before.steal) / whole_s,
             load_average=os.getloadavg()[0] / (psutil.cpu_count() or 1),
+            loop_cpu_ms=statistics.median(self._loops_ms),
         )
+
+
+def _loop_cpu_ms() -> float:
+    """Return the CPU time of some half a millisecond's work of the interpreter."""
+    began_ns = time.thread_time_ns()
+    sum(number * number for number in range(_LOOP))
+    return (time.thread_time_ns() - began_ns) / 1e6
 
 
 def _descendants_cpu_s() -> dict[tuple[int, float], float]:

@@ -80,6 +80,8 @@ FACTS: Mapping[str, str] = {
     "foreign_share": "Share of the machine's cores that other programs used during the pass.",
     "steal_share": "Share of the machine's cores that the hypervisor gave to other machines.",
     "load_average": "Processes that ran or waited on the machine in the last minute, by core.",
+    "loop_cpu_ms": "CPU time of a fixed computation during the pass, median: a core that other "
+    "machines share is slower, which no share shows.",
     "disturbed": "Why other load makes the run doubtful: it was above a stated limit.",
     "other_clusters": "Other clusters of this user that ran on the machine then.",
 }
