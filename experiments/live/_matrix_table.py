@@ -236,3 +236,16 @@ def samples_of(
 def _mean(values: tuple[float, ...]) -> Sample | None:
     """Return their mean with its interval; claims and figure ask for the same ones."""
     return mean_of(values)
+
+
+def outages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the failures as seen from outside, for the report's first table."""
+    kills = tables["kills"]
+    return pd.DataFrame(
+        {
+            "engine": "tasks",
+            "scheme": kills["scheme"],
+            "outage_s": kills["outside_s"],
+            "not_over": kills["recovery_at_least_s"].notna(),
+        }
+    )

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from experiments.live._outage import FOR_RECOVERY, locality_wait_s
 from harness.cluster.base import ClusterSpec
 from harness.engines.flink.parameters import TUNED as FLINK_TUNED
@@ -161,3 +163,18 @@ def schedule_of(
         )
     seconds = system.first_s + len(kinds) * number * system.gap_s
     return Schedule(events=events, origin="one after the other", seed=seed), seconds
+
+
+def outages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the kills of workers as seen from outside, for the report's first table."""
+    kills = tables["outages"]
+    kills = kills[kills["kill"] == WORKER]
+    live = kills["tuning"].isin([LIVE_AS_IT_COMES, LIVE_TUNED])
+    return pd.DataFrame(
+        {
+            "engine": kills["engine"].mask(live, Mode.REAL_TIME.value),
+            "scheme": kills["tuning"].mask(kills["tuning"] == LIVE_TUNED, TUNED),
+            "outage_s": kills["outage_s"],
+            "not_over": ~kills["caught_up"].astype(bool),
+        }
+    )

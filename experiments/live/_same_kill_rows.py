@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
+
 from experiments.live._outage import FOR_RECOVERY
 from experiments.live._six_nodes import SPEC
 from harness.engines.structured.parameters import Mode
@@ -107,3 +109,18 @@ TIMES = {
     Profile.QUICK: Times(passes=5, warmup_s=5),
     Profile.PAPER: Times(passes=5, warmup_s=30, longer=3),
 }
+
+
+def outages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the kills as seen from outside, for the report's first table."""
+    kills = tables["kills"]
+    rows = kills["row"].map(ROWS.__getitem__)
+    stock = {"stock": "as it comes", "stock tuned": "tuned", REAL_TIME: "tuned"}
+    return pd.DataFrame(
+        {
+            "engine": [Mode.REAL_TIME.value if row.real_time else row.engine for row in rows],
+            "scheme": [stock.get(name, ROWS[name].scheme) for name in kills["row"]],
+            "outage_s": kills["outside_s"],
+            "not_over": kills["outside_at_least_s"].notna(),
+        }
+    )

@@ -29,7 +29,7 @@ from experiments.live._matrix_failures import (
 )
 from experiments.live._matrix_figure import draw_matrix
 from experiments.live._matrix_network import CHECKPOINT, KEPT, SCHEMES, SPEC, Deployment, deploy
-from experiments.live._matrix_table import cells_of, kills_of
+from experiments.live._matrix_table import cells_of, kills_of, outages
 from experiments.stock._workloads import WORKLOADS
 from harness.engines.base import Setup
 from harness.experiment import Experiment
@@ -220,6 +220,7 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     claims=CLAIMS,
+    outages=outages,
     notes=(
         f"A pass is {_TIMES.load_s:g} s of load and {_TIMES.failures[0]} to {_TIMES.failures[1]} "
         "failures; every scheme of a workload meets the same ones. Quick has World Cup and traffic "

@@ -36,6 +36,7 @@ from experiments.live._peers_rows import (
     WORDS,
     WORKER,
     System,
+    outages,
     schedule_of,
 )
 from harness.claims import (
@@ -445,6 +446,7 @@ EXPERIMENT = Experiment(
     table=tabulate,
     draw=draw_outages,
     claims=[killed, exact, nothing_lost, waiting, adds_up, at_once, mostly_detection],
+    outages=outages,
     smoke_covered_by="live/engines",
     notes=[
         f"Two racks of two workers, {RATE_PER_S:g} records/s; word count in windows of 4 s every "

@@ -38,6 +38,7 @@ from experiments.live._same_kill_rows import (
     TIMES,
     WINDOW_S,
     Row,
+    outages,
 )
 from experiments.live._six_nodes import KEPT, SPEC, warm
 from harness.claims import (
@@ -454,6 +455,7 @@ EXPERIMENT = Experiment(
     table=tabulate,
     draw=draw,
     claims=CLAIMS,
+    outages=outages,
     smoke_covered_by="live/engines",
     notes=[
         "Stock Spark in micro-batches: state in memory, trigger as fast as it can; tuned: without "

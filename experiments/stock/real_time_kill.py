@@ -479,6 +479,9 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     claims=CLAIMS,
+    outages=lambda tables: tables["kills"].assign(
+        engine=Mode.REAL_TIME.value, not_over=tables["kills"]["recovery_at_least_s"].notna()
+    ),
     notes=NOTES,
     figure_size_in=(8.0, 5.5),
 )

@@ -156,7 +156,7 @@ class Library:
     @cached_property
     def latencies(self) -> pd.DataFrame:
         """A row per window of a live run: its results, when they came, and its latency."""
-        return self.series("windows")
+        return self.series("windows", having="latency_s")
 
     @cached_property
     def failures(self) -> pd.DataFrame:
@@ -175,22 +175,23 @@ class Library:
         """A row per sample and process of a live run: CPU seconds so far, resident bytes."""
         return self.series("usage")
 
-    def series(self, name: str) -> pd.DataFrame:
-        """Return a series of every run that has it, with the `SERIES_KEYS` in front."""
+    def series(self, name: str, *, having: str | None = None) -> pd.DataFrame:
+        """Return a series of every run that has it, with the `SERIES_KEYS` in front.
+
+        ``having``: only where it has that column; some experiments keep one of their own."""
         parts = []
         for each in self.found:
             frame = read_series(each.directory, name)
-            if frame is not None:
+            if frame is not None and (having is None or having in frame):
                 keys = _keys(each)
                 frame = frame.drop(columns=[key for key in keys if key in frame])
-                for column in frame.columns[frame.isna().all()]:
-                    if column.endswith(("_s", "_bytes")):  # nothing but nulls has no type
-                        frame[column] = frame[column].astype(float)
                 parts.append(pd.DataFrame(keys, index=frame.index).join(frame))
         filled = [part for part in parts if len(part)]
         if not filled:
             return parts[0] if parts else pd.DataFrame(columns=list(SERIES_KEYS))
-        return pd.concat(filled, ignore_index=True)
+        columns = dict.fromkeys(column for part in filled for column in part.columns)
+        typed = [part.dropna(axis=1, how="all") for part in filled]  # nulls alone have no type
+        return pd.concat(typed, ignore_index=True).reindex(columns=list(columns))
 
     @cached_property
     def series_names(self) -> Sequence[str]:

@@ -81,7 +81,11 @@ def test_what_others_used_is_what_is_left(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_slowest_pass_is_the_speed_of_a_run() -> None:
-    passes = [{"loop_cpu_ms": 0.5}, {"loop_cpu_ms": 0.9}, {"loop_cpu_ms": None}]
+    passes: list[dict[str, float | None]] = [
+        {"loop_cpu_ms": 0.5},
+        {"loop_cpu_ms": 0.9},
+        {"loop_cpu_ms": None},
+    ]
     values = under_conditions(Outcome(values={}), passes, Profile.QUICK).values
     assert values["loop_cpu_ms"] == 0.9
     assert values["disturbed"] is None

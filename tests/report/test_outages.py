@@ -12,9 +12,16 @@ from harness.report.outages import outages
 from harness.report.verdicts import Assessment
 
 
-def item(table: pd.DataFrame, *engines: str, origin: Origin = Origin.MEASURED) -> Assessment:
+def item(
+    table: pd.DataFrame, *engines: str, origin: Origin = Origin.MEASURED, outages: Any = None
+) -> Assessment:
     experiment = SimpleNamespace(
-        origin=origin, title="Kills", id="stock/kills", group="stock", anchor="stock-kills"
+        origin=origin,
+        title="Kills",
+        id="stock/kills",
+        group="stock",
+        anchor="stock-kills",
+        outages=outages,
     )
     judged = SimpleNamespace(
         experiment=experiment,
@@ -65,3 +72,15 @@ def test_what_was_not_measured_or_has_several_engines_in_one_row_is_left_out() -
     assert outages([item(table, "tasks", origin=Origin.SIMULATED)]) == []
     assert outages([item(table, "structured", "tasks")]) == []
     assert outages([item(table.drop(columns="scheme"), "tasks")]) == []
+
+
+def test_an_experiment_says_itself_what_its_outages_are() -> None:
+    def of_rows(tables: Any) -> pd.DataFrame:
+        runs: pd.DataFrame = tables["runs"]
+        return runs.assign(engine="real-time", scheme="tuned")
+
+    table = pd.DataFrame({"row": ["a"] * 6, "outage_s": [2.0] * 5 + [9.0]})
+    table["not_over"] = table["outage_s"] > 8
+    assert rows(outages([item(table, "structured", "tasks", outages=of_rows)])) == [
+        ("stock Spark (real-time mode)", "tuned", "2 s (2 to 2 s)", 6, 1)
+    ]
