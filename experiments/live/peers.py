@@ -379,6 +379,8 @@ def waiting(tables: Mapping[str, pd.DataFrame]) -> Finding:
     "parts-add-up",
     f"The parts of an outage, each seen by another observer, add up to it within {ADDS_UP:.0%} in "
     f"the median of the kills of a system and kind, where it lasts {JUDGED_S:g} s or longer",
+    because="Under Spark's real-time mode and Kafka Streams no observer sees the whole: between "
+    "the restart and the first result state is presumably read, or partitions move, once more.",
     rule=RULE,
 )
 def adds_up(tables: Mapping[str, pd.DataFrame]) -> Finding:

@@ -53,7 +53,7 @@ def draw(figures: Sequence[Mapping[str, Any]], stamped: str) -> Figure:
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(
         "outage that a user sees after a kill [s], logarithmic above 0.1 s;\n"
-        "dot: median, bar: 95 % interval, hollow: fewer than five kills"
+        "dot: median of those that were over, bar: 95 % interval, hollow: fewer than five"
     )
     stamp(drawn, stamped)
     return drawn

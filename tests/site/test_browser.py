@@ -53,11 +53,11 @@ def test_the_address_chooses_what_is_shown(site: WrittenSite, tmp_path: Path) ->
     assert BROWSER is not None
     page = (site.index.parent / "kills.html").as_uri()
     everything = shown_in(BROWSER, page, tmp_path)
-    assert "22 of 22 kills" in everything
+    assert "34 of 34 kills" in everything
     some = shown_in(BROWSER, f"{page}#?engine=stock+Spark&scheme=checkpoint", tmp_path)
-    count = re.search(r"(\d+) of 22 kills · engine: stock Spark · scheme: checkpoint", some)
+    count = re.search(r"(\d+) of 34 kills · engine: stock Spark · scheme: checkpoint", some)
     assert count is not None
     assert 0 < int(count[1]) == some.count("<tr data-facets") - some.count('hidden=""><th')
     assert "index.html#?engine=stock+Spark&amp;scheme=checkpoint" in some, "links carry the choice"
     none = shown_in(BROWSER, f"{page}#?backend=docker", tmp_path)
-    assert "0 of 22 kills · backend: docker" in none
+    assert "0 of 34 kills · backend: docker" in none
