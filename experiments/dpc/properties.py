@@ -102,7 +102,7 @@ MEASUREMENT = Measurement(
     origin=Origin.SIMULATED,
     grid=dict.fromkeys(Profile, KINDS),
     repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 30.0, Profile.PAPER: 100.0},
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 12.0, Profile.PAPER: 100.0},
     run=run,
 )
 

@@ -106,7 +106,7 @@ MEASUREMENT = Measurement(
         quick=_grid(BUCKETS_MS[1::2], COSTS_US),
     ),
     repeats=_shared.ONCE,
-    seconds_per_run=_shared.profiles(2.0, 2.7),
+    seconds_per_run=_shared.profiles(2.0, 4.0),
     run=run,
 )
 

@@ -54,7 +54,7 @@ MEASUREMENT = Measurement(
     origin=Origin.SIMULATED,
     grid=_shared.profiles(points((50, 200, 500)), points((10, 50, 100, 150, 200, 300, 500))),
     repeats=_shared.profiles(1, 9),
-    seconds_per_run=_shared.profiles(0.1, 0.17),
+    seconds_per_run=_shared.profiles(0.1, 0.25),
     run=run,
 )
 

@@ -39,7 +39,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid=_random.everywhere(_accuracy.POINTS),
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 4.0, Profile.PAPER: 40.0},
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 6.0, Profile.PAPER: 60.0},
     run=run,
 )
 

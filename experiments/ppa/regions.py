@@ -117,7 +117,7 @@ MEASUREMENT = Measurement(
         Profile.PAPER: _EVERY,
     },
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.2, Profile.PAPER: 15.0},
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 2.5, Profile.PAPER: 31.0},
     run=run,
 )
 

@@ -55,7 +55,6 @@ class FailureKind(StrEnum):
 _EXPERIMENTS = {"ppa/recovery-single": FailureKind.NODE, "ppa/recovery-correlated": FailureKind.ALL}
 _TASK_INPUT_PER_SOURCE = 2.0
 """Input of a task over the output of a source task, in the papers' recovery topology."""
-_LEVELS = len(_recovery.LEVELS)
 
 
 def evidence(results: Library) -> pd.DataFrame:
@@ -82,7 +81,7 @@ def _of_experiment(results: Library, experiment: str, failure: FailureKind) -> p
     grouped = runs.groupby(["contender", "window_s", "rate"]) if len(runs) else ()
     for place, group in grouped:
         contender, window_s, rate = str(place[0]), float(str(place[1])), float(str(place[2]))
-        scheme, process_s, load_s, interval_s = _ideal(contender, window_s, rate, failure)
+        scheme, process_s, load_s, interval_s = _ideal(contender, window_s, rate)
         rows.append(
             {
                 "experiment": experiment,
@@ -102,14 +101,13 @@ def _of_experiment(results: Library, experiment: str, failure: FailureKind) -> p
 
 
 def _ideal(
-    contender: str, window_s: float, rate: float, failure: FailureKind
+    contender: str, window_s: float, rate: float
 ) -> tuple[SchemeName, float, float, float | None]:
     machine, into_task = _recovery.MACHINE, _TASK_INPUT_PER_SOURCE * rate
     if contender in _latency.ACTIVE:
         return SchemeName.ACTIVE, 0.0, 0.0, None
     if contender == _latency.REPLAY:
-        depth = _LEVELS if failure is FailureKind.ALL else _mean_level()
-        again = into_task * window_s * depth
+        again = into_task * window_s  # of one window, whatever the number of operators
         return SchemeName.REPLAY, again * machine.tuple_us / 1e6, 0.0, None
     interval_s = float(_latency.CONTENDERS[contender].checkpoint_s)
     again = into_task * interval_s / 2.0
@@ -120,12 +118,6 @@ def _ideal(
         state * machine.load_us / 1e6,
         interval_s,
     )
-
-
-def _mean_level() -> float:
-    """Return the mean level of a failed task, counted from the sources."""
-    sizes = np.array(list(_recovery.LEVELS.values()), dtype=float)
-    return float((sizes * np.arange(1, len(sizes) + 1)).sum() / sizes.sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,9 +86,8 @@ def replay(job: Job, facts: Known, fits: Fits) -> Option:
         notes.append("give the window (--window) to know its recovery")
     else:
         for failure in FailureKind:
-            depth = (job.depth + 1) / 2 if failure is FailureKind.NODE else job.depth
             found = fits[SchemeName.REPLAY, failure]
-            again_s = _again_s(job, job.window_s * depth)
+            again_s = _again_s(job, job.window_s)
             ranges[failure] = _simulated(job, facts, found, again_s, restarts=True)
     expected = ranges[FailureKind.NODE]
     lost = job.failure_rate_per_s * expected.expected_s if expected else 0.0
