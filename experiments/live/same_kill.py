@@ -416,8 +416,8 @@ def _shorter(scheme: str, way: str, stock: str) -> Claim:
         f"late-a-tenth-as-long-with-{way}{ending}",
         f"With {way} the task engine's results are late, after the same kill, for at most a "
         f"tenth as long as those of {name}.",
-        because="An outage that is shorter than a row's ordinary lateness counts as none, and to "
-        "none no outage is a tenth.",
+        because="Spark's outage is presumably shorter than its ordinary lateness, so that it "
+        "counts as none, and to none no outage is a tenth.",
         rule=rule,
     )
     def shorter(tables: Mapping[str, pd.DataFrame]) -> Finding:

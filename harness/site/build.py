@@ -186,7 +186,8 @@ def _headline(judged: Sequence[Assessment]) -> bytes | None:
     found = outages(judged)
     if not found:
         return None
-    profiles = ", ".join(sorted({item.profile.value for item in judged}))
+    live = (item for item in judged if item.experiment.origin is Origin.MEASURED)
+    profiles = ", ".join(sorted({item.profile.value for item in live}))
     with styled(_TEXT_AS_TEXT):
         buffer = io.BytesIO()
         drawn_outages(found, f"{profiles} profile").savefig(
