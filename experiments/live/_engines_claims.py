@@ -43,8 +43,11 @@ _STOCK, _REAL_TIME = "stock Spark in micro-batches", "stock Spark in real-time m
 
 def curves_of(rungs: pd.DataFrame) -> pd.DataFrame:
     """Return a row per line and rate: medians over the runs, with the ends of their intervals."""
+    if not len(rungs):
+        ends = [f"{name}{end}" for name in DRAWN for end in ("", "_low", "_high")]
+        return pd.DataFrame(columns=[*LINE, "rate_per_s", "runs", "held", "counts", *ends])
     rows = []
-    for names, runs in rungs.groupby([*LINE, "rate_per_s"]) if len(rungs) else ():
+    for names, runs in rungs.groupby([*LINE, "rate_per_s"]):
         row: dict[str, Any] = dict(zip([*LINE, "rate_per_s"], names, strict=True))
         row |= {"runs": len(runs), "held": bool(runs["held"].all())}
         row |= {"counts": row["held"] and bool(_counts(runs).all())}

@@ -171,6 +171,8 @@ class ProgressDisplay:
             self._console.print(
                 f"{_words(run)}: {record.status}: {first[-1] if first else ''}", markup=False
             )
+        elif record.again is not None:
+            self._console.print(f"{_words(run)}: in doubt: {record.again}", markup=False)
 
     def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None:
         drawing_s = figure_s(experiment, self._runs)

@@ -237,6 +237,12 @@ def test_the_figure_can_be_drawn() -> None:
     assert len(panels(EXPERIMENT, tables())) == 4
 
 
+def test_curves_without_a_rung_have_their_columns() -> None:
+    without = tables()["curves"]
+    assert without.empty
+    assert list(without) == list(tables(*LADDERS)["curves"])
+
+
 def test_real_time_mode_is_compared_by_itself() -> None:
     """Its latency is no micro-batch's, and it needs no ten batches."""
     found = judged(EXPERIMENT, tables(*LADDERS))
