@@ -125,9 +125,6 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-_ALMOST_NEVER = 0.0027
-"""How often a normal deviate is beyond three standard deviations."""
-
 
 def table(results: Results) -> pd.DataFrame:
     """Return a row per comparison, with its deviation in standard errors."""
@@ -175,7 +172,7 @@ def chance(table: pd.DataFrame) -> Finding:
         0.6 <= spread <= 1.4,
         root_mean_square=spread,
         tolerance=[0.6, 1.4],
-        expected_beyond_three=_ALMOST_NEVER * len(scores),
+        expected_beyond_three=_shared.BEYOND_THREE * len(scores),
         beyond_three=int((scores.abs() > 3.0).sum()),
     )
 

@@ -52,7 +52,8 @@ class Collector:
         self._ends: Sequence[int] | None = None
         self._problem: str | None = None
         self._reached = [0] * partitions
-        """The end of each partition as it was met; the marks of transactions are no messages."""
+        """The offset up to which each partition has been read; the marks of transactions, which are
+        not messages, are counted when its end is met."""
         self._consumer = Consumer(
             {
                 **client,
@@ -90,15 +91,20 @@ class Collector:
         """Return the messages from the ``number``-th on, in the order of reading."""
         return self._messages[number:]
 
-    def finish(self, *, within_s: float = 30) -> Sequence[Message]:
-        """Return all messages that are in the topic now, in the order of arrival."""
+    def finish(self, *, silence_s: float = 30) -> Sequence[Message]:
+        """Return all messages that are in the topic now, in the order of arrival.
+
+        Raises `EnvironmentFailure` once none has come for ``silence_s``. There is no limit for the
+        whole: reading millions takes minutes."""
         self._finishing.set()
-        deadline = time.monotonic() + within_s
+        seen, deadline = self.count, time.monotonic() + silence_s
         while self._problem is None and (self._ends is None or not self._has(self._ends)):
+            if self.count > seen:
+                seen, deadline = self.count, time.monotonic() + silence_s
             if time.monotonic() > deadline:
                 raise EnvironmentFailure(
-                    f"topic {self._topic} could not be read to its end within {within_s:.0f} s; "
-                    f"{self.count} results came, its partitions end at {self._ends}",
+                    f"topic {self._topic} could not be read to its end: nothing came for "
+                    f"{silence_s:.0f} s after {seen} results, its partitions end at {self._ends}",
                     remedy="look at the broker's log in the run directory",
                 )
             time.sleep(0.02)
@@ -110,10 +116,7 @@ class Collector:
         return sorted(self._messages, key=lambda m: (m.append_ms, m.partition, m.offset))
 
     def _has(self, ends: Sequence[int]) -> bool:
-        read = list(self._reached)
-        for message in list(self._messages):
-            read[message.partition] = max(read[message.partition], message.offset + 1)
-        return all(have >= end for have, end in zip(read, ends, strict=True))
+        return all(have >= end for have, end in zip(self._reached, ends, strict=True))
 
     def _run(self) -> None:
         from confluent_kafka import KafkaException
@@ -137,6 +140,7 @@ class Collector:
             error = message.error()
             if error is None:
                 self._messages.append(self._read(message))
+                self._reached[message.partition()] = message.offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._reached[message.partition()] = message.offset()
             elif error.fatal():
