@@ -81,13 +81,13 @@ def fall_behind(table: pd.DataFrame) -> None:
 
 BENT = {
     "ppa/random-topologies": (fall_behind, "ahead"),
-    "ppa/multi-query": (swap("planner", "sa", "greedy"), "ahead"),
+    "ppa/multi-query": (fall_behind, "ahead"),
     "ppa/query-fidelity": (swap("planner", "dp", "greedy"), "dp-best"),
     "ppa/query-accuracy": (swap("objective", "of", "ic"), "q2-ic"),
     "ppa/recovery-accuracy": (swap("planner", "inc", "to"), "ahead-in-accuracy"),
     "ppa/plan-runtime": (swap("planner", "sa", "greedy"), "greedy-faster"),
     "ppa/incremental-recovery": (swap("planner", "inc", "to"), "ahead"),
-    "ppa/planner-readings": (swap("reading", "the paper's", "Greedy"), "multi-query"),
+    "ppa/planner-readings": (fall_behind, "multi-query"),
     "ppa/regions": (turn_around, "everywhere"),
     "ppa/drift": (swap("way", "kept", "made anew"), "kept-loses"),
     "ppa/expected-fidelity": (swap("plan", "sa", "expected"), "drawn"),
@@ -104,9 +104,7 @@ BENT = {
 def test_a_claim_fails_where_the_numbers_say_so(experiment: Experiment) -> None:
     bend, claim = BENT[experiment.id]
     table = smoke_table(experiment).copy()
-    if experiment.id == "ppa/multi-query":  # a few topologies do not always show what thirty do
-        table.loc[table["planner"] == "sa", "mean"] += 1
-    if experiment.id == "ppa/random-topologies":
+    if bend is fall_behind:  # a few topologies do not always show what a hundred do
         table["lead"] += 1
     before = verdicts_of(experiment.id, table)[claim]
     bend(table)
