@@ -88,8 +88,9 @@ the failure, depends on what was under way when the node failed."""
 
 
 def table(results: Results) -> pd.DataFrame:
-    """Return a row per run, mechanism, with or without failure, and second."""
-    return results.series("throughput", ("mechanism", "failure", "engine"))
+    """Return a row per mechanism, with or without failure, repetition and second."""
+    frame = results.series("throughput", ("mechanism", "failure", "repeat"))
+    return frame.drop(columns="run")
 
 
 def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _storm.STAMP) -> None:
@@ -195,7 +196,7 @@ def _mean_share(after: pd.DataFrame, mechanism: str) -> float:
 def _runs_of(table: pd.DataFrame, mechanism: str) -> Iterator[pd.DataFrame]:
     """Yield the rows of each run of a mechanism."""
     rows = table[table["mechanism"] == mechanism]
-    yield from (run for _, run in rows.groupby("run", sort=False))
+    yield from (run for _, run in rows.groupby("repeat", sort=False))
 
 
 def _worst(after: pd.DataFrame, mechanism: str) -> Sequence[float]:

@@ -184,8 +184,8 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``throughput`` by run, mechanism, failure and second, and ``passes`` (`passes_of`)."""
-    rows = results.series("throughput", ("mechanism",))
+    """Return ``throughput`` by mechanism, failure, repetition, second; ``passes`` (`passes_of`)."""
+    rows = results.series("throughput", ("mechanism", "repeat")).drop(columns="run")
     return {"throughput": rows, "passes": passes_of(results, ["mechanism"], "uncorrected")}
 
 

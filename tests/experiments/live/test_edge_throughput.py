@@ -76,7 +76,7 @@ def made_up() -> dict[str, pd.DataFrame]:
                 if failure and second == 34:  # all that was held back comes at once
                     share += {"ck-only+DRA": 3.0, "RPPG+DRA": 1.5}.get(name, 0.0)
                 rows.append(
-                    {"run": name, "mechanism": name, "failure": failure, "second": second,
+                    {"repeat": 0, "mechanism": name, "failure": failure, "second": second,
                      "tuples_per_s": share * throughput.OFFERED}
                 )  # fmt: skip
     each = [{"mechanism": name, "variant": "failure"} for name in MECHANISMS]
