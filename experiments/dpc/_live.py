@@ -125,11 +125,11 @@ class Chain:
         """Return each task's node: the pairs' primaries on the first rack."""
         return (CUT, OTHERS, OTHERS, *range(1, self.nodes + 1), OTHERS)
 
-    def setup(self, cell: Cell, *, suspect_s: float = NEVER_S) -> Setup:
+    def setup(self, cell: Cell, *, suspect_s: float = NEVER_S, converges: bool = False) -> Setup:
         """Return the engine's setup of a cell.
 
         ``suspect_s``: only streams fail in most figures, and no node is given up for its silence.
-        """
+        ``converges``: a node that is back begins with an empty state."""
         given = TaskParameters(
             checkpoint_s=cell.checkpoint_s or max(1.0, self.bucket_s),
             heartbeat_s=HEARTBEAT_S,
@@ -147,6 +147,7 @@ class Chain:
                 method=cell.method,
                 snapshot_every=cell.snapshot_every,
                 partners=True,
+                converges=converges,
                 at_once=(self.client,),
             ),
         )

@@ -92,8 +92,8 @@ class ReplayRequested(ToTask, frozen=True, kw_only=True):
     acknowledged: int
     """Repeated from `BatchesAcknowledged`, which may have been lost."""
     reloads: bool
-    """True for a replica: a source does not go back for it, because it can load its primary's
-    checkpoint."""
+    """True for a replica with a state: a source does not go back for it, because it can load its
+    primary's checkpoint."""
 
 
 class ReplayRefused(ToTask, frozen=True, kw_only=True):

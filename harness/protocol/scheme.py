@@ -82,6 +82,10 @@ class Tentative:
     partners: bool = False
     """True if the two copies of a task are each other's second version (`task.partnership`): the
     replica stabilizes while the primary goes on. False: each copy runs both versions itself."""
+    converges: bool = False
+    """True if a replica begins with an empty state, which becomes its primary's by processing the
+    input that the operator remembers (dpc, section 3.4: convergent-capable operators). Output
+    buffers keep that input, too. False: it begins with its primary's latest checkpoint."""
     at_once: tuple[int, ...] = ()
     """Tasks that take whatever comes at once, such as a client at the end of a chain."""
 
@@ -179,4 +183,12 @@ class Scheme:
             raise UsageError(
                 f"{self.name}: the plan names task {strange[0]} of {len(wiring.names)}",
                 remedy="make the plan for this topology",
+            )
+        converges = self.tentative is not None and self.tentative.converges
+        kept = max(wiring.memory) if converges else 0
+        if self.window <= self.checkpoint_every + kept:
+            raise UsageError(
+                f"{self.name}: buffers of {self.window} batches, a checkpoint every "
+                f"{self.checkpoint_every}, and {kept} batches to fill an empty state from",
+                remedy=f"use a window of more than {self.checkpoint_every + kept} batches",
             )

@@ -39,7 +39,7 @@ from harness.protocol import inputs as told
 from harness.protocol.coordinator.placement import Planned
 from harness.protocol.coordinator.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
-from harness.protocol.task.lifecycle import Phase
+from harness.protocol.task.lifecycle import EMPTY, Phase
 from harness.protocol.task.machine import TaskMachine
 from harness.simulator.observing import Observer, Scene
 from harness.simulator.options import Fault, FaultKind, Options
@@ -74,6 +74,8 @@ class Bystander(Observer):
         """The index of each downstream task among a task's outputs, by task."""
         self._strategy = options.strategy
         self._warm = options.scheme.recovery is not Recovery.REPLAY
+        self._filled_from: dict[tuple[int, int], int] = {}
+        """Of a copy that began with an empty state, the batch from which on its state is right."""
         sinks = options.wiring.sinks
         self._stable = dict.fromkeys(sinks, 0)
         self._standing: dict[int, dict[int, Any]] = {sink: {} for sink in sinks}
@@ -220,7 +222,8 @@ class Bystander(Observer):
                 f"{self._name(task)} on node {node} takes {effect.inputs} for stable batch {batch}",
             )
         stateful = self._warm and not self._wiring.begins_anywhere(task)
-        if stateful and effect.state != self._twin.states[task][batch]:
+        fills = batch < self._filled_from.get((task, effect.incarnation), 0)
+        if stateful and not fills and effect.state != self._twin.states[task][batch]:
             raise InvariantBroken(
                 "equal-state",
                 f"{self._name(task)} on node {node} begins stable batch {batch} in another state "
@@ -301,6 +304,10 @@ class Bystander(Observer):
 
     def noted(self, noted: Noted) -> None:
         note = noted.note
+        if note.event is do.CopyEvent.READY:
+            empty = note.why == EMPTY and note.position > 0
+            filled_from = note.position + self._wiring.memory[note.task] if empty else 0
+            self._filled_from[note.task, note.incarnation] = filled_from
         if note.event is not do.CopyEvent.HOSTED:
             return
         if (note.task, note.incarnation) in self._hosted:

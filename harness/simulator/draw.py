@@ -62,7 +62,7 @@ def draw(
     if wiring is None:
         wiring = draw_sources(named(shape, random("wiring")), random("sources"))
     chosen = draw_scheme(name, wiring, random("options"))
-    chosen = replace(chosen, window=draw_window(chosen, random("window")))
+    chosen = replace(chosen, window=draw_window(chosen, wiring, random("window")))
     nodes, placement = draw_nodes(wiring, chosen, random("nodes"))
     options = Options(
         seed=seed,
@@ -142,12 +142,13 @@ def _tentative(closing: Closing, random: Random) -> Tentative:
     )
     if closing is Closing.COORDINATOR:
         return rules
-    return replace(rules, partners=random.random() < 0.5)
+    return replace(rules, partners=random.random() < 0.5, converges=random.random() < 0.5)
 
 
-def draw_window(scheme: Scheme, random: Random) -> int:
+def draw_window(scheme: Scheme, wiring: Wiring, random: Random) -> int:
     """Draw the window; in half of the schedules buffers are small enough to be full at times."""
-    least = (scheme.checkpoint_every or 5) + 1
+    converges = scheme.tentative is not None and scheme.tentative.converges
+    least = (scheme.checkpoint_every or 5) + 1 + (max(wiring.memory) if converges else 0)
     return random.choice((least, least + 2, 3 * least, 1000, 1000, 1000))
 
 

@@ -21,8 +21,9 @@ its task is closed, and since then has not delivered a batch that is still neede
 needless-tentative.)
 
 *Sends at once.* The first version of a batch, stable or tentative, leaves for every downstream
-task when it has been computed; a sink appends it when it has been computed or, if that comes
-later, when the partition has been fenced and the records before it are confirmed.
+task that has not acknowledged it when it has been computed; a sink appends it when it has been
+computed or, if that comes later, when the partition has been fenced and the records before it are
+confirmed.
 
 *Takes over at once.* A replica that is promoted, and has its state, tells its downstream tasks, or
 fences its partition, with the order. An order of an earlier coordinator than the one that gave
@@ -32,8 +33,9 @@ its node the last order promotes nobody.
 
 What the bound does not cover: `Policy.SUSPEND` in the state it is for; batches of which nothing
 has come; what lies beyond the window of batches that a copy keeps, and a copy whose output buffer
-is full; sources, which wait for nothing; a node while it is paused, and what was pending when its
-clock changed its rate (the simulated timer was set by the old one).
+is full; a copy that fills an empty state; sources, which wait for nothing; a node while it is
+paused, and what was pending when its clock changed its rate (the simulated timer was set by the old
+one).
 How long computing takes is not bounded here: Property 1 is about waiting."""
 
 from __future__ import annotations
@@ -149,11 +151,15 @@ class Lateness(Observer):
         task, incarnation, phase = context.task, context.incarnation, copy.life.phase
         if not self._wiring.upstream[task]:
             return
+        waiting = self._waiting.get(copy)
+        if waiting is not None and isinstance(item, told.BatchesAcknowledged):
+            waiting.acknowledge(item.downstream, item.below)
+        elif waiting is not None and isinstance(item, told.ReplayRequested):
+            waiting.acknowledge(item.downstream, item.acknowledged)
         if type(item) in SILENT and SENDS.issuperset(map(type, effects)):
             return
         if getattr(item, "incarnation", incarnation) != incarnation:
             return  # meant for another copy
-        waiting = self._waiting.get(copy)
         if waiting is None:
             if not isinstance(item, told.CopyOrdered):
                 return
@@ -168,7 +174,7 @@ class Lateness(Observer):
             waiting.term = item.term
             if phase is READY:
                 self._check_office(task, waiting, effects)
-        first = self._note(waiting, item, clock)
+        first = self._note(task, waiting, item, clock)
         for effect in effects:
             if type(effect) not in BEGINS or effect.incarnation != incarnation:  # type: ignore[union-attr]  # `BEGINS` have one
                 continue
@@ -191,7 +197,7 @@ class Lateness(Observer):
         waiting.due = self._due(task, waiting, clock) if ready else None
         self.begun += waiting.due is not None
 
-    def _note(self, waiting: Waiting, item: told.NodeInput, clock: int) -> int | None:
+    def _note(self, task: int, waiting: Waiting, item: told.NodeInput, clock: int) -> int | None:
         """Record ``item``; return the batch of which it brings the first version, if any."""
         if type(item) not in NOTED:
             return None
@@ -208,7 +214,9 @@ class Lateness(Observer):
             case told.CheckpointLoaded():
                 at = item.checkpoint.position if item.checkpoint is not None else 0
                 if self._loading and at > waiting.stable_at:
-                    waiting.restart(at)
+                    fills = self._rules.converges and waiting.term is None
+                    before = self._wiring.memory[task] if fills else 0
+                    waiting.restart(max(0, at - before), filled_from=at)
             case told.StateRebuilt():
                 if item.ticket == waiting.stable_ticket:
                     waiting.stable_ticket = None
@@ -249,11 +257,11 @@ class Lateness(Observer):
         self, task: int, waiting: Waiting, batch: int, effects: Sequence[do.Effect]
     ) -> None:
         if not self._wiring.downstream[task]:
-            if batch >= waiting.stands:
+            if batch >= max(waiting.stands, waiting.filled_from):
                 waiting.unpublished.add(batch)
             return
-        if batch < waiting.served_below:
-            return  # the task's replica has sent it
+        if batch < max(waiting.served_below, waiting.filled_from):
+            return  # the task's replica has sent it, or its primary before a checkpoint
         sent = {
             effect.to
             for effect in effects
@@ -262,7 +270,7 @@ class Lateness(Observer):
             and effect.message.batch == batch
         }
         for below in self._wiring.downstream[task]:
-            if below not in sent:
+            if below not in sent and batch >= waiting.needed_from.get(below, 0):
                 names = self._wiring.names
                 raise InvariantBroken(
                     NAME, f"{names[task]} has batch {batch} and does not send it to {names[below]}"
@@ -309,6 +317,8 @@ class Lateness(Observer):
         """Return the time by which the next batch must be begun if nothing else happens."""
         batch, rules = waiting.next, self._rules.of(task)
         if batch not in waiting.first or batch >= waiting.stable_at + waiting.window:
+            return None
+        if waiting.stable_at < waiting.filled_from:
             return None
         if waiting.lead is None:
             if waiting.stable_ticket is not None:

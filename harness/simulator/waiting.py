@@ -13,10 +13,12 @@ class Waiting:
     __slots__ = (
         "closed",
         "due",
+        "filled_from",
         "first",
         "holds",
         "interval",
         "lead",
+        "needed_from",
         "offset",
         "on_time",
         "owned",
@@ -52,8 +54,12 @@ class Waiting:
         self.window = window
         self.stable_at = order.position
         """The next batch of the stable computation."""
+        self.filled_from = 0
+        """The batch from which on it must answer: before that it fills an empty state."""
         self.lead: int | None = None
         """The next batch of the tentative computation; None while there is none."""
+        self.needed_from: dict[int, int] = {}
+        """Downstream task to the first batch that it may still need."""
         self.stable_ticket: int | None = None
         self.tentative_busy = False
         self.first: dict[int, int] = {}
@@ -86,9 +92,10 @@ class Waiting:
         parts = self.parts.get(batch)
         return parts is not None and sum(parts.values()) == self.width
 
-    def restart(self, position: int) -> None:
-        """Continue from a loaded state: earlier computations are void."""
+    def restart(self, position: int, filled_from: int) -> None:
+        """Continue from a loaded or an empty state: earlier computations are void."""
         self.stable_at, self.lead = position, None
+        self.filled_from = filled_from
         self.served_below = 0
         self.stable_ticket, self.tentative_busy = None, False
 
@@ -115,6 +122,10 @@ class Waiting:
             self.parts[batch] = {upstream: item.stable}
         else:
             parts[upstream] = item.stable or parts.get(upstream, False)
+
+    def acknowledge(self, downstream: int, below: int) -> None:
+        """Note that a downstream task needs no batch before ``below``."""
+        self.needed_from[downstream] = max(below, self.needed_from.get(downstream, 0))
 
     def close(self, item: told.UpstreamClosed) -> None:
         """Note that the coordinator closes an upstream task.

@@ -17,7 +17,7 @@ CAUSE = "test"
 
 
 class TaskUnderTest:
-    """One copy of a task, ready at batch 0; every answer it gets keeps the rules of a host."""
+    """One copy of a task, ready at batch 0 unless it loads; answers keep the rules of a host."""
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class TaskUnderTest:
         recovery: Recovery = Recovery.LOCAL,
         replicated: tuple[int, ...] = (),
         window: int = 1000,
+        start: told.Start = told.Start.EMPTY,
     ) -> None:
         self.wiring = wiring or chain(3, memory=2)
         self.scheme = Scheme(
@@ -46,7 +47,7 @@ class TaskUnderTest:
             task=task,
             incarnation=1,
             term=term,
-            start=told.Start.EMPTY,
+            start=start,
             position=0,
             send_from=0,
             coordinator=1,

@@ -40,3 +40,10 @@ def test_what_a_scheme_has_no_use_for_is_refused() -> None:
         make_scheme("actve", WIRING)
     with pytest.raises(UsageError, match="names task 9 of 4"):
         make_scheme("ppa", WIRING, plan=(9,))
+
+
+def test_buffers_that_cannot_fill_an_empty_state_are_refused() -> None:
+    wiring = chain(3, memory=4)
+    rules = Tentative(converges=True)
+    with pytest.raises(UsageError, match="4 batches to fill an empty state"):
+        make_scheme("dpc", wiring, checkpoint_every=5, window=9, tentative=rules)

@@ -107,6 +107,8 @@ MUTATIONS = (
     Mutation("never correct tentative output", Publisher, "stable", wrong.never_corrects, TENTATIVE, 0),
     Mutation("call tentative output stable", Outlet, "deliver_tentative", wrong.calls_it_stable, TENTATIVE, 0),
     Mutation("redo from the tentative state", Computation, "rebuilt", wrong.redoes_from_the_tentative_state, TENTATIVE, 0),
+    Mutation("trim what an empty state is filled from", Durability, "covered", property(wrong.covers_what_an_empty_state_needs), ("dpc",), 2),
+    Mutation("answer before an empty state is full", Outlet, "produced", wrong.answers_before_its_state_is_full, ("dpc",), 289),
     Mutation("keep one batch too little for undo", Basis, "__init__", wrong.remembers_too_little, ("dpc",), 10),
     Mutation("publish again after a lost answer", Outlet, "repeat", wrong.publishes_again, LOCAL, 0),
     Mutation("suspend longer than the bound", TentativeRun, "due_at", wrong.waits_longer_than_the_bound, ("dpc",), 0),

@@ -47,6 +47,7 @@ _nodes_that_ended = CoordinatorMachine._nodes_that_ended
 _open = Publisher.open
 _place = Assignments.place
 _place_first = CoordinatorMachine._place_first
+_produced = Outlet.produced
 _promote = Assignments.promote
 _put_registry = Store.put_registry
 _put_tentative = Inbox.put_tentative
@@ -277,6 +278,16 @@ def remembers_too_little(self: Basis, rules: Any, *, memory: int, initial: Any) 
     _basis(self, rules, memory=memory, initial=initial)
     if rules.method is Method.UNDO and memory > 1:
         self._history = deque(maxlen=memory - 1)
+
+
+def covers_what_an_empty_state_needs(self: Durability) -> int:
+    return self.stored if self._local else 0
+
+
+def answers_before_its_state_is_full(self: Outlet, batch: int, outputs: tuple[Any, ...]) -> None:
+    filled_from, self.filled_from = self.filled_from, 0
+    _produced(self, batch, outputs)
+    self.filled_from = filled_from
 
 
 def publishes_again(self: Outlet) -> None:

@@ -62,7 +62,13 @@ class Seen:
 
 
 def behind_a_cut(
-    policies: str, *, bound_s: float, nodes: int = 1, crash_of: int | None = None
+    policies: str,
+    *,
+    bound_s: float,
+    nodes: int = 1,
+    crash_of: int | None = None,
+    memory: int = 1,
+    converges: bool = False,
 ) -> Seen:
     """Cut one stream off from the pair that joins it; perhaps a node of the first pair crashes."""
     during, after = map(Policy, policies.split(" & "))
@@ -70,7 +76,7 @@ def behind_a_cut(
     client = STREAMS + nodes
     rows = [(0, 1, "full"), *((row, row + 1, "one") for row in range(1, nodes + 1))]
     names = ["stream", *(f"node {n + 1}" for n in range(nodes)), "client"]
-    wiring = layered([STREAMS, *[1] * (nodes + 1)], rows, memory=1, names=names)
+    wiring = layered([STREAMS, *[1] * (nodes + 1)], rows, memory=memory, names=names)
     replicas = {task: client + 1 + task - STREAMS for task in pairs}
     first, second = STREAMS, replicas[STREAMS]
     begin_us, end_us = BEGIN_S * 1_000_000, (BEGIN_S + FAILURE_S) * 1_000_000
@@ -101,6 +107,7 @@ def behind_a_cut(
                 corrections=Corrections.DONE,
                 interval_us=BUCKET_US,
                 partners=True,
+                converges=converges,
                 at_once=(client,),
             ),
             heartbeat_us=100_000,
@@ -179,3 +186,11 @@ def test_a_pair_stabilizes_in_turns_within_the_bound(policies: str) -> None:
 @pytest.mark.parametrize("crash_of", [0, 1])
 def test_a_copy_that_dies_while_its_pair_stabilizes_costs_no_output(crash_of: int) -> None:
     assert behind_a_cut("process & process", bound_s=1.0, crash_of=crash_of).tentative > 0
+
+
+@pytest.mark.parametrize("crash_of", [0, 1])
+def test_a_copy_that_comes_back_empty_fills_its_state_and_stabilizes(crash_of: int) -> None:
+    seen = behind_a_cut(
+        "process & process", bound_s=1.0, crash_of=crash_of, memory=7, converges=True
+    )
+    assert seen.tentative > 0

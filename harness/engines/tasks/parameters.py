@@ -32,6 +32,8 @@ class Borealis:
     snapshot_every: int = 0
     partners: bool = False
     """True if the two copies of a task are each other's second version."""
+    converges: bool = False
+    """True if a replica begins with an empty state and fills it from its input."""
     at_once: Sequence[int] = ()
     """Tasks that take whatever comes at once."""
 

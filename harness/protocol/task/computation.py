@@ -157,7 +157,8 @@ class Computation:
                 self._release()  # or nobody could ever acknowledge what is held
             else:
                 self._process_next()
-        if run is not None and self._context.term is not None and not run.busy:
+        filled = self.position >= self._outlet.filled_from
+        if run is not None and filled and self._context.term is not None and not run.busy:
             redoes = (self.busy and not self.regaining) or complete
             if run.active or not redoes:
                 self._advance_tentative(run, redoes)

@@ -29,6 +29,7 @@ class Durability:
         "_refusals",
         "_store_after",
         "_window",
+        "kept",
         "stored",
         "unstored",
     )  # fmt: skip
@@ -42,7 +43,9 @@ class Durability:
         *,
         scheme: Scheme,
         anywhere: bool,
+        kept: int,
     ) -> None:
+        """``kept``: batches before a checkpoint that stay upstream, to fill an empty state."""
         assert scheme.window > 0, f"a window of {scheme.window} batches"
         self._context, self._inlet, self._outlet = context, inlet, outlet
         self._computation = computation
@@ -50,6 +53,7 @@ class Durability:
         self._local = scheme.recovery is Recovery.LOCAL
         self._heartbeat_us = scheme.heartbeat_us
         self._window = scheme.window
+        self.kept = kept
         self.stored = 0
         """The position of the last checkpoint that is durable."""
         self.unstored: dict[int, Checkpoint] = {}
@@ -61,12 +65,13 @@ class Durability:
     @property
     def covered(self) -> int:
         """The first batch that this copy may still request, by its checkpoints."""
-        return self.stored if self._local else 0
+        return max(0, self.stored - self.kept) if self._local else 0
 
     def needs(self) -> Needs:
         """Return the batches that this copy lacks and no checkpoint covers."""
         computation = self._computation
-        return Needs(computation.position, computation.ahead, self.covered)
+        fills = computation.position < self.stored
+        return Needs(computation.position, computation.ahead, self.covered, fills)
 
     def load(self, position: int | None) -> None:
         """Request the checkpoint at ``position``, or the latest."""
@@ -86,7 +91,8 @@ class Durability:
         assert self._computation.position > 0, "a batch was processed"
         every = self._every
         due = every and not self._computation.position % every
-        if due and self._context.term is not None:
+        filled = self._computation.position > self.stored
+        if due and filled and self._context.term is not None:
             self._checkpoint()
 
     def cover(self) -> None:
@@ -156,8 +162,8 @@ class Durability:
         if item.position <= self.stored:
             return
         self.stored = item.position
-        if self._local:
-            self._inlet.acknowledge(item.position)
+        if self.covered:
+            self._inlet.acknowledge(self.covered)
 
     def refused(self, item: CheckpointFailed) -> None:
         """Note that the store refused a checkpoint.

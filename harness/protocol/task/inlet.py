@@ -145,6 +145,8 @@ class Needs(NamedTuple):
     """The next batch of the tentative computation, if there is one."""
     acknowledged: int
     """Batches before this one are covered by a durable checkpoint and never requested again."""
+    fills: bool = False
+    """True while an empty state is filled: no checkpoint replaces what is needed for that."""
 
 
 class Inlet:
@@ -253,7 +255,7 @@ class Inlet:
                 from_batch=missing,
                 from_tentative=missing if needs.tentative is None else needs.tentative,
                 acknowledged=needs.acknowledged,
-                reloads=context.term is None,
+                reloads=context.term is None and not needs.fills,
             ),
         )
 

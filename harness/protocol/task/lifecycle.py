@@ -31,6 +31,9 @@ class Phase(StrEnum):
 LOADING, READY, FENCED, FAILED = Phase
 """Constants for checks on every input: looking a member up in its class costs two calls."""
 
+EMPTY = "empty, to be filled"
+"""The source of the state, in the note of a copy that has one to fill."""
+
 
 TRANSITIONS: dict[tuple[Phase, type], Phase] = {
     (Phase.LOADING, told.CopyOrdered): Phase.READY,  # one that starts empty loads nothing
@@ -126,14 +129,19 @@ class Lifecycle:
         if self._order.start is told.Start.EPOCH and not self._outlet.sink:
             self._outlet.outbox.trim_all(checkpoint.position)  # every task has stored this epoch
         self._durability.stored = checkpoint.position
-        self._become_ready(item, checkpoint.position, checkpoint.state)
+        if self._durability.kept and self._context.term is None:
+            self._outlet.filled_from = checkpoint.position
+            self._become_ready(item, self._durability.covered, self._initial)
+        else:
+            self._become_ready(item, checkpoint.position, checkpoint.state)
 
     def _become_ready(self, because: object, position: int, state: State) -> None:
         assert position >= 0, f"position {position}"
         self._enter(Phase.READY, because)
         self._begun = True
         self._computation.begin(position, state)
-        self._note(CopyEvent.READY, "checkpoint" if self._durability.stored else "initial state")
+        stored = "checkpoint" if position == self._durability.stored else EMPTY
+        self._note(CopyEvent.READY, stored if self._durability.stored else "initial state")
         self._inlet.request_missing(self._durability.needs())
         if self._context.term is not None:
             self._take_office()

@@ -123,6 +123,7 @@ class TaskMachine:
             self.computation,
             scheme=scheme,
             anywhere=self.anywhere,
+            kept=wiring.memory[task] if rules is not None and rules.converges else 0,
         )
         self.life = Lifecycle(
             order,
@@ -374,12 +375,13 @@ class TaskMachine:
         if self.life.phase is READY:
             position, inlet, outlet = self.computation.position, self.inlet, self.outlet
             try:
-                behind = self.durability.stored <= position or self.anywhere
+                durability = self.durability
+                behind = durability.stored - durability.kept <= position or self.anywhere
                 assert behind, "the checkpoint is ahead of the state"
                 if inlet.inbox.slots:
                     inlet.inbox.validate(position, inlet.window)
                 if outlet.outbox.outputs:
-                    outlet.outbox.validate(position, outlet.window)
+                    outlet.outbox.validate(max(position, outlet.filled_from), outlet.window)
                 if outlet.sink:
                     outlet.publisher.validate()
                 self.computation.validate()

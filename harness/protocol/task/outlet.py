@@ -176,8 +176,8 @@ class Outlet:
     """The output side of a copy; owns the outbox and, for a sink, the publisher."""
 
     __slots__ = (
-        "_context", "downstream", "held_from", "lent", "outbox", "publisher", "reported_at",
-        "reported_below", "send_from", "sink", "window",
+        "_context", "downstream", "filled_from", "held_from", "lent", "outbox", "publisher",
+        "reported_at", "reported_below", "send_from", "sink", "window",
     )  # fmt: skip
 
     def __init__(self, context: Context, *, wiring: Wiring, window: int, send_from: int) -> None:
@@ -187,6 +187,9 @@ class Outlet:
         self.sink = not self.downstream
         self.window = window
         self.publisher = Publisher()
+        self.filled_from = 0
+        """In a copy that began with an empty state: the batch from which its output is right. What
+        was computed before is in the outbox, from its primary's checkpoint."""
         self.held_from: int | None = None
         """Corrections from this batch on wait until the task is stable again."""
         self.lent = 0
@@ -227,7 +230,7 @@ class Outlet:
     def produced(self, batch: int, outputs: tuple[Payload, ...]) -> None:
         """Keep the output of a stable batch and, in a primary, send it."""
         assert len(outputs) == max(1, len(self.downstream)), "one output per downstream task"
-        if batch >= self.send_from:
+        if batch >= max(self.send_from, self.filled_from):
             if batch not in self.outbox.outputs:
                 self.outbox.put(batch, outputs)
             if self._context.term is not None or self.lent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.scheme import Tentative
+from harness.protocol.scheme import Closing, Tentative
 from harness.protocol.task.lifecycle import Phase
 from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only, read, source
 
@@ -60,3 +60,56 @@ def test_a_task_that_loads_nothing_newer_goes_on_with_what_it_had_begun() -> Non
     assert messages(t.tell(loaded), told.UpstreamResumed) == [], "it was there all the time"
     going = only(t.batch(4, 0, term=2), do.ProcessBatch)
     assert (going.run, going.batch) == (told.Run.TENTATIVE, 4)
+
+
+CONVERGES = Tentative(closing=Closing.TASK, converges=True)
+STORED = told.Checkpoint(
+    task=1, position=6, state=("whole",), outputs=((4, ("p",)), (5, ("q",))), acknowledged=(4,),
+    term=1,
+)  # fmt: skip
+
+
+def loading(term: int | None) -> tuple[TaskUnderTest, list[do.TaskEffect]]:
+    """Return a copy whose operator remembers two batches, with the answer to its checkpoint."""
+    t = TaskUnderTest(term=term, tentative=CONVERGES, start=told.Start.CHECKPOINT)
+    return t, t.give(told.CheckpointLoaded, checkpoint=STORED)
+
+
+def test_a_replica_of_a_convergent_operator_fills_an_empty_state_from_its_input() -> None:
+    """Its output is right once the state is full; until then it has its primary's."""
+    t, begins = loading(None)
+    assert t.machine.position == 4
+    (request,) = messages(begins, told.ReplayRequested)
+    assert (request.from_batch, request.acknowledged, request.reloads) == (4, 4, False)
+    for batch in range(4, 8):
+        first = only(t.batch(batch), do.ProcessBatch)
+        assert first.state == tuple(range(4, batch)), "it begins with nothing"
+        t.done(first)
+    kept = dict(t.machine.outlet.outbox.contents())
+    assert kept[4] == ("p",)
+    assert kept[5] == ("q",)
+    assert kept[6] == ("stable-6",), "from there on its own output counts"
+
+
+def test_a_replica_that_is_promoted_while_it_fills_sends_nothing_of_its_own_yet() -> None:
+    t, _ = loading(None)
+    t.give(told.CopyPromoted, term=2)
+    for batch, own in ((4, []), (5, []), (6, ["stable-6"])):
+        sent = messages(t.compute(batch), told.BatchArrived)
+        assert [message.payload for message in sent if message.batch == batch] == own
+    assert t.machine.durability.stored == 6
+
+
+def test_a_restored_primary_of_a_convergent_operator_loads_its_state() -> None:
+    t, _ = loading(2)
+    assert t.machine.position == 6
+    assert only(t.batch(6), do.ProcessBatch).state == ("whole",)
+
+
+def test_what_fills_an_empty_state_stays_upstream_when_a_checkpoint_is_stored() -> None:
+    for rules, below in ((Tentative(), 3), (CONVERGES, 1)):
+        t = TaskUnderTest(tentative=rules)
+        for batch in range(3):
+            t.compute(batch)
+        stored = t.give(told.CheckpointStored, position=3)
+        assert [m.below for m in messages(stored, told.BatchesAcknowledged)] == [below]
