@@ -37,7 +37,8 @@ Examples:
 @click.option("--kills", type=click.IntRange(1), default=100, show_default=True,
               help="End after the pass in which this many were killed.")  # fmt: skip
 @click.option("--hours", type=click.FloatRange(0, min_open=True),
-              help="End after this time, with few kills; draw all processes' memory.")  # fmt: skip
+              help="End after this time, with few kills and output that the broker keeps for a "
+              "minute; draw all processes' memory.")  # fmt: skip
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Root of the random schedules."
 )
@@ -98,16 +99,17 @@ def command(
         cluster.start(say)
         say("starting the engine")
         with running_engine(Setup(scheme="checkpoint"), cluster) as engine:
+            schemes = contenders or tuple(CONTENDERS)
             endurance = Endurance(
                 engine=engine,
                 workloads=workloads,
                 seed=seed,
                 directory=cluster.scratch("endure"),
                 keep=out / "endure",
-                contenders=contenders or tuple(CONTENDERS),
+                contenders=schemes,
                 rate_per_s=rate,
                 report=say,
-                **pace(calm=hours is not None),
+                **pace(hours, len(schemes)),
             )
             if hours is not None:
                 with Memory(cluster.run) as memory:

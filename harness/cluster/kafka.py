@@ -62,6 +62,7 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 message.max.bytes=16777216
 log.segment.bytes=67108864
+log.retention.check.interval.ms=10000
 log.cleaner.dedupe.buffer.size=4194304
 auto.create.topics.enable=false
 """

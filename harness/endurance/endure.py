@@ -25,15 +25,23 @@ from workloads.base import Workload
 
 PARAMETERS = TaskParameters(checkpoint_s=2.0)
 INTERVAL_S = 0.1
-CALM_GAP_S, SHORT_INTERVAL_S = 20.0, 0.05
-"""Mean time between disturbances, and the length of a batch, where hours count and not kills."""
+CALM_GAP_S, SHORT_INTERVAL_S, RETENTION_S = 20.0, 0.05, 60.0
+"""Where hours count and not kills: the mean time between disturbances, the length of a batch, and
+for how long the broker keeps output. A pass lasts many times as long as that."""
 
 
-def pace(*, calm: bool) -> Mapping[str, float]:
-    """Return the fields of `Endurance` for many batches and few kills, or for many kills."""
-    if calm:
-        return {"gap_s": CALM_GAP_S, "interval_s": SHORT_INTERVAL_S}
-    return {"gap_s": MEAN_GAP_S, "interval_s": INTERVAL_S}
+def pace(hours: float | None, contenders: int) -> Mapping[str, float]:
+    """Return the fields of `Endurance` for many kills, or for some hours with few.
+
+    Hours are divided among the contenders, so that each has one long pass."""
+    if hours is None:
+        return {"gap_s": MEAN_GAP_S, "interval_s": INTERVAL_S, "seconds": RUN_S}
+    return {
+        "gap_s": CALM_GAP_S,
+        "interval_s": SHORT_INTERVAL_S,
+        "seconds": max(RUN_S, 3600 * hours / contenders),
+        "retention_s": RETENTION_S,
+    }
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,6 +112,8 @@ class Endurance:
     """Mean time between two disturbances."""
     interval_s: float = INTERVAL_S
     """Length of a batch."""
+    retention_s: float | None = None
+    """Time after which the broker forgets output; None: it forgets none."""
     report: Callable[[str], None] = lambda line: None
 
     def until(self, kills: int) -> Tally:
@@ -140,6 +150,7 @@ class Endurance:
             rate_per_s=self.rate_per_s,
             seconds=self.seconds,
             interval_s=self.interval_s,
+            retention_s=self.retention_s,
             report=self.report,
         )
         verdict = trial.run(planned)

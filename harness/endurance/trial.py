@@ -169,16 +169,17 @@ class Trial:
         seconds: float,
         interval_s: float = 0.1,
         settles: bool = False,
+        retention_s: float | None = None,
         report: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """Prepare a pass.
+        """Prepare a pass; the broker forgets output after ``retention_s``.
 
         With ``settles`` it waits, for `SETTLED_S` at most, until every copy of the scheme has been
         ready; the disturbances are put off together."""
         self.engine, self.workload = engine, workload
         self._settles = settles
         self._directory, self._report = directory, report
-        self._interval_s = interval_s
+        self._interval_s, self._retention_s = interval_s, retention_s
         token = f"{engine.fleet.cluster.kafka.topic_prefix}trial-{secrets.token_hex(4)}"
         self._topic_of = {source.name: f"{token}-{source.name}" for source in workload.sources}
         self._out = f"{token}-out"
@@ -212,7 +213,12 @@ class Trial:
             directory=self._directory,
         )
         with (
-            topics(kafka, {**partitions, self._out: 1}, appended=[self._out]),
+            topics(
+                kafka,
+                {**partitions, self._out: 1},
+                appended=[self._out],
+                retention_s={} if self._retention_s is None else {self._out: self._retention_s},
+            ),
             LoadGenerator(
                 self.load,
                 kafka,

@@ -13,15 +13,23 @@ from harness.cluster.endpoints import KafkaEndpoint
 from harness.errors import EnvironmentFailure
 
 _WITHIN_S = 30.0
+NOTHING: Mapping[str, float] = {}
+_SEGMENTS = 6
+"""Segments that a retention is divided into: the broker deletes whole ones."""
 
 
 @contextmanager
 def topics(
-    kafka: KafkaEndpoint, wanted: Mapping[str, int], *, appended: Sequence[str] = ()
+    kafka: KafkaEndpoint,
+    wanted: Mapping[str, int],
+    *,
+    appended: Sequence[str] = (),
+    retention_s: Mapping[str, float] = NOTHING,
 ) -> Iterator[None]:
     """Topics with these numbers of partitions, while the context lasts.
 
-    Records of those in ``appended`` carry the broker's append time, the others' their sender's."""
+    Records of those in ``appended`` carry the broker's append time, the others' their sender's.
+    The broker deletes those that are older than ``retention_s``, by topic; by default none."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({**kafka.confluent(), "log_level": 2})
@@ -32,8 +40,7 @@ def topics(
             kafka.replication,
             config={
                 "message.timestamp.type": "LogAppendTime" if name in appended else "CreateTime",
-                # The event time of a recording may be years ago.
-                "retention.ms": "-1",
+                **_retention(retention_s.get(name)),
             },
         )
         for name, partitions in wanted.items()
@@ -43,6 +50,16 @@ def topics(
         yield
     finally:
         _delete(admin, list(wanted))
+
+
+def _retention(kept_s: float | None) -> Mapping[str, str]:
+    """Return a topic's settings for this retention.
+
+    None is for ever: the event time of a recording may be years ago."""
+    if kept_s is None:
+        return {"retention.ms": "-1"}
+    kept_ms = round(1000 * kept_s)
+    return {"retention.ms": str(kept_ms), "segment.ms": str(kept_ms // _SEGMENTS)}
 
 
 def _delete(admin: Any, names: Sequence[str]) -> None:
