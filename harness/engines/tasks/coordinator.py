@@ -26,6 +26,7 @@ from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.tasks.control import Connection, Listener
 from harness.engines.tasks.directory import Directory
 from harness.engines.tasks.heard import (
+    ACCEPTING,
     Heard,
     Hello,
     Malformed,
@@ -67,7 +68,7 @@ class ConnectedNode:
         self.heard_us = now_us()
         """When its last heartbeat came."""
         self.steady_us = self.heard_us
-        """Since when no heartbeat of it came late."""
+        """Since when no heartbeat of it came late, and it took every connection."""
         self.tasks: frozenset[int] = frozenset()
         """The tasks of the copies it last reported."""
 
@@ -442,6 +443,8 @@ class CoordinatorProcess:
                 if problem is not None:
                     self._emit(problem)
         elif heard["event"] == "trouble":
+            if heard["where"] == ACCEPTING:
+                member.steady_us = now_us()  # others cannot reach it, and not for the network
             self._emit(trouble_of(member.number, heard["where"], heard["what"]))
         else:
             more = {"shift_us": member.shift_us} if heard["event"] == "note" else {}

@@ -78,6 +78,8 @@ class Unreachable:
 
 Heard = HeartbeatReceived | Where | Unreachable | dict[str, Any]
 """The last are events for the harness: notes, problems and troubles."""
+ACCEPTING = "connections of other nodes"
+"""The place of a node's trouble when it has no file descriptor for a connection to it."""
 
 
 def read_frame(frame: Mapping[str, Any], node: int) -> Heard:

@@ -21,6 +21,7 @@ from redis.exceptions import RedisError
 from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.engines.tasks.control import Connection, connect, frame_of
 from harness.engines.tasks.direct import SCARCE, Peers, Trouble
+from harness.engines.tasks.heard import ACCEPTING
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
@@ -140,7 +141,7 @@ class NodeProcess:
             error = context.get("exception")
             if isinstance(error, OSError) and error.errno in SCARCE:
                 what = os.strerror(error.errno or 0)  # nobody is accepted until there is some
-                link.send({"trouble": {"where": "connections of other nodes", "what": what}})
+                link.send({"trouble": {"where": ACCEPTING, "what": what}})
             else:
                 _fail(failed, error)
 

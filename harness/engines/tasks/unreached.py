@@ -32,7 +32,7 @@ class Reached(Protocol):
     heard_us: int
     """When its last heartbeat came."""
     steady_us: int
-    """Since when no heartbeat of it came late."""
+    """Since when no heartbeat of it came late, and it took every connection."""
 
 
 class Unreached:

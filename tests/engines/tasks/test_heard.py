@@ -11,7 +11,7 @@ import pytest
 from harness.engines.tasks import coordinator
 from harness.engines.tasks.coordinator import ConnectedNode, CoordinatorProcess, Deciding
 from harness.engines.tasks.directory import Directory
-from harness.engines.tasks.heard import Hello, Unreachable, Where, read_frame
+from harness.engines.tasks.heard import ACCEPTING, Hello, Unreachable, Where, read_frame
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.routes import news_of
 from harness.hosting.codec import CorruptData
@@ -170,6 +170,26 @@ async def test_what_an_attempt_met_while_a_node_was_cut_off_is_no_news(
     here.go_on(1.5)
     here.unreachable()
     assert len(here.problems) == 1, "it was there without a gap, and still cannot"
+    await here.deciding.stop(clear=False)
+
+
+@in_a_loop
+async def test_a_node_without_a_file_descriptor_is_not_taken_for_one_behind_a_firewall(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Reports(monkeypatch)
+    here.begin()
+    for _ in range(20):
+        trouble = {"where": ACCEPTING, "what": "Too many open files"}
+        here.process._hear(here.other, read_frame({"trouble": trouble}, 1))
+        here.unreachable()
+        here.go_on(1)
+    assert here.problems == [], "it says itself why"
+    assert here.events[-1]["what"] == "Too many open files"
+    here.unreachable()
+    here.go_on(5)
+    here.unreachable()
+    assert len(here.problems) == 1, "it says no more"
     await here.deciding.stop(clear=False)
 
 

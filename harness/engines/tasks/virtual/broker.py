@@ -153,10 +153,10 @@ class Broker:
         for place in list(self._partitions):
             self.wake(place)
 
-    def forget(self, place: Place, keep: int) -> None:
-        """Delete all but the newest records of a partition, as retention does."""
+    def forget(self, place: Place, below: int) -> None:
+        """Delete the records of a partition before an offset, as retention does."""
         partition = self.partition(place)
-        gone = max(0, len(partition.records) - keep)
+        gone = max(0, min(below, partition.high) - partition.low)
         del partition.records[:gone]
         partition.low += gone
 

@@ -446,7 +446,13 @@ class HostWorld:
             Kind.LOG_LOSSY: (broker, "loses_answers", 0.3, 0.0),
         }[fault.kind]
         setattr(owner, name, during)
-        return lambda: setattr(owner, name, usual)
+
+        def over() -> None:
+            setattr(owner, name, usual)
+            if fault.kind in (Kind.STORE_SLOW, Kind.STORE_SILENT):
+                server.catch_up()
+
+        return over
 
     def _fail_over(self, fault: HostFault) -> None:
         self.server.fail_over(LOST_S)
@@ -462,8 +468,11 @@ class HostWorld:
         return over
 
     def _retention(self, fault: HostFault) -> None:
-        for place in self._places:
-            self.broker.forget(place, keep=2)
+        """Forget output, but nothing before its end is stored: that is a matter of a second.
+
+        While the store is away nothing is old enough; a broker that forgets more ends the run."""
+        for place, sink in self._places.items():
+            self.broker.forget(place, below=self.server.end_of(sink, LOST_S))
 
 
 _KILLS = (Kind.KILL, Kind.COORDINATOR, Kind.POWER)

@@ -80,7 +80,7 @@ class Kind(StrEnum):
     LOG_LOSSY = "log-lossy"
     """Some of Kafka's acknowledgements get lost, so that records are appended twice."""
     RETENTION = "retention"
-    """Kafka keeps only the newest records of the out topic."""
+    """Kafka forgets the records of the out topic whose end is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from redis.exceptions import ConnectionError as Refused
@@ -47,6 +48,8 @@ class Server:
         """What every script takes."""
         self.loses_answers = 0.0
         self.free_at = 0.0
+        self.waiting: list[Callable[[], None]] = []
+        """What has come while it was silent."""
         self._runs: dict[str, Keys] = {}
         self._done: list[tuple[float, str, Callable[[Keys], Any], bool]] = []
         """When each script ran, for which run, and if its client waited for the replicas."""
@@ -61,13 +64,29 @@ class Server:
         self._done.append((self.loop.now, run, script, waits))
         return answer
 
+    def catch_up(self) -> None:
+        """Work off the scripts that wait, after the server was slow or silent."""
+        self.free_at = min(self.free_at, self.loop.now)
+        waiting, self.waiting = self.waiting, []
+        for arrive in waiting:
+            arrive()
+
     def fail_over(self, lost_s: float) -> None:
         """Go on with a replica: it lacks the last moments, but for what was waited for."""
-        until = self.loop.now - lost_s
-        self._done = [one for one in self._done if one[0] <= until or one[3]]
-        self._runs = {}
+        self._done, self._runs = self._lasting(lost_s), {}
         for _, run, script, _ in self._done:
             script(self.keys(run))
+
+    def end_of(self, sink: int, lost_s: float) -> int:
+        """Return the stored end of a sink's partition that a failover would leave."""
+        runs: dict[str, Keys] = {}
+        for _, run, script, _ in self._lasting(lost_s):
+            script(runs.setdefault(run, Keys()))
+        return max((keys.ends[sink][0] for keys in runs.values() if sink in keys.ends), default=0)
+
+    def _lasting(self, lost_s: float) -> list[tuple[float, str, Callable[[Keys], Any], bool]]:
+        until = self.loop.now - lost_s
+        return [one for one in self._done if one[0] <= until or one[3]]
 
 
 class VirtualStore(Store):
@@ -189,7 +208,7 @@ class VirtualStore(Store):
         """Carry a script out in its turn, whether or not anybody still waits for it."""
         server, loop = self._server, self._server.loop
         if server.silent:
-            loop.outside(loop.now + 0.1, self._arrive, script, waits, answer, home)
+            server.waiting.append(partial(self._arrive, script, waits, answer, home))
             return
         if server.away:
             return  # what had come is lost with the server

@@ -78,6 +78,7 @@ def test_each_way_of_failing() -> None:
             await store.put_end(0, 1, b"end")
         assert 4.9 < loop.now - began < 5.2
         server.silent = False
+        server.catch_up()
         await asyncio.sleep(1)
         assert await store.get_end(0) == b"end", "carried out, though nobody waited any more"
 
