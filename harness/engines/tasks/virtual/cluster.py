@@ -449,8 +449,7 @@ class HostWorld:
 
         def over() -> None:
             setattr(owner, name, usual)
-            if fault.kind in (Kind.STORE_SLOW, Kind.STORE_SILENT):
-                server.catch_up()
+            server.catch_up()
 
         return over
 
@@ -468,9 +467,7 @@ class HostWorld:
         return over
 
     def _retention(self, fault: HostFault) -> None:
-        """Forget output, but nothing before its end is stored: that is a matter of a second.
-
-        While the store is away nothing is old enough; a broker that forgets more ends the run."""
+        """Forget output whose end is stored: a broker that forgets more ends the run."""
         for place, sink in self._places.items():
             self.broker.forget(place, below=self.server.end_of(sink, LOST_S))
 

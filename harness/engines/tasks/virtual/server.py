@@ -65,7 +65,9 @@ class Server:
         return answer
 
     def catch_up(self) -> None:
-        """Work off the scripts that wait, after the server was slow or silent."""
+        """Work off the scripts that wait, unless the server is still slow or silent."""
+        if self.silent or self.script_s:
+            return
         self.free_at = min(self.free_at, self.loop.now)
         waiting, self.waiting = self.waiting, []
         for arrive in waiting:
