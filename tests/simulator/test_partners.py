@@ -125,6 +125,10 @@ def behind_a_cut(
         network=Network(delay_us=1_000, jitter_us=500, store_us=1_000, log_us=1_000),
         faults=tuple(cuts),
     )
+    return _simulated(options, client)
+
+
+def _simulated(options: Options, client: int) -> Seen:
     program, talk = digests(options), Talk()
     bystander = Bystander(options, program.twin(options.batches))
     world = World(options, program, observers=(bystander, talk))
