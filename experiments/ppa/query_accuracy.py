@@ -57,7 +57,7 @@ MEASUREMENT = Measurement(
     id="ppa/query-accuracy",
     origin=Origin.COMPUTED,
     grid=_random.everywhere(_accuracy.POINTS),
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 9, Profile.PAPER: 9},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 5, Profile.PAPER: 9},
     seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.1, Profile.PAPER: 30.0},
     run=run,
 )
