@@ -58,7 +58,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid=_random.everywhere(_accuracy.POINTS),
     repeats={Profile.SMOKE: 1, Profile.QUICK: 5, Profile.PAPER: 9},
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.1, Profile.PAPER: 30.0},
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.0, Profile.PAPER: 30.0},
     run=run,
 )
 
@@ -72,24 +72,18 @@ RISING = 0.9
 COLOURS = {"of": BLUE, "ic": VERMILION}
 
 
-def table(results: Results) -> Mapping[str, pd.DataFrame]:
-    """Return ``plans`` and ``distances``.
-
-    ``plans``: a row per query, engine, objective and ratio, with the plan's value and its accuracy.
-    ``distances``: a row per query, objective and input, with the mean of |accuracy - value|."""
-    frame = results.series("plans", ("query", "engine"))
-    computed = _accuracy.computed(frame)
-    apart = computed.assign(distance=(computed["accuracy"] - computed["value"]).abs())
-    inputs = apart.groupby(["query", "objective", "run"])[["distance"]].mean()
-    return {
-        "plans": _accuracy.mean_by(frame, ["query", "engine", "objective", "ratio"]),
-        "distances": inputs.reset_index(),
-    }
+def table(results: Results) -> pd.DataFrame:
+    """Return a row per query, engine, objective, ratio and input: value and accuracy of a plan."""
+    return results.series("plans", ("query", "engine", "repeat")).drop(columns="run")
 
 
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+def _means(table: pd.DataFrame) -> pd.DataFrame:
+    return _accuracy.mean_by(table, ["query", "engine", "objective", "ratio"])
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
     """Draw a panel per query: the metric as a dashed line, the accuracy as a solid one."""
-    table = tables["plans"]
+    table = _means(table)
     (panels,) = _accuracy.panels_of(figure)
     for axes, query in zip(panels, _accuracy.QUERIES, strict=True):
         for objective in Objective:
@@ -118,27 +112,29 @@ def _draw_objective(axes: Axes, rows: pd.DataFrame, objective: Objective) -> Non
     )
 
 
-def _distance(
-    tables: Mapping[str, pd.DataFrame], query: str, objective: Objective
-) -> Sample | None:
-    """Return the median over inputs of the mean distance of the accuracy from a metric."""
-    rows = _random.select(tables["distances"], query=query, objective=objective.value)
-    return median_of(rows["distance"])
+def _distances(table: pd.DataFrame, query: str, objective: Objective) -> pd.Series[float]:
+    """Return each input's mean distance of the accuracy from a metric."""
+    rows = _accuracy.computed(table, query=query, objective=objective.value)
+    return (rows["accuracy"] - rows["value"]).abs().groupby(rows["repeat"]).mean()
 
 
-def _by_objective(tables: Mapping[str, pd.DataFrame], query: str) -> dict[str, Sample | None]:
-    return {each.value.upper(): _distance(tables, query, each) for each in Objective}
+def _distance(table: pd.DataFrame, query: str, objective: Objective) -> Sample | None:
+    return median_of(_distances(table, query, objective))
+
+
+def _by_objective(table: pd.DataFrame, query: str) -> dict[str, Sample | None]:
+    return {each.value.upper(): _distance(table, query, each) for each in Objective}
 
 
 @invariant("no-more-than-all", "No part of a query gives more right answers than the whole")
-def no_more_than_all(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    accuracy = _accuracy.computed(tables["plans"])["accuracy"]
+def no_more_than_all(table: pd.DataFrame) -> Finding:
+    accuracy = _accuracy.computed(_means(table))["accuracy"]
     return every(accuracy <= 1 + 1e-12, highest_accuracy=float(accuracy.max()))
 
 
-def _predicts(tables: Mapping[str, pd.DataFrame], query: str) -> Finding:
+def _predicts(table: pd.DataFrame, query: str) -> Finding:
     """Judge the distances of both metrics."""
-    bounds = {name: at_most(each, CLOSE) for name, each in _by_objective(tables, query).items()}
+    bounds = {name: at_most(each, CLOSE) for name, each in _by_objective(table, query).items()}
     return _both(bounds)
 
 
@@ -152,11 +148,11 @@ def _both(bounds: Mapping[str, Finding]) -> Finding:
 
 
 @paper("q1-rises", "On Q1, read favourably: the accuracy rises with OF and IC (rank correlation)")
-def q1_rises(tables: Mapping[str, pd.DataFrame]) -> Finding:
+def q1_rises(table: pd.DataFrame) -> Finding:
     """Spearman's correlation, between the metric and the accuracy of the plans for it."""
     correlation: dict[str, Any] = {}
     for each in Objective:
-        rows = _accuracy.computed(tables["plans"], query="Q1", objective=each.value)
+        rows = _accuracy.computed(_means(table), query="Q1", objective=each.value)
         ranks = rows[["value", "accuracy"]].rank()
         correlation[each.value.upper()] = float(ranks["value"].corr(ranks["accuracy"]))
     return found(min(correlation.values()) >= RISING, **correlation, needed=RISING)
@@ -167,21 +163,18 @@ def q1_rises(tables: Mapping[str, pd.DataFrame]) -> Finding:
     "Where every page is on one server only, OF and IC predict Q1's accuracy better",
     rule=BY_INPUT,
 )
-def own_pages_closer(tables: Mapping[str, pd.DataFrame]) -> Finding:
+def own_pages_closer(table: pd.DataFrame) -> Finding:
     differences = {}
     for each in Objective:
-        own, mirrored = (
-            _random.select(tables["distances"], query=query, objective=each.value)["distance"]
-            for query in (_accuracy.OWN_PAGES, "Q1")
-        )
+        own, mirrored = (_distances(table, name, each) for name in (_accuracy.OWN_PAGES, "Q1"))
         differences[each.value.upper()] = at_most(difference_of(own, mirrored), 0.0)
     return _both(differences)
 
 
 @paper("q2-ic", "On Q2 the accuracy of plans for IC does not rise with IC", rule=BY_INPUT)
-def q2_ic(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    distance = at_least(_distance(tables, "Q2", Objective.IC), CLOSE)
-    joined = _accuracy.computed(tables["plans"], query="Q2", objective="ic")[["value", "accuracy"]]
+def q2_ic(table: pd.DataFrame) -> Finding:
+    distance = at_least(_distance(table, "Q2", Objective.IC), CLOSE)
+    joined = _accuracy.computed(_means(table), query="Q2", objective="ic")[["value", "accuracy"]]
     rise = joined.iloc[-1] - joined.iloc[0]
     return found(
         all_of([distance.held, bool(rise["accuracy"] < 0.8 * rise["value"])]),
@@ -200,7 +193,7 @@ CLAIMS = [
         "the requests; the next sentence reads them as 4 × 5 tasks.",
         cause=Cause.READING,
         rule=BY_INPUT,
-    )(lambda tables: _predicts(tables, "Q1")),
+    )(lambda table: _predicts(table, "Q1")),
     paper(
         "q1-close/4x5",
         "On Q1 both OF and IC predict the accuracy well (20 MC-trees as 4 × 5 tasks)",
@@ -208,14 +201,14 @@ CLAIMS = [
         rule=BY_INPUT,
         because="OF is closer. IC counts what tasks process whether or not it arrives at the end, "
         "which with a full edge presumably is not the same.",
-    )(lambda tables: _predicts(tables, _accuracy.FULL_EDGE)),
+    )(lambda table: _predicts(table, _accuracy.FULL_EDGE)),
     hypothesis(
         "q1-of/4x5", "On Q1 OF predicts the accuracy well (4 × 5 tasks)", rule=BY_INPUT
-    ).at_most(lambda tables: _distance(tables, _accuracy.FULL_EDGE, Objective.OF), CLOSE),
+    ).at_most(lambda table: _distance(table, _accuracy.FULL_EDGE, Objective.OF), CLOSE),
     q1_rises,
     own_pages_closer,
     paper("q2-of", "On Q2 the accuracy is generally quite close to OF", rule=BY_INPUT).at_most(
-        lambda tables: _distance(tables, "Q2", Objective.OF), CLOSE
+        lambda table: _distance(table, "Q2", Objective.OF), CLOSE
     ),
     q2_ic,
 ]
