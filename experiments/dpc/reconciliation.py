@@ -89,7 +89,7 @@ MEASUREMENT = Measurement(
         quick=grid((200, 4_000, 16_000), RATES_PER_S[::2]),
     ),
     repeats=_shared.profiles(1, FEWEST),
-    seconds_per_run=_shared.profiles(0.1, 0.5),
+    seconds_per_run=_shared.profiles(0.1, 0.25),
     run=run,
 )
 
