@@ -122,10 +122,6 @@ def _distance(table: pd.DataFrame, query: str, objective: Objective) -> Sample |
     return median_of(_distances(table, query, objective))
 
 
-def _by_objective(table: pd.DataFrame, query: str) -> dict[str, Sample | None]:
-    return {each.value.upper(): _distance(table, query, each) for each in Objective}
-
-
 @invariant("no-more-than-all", "No part of a query gives more right answers than the whole")
 def no_more_than_all(table: pd.DataFrame) -> Finding:
     accuracy = _accuracy.computed(_means(table))["accuracy"]
@@ -134,8 +130,9 @@ def no_more_than_all(table: pd.DataFrame) -> Finding:
 
 def _predicts(table: pd.DataFrame, query: str) -> Finding:
     """Judge the distances of both metrics."""
-    bounds = {name: at_most(each, CLOSE) for name, each in _by_objective(table, query).items()}
-    return _both(bounds)
+    return _both(
+        {each.value.upper(): at_most(_distance(table, query, each), CLOSE) for each in Objective}
+    )
 
 
 def _both(bounds: Mapping[str, Finding]) -> Finding:

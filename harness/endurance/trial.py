@@ -217,7 +217,7 @@ class Trial:
                 kafka,
                 {**partitions, self._out: 1},
                 appended=[self._out],
-                retention_s={} if self._retention_s is None else {self._out: self._retention_s},
+                retention_s={self._out: self._retention_s},
             ),
             LoadGenerator(
                 self.load,

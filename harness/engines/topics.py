@@ -13,7 +13,7 @@ from harness.cluster.endpoints import KafkaEndpoint
 from harness.errors import EnvironmentFailure
 
 _WITHIN_S = 30.0
-NOTHING: Mapping[str, float] = {}
+FOR_EVER: Mapping[str, float | None] = {}
 _SEGMENTS = 6
 """Segments that a retention is divided into: the broker deletes whole ones."""
 
@@ -24,12 +24,13 @@ def topics(
     wanted: Mapping[str, int],
     *,
     appended: Sequence[str] = (),
-    retention_s: Mapping[str, float] = NOTHING,
+    retention_s: Mapping[str, float | None] = FOR_EVER,
 ) -> Iterator[None]:
     """Topics with these numbers of partitions, while the context lasts.
 
     Records of those in ``appended`` carry the broker's append time, the others' their sender's.
-    The broker deletes those that are older than ``retention_s``, by topic; by default none."""
+    The broker deletes those that are older than ``retention_s``, by topic; None is for ever, and
+    so is a topic that is not there."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({**kafka.confluent(), "log_level": 2})

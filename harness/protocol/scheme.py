@@ -175,6 +175,13 @@ class Scheme:
                 remedy="use 0 (whoever is there at once) or more",
             )
 
+    def kept(self, memory: int) -> int:
+        """Return the batches before a checkpoint that stay upstream, to fill an empty state.
+
+        ``memory``: the batches that the operator remembers."""
+        assert memory > 0, "a state depends on one batch at least"
+        return memory if self.tentative is not None and self.tentative.converges else 0
+
     def check(self, wiring: Wiring) -> None:
         """Raise `UsageError` if this scheme cannot serve ``wiring``."""
         assert wiring.tasks, "a wiring has tasks"
@@ -184,8 +191,7 @@ class Scheme:
                 f"{self.name}: the plan names task {strange[0]} of {len(wiring.names)}",
                 remedy="make the plan for this topology",
             )
-        converges = self.tentative is not None and self.tentative.converges
-        kept = max(wiring.memory) if converges else 0
+        kept = self.kept(max(wiring.memory))
         if self.window <= self.checkpoint_every + kept:
             raise UsageError(
                 f"{self.name}: buffers of {self.window} batches, a checkpoint every "

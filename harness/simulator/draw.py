@@ -147,8 +147,7 @@ def _tentative(closing: Closing, random: Random) -> Tentative:
 
 def draw_window(scheme: Scheme, wiring: Wiring, random: Random) -> int:
     """Draw the window; in half of the schedules buffers are small enough to be full at times."""
-    converges = scheme.tentative is not None and scheme.tentative.converges
-    least = (scheme.checkpoint_every or 5) + 1 + (max(wiring.memory) if converges else 0)
+    least = (scheme.checkpoint_every or 5) + 1 + scheme.kept(max(wiring.memory))
     return random.choice((least, least + 2, 3 * least, 1000, 1000, 1000))
 
 

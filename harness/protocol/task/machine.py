@@ -123,7 +123,7 @@ class TaskMachine:
             self.computation,
             scheme=scheme,
             anywhere=self.anywhere,
-            kept=wiring.memory[task] if rules is not None and rules.converges else 0,
+            kept=scheme.kept(wiring.memory[task]),
         )
         self.life = Lifecycle(
             order,

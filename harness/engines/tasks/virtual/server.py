@@ -36,6 +36,10 @@ class Keys:
     boots: dict[int, int] = field(default_factory=dict)
 
 
+Done = tuple[float, str, Callable[[Keys], Any], bool]
+"""When a script ran, for which run, the script, and if its client waited for the replicas."""
+
+
 class Server:
     """The server, and what is wrong with it."""
 
@@ -51,8 +55,7 @@ class Server:
         self.waiting: list[Callable[[], None]] = []
         """What has come while it was silent."""
         self._runs: dict[str, Keys] = {}
-        self._done: list[tuple[float, str, Callable[[Keys], Any], bool]] = []
-        """When each script ran, for which run, and if its client waited for the replicas."""
+        self._done: list[Done] = []
 
     def keys(self, run: str) -> Keys:
         """Return a run's keys."""
@@ -75,20 +78,25 @@ class Server:
 
     def fail_over(self, lost_s: float) -> None:
         """Go on with a replica: it lacks the last moments, but for what was waited for."""
-        self._done, self._runs = self._lasting(lost_s), {}
-        for _, run, script, _ in self._done:
-            script(self.keys(run))
+        self._done = self._lasting(lost_s)
+        self._runs = _carried_out(self._done)
 
     def end_of(self, sink: int, lost_s: float) -> int:
         """Return the stored end of a sink's partition that a failover would leave."""
-        runs: dict[str, Keys] = {}
-        for _, run, script, _ in self._lasting(lost_s):
-            script(runs.setdefault(run, Keys()))
+        runs = _carried_out(self._lasting(lost_s))
         return max((keys.ends[sink][0] for keys in runs.values() if sink in keys.ends), default=0)
 
-    def _lasting(self, lost_s: float) -> list[tuple[float, str, Callable[[Keys], Any], bool]]:
+    def _lasting(self, lost_s: float) -> list[Done]:
         until = self.loop.now - lost_s
         return [one for one in self._done if one[0] <= until or one[3]]
+
+
+def _carried_out(done: list[Done]) -> dict[str, Keys]:
+    """Return the keys of each run that these scripts leave."""
+    runs: dict[str, Keys] = {}
+    for _, run, script, _ in done:
+        script(runs.setdefault(run, Keys()))
+    return runs
 
 
 class VirtualStore(Store):
