@@ -17,6 +17,7 @@ order                                       answer
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -176,6 +177,7 @@ def main() -> None:
     told = orders()
     assert harness.__file__ is not None
     tree = str(Path(harness.__file__).resolve().parent.parent)
+    os.chdir(tree)  # an earlier revision's children look for modules where they are started
     first = next(told)
     with opened(first["nodes"]) as (cluster, engine):
         side = Measured(cluster, engine, seconds=first["seconds"], rate_per_s=first["rate_per_s"])
