@@ -38,7 +38,7 @@ LEAST_S = 0.01
 """Least begin of the logarithmic axes: what is less is drawn there."""
 COST = next(column for column in COLUMNS if column.name == "cores")
 LOSSES = {
-    "paper_recovery_s": "until all tasks are back (s, logarithmic)",
+    "inside_s": "until all tasks are back (s, logarithmic)",
     "outside_s": "until output is on time, from outside (s, log.)",
     "accuracy_after": "wrong in first versions after a failure (%)",
 }

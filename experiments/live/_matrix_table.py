@@ -16,6 +16,7 @@ from experiments.live._matrix_network import DRA, RAS, SCHEMES
 from harness.claims.samples import Sample, mean_of
 from harness.figures.style import GREY, ORANGE, Look
 from harness.figures.style import SCHEMES as LOOK_OF
+from harness.judging.failures import Unknown
 from harness.measure.recovery import Unrecovered
 from harness.results.tables import Results
 
@@ -34,8 +35,8 @@ LOOKS: Mapping[str, Look] = {
 }
 CELL = ("workload", "scheme", "failures")
 OF_A_KILL = (
-    "paper_recovery_s", "recovery_s", "recovery_at_least_s", "recovery_why_not", "twin_recovery_s",
-    "output_gap_s", "overlaps",
+    "paper_recovery_s", "paper_recovery_why_not", "recovery_s", "recovery_at_least_s",
+    "recovery_why_not", "twin_recovery_s", "output_gap_s", "overlaps",
 )  # fmt: skip
 MEASURES = (
     "latency_p50_s", "latency_p99_s", "twin_latency_p50_s", "throughput_per_s", "accuracy_first",
@@ -90,7 +91,7 @@ COLUMNS = (
     Column(
         label="tentative\n(%)", source=PASSES, name="tentative_share", decimals=1, factor=100,
     ),
-    Column(label="back,\ninside (s)", source=KILLS, name="paper_recovery_s"),
+    Column(label="back,\ninside (s)", source=KILLS, name="inside_s"),
     Column(label="back,\noutside (s)", source=KILLS, name="outside_s"),
     Column(label="silence\n(s)", source=KILLS, name="output_gap_s"),
     Column(
@@ -127,11 +128,15 @@ def cells_of(results: Results) -> pd.DataFrame:
 def kills_of(results: Results) -> pd.DataFrame:
     """Return a row per failure: both recoveries, and what came between it and the next one.
 
+    ``planned_at_s`` names a failure: all schemes of a run have the same.
+    ``inside_s`` is the engine's own recovery, 0 where the dead nodes were no task's primary.
     ``outside_s`` is the time for which a user saw late output (where it was not back, that for
     which it was watched). ``tentative_after`` is the tentative share of the first versions that
     came, ``accuracy_after`` the accuracy of those of the windows that ended."""
     rows = _named(results, "recoveries")
-    kills = rows.reindex(columns=["run", *CELL, "repeat", "target", "at_s", *OF_A_KILL])
+    kills = rows.reindex(
+        columns=["run", *CELL, "repeat", "target", "planned_at_s", "at_s", *OF_A_KILL]
+    )
     keys = ["run", *CELL, "at_s"]
     after = _named(results, "following").reindex(columns=[*keys, "came", "came_tentative"])
     kills = kills.merge(after.astype({"at_s": float}), on=keys, how="left")
@@ -139,7 +144,9 @@ def kills_of(results: Results) -> pd.DataFrame:
     below = kills["recovery_why_not"].eq(Unrecovered.UNRESOLVED.value)
     outside_s = back_s.fillna(pd.to_numeric(kills["recovery_at_least_s"])).mask(below, 0.0)
     came = pd.to_numeric(kills["came"])
+    unharmed = kills["paper_recovery_why_not"].eq(Unknown.NOTHING_LOST.value)
     return kills.assign(
+        inside_s=pd.to_numeric(kills["paper_recovery_s"]).mask(unharmed, 0.0),
         outside_s=outside_s,
         tentative_after=pd.to_numeric(kills["came_tentative"]) / came.where(came > 0),
         accuracy_after=_accuracy_after(kills, _named(results, "accuracy")),
@@ -221,15 +228,31 @@ def samples_of(
 
     Those of a relative column are shares of the mean of all schemes of ours in the same workload,
     failures and repetition, so that 1 is the mean scheme."""
+    rows = _comparable(tables, column, failures)
+    return [float(one) for one in rows.loc[rows["scheme"] == scheme, "value"].dropna()]
+
+
+def differences_of(
+    tables: Tables, column: Column, one: str, other: str, failures: Sequence[str] = FAILURES
+) -> Sequence[float]:
+    """Return what a scheme has more than another, in the same pass or after the same failure."""
+    rows = _comparable(tables, column, failures)
+    sides = [rows[rows["scheme"] == scheme].set_index(_SAME)["value"] for scheme in (one, other)]
+    return [float(value) for value in (sides[0] - sides[1]).dropna()]
+
+
+_SAME = ["workload", "failures", "repeat", "planned_at_s"]
+
+
+def _comparable(tables: Tables, column: Column, failures: Sequence[str]) -> pd.DataFrame:
+    """Return the ``value`` of a column in every cell of ours, named by scheme and `_SAME`."""
     rows = tables[column.source]
-    rows = rows[rows["failures"].isin(failures)]
-    if not column.relative:
-        return column.values(rows[rows["scheme"] == scheme])
-    ours = rows[rows["scheme"].isin(OURS)]
-    known = pd.to_numeric(ours[column.name])
-    block = [ours[name] for name in ("workload", "failures", "repeat")]
-    share = known / known.groupby(block).transform("mean")
-    return [float(one) for one in share[ours["scheme"] == scheme].dropna()]
+    rows = rows[rows["failures"].isin(failures) & rows["scheme"].isin(OURS)]
+    known = pd.to_numeric(rows[column.name]) * column.factor
+    if column.relative:
+        known /= known.groupby([rows[name] for name in _SAME[:-1]]).transform("mean")
+    named = rows.reindex(columns=["scheme", *_SAME]).assign(value=known)
+    return named.fillna({"planned_at_s": 0.0})  # a pass has none
 
 
 @lru_cache(maxsize=8192)

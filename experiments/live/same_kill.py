@@ -226,7 +226,7 @@ def kill_of(
     (failure,) = failures.done(record)
     # Nodes of one worker share an executor, and the stock engine reports one of their names.
     failure = replace(failure, nodes=[one.node for one in record.injected[0].victims])
-    engine = failures.detection(record, failure, float("inf"))
+    engine = failures.detection(record.incidents, failure)
     detected_s, back_s = engine.get("detected_at_s"), engine.get("paper_recovery_s")
     seen = outside(record, truth, workload, calm_s=CALM_S, settled_s=settled_s)
     own = seen.iloc[0].to_dict() if len(seen) else {}

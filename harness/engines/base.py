@@ -50,7 +50,7 @@ class EventKind(StrEnum):
     (rows that came too late to count, which make the run invalid), and additions of the engine."""
     DETECTED = "detected"
     """``target`` is gone; ``cause`` is the sign of it (a closed connection, a missing heartbeat,
-    Spark's own report)."""
+    Spark's own report). A ``detail["tasks"]`` that is empty says that it ran no primary."""
     RECOVERED = "recovered"
     """All that ran on ``target`` is where it was before the failure; ``cause`` is the way (a
     replica took over, a checkpoint was restored, sources were replayed)."""

@@ -8,6 +8,7 @@ figures read them back (`read`)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -31,7 +32,10 @@ from harness.measure.windows import Normal, longest_silence_s
 
 DETECTED, REGAINED = "detected", "recovered"
 """Incidents that an engine may report: it noticed a failure (with ``cause``), and the progress
-that the failure cost is made up for. Both may name a ``target``, a node."""
+that the failure cost is made up for. Both may name a ``target``, a node, and ``tasks``, those that
+it ran, none if there were none."""
+LOSS = "detected_unix_s"
+"""The column by which a recovery names its detection."""
 
 
 _NOT_MEASURED = unmeasured(Unrecovered.MISTIMED)
@@ -41,6 +45,7 @@ class Unknown(StrEnum):
     """Reasons why a failure has no recovery as the papers define it."""
 
     NOT_DETECTED = "the engine did not notice the failure"
+    NOTHING_LOST = "nothing that output hangs on ran there"
     NOT_REGAINED = "the progress was not regained"
 
 
@@ -246,13 +251,13 @@ def aftermath(
     failures = done(record)
     found = _recoveries(record, failures, windows, normal, twin_kept_up, calm_s)
     nothing = _recoveries(record, failures, twin_windows, normal, twin_kept_up, calm_s)
-    nexts = [*(failure.at_s for failure in failures[1:]), float("inf")]
+    nexts = [*(failure.at_s for failure in failures[1:]), math.inf]
     return [
         replace(
             failure,
             recovery=recovery,
             twin_recovery_s=calmly.seconds,
-            **detection(record, failure, next_at_s),
+            **detection(record.incidents, failure, failures[number + 1 :]),
             **_silence(
                 arrival_s,
                 twin_arrival_s,
@@ -261,8 +266,8 @@ def aftermath(
                 comparable=twin_kept_up,
             ),
         )
-        for failure, recovery, calmly, next_at_s in zip(
-            failures, found, nothing, nexts, strict=False
+        for number, (failure, recovery, calmly, next_at_s) in enumerate(
+            zip(failures, found, nothing, nexts, strict=False)
         )
     ]
 
@@ -304,43 +309,53 @@ def _recoveries(
     )
 
 
-def detection(record: PassRecord, failure: Failure, until_s: float) -> dict[str, Any]:
-    """Return the engine's first report of a failure before the next one, and its recovery.
+def detection(
+    incidents: pd.DataFrame, failure: Failure, later: Sequence[Failure] = ()
+) -> dict[str, Any]:
+    """Return the engine's first report of a failure, and its recovery, by `Failure`'s fields.
 
-    The names are those of `Failure`'s fields."""
-    noticed = _incidents(record, DETECTED, failure, failure.at_s, until_s)
+    A report belongs to the newest failure of its node; ``later`` are those that followed."""
+    noticed = _noticed(incidents, failure, later)
     if not len(noticed):
         return {"paper_recovery_why_not": Unknown.NOT_DETECTED.value}
     first = noticed.iloc[0]
-    at_s = float(first["at_s"])
-    regained_at_s = _regained_at_s(record, failure, at_s)
-    cause = first.get("cause")
-    return {
-        "detected_at_s": at_s,
-        "detected_by": None if pd.isna(cause) else cause,
-        "paper_recovery_s": None if regained_at_s is None else regained_at_s - at_s,
-        "paper_recovery_why_not": Unknown.NOT_REGAINED.value if regained_at_s is None else None,
+    at_s, cause = float(first["at_s"]), first.get("cause")
+    known = {"detected_at_s": at_s, "detected_by": None if pd.isna(cause) else cause}
+    lost = noticed[noticed["tasks"].ne("")] if "tasks" in noticed.columns else noticed
+    if not len(lost):
+        return {**known, "paper_recovery_why_not": Unknown.NOTHING_LOST.value}
+    regained_at_s = [_regained_at_s(incidents, one) for _, one in lost.iterrows()]
+    if None in regained_at_s:
+        return {**known, "paper_recovery_why_not": Unknown.NOT_REGAINED.value}
+    return {**known, "paper_recovery_s": max(filter(None, regained_at_s)) - at_s}
+
+
+def _noticed(incidents: pd.DataFrame, failure: Failure, later: Sequence[Failure]) -> pd.DataFrame:
+    """Return the first detection of each node that was hit, in the order of time.
+
+    One that names no node may be of any: it belongs to the newest failure."""
+    if not len(incidents):
+        return incidents
+    mine = incidents[(incidents["event"] == DETECTED) & (incidents["at_s"] >= failure.at_s)]
+    if "target" not in mine.columns:
+        mine = mine.assign(target=None)
+    until_s = {
+        node: min((one.at_s for one in later if node in one.nodes), default=math.inf)
+        for node in failure.nodes
     }
+    unnamed = mine["target"].isna()
+    limit_s = mine["target"].map(until_s).astype(float).fillna(-math.inf)
+    limit_s = limit_s.mask(unnamed, min((one.at_s for one in later), default=math.inf))
+    return mine[mine["at_s"] < limit_s].sort_values("at_s").drop_duplicates("target")
 
 
-def _regained_at_s(record: PassRecord, failure: Failure, since_s: float) -> float | None:
-    """Return the time at which the last of the nodes that were hit had its progress back."""
-    regained = _incidents(record, REGAINED, failure, since_s, float("inf"))
-    if not len(regained):
-        return None
-    if "target" not in regained.columns or regained["target"].isna().all():
-        return float(regained["at_s"].iloc[0])
-    return float(regained.drop_duplicates("target")["at_s"].max())
+def _regained_at_s(incidents: pd.DataFrame, noticed: pd.Series[Any]) -> float | None:
+    """Return when what a node had run was where it had been, by the engine's report.
 
-
-def _incidents(
-    record: PassRecord, event: str, failure: Failure, from_s: float, until_s: float
-) -> pd.DataFrame:
-    """Return incidents of that kind and span, of a node that was hit or of none in particular."""
-    frame = record.incidents
-    if not len(frame):
-        return frame
-    mine = frame[(frame["event"] == event) & (frame["at_s"] >= from_s) & (frame["at_s"] < until_s)]
-    if "target" in mine.columns:
-        mine = mine[mine["target"].isna() | mine["target"].isin(failure.nodes)]
-    return mine.sort_values("at_s")
+    It is that of this very loss where the engine names it, and the first of the node elsewhere."""
+    back = incidents[(incidents["event"] == REGAINED) & (incidents["at_s"] >= noticed["at_s"])]
+    if "target" in back.columns and not pd.isna(noticed["target"]):
+        back = back[back["target"].isna() | back["target"].eq(noticed["target"])]
+    if LOSS in back.columns and not pd.isna(noticed[LOSS]):
+        back = back[back[LOSS].eq(noticed[LOSS])]
+    return float(back["at_s"].min()) if len(back) else None

@@ -10,6 +10,7 @@ import pytest
 from harness.cluster.base import Action, Victim
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import FailureEvent, Schedule
+from harness.judging.failures import Failure, detection
 from harness.measure.recovery import Unrecovered
 from tests.judging.constructed import (
     KILL_AT_S,
@@ -124,6 +125,67 @@ def test_a_death_that_is_seen_before_the_last_signal_is_out_is_detected() -> Non
     assert table["at_s"].tolist() == pytest.approx([KILL_AT_S])
     assert table["detection_s"].tolist() == pytest.approx([0.01])
     assert table["paper_recovery_s"].tolist() == pytest.approx([0.04])
+
+
+def failure(at_s: float, *nodes: str) -> Failure:
+    return Failure(
+        action=Action.KILL, target="+".join(nodes), scope="nodes", nodes=nodes, at_s=at_s
+    )
+
+
+def reported(*rows: tuple[float, str, str, float, str]) -> pd.DataFrame:
+    """Return incidents: when, what, of which node, the loss that they are about, its tasks."""
+    names = ["at_s", "event", "target", "detected_unix_s", "tasks"]
+    return pd.DataFrame(rows, columns=names).assign(cause="connection")
+
+
+def test_a_detection_belongs_to_the_newest_failure_of_its_node() -> None:
+    """A message on its way is no sign of the next node's death."""
+    seen = reported(
+        (10.07, "detected", "r2n2", 70.07, "a"), (10.09, "detected", "r1n1", 70.09, "b"),
+        (10.5, "recovered", "r1n1", 70.09, "b"), (13.07, "recovered", "r2n2", 70.07, "a"),
+        (20.0, "detected", "r2n2", 80.0, "a"), (20.5, "recovered", "r2n2", 80.0, "a"),
+    )  # fmt: skip
+    failed = [failure(10.0, "r2n2"), failure(10.05, "r1n1"), failure(19.9, "r2n2")]
+    found = [detection(seen, one, failed[place + 1 :]) for place, one in enumerate(failed)]
+    assert [one.get("paper_recovery_s") for one in found] == pytest.approx([3.0, 0.41, 0.5])
+    gone = failure(15.0, "r2n2")
+    assert detection(seen, gone, failed[2:]) == {
+        "paper_recovery_why_not": "the engine did not notice the failure"
+    }
+
+
+def test_a_recovery_is_that_of_its_own_loss() -> None:
+    seen = reported(
+        (10.0, "detected", "r1n1", 70.0, "a"), (12.0, "detected", "r1n1", 72.0, "b"),
+        (12.5, "recovered", "r1n1", 72.0, "b"), (14.0, "recovered", "r1n1", 70.0, "a"),
+    )  # fmt: skip
+    both = [failure(9.9, "r1n1"), failure(11.9, "r1n1")]
+    assert detection(seen, both[0], both[1:]).get("paper_recovery_s") == pytest.approx(4.0)
+    assert detection(seen, both[1]).get("paper_recovery_s") == pytest.approx(0.5)
+
+
+def test_a_node_that_was_no_tasks_primary_has_nothing_to_regain() -> None:
+    """Its next recovery, after another failure, is not this one's."""
+    seen = reported(
+        (10.0, "detected", "r1n1", 70.0, "a"), (10.0, "detected", "r1n2", 70.0, ""),
+        (10.5, "recovered", "r1n1", 70.0, "a"), (30.0, "detected", "r1n2", 90.0, "a"),
+        (33.0, "recovered", "r1n2", 90.0, "a"),
+    )  # fmt: skip
+    first, later = failure(9.9, "r1n1", "r1n2"), failure(29.9, "r1n2")
+    assert detection(seen, first, [later]).get("paper_recovery_s") == pytest.approx(0.5)
+    alone = detection(seen, failure(9.9, "r1n2"), [later])
+    assert alone.get("detected_at_s") == pytest.approx(10.0)
+    assert alone.get("paper_recovery_why_not") == "nothing that output hangs on ran there"
+
+
+def test_a_node_that_did_not_come_back_is_not_left_out() -> None:
+    seen = reported(
+        (10.0, "detected", "r1n1", 70.0, "a"), (10.0, "detected", "r1n2", 70.0, "b"),
+        (10.5, "recovered", "r1n1", 70.0, "a"),
+    )  # fmt: skip
+    found = detection(seen, failure(9.9, "r1n1", "r1n2"))
+    assert found.get("paper_recovery_why_not") == "the progress was not regained"
 
 
 def test_a_failure_that_the_engine_did_not_notice_has_no_recovery_of_the_papers_kind() -> None:

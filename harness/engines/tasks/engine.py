@@ -126,9 +126,11 @@ class TaskEngine:
             notes=self.notes(),
             ahead_us=self._unix_us,
         )
+        lives = [*self._events("left"), *self._events("joined")]
         found = [
             *noticed.recoveries(),
-            *noticed.lives([*self._events("left"), *self._events("joined")]),
+            *noticed.unharmed(lives),
+            *noticed.lives(lives),
             *noticed.unstored(),
             *noticed.troubles(self._events("trouble")),
             *noticed.fenced(self._fenced),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -31,8 +32,8 @@ class Noticed:
     def recoveries(self) -> Iterator[Event]:
         """Yield for each loss of a node its detection, and the return of the last of its tasks.
 
-        The latter has the steps of that task."""
-        ways = {(way.task, way.term): way for way in Restorations(self.notes).every()}
+        The latter has the steps of that task, unless an earlier loss had begun its way back."""
+        ways = Restorations(self.notes).every()
         for lost in self._losses():
             node = self.nodes[lost[0].note.node].name
             at_unix_s = self._unix_s(lost[0].at_us)
@@ -47,8 +48,7 @@ class Noticed:
                 cause=lost[0].note.why,
                 detail=detail,
             )
-            mine = [ways.get((n.note.task, n.note.term or 0)) for n in lost]
-            back = [way for way in mine if way is not None and way.restored_us is not None]
+            back = [way for noted in lost for way in ways if _restores(way, noted)]
             if len(back) == len(lost):
                 last = max(back, key=lambda way: way.restored_us or 0)
                 yield Event(
@@ -56,11 +56,34 @@ class Noticed:
                     at_unix_s=self._unix_s(last.restored_us or 0),
                     target=node,
                     cause=", ".join(sorted({way.how for way in back})),
-                    detail={**detail, **self._steps(last)},
+                    detail={**detail, **self._steps(last, lost[0].at_us)},
                 )
 
-    def _steps(self, way: Restoration) -> dict[str, float]:
-        steps = steps_of(way, self.notes)
+    def unharmed(self, lives: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
+        """Yield the detection of each node that left and was no task's primary then.
+
+        ``lives`` are the coordinator's reports of nodes that joined and left."""
+        lost = {(group[0].note.node, group[0].at_us) for group in self._losses()}
+        for left in (event for event in lives if event["event"] == "left"):
+            joined = [
+                event["at_us"]
+                for event in lives
+                if event["event"] == "joined" and event["node"] == left["node"]
+            ]
+            began = max((at for at in joined if at <= left["at_us"]), default=-math.inf)
+            ended = min((at for at in joined if at > left["at_us"]), default=math.inf)
+            if not any(node == left["node"] and began <= at < ended for node, at in lost):
+                at_unix_s = self._unix_s(left["at_us"])
+                yield Event(
+                    kind=EventKind.DETECTED,
+                    at_unix_s=at_unix_s,
+                    target=self.nodes[left["node"]].name,
+                    cause=f"life {left['boot']} of the node ended",
+                    detail={"tasks": "", "detected_unix_s": at_unix_s},
+                )
+
+    def _steps(self, way: Restoration, lost_us: int) -> dict[str, float]:
+        steps = steps_of(way, self.notes) if way.detected_us == lost_us else None
         if steps is None:
             return {}
         return {"there_after_s": steps.there_us / 1e6, "ready_after_s": steps.ready_us / 1e6}
@@ -178,3 +201,13 @@ class Noticed:
 
     def _unix_s(self, at_us: int) -> float:
         return (at_us + self.ahead_us) / 1e6
+
+
+def _restores(way: Restoration, lost: Noted) -> bool:
+    """Return True if the task came back on this way, which may count from an earlier loss."""
+    return (
+        way.restored_us is not None
+        and way.task == lost.note.task
+        and way.term >= (lost.note.term or 0)
+        and way.detected_us <= lost.at_us
+    )

@@ -53,14 +53,15 @@ def made_up(repeats: int = 3, workloads: tuple[str, ...] = tuple(WORKLOADS)[:1])
     kills = pd.concat([cells.assign(number=number) for number in range(10)], ignore_index=True)
     some = 1 + 0.01 * (kills["number"] % 3)
     kills = kills.assign(
-        paper_recovery_s=kills["scheme"].map(BACK_S).fillna(2.0) * some,
+        planned_at_s=1.0 + kills["number"],
+        inside_s=kills["scheme"].map(BACK_S).fillna(2.0) * some,
         outside_s=some,
         output_gap_s=kills["scheme"].map({RAS: 2.0, "stock checkpoint": 4.0}).fillna(0.5) * some,
         tentative_after=kills["scheme"].eq(PPA) * 0.2 * some,
         accuracy_after=1 - kills["scheme"].eq(PPA) * 0.1 * some,
     )
     far = kills["scheme"].eq(RAS) & kills["failures"].eq(CORRELATED)
-    kills.loc[far, "paper_recovery_s"] = 3.0
+    kills.loc[far, "inside_s"] = 3.0
     return {"cells": cells, "kills": kills}
 
 
@@ -279,11 +280,11 @@ def test_what_has_no_interval_separates_nothing() -> None:
 def test_a_difference_within_the_noise_is_undecided() -> None:
     tables = made_up()
     rows = tables["kills"]
-    rows["paper_recovery_s"] = [0.1 * (row % 7) for row in range(len(rows))]
+    rows["inside_s"] = [0.1 * (row % 7) for row in range(len(rows))]
     verdict = judged(matrix.EXPERIMENT, tables)["replication-back-sooner"]
     assert verdict.word is Word.UNDECIDED
-    assert "paper_recovery_s, checkpoint" in verdict.measured
-    rows["paper_recovery_s"] = None
+    assert "inside_s, checkpoint" in verdict.measured
+    rows["inside_s"] = None
     assert held(matrix.EXPERIMENT, tables)["replication-back-sooner"] is None
 
 
@@ -356,13 +357,13 @@ def test_what_is_lost_is_a_time_or_the_share_that_is_wrong() -> None:
     assert wrong.low is not None
     assert wrong.high is not None
     assert wrong.low <= wrong.value <= wrong.high
-    back = _matrix_figure.lost(tables, "paper_recovery_s", CHECKPOINT, EXPONENTIAL)
+    back = _matrix_figure.lost(tables, "inside_s", CHECKPOINT, EXPONENTIAL)
     assert back is not None
     assert back.value == pytest.approx(3, rel=0.05)
 
 
 def test_a_number_is_written_with_half_its_interval_if_it_has_one() -> None:
-    column = next(each for each in COLUMNS if each.name == "paper_recovery_s")
+    column = next(each for each in COLUMNS if each.name == "inside_s")
     sure = Sample(value=2.0, low=1.5, high=2.5, n=12)
     assert _matrix_figure.written(sure, column) == "2.00 ±0.50"
     assert _matrix_figure.written(Sample(value=2.0, low=None, high=None, n=1), column) == "2.00"
