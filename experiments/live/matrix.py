@@ -23,6 +23,7 @@ from experiments.live._matrix_failures import (
     CALM_S,
     EXPONENTIAL,
     FAILURES,
+    LATE_S,
     Scale,
     absences,
     schedule,
@@ -118,6 +119,7 @@ def _wanted(
         timed=not brief,
         punctual_s=PUNCTUAL_S,
         calm_s=CALM_S,
+        least_late_s=LATE_S,
     )
 
 
@@ -242,8 +244,11 @@ EXPERIMENT = Experiment(
         "failures; a node that is away does not fail.",
         "Back inside: as the engine reports it, from the detection until all tasks are where they "
         "were. Back outside: from the first signal until results are on time again and were for "
-        f"{CALM_S:g} s; failures that follow closely share one. Silence: by how much the longest "
-        "time without a result is longer than the twin's. After a failure: until the next one.",
+        f"{CALM_S:g} s; failures that follow closely share one. On time is at most "
+        f"{LATE_S:g} s, a batch, later than nine in ten of the twin's results: a task that a "
+        "replica took over stays some network delays farther away. Silence: by how much the "
+        "longest time without a result is longer than the twin's. After a failure: until the next "
+        "one.",
         "Means; ± is half of the 95 % interval, from five samples on. Failures are samples of what "
         "follows them, passes of what a pass shares. Where workloads are put together, resources "
         "and latencies are shares of the mean of all schemes in the same cell. The last versions "

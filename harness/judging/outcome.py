@@ -34,6 +34,7 @@ from harness.measure.versions import (
     versions,
 )
 from harness.measure.windows import (
+    LEAST_LATE_S,
     Normal,
     due_times,
     normal_of,
@@ -62,14 +63,16 @@ def judge(
     stationary: bool = True,
     punctual_s: float | None = None,
     calm_s: float = CALM_S,
+    least_late_s: float = LEAST_LATE_S,
 ) -> Outcome:
     """Judge a pass with failures by its twin and by the ground truth.
 
     ``truth`` has ``window_start_s`` and the workload's other columns. The first ``settle_s``
     seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
     (the smoke profile) a pass that was not on time makes no run invalid (`harness.judging.trust`),
-    and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` (by
-    default as of a checkpoint every ``trigger_s``) and ``calm_s`` are those of a `LiveRun`."""
+    and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` (by default as
+    of a checkpoint every ``trigger_s``), ``calm_s`` and ``least_late_s`` are those of a
+    `LiveRun`."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
     punctual_s = trust.punctual_s(trigger_s) if punctual_s is None else punctual_s
     identity = workload.identity_in_run
@@ -77,7 +80,7 @@ def judge(
     broken = _Seen(failed, truth, workload, identity)
     problem = trust.incomparable(twin, failed, truth) or trust.missed(failed)
     mistimed = trust.mistimed(twin, failed)
-    normal = _normal(calm, settle_s, failed.until_s)
+    normal = _normal(calm, settle_s, failed.until_s, least_late_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)
     after = failures.aftermath(
         failed,
@@ -367,10 +370,10 @@ def _failures(failed: PassRecord, schedule: Schedule, after: Sequence[Failure]) 
     }
 
 
-def _normal(calm: _Seen, settle_s: float, until_s: float) -> Normal | None:
+def _normal(calm: _Seen, settle_s: float, until_s: float, least_late_s: float) -> Normal | None:
     """Return the twin's yardstick; None where the twin did not complete every window."""
     try:
-        return normal_of(calm.windows, from_s=settle_s, until_s=until_s)
+        return normal_of(calm.windows, from_s=settle_s, until_s=until_s, least_late_s=least_late_s)
     except ValueError:
         return None
 

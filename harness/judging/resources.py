@@ -41,8 +41,7 @@ def records_per_core_s(
 def _of_processes(usage: pd.DataFrame) -> tuple[float | None, float | None]:
     """Return the CPU seconds during the pass, and the largest sum of resident bytes.
 
-    A sample that could not be taken is left out, as null and not as 0. A counter that begins anew
-    (another process) counts from 0."""
+    A sample that could not be taken is left out, as null and not as 0."""
     counted = usage.dropna(subset=["cpu_s", "resident_bytes"])
     if not len(usage) or set(counted["who"]) != set(usage["who"]):
         return None, None
@@ -66,5 +65,16 @@ def _crossed(usage: pd.DataFrame) -> float | None:
 
 
 def _increase(counter: pd.Series[float]) -> float:
-    steps = counter.diff().iloc[1:]
-    return float(steps.where(steps >= 0, counter.iloc[1:]).sum())
+    """Return by how much a counter grew.
+
+    One that falls below half and stays there has begun anew, from 0. Any other fall was read while
+    a process ended, before what it had used was added to the rest, and is left out."""
+    values = counter.tolist()
+    ahead = pd.Series(values[::-1]).cummax().tolist()[::-1]
+    total, high = 0.0, values[0]
+    for value, highest in zip(values[1:], ahead[1:], strict=True):
+        anew = value < high / 2 and highest < high
+        if anew or value > high:
+            total += value - (0.0 if anew else high)
+            high = value
+    return total

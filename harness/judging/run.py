@@ -27,6 +27,7 @@ from harness.load.plan import BY_THE_CLOCK, EventTime
 from harness.load.profile import RateProfile
 from harness.measure.recovery import CALM_S
 from harness.measure.versions import revises, versions
+from harness.measure.windows import LEAST_LATE_S
 from harness.measurement import Context
 from harness.results.record import VARIANTS, Outcome, Profile
 from workloads.base import Workload
@@ -65,6 +66,9 @@ class LiveRun:
     """Permitted lateness of a kill; by default a share of the checkpoint interval."""
     calm_s: float = CALM_S
     """Time on time that ends a recovery; shorter where all times of the run are."""
+    least_late_s: float = LEAST_LATE_S
+    """Least time above the twin's usual tail for which a window is late; longer where a task that
+    has moved stays farther away."""
     event: EventTime = BY_THE_CLOCK
     """The event time of every pass."""
     one_truth: bool = False
@@ -147,6 +151,7 @@ def measure_each(
             stationary=run.timed,
             punctual_s=run.punctual_under(variants[name].setup),
             calm_s=run.calm_s,
+            least_late_s=run.least_late_s,
         )
         for name, (failed, truth, work) in broken.items()
     }

@@ -84,11 +84,12 @@ class Normal:
     usual_s: float
     """The latency that `USUAL_SHARE` of the twin's windows do not exceed."""
     slowest_s: float
+    least_late_s: float = LEAST_LATE_S
 
     @property
     def late_s(self) -> float:
         """The latency above which a window is late."""
-        return max(TOLERANCE * self.usual_s, self.usual_s + LEAST_LATE_S)
+        return max(TOLERANCE * self.usual_s, self.usual_s + self.least_late_s)
 
     @property
     def resolution_s(self) -> float:
@@ -101,7 +102,9 @@ class Normal:
         return self.median_s <= limit_s and self.slowest_s <= KEPT_UP_TAIL * limit_s
 
 
-def normal_of(twin: pd.DataFrame, *, from_s: float, until_s: float) -> Normal:
+def normal_of(
+    twin: pd.DataFrame, *, from_s: float, until_s: float, least_late_s: float = LEAST_LATE_S
+) -> Normal:
     """Return the yardstick of the no-failure twin's windows that were due in the span.
 
     Raises `ValueError` when there is none, or one that never became complete."""
@@ -112,6 +115,7 @@ def normal_of(twin: pd.DataFrame, *, from_s: float, until_s: float) -> Normal:
         median_s=float(span.median()),
         usual_s=float(span.quantile(USUAL_SHARE)),
         slowest_s=float(span.max()),
+        least_late_s=least_late_s,
     )
 
 

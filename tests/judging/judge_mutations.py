@@ -212,7 +212,9 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
         ('usage.dropna(subset=["cpu_s", "resident_bytes"])', "usage.fillna(0.0)", by_outcome.test_a_sample_that_could_not_be_taken_is_left_out),
     ]),
     (resources, "_increase", [
-        ("steps.where(steps >= 0, counter.iloc[1:])", "steps", by_outcome.test_a_counter_that_begins_anew_has_used_what_it_says),
+        ("value < high / 2 and highest < high", "False", by_outcome.test_a_counter_that_begins_anew_has_used_what_it_says),
+        ("value < high / 2 and ", "", by_outcome.test_a_counter_that_was_read_while_a_process_ended_has_not_begun_anew),
+        (" and highest < high", "", by_outcome.test_a_counter_that_was_read_while_a_process_ended_has_not_begun_anew),
     ]),
     (claim, "judge", [
         ("if missing is not None and not", "if False and not", by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),

@@ -76,6 +76,16 @@ def test_the_noise_of_the_measure_is_what_it_finds_in_the_twin() -> None:
     assert noisy["twin_recovery_s"].tolist() == pytest.approx([10.0])
 
 
+def test_output_that_stays_a_little_later_is_back_where_that_is_allowed() -> None:
+    kill = done(10.0, "kill", "r1n1", "r1n1")
+    farther = dict.fromkeys(range(10, 40), 1.3)
+    assert recoveries(farther, kill)["recovery_why_not"].tolist() == [
+        "not caught up by the end of the load"
+    ]
+    near = judged(record(deliveries(farther), failures=[kill]), least_late_s=0.5)
+    assert near.series["recoveries"]["recovery_at_least_s"].isna().all()
+
+
 def test_a_later_hiccup_is_another_disturbance_where_all_times_are_short() -> None:
     kill = done(10.0, "kill", "r1n1", "r1n1")
     late = {9: 4.0, 13: 3.0}

@@ -399,7 +399,7 @@ def test_resources_are_what_the_pass_used() -> None:
 def test_a_sample_that_could_not_be_taken_is_left_out() -> None:
     """A driver's child that vanished once gave 0, and the whole lifetime counted as the pass."""
     usage = record().usage
-    gap = usage.head(2).assign(at_s=15.0)
+    gap = usage.head(2).assign(at_s=usage["at_s"].min() - 1)
     gap.loc[gap["who"] == "drivers", ["cpu_s", "resident_bytes"]] = float("nan")
     found = values(usage=pd.concat([usage, gap]).sort_values("at_s", kind="stable"))
     shows(found, cpu_s=pytest.approx(6 + 3), resident_bytes=190)
@@ -409,6 +409,15 @@ def test_a_counter_that_begins_anew_has_used_what_it_says() -> None:
     usage = record().usage
     after = usage.head(2).assign(at_s=40.0, cpu_s=[12.0, 0.5])
     assert values(usage=pd.concat([usage, after]))["cpu_s"] == pytest.approx(7 + 3.5)
+
+
+def test_a_counter_that_was_read_while_a_process_ended_has_not_begun_anew() -> None:
+    """Such a fall once counted whole lifetimes as parts of a pass: 1.8 cores in place of 0.3."""
+    for seen, grown in (([31.0, 2.0, 31.5], 0.5), ([31.0, 30.99, 30.99], 0.0)):
+        usage = pd.DataFrame(
+            {"at_s": range(len(seen)), "who": "r1n1", "cpu_s": seen, "resident_bytes": 1}
+        )
+        assert values(usage=usage)["cpu_s"] == pytest.approx(grown)
 
 
 def test_resources_without_a_counter_are_null() -> None:
