@@ -70,9 +70,8 @@ def judge(
     ``truth`` has ``window_start_s`` and the workload's other columns. The first ``settle_s``
     seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
     (the smoke profile) a pass that was not on time makes no run invalid (`harness.judging.trust`),
-    and with ``stationary`` one whose twin fell behind is made again. ``punctual_s`` (by default as
-    of a checkpoint every ``trigger_s``), ``calm_s`` and ``least_late_s`` are those of a
-    `LiveRun`."""
+    and with ``stationary`` one whose twin fell behind is made again. The others are a `LiveRun`'s;
+    ``punctual_s`` is by default that of a checkpoint every ``trigger_s``."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
     punctual_s = trust.punctual_s(trigger_s) if punctual_s is None else punctual_s
     identity = workload.identity_in_run
