@@ -498,6 +498,3 @@ def test_output_that_stayed_tentative_does_not_equal_the_truth() -> None:
     found = values(tentative)
     assert found["output_equals_truth"] is False
     assert (found["accuracy_last"], found["uncorrected"]) == (1, 1)
-
-
-# A recovery per failure
