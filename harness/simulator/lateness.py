@@ -12,11 +12,12 @@ nothing that would have to end first. Then it must begin p no later than
   is, and the task redoes earlier batches, after it was due by its tuple time (where the scheme
   says how far apart batches are);
 * with `Closing.COORDINATOR`: once every missing part is of a task that the coordinator has closed
-  (and that has not delivered p or a later batch since, nor been back where it was when the order
-  came); with `Policy.DELAY` not before the bound after the first part of p came.
+  (and whose new primary has not delivered p, the batch before it, or a later one since, nor been
+  back where it was when the order came); with `Policy.DELAY` not before the bound after the first
+  part of p came.
 
 *Not before.* A part that is missing may be taken as empty only if it is late (`Closing.TASK`) or
-its task is closed, and since then has not delivered a batch that is still needed; with
+its task is closed, and since then has not delivered a batch that opens it again; with
 `Policy.DELAY` no tentative batch begins before the bound after its first part came. (Reported as
 needless-tentative.)
 
@@ -51,13 +52,10 @@ from harness.protocol.task.machine import TaskMachine
 from harness.simulator.checkers import InvariantBroken
 from harness.simulator.observing import Observer, Scene
 from harness.simulator.options import Options
-from harness.simulator.waiting import Waiting
+from harness.simulator.waiting import BY_ITSELF, Waiting
 
 NAME = "output-lateness"
 NEEDLESS = "needless-tentative"
-BY_ITSELF = -1
-"""The term below which a task has closed another on its own: any later batch opens it again."""
-
 NOTED = frozenset(
     {
         told.BatchArrived,

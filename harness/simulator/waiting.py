@@ -6,6 +6,9 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.scheme import Corrections, Policy, Tentative
 
+BY_ITSELF = -1
+"""The term below which a task has closed another on its own: any later batch opens it again."""
+
 
 class Waiting:
     """The state of a copy as `harness.simulator.lateness` derives it from inputs and effects."""
@@ -102,7 +105,9 @@ class Waiting:
     def came(self, item: told.BatchArrived, clock: int) -> None:
         """Note a part of a batch."""
         upstream, batch, term = item.upstream, item.batch, item.term
-        if upstream in self.closed and term >= self.closed[upstream] and batch >= self.next:
+        closed = self.closed.get(upstream)
+        behind = 0 if closed == BY_ITSELF else 1  # of the primary that the coordinator waits for
+        if closed is not None and term >= closed and batch + behind >= self.next:
             del self.closed[upstream]
         self.reached[upstream, term] = max(batch, self.reached.get((upstream, term), batch))
         if batch < self.stable_at:

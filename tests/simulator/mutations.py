@@ -122,6 +122,7 @@ MUTATIONS = (
     Mutation("close a task that is back", TentativeRun, "is_back", wrong.knows_nobody_who_is_back, ("ppa", "active"), 8),
     Mutation("take a task for back that has sent anything", TentativeRun, "is_back", wrong.takes_any_batch_for_being_back, ("ppa", "active"), 0),
     Mutation("never reopen a closed task", TentativeRun, "delivered", wrong.never_reopens, TENTATIVE, 3),
+    Mutation("wait for nobody farther away", TentativeRun, "delivered", wrong.waits_for_nobody_farther_away, ("ppa", "active"), 0),
     Mutation("leave the reconciliation to a replica for good", Partnership, "postpones", property(wrong.postpones_for_good), ("dpc",), 10),
     Mutation("go on for no replica that is late", Partnership, "spares_until", wrong.waits_for_the_replica_alone, ("dpc",), 337),
     Mutation("process what is to be delayed", TentativeRun, "due_at", wrong.does_not_delay, TENTATIVE, 1),

@@ -40,6 +40,7 @@ _choose = Spread.choose
 _close = Losses.close
 _close_due = Losses._due
 _due_at = TentativeRun.due_at
+_delivered = TentativeRun.delivered
 _heartbeat = CoordinatorMachine._heartbeat
 _loaded = Lifecycle.loaded
 _membership = Membership.__init__
@@ -339,6 +340,14 @@ def takes_plans_for_copies(self: Losses, replica: Any) -> None:
 
 def never_reopens(_self: TentativeRun, *_: Any) -> None:
     """Keep a closed task closed."""
+
+
+def waits_for_nobody_farther_away(
+    self: TentativeRun, index: int, batch: int, term: int, position: int
+) -> None:
+    """Repeat a mistake: a part that always comes last was never waited for again."""
+    if batch >= position:
+        _delivered(self, index, batch, term, position)
 
 
 def does_not_delay(self: TentativeRun, slot: Any, policy: Policy, now: int, *, redoes: bool) -> int:

@@ -151,17 +151,19 @@ class TentativeRun:
     def delivered(self, index: int, batch: int, term: int, position: int) -> None:
         """Note ``batch`` of upstream ``index``, and open the task again if it is back.
 
-        A batch below ``position`` does not show that: it may have been under way since before the
-        loss. One at or above it does, if its sender is the new primary that the coordinator waits
-        for; where this copy itself had closed the task, any sender does."""
+        The new primary that the coordinator waits for is back when it is at most one batch behind
+        ``position``: the batch before that may have gone without it only because it is farther
+        away than the others. Where this copy itself had closed the task, any sender opens it, but
+        not with such a batch: it may have been under way since before the loss."""
         assert batch >= 0, f"batch {batch}"
         if (term, batch) >= self._reached.get(index, (0, 0)):
             self._reached[index] = term, batch + 1
         closed = self.closed.get(index)
-        if closed and batch >= position:
-            by_task = closed.before_term == FOREVER
-            if by_task or term >= closed.before_term:
-                del self.closed[index]
+        if closed is None:
+            return
+        by_task = closed.before_term == FOREVER
+        if batch >= position if by_task else term >= closed.before_term and batch + 1 >= position:
+            del self.closed[index]
 
     def is_back(self, index: int, term: int, back_at: int) -> bool:
         """Return True if a primary of ``term`` at upstream ``index`` has reached ``back_at``."""

@@ -87,6 +87,17 @@ def test_an_upstream_task_that_is_not_yet_where_it_was_is_closed_again() -> None
     assert begins(t.batch(3, 0)) == [(3, ("in", None))]
 
 
+@pytest.mark.parametrize(("behind", "waits"), [(1, True), (2, False)])
+def test_an_upstream_task_that_is_back_and_farther_away_is_waited_for(
+    behind: int, waits: bool
+) -> None:
+    """Its part of a batch may come after the others' for ever; two batches are no distance."""
+    t = join_of_two()
+    ahead_of_a_lost_task(t, batches=3, back_at=1)
+    t.batch(3 - behind, 1, stable=False, term=5)
+    assert begins(t.batch(3, 0)) == ([] if waits else [(3, ("in", None))])
+
+
 def test_the_next_loss_of_an_upstream_task_that_was_back_closes_it() -> None:
     t = join_of_two()
     t.done(only([*t.batch(0, 0), *t.batch(0, 1, term=4)], do.ProcessBatch))
