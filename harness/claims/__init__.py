@@ -40,7 +40,6 @@ from harness.claims.rules import (
 from harness.claims.samples import (
     Sample,
     difference_of,
-    mean_difference_of,
     mean_of,
     median_of,
     ratio_of,
@@ -49,6 +48,6 @@ from harness.claims.samples import (
 __all__ = [
     "Cause", "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of",
     "at_least", "at_most", "difference_of", "every", "found", "hypothesis", "invariant", "judge",
-    "mean_difference_of", "mean_of", "median_of", "near", "not_asked", "paper", "ratio_of",
+    "mean_of", "median_of", "near", "not_asked", "paper", "ratio_of",
     "region", "shares", "unmeasured", "with_interval",
 ]  # fmt: skip

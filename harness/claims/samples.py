@@ -60,14 +60,6 @@ def mean_of(samples: Iterable[float | None]) -> Sample | None:
     return _sample([_known(samples)], lambda draws: np.mean(draws, axis=1))
 
 
-def mean_difference_of(one: Iterable[float | None], other: Iterable[float | None]) -> Sample | None:
-    """Return the difference of two means, whose samples are independent of each other."""
-    return _sample(
-        [_known(one), _known(other)],
-        lambda first, second: np.mean(first, axis=1) - np.mean(second, axis=1),
-    )
-
-
 def ratio_of(one: Iterable[float | None], other: Iterable[float | None]) -> Sample | None:
     """Return the ratio of two medians, whose samples are independent of each other.
 
