@@ -324,10 +324,11 @@ def detection(
     lost = noticed[noticed["tasks"].ne("")] if "tasks" in noticed.columns else noticed
     if not len(lost):
         return {**known, "paper_recovery_why_not": Unknown.NOTHING_LOST.value}
-    regained_at_s = [_regained_at_s(incidents, one) for _, one in lost.iterrows()]
-    if None in regained_at_s:
+    each = (_regained_at_s(incidents, one) for _, one in lost.iterrows())
+    regained_at_s = [instant_s for instant_s in each if instant_s is not None]
+    if len(regained_at_s) < len(lost):
         return {**known, "paper_recovery_why_not": Unknown.NOT_REGAINED.value}
-    return {**known, "paper_recovery_s": max(filter(None, regained_at_s)) - at_s}
+    return {**known, "paper_recovery_s": max(regained_at_s) - at_s}
 
 
 def _noticed(incidents: pd.DataFrame, failure: Failure, later: Sequence[Failure]) -> pd.DataFrame:

@@ -168,7 +168,7 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
     ]),
     (failures, "detection", [
         ('noticed[noticed["tasks"].ne("")]', "noticed", by_failures.test_a_node_that_was_no_tasks_primary_has_nothing_to_regain),
-        ("if None in regained_at_s:", "if False:", by_failures.test_a_node_that_did_not_come_back_is_not_left_out),
+        ("if len(regained_at_s) < len(lost):", "if False:", by_failures.test_a_node_that_did_not_come_back_is_not_left_out),
     ]),
     (failures, "_noticed", [
         ('incidents["at_s"] >= failure.at_s', "True", by_failures.test_detection_and_recovery_as_the_papers_define_it),
