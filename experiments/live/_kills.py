@@ -181,6 +181,8 @@ def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFram
     signal and right after its last (``signal_ms`` later): times count from the earlier one, so
     that they are never too short. Where a backend knows only the later one, a busy machine can
     read it after consequences of the kill (`SLACK_S`)."""
+    from harness.judging.failures import regained
+
     noticed = record.incidents
     rows = []
     for done in record.injected:
@@ -193,7 +195,7 @@ def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFram
             mine = noticed[(noticed["target"] == victim.node) & near]
             seen = mine[mine["event"] == "failed"]["at_s"]
             lost = mine[mine["event"] == "detected"].head(1)
-            back = mine[mine["event"] == "recovered"].merge(lost[["detected_unix_s"]])
+            back = regained(mine, lost.iloc[0]) if len(lost) else mine.iloc[:0]
             detected_s = lost["at_s"].iloc[0] if len(lost) else None
             restored_s = back["at_s"].iloc[0] if len(back) else None
             rows.append(

@@ -10,6 +10,7 @@ import numpy as np
 from experiments.live._judged import Tables
 from experiments.live._matrix_failures import CORRELATED, EXPONENTIAL, FAILURES
 from experiments.live._matrix_table import (
+    BY_NAME,
     COLUMNS,
     LOOKS,
     OURS,
@@ -36,7 +37,7 @@ BEST, WORST = BLUE, ORANGE
 TINT = 0.28
 LEAST_S = 0.01
 """Least begin of the logarithmic axes: what is less is drawn there."""
-COST = next(column for column in COLUMNS if column.name == "cores")
+COST = BY_NAME["cores"]
 LOSSES = {
     "inside_s": "until all tasks are back (s, logarithmic)",
     "outside_s": "until output is on time, from outside (s, log.)",
@@ -137,7 +138,7 @@ def written(sample: Sample | None, column: Column) -> str:
 
 def lost(tables: Tables, name: str, scheme: str, failures: str) -> Sample | None:
     """Return what a failure costs under a scheme: a time, or the wrong share in percent."""
-    column = next(each for each in COLUMNS if each.name == name)
+    column = BY_NAME[name]
     one = of_scheme(tables, column, scheme, (failures,))
     if one is None or not column.more_is_better:
         return one

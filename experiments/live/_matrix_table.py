@@ -69,8 +69,11 @@ class Column:
 
     def values(self, rows: pd.DataFrame) -> Sequence[float]:
         """Return the known samples among the rows of its table, in its unit."""
-        known = pd.to_numeric(rows[self.name]).dropna()
-        return [float(value) * self.factor for value in known]
+        return [float(value) for value in self.of(rows).dropna()]
+
+    def of(self, rows: pd.DataFrame) -> pd.Series[float]:
+        """Return the sample of each row of its table, null where there is none, in its unit."""
+        return pd.to_numeric(rows[self.name]) * self.factor
 
 
 COLUMNS = (
@@ -114,6 +117,7 @@ COLUMNS = (
         label="replicas", source=PASSES, name="replicas", decimals=0, decides=False,
     ),
 )  # fmt: skip
+BY_NAME: Mapping[str, Column] = {column.name: column for column in COLUMNS}
 
 
 def cells_of(results: Results) -> pd.DataFrame:
@@ -248,7 +252,7 @@ def _comparable(tables: Tables, column: Column, failures: Sequence[str]) -> pd.D
     """Return the ``value`` of a column in every cell of ours, named by scheme and `_SAME`."""
     rows = tables[column.source]
     rows = rows[rows["failures"].isin(failures) & rows["scheme"].isin(OURS)]
-    known = pd.to_numeric(rows[column.name]) * column.factor
+    known = column.of(rows)
     if column.relative:
         known /= known.groupby([rows[name] for name in _SAME[:-1]]).transform("mean")
     named = rows.reindex(columns=["scheme", *_SAME]).assign(value=known)

@@ -22,6 +22,7 @@ from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.hosting.restoration import Restorations
+from harness.judging.failures import regained
 from harness.judging.run import LiveRun
 from harness.measure.recovery import CALM_S, OutputRecovery
 from harness.protocol.coordinator.registry import NodeInfo
@@ -314,9 +315,7 @@ def ways(incidents: pd.DataFrame, at_s: Mapping[int, float]) -> Ways:
             continue
         first = noticed.iloc[0]
         detected[task] = float(first["at_s"])
-        back = mine[
-            (mine["event"] == "recovered") & (mine["detected_unix_s"] == first["detected_unix_s"])
-        ]
+        back = regained(mine, first)
         restored[task] = float(back.iloc[0]["at_s"]) if len(back) else None
     return Ways(detected_s=detected, restored_s=restored)
 

@@ -20,6 +20,7 @@ from experiments.live import _matrix_stock, _plans
 from experiments.live._judged import Tables
 from experiments.live._matrix_claims import CLAIMS
 from experiments.live._matrix_failures import (
+    BATCH_S,
     CALM_S,
     EXPONENTIAL,
     FAILURES,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 ALL = "all of ours"
 """The point of a run of the task engine: one twin serves all schemes."""
-BATCH_S = 0.5
 CHECKPOINT_S = 2.0
 PUNCTUAL_S = 0.25
 """Permitted lateness of a kill, half a batch. Instants are random here, and the recorded one counts

@@ -32,6 +32,7 @@ from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import BLACK, BLUE, VERMILION, stamp
 from harness.intervals.utilization import CheckpointedSystem
+from harness.judging.failures import regained
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -254,7 +255,7 @@ def _ready(found: Outcome) -> list[float]:
             & (incidents["target"] == node)
             & (incidents["at_s"] >= at_s - SLACK_S)
         ].sort_values("at_s")
-        back = of_kill[of_kill["detected_unix_s"].isin(lost["detected_unix_s"].head(1))]
+        back = regained(of_kill, lost.iloc[0]) if len(lost) else of_kill.iloc[:0]
         if len(back):
             detected_s = float(lost["at_s"].iloc[0])
             ready_s = detected_s + float(back["ready_after_s"].iloc[0])

@@ -251,24 +251,22 @@ def aftermath(
     failures = done(record)
     found = _recoveries(record, failures, windows, normal, twin_kept_up, calm_s)
     nothing = _recoveries(record, failures, twin_windows, normal, twin_kept_up, calm_s)
-    nexts = [*(failure.at_s for failure in failures[1:]), math.inf]
+    laters = [failures[number:] for number in range(1, len(failures) + 1)]
     return [
         replace(
             failure,
             recovery=recovery,
             twin_recovery_s=calmly.seconds,
-            **detection(record.incidents, failure, failures[number + 1 :]),
+            **detection(record.incidents, failure, later),
             **_silence(
                 arrival_s,
                 twin_arrival_s,
                 from_s=failure.at_s,
-                until_s=min(record.until_s, next_at_s),
+                until_s=min([record.until_s, *(one.at_s for one in later[:1])]),
                 comparable=twin_kept_up,
             ),
         )
-        for number, (failure, recovery, calmly, next_at_s) in enumerate(
-            zip(failures, found, nothing, nexts, strict=False)
-        )
+        for failure, recovery, calmly, later in zip(failures, found, nothing, laters, strict=True)
     ]
 
 
@@ -324,11 +322,10 @@ def detection(
     lost = noticed[noticed["tasks"].ne("")] if "tasks" in noticed.columns else noticed
     if not len(lost):
         return {**known, "paper_recovery_why_not": Unknown.NOTHING_LOST.value}
-    each = (_regained_at_s(incidents, one) for _, one in lost.iterrows())
-    regained_at_s = [instant_s for instant_s in each if instant_s is not None]
-    if len(regained_at_s) < len(lost):
+    back = [regained(incidents, one) for _, one in lost.iterrows()]
+    if any(not len(rows) for rows in back):
         return {**known, "paper_recovery_why_not": Unknown.NOT_REGAINED.value}
-    return {**known, "paper_recovery_s": max(regained_at_s) - at_s}
+    return {**known, "paper_recovery_s": float(max(rows["at_s"].min() for rows in back)) - at_s}
 
 
 def _noticed(incidents: pd.DataFrame, failure: Failure, later: Sequence[Failure]) -> pd.DataFrame:
@@ -350,13 +347,15 @@ def _noticed(incidents: pd.DataFrame, failure: Failure, later: Sequence[Failure]
     return mine[mine["at_s"] < limit_s].sort_values("at_s").drop_duplicates("target")
 
 
-def _regained_at_s(incidents: pd.DataFrame, noticed: pd.Series[Any]) -> float | None:
-    """Return when what a node had run was where it had been, by the engine's report.
+def regained(incidents: pd.DataFrame, noticed: pd.Series[Any]) -> pd.DataFrame:
+    """Return the reports that what a node had run is where it had been; ``noticed`` is its loss.
 
-    It is that of this very loss where the engine names it, and the first of the node elsewhere."""
-    back = incidents[(incidents["event"] == REGAINED) & (incidents["at_s"] >= noticed["at_s"])]
+    They are those of this very loss where the engine names it, and all later ones elsewhere."""
+    back: pd.DataFrame = incidents[
+        (incidents["event"] == REGAINED) & (incidents["at_s"] >= noticed["at_s"])
+    ]
     if "target" in back.columns and not pd.isna(noticed["target"]):
         back = back[back["target"].isna() | back["target"].eq(noticed["target"])]
     if LOSS in back.columns and not pd.isna(noticed[LOSS]):
         back = back[back[LOSS].eq(noticed[LOSS])]
-    return float(back["at_s"].min()) if len(back) else None
+    return back

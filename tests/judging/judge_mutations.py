@@ -168,14 +168,14 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
     ]),
     (failures, "detection", [
         ('noticed[noticed["tasks"].ne("")]', "noticed", by_failures.test_a_node_that_was_no_tasks_primary_has_nothing_to_regain),
-        ("if len(regained_at_s) < len(lost):", "if False:", by_failures.test_a_node_that_did_not_come_back_is_not_left_out),
+        ("if any(not len(rows) for rows in back):", "if False:", by_failures.test_a_node_that_did_not_come_back_is_not_left_out),
     ]),
     (failures, "_noticed", [
         ('incidents["at_s"] >= failure.at_s', "True", by_failures.test_detection_and_recovery_as_the_papers_define_it),
         ("if node in one.nodes", "", by_failures.test_a_detection_belongs_to_the_newest_failure_of_its_node),
         ("fillna(-math.inf)", "fillna(math.inf)", by_failures.test_detection_and_recovery_as_the_papers_define_it),
     ]),
-    (failures, "_regained_at_s", [
+    (failures, "regained", [
         ('back = back[back[LOSS].eq(noticed[LOSS])]', "pass", by_failures.test_a_recovery_is_that_of_its_own_loss),
         ('back = back[back["target"].isna() | back["target"].eq(noticed["target"])]', "pass", by_failures.test_a_node_that_did_not_come_back_is_not_left_out),
     ]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -33,7 +33,9 @@ class Noticed:
         """Yield for each loss of a node its detection, and the return of the last of its tasks.
 
         The latter has the steps of that task, unless an earlier loss had begun its way back."""
-        ways = Restorations(self.notes).every()
+        ways: dict[int, list[Restoration]] = {}
+        for way in Restorations(self.notes).every():
+            ways.setdefault(way.task, []).append(way)
         for lost in self._losses():
             node = self.nodes[lost[0].note.node].name
             at_unix_s = self._unix_s(lost[0].at_us)
@@ -48,7 +50,12 @@ class Noticed:
                 cause=lost[0].note.why,
                 detail=detail,
             )
-            back = [way for noted in lost for way in ways if _restores(way, noted)]
+            back = [
+                way
+                for noted in lost
+                for way in ways.get(noted.note.task, ())
+                if _restores(way, noted)
+            ]
             if len(back) == len(lost):
                 last = max(back, key=lambda way: way.restored_us or 0)
                 yield Event(
@@ -63,16 +70,17 @@ class Noticed:
         """Yield the detection of each node that left and was no task's primary then.
 
         ``lives`` are the coordinator's reports of nodes that joined and left."""
-        lost = {(group[0].note.node, group[0].at_us) for group in self._losses()}
+        joined: dict[int, list[int]] = {}
+        for event in lives:
+            if event["event"] == "joined":
+                joined.setdefault(event["node"], []).append(event["at_us"])
+
+        def life(node: int, at_us: int) -> tuple[int, int]:
+            return node, bisect_right(sorted(joined.get(node, ())), at_us)
+
+        harmed = {life(group[0].note.node, group[0].at_us) for group in self._losses()}
         for left in (event for event in lives if event["event"] == "left"):
-            joined = [
-                event["at_us"]
-                for event in lives
-                if event["event"] == "joined" and event["node"] == left["node"]
-            ]
-            began = max((at for at in joined if at <= left["at_us"]), default=-math.inf)
-            ended = min((at for at in joined if at > left["at_us"]), default=math.inf)
-            if not any(node == left["node"] and began <= at < ended for node, at in lost):
+            if life(left["node"], left["at_us"]) not in harmed:
                 at_unix_s = self._unix_s(left["at_us"])
                 yield Event(
                     kind=EventKind.DETECTED,
@@ -204,10 +212,9 @@ class Noticed:
 
 
 def _restores(way: Restoration, lost: Noted) -> bool:
-    """Return True if the task came back on this way, which may count from an earlier loss."""
+    """Return True if the lost task came back on this way of its, which may have begun earlier."""
     return (
         way.restored_us is not None
-        and way.task == lost.note.task
         and way.term >= (lost.note.term or 0)
         and way.detected_us <= lost.at_us
     )

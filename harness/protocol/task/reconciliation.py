@@ -162,7 +162,8 @@ class TentativeRun:
         if closed is None:
             return
         by_task = closed.before_term == FOREVER
-        if batch >= position if by_task else term >= closed.before_term and batch + 1 >= position:
+        behind = 0 if by_task else 1
+        if (by_task or term >= closed.before_term) and batch + behind >= position:
             del self.closed[index]
 
     def is_back(self, index: int, term: int, back_at: int) -> bool:

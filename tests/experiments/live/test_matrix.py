@@ -19,9 +19,9 @@ from experiments.live import (
     matrix,
 )
 from experiments.live._matrix_claims import apart
-from experiments.live._matrix_failures import CORRELATED, EXPONENTIAL, FAILURES
+from experiments.live._matrix_failures import BATCH_S, CORRELATED, EXPONENTIAL, FAILURES
 from experiments.live._matrix_network import CHECKPOINT, DRA, FULL, PLACES, PPA, RAS, SCHEMES
-from experiments.live._matrix_table import COLUMNS, CONTENDERS, OURS
+from experiments.live._matrix_table import BY_NAME, CONTENDERS, OURS
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import ClaimKind, Sample, Word
 from harness.cluster.base import TOGETHER, Action
@@ -161,7 +161,7 @@ def test_a_full_size_pass_has_a_minute_and_ten_failures_and_smoke_is_short() -> 
     for profile in (Profile.QUICK, Profile.PAPER):
         assert matrix.SCALES[profile].load_s >= 60
         assert matrix.SCALES[profile].failures[0] >= 10
-        assert matrix.SCALES[profile].away_s > 2 * matrix.BATCH_S
+        assert matrix.SCALES[profile].away_s > 2 * BATCH_S
     lasts = matrix.MEASUREMENT.seconds_per_run
     grid = matrix.MEASUREMENT.grid
     assert len(grid[Profile.QUICK]) * lasts[Profile.QUICK] <= 25 * 60
@@ -363,7 +363,7 @@ def test_what_is_lost_is_a_time_or_the_share_that_is_wrong() -> None:
 
 
 def test_a_number_is_written_with_half_its_interval_if_it_has_one() -> None:
-    column = next(each for each in COLUMNS if each.name == "inside_s")
+    column = BY_NAME["inside_s"]
     sure = Sample(value=2.0, low=1.5, high=2.5, n=12)
     assert _matrix_figure.written(sure, column) == "2.00 ±0.50"
     assert _matrix_figure.written(Sample(value=2.0, low=None, high=None, n=1), column) == "2.00"
