@@ -24,6 +24,7 @@ from harness.claims import (
     unmeasured,
     with_interval,
 )
+from harness.measure.recovery import Unrecovered
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 
@@ -97,6 +98,19 @@ def columns_of(name: str, values: Iterable[float | None]) -> dict[str, float | N
         f"{name}_low": None if found is None else found.low,
         f"{name}_high": None if found is None else found.high,
     }
+
+
+def points_of(
+    axes: Axes, x: float, cell: pd.DataFrame, measure: str, *, color: str, least: float
+) -> None:
+    """Draw each sample of a cell: a dot, or an arrow upwards where its time is a lower bound.
+
+    ``least``: the begin of a logarithmic axis, at which smaller values are drawn."""
+    bound = (cell["in_vain"] > 0) & (measure == "outside_s")
+    for rows, marker, size in ((cell[~bound], ".", 2), (cell[bound], r"$\uparrow$", 8)):
+        shown = rows[measure].astype(float).clip(lower=least)
+        axes.plot([x] * len(shown), shown, linestyle="none", marker=marker, markersize=size,
+                  color=color, alpha=0.5)  # fmt: skip
 
 
 def bar_of(
@@ -216,6 +230,12 @@ MEASURED = ("latency_s", "outside_s", "simulated_s", "twin_s")
 what the rule from outside finds in the twin."""
 
 
+def in_vain(rows: pd.DataFrame) -> pd.Series[float]:
+    """Return 1 where output was not on time again while it was watched: a lower bound is known."""
+    bounds = [one.value for one in Unrecovered if one.censored]
+    return rows["outside_why_not"].isin(bounds).astype(float)
+
+
 def weighted(
     rows: pd.DataFrame, weight: pd.Series[float], by: Sequence[str], measures: Sequence[str]
 ) -> pd.DataFrame:
@@ -240,14 +260,17 @@ def at_the_real_instants(rows: pd.DataFrame, engine: str, cell: Sequence[str]) -
     live = rows[(rows["engine"] == PACED) & rows["simulated_s"].notna()]
     known = set(live[list(cell)].itertuples(index=False, name=None))
     left = [one not in known for one in mine[list(cell)].itertuples(index=False, name=None)]
-    real = live.assign(latency_s=live["simulated_s"], engine=SIMULATED, outside_s=np.nan)
+    real = live.assign(
+        latency_s=live["simulated_s"], engine=SIMULATED, outside_s=np.nan, in_vain=0.0
+    )
     return pd.concat([real, mine[left]], ignore_index=True) if len(real) else mine
 
 
 def summary_of(samples: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Return a row per cell: ``n``, and of each of `MEASURED` the median and the interval's ends.
 
-    The engine's measure is null if one of the samples never came back."""
+    The engine's measure is null if one of the samples never came back. ``in_vain`` is the number of
+    samples of which the measure from outside is a lower bound (`in_vain`)."""
     rows = []
     for names, cell in samples.groupby(list(by), sort=False):
         row: dict[str, Any] = dict(zip(by, names, strict=True))
@@ -255,9 +278,10 @@ def summary_of(samples: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
             row |= columns_of(measure, cell[measure].astype(float))
         row["n"] = len(cell)
         row["back"] = int(cell["latency_s"].notna().sum())
+        row["in_vain"] = int((cell["in_vain"] > 0).sum())
         if row["back"] < row["n"]:
             row["latency_s"] = None
         rows.append(row)
     ends = [f"{measure}{end}" for measure in MEASURED for end in ("", "_low", "_high")]
-    frame = pd.DataFrame(rows, columns=[*by, "n", "back", *ends])
+    frame = pd.DataFrame(rows, columns=[*by, "n", "back", "in_vain", *ends])
     return frame.astype(dict.fromkeys(ends, float))

@@ -1,7 +1,9 @@
 """Outages of a pass with several kills, and the parts of each.
 
-An outage lasts from the kill until the last late result has come. Each part is measured by itself,
-by the observer who sees it, and none is what the others leave over:
+An outage lasts from the kill until the last late result before output is on time for `CALM_S`, by
+the judge's rule. What the same kill makes late after that, such as the start of the next process,
+is told apart. Each part is measured by itself, by the observer who sees it, and none is what the
+others leave over:
 
 * *detection*: from the injector's first signal to the engine's own report;
 * *new place* and *restoration*: durations that the engine reports, or Spark's event log;
@@ -21,6 +23,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from harness.measure.recovery import Unrecovered, recovery
+from harness.measure.windows import Normal, normal_of
+
 if TYPE_CHECKING:
     from experiments.live._outage import Reports
     from harness.judging.passes import PassRecord
@@ -28,8 +33,10 @@ if TYPE_CHECKING:
 
 HELD = "held_s"
 """A detail of an engine's events (`harness.engines.kafka_streams.engine`)."""
+CALM_S = 2.0
+"""Time on time that ends an outage, as in `experiments.live.same_kill`."""
 LATE_S = 0.5
-"""A result is late if it comes this much later than every one of the calm windows."""
+"""Least delay that makes a result late; that of an engine with longer batches is a batch."""
 WAVE_S = 1.0
 """Longest time in which the tasks of one batch are launched; those of the next one follow after the
 checkpoint interval."""
@@ -59,11 +66,15 @@ def windows_of(record: PassRecord, workload: Workload, *, settled_s: float) -> p
 
 
 def outages(
-    record: PassRecord, windows: pd.DataFrame, steps: Steps | None = None
+    record: PassRecord,
+    windows: pd.DataFrame,
+    steps: Steps | None = None,
+    *,
+    least_late_s: float = LATE_S,
 ) -> tuple[float, pd.DataFrame]:
     """Return the median lateness before the first kill, and a row per kill.
 
-    ``steps``: `reported` by default."""
+    ``steps``: `reported` by default. ``least_late_s``: the least delay that makes a result late."""
     kills = [
         (
             min(victim.earliest_unix_s for victim in one.victims if victim.felt)
@@ -75,14 +86,22 @@ def outages(
         if one.event.action.value == "kill" and one.felt
     ]
     first_s = kills[0][0] if kills else record.until_s
-    calm = windows[windows["arrived_s"] < first_s]["late_s"]
+    normal = usual(windows[windows["arrived_s"] < first_s], least_late_s)
     rows = []
     for number, (at_s, target, nodes) in enumerate(kills):
         next_s = kills[number + 1][0] if number + 1 < len(kills) else record.until_s
         seen = _of_kill(record.incidents, at_s, next_s, nodes)
-        row = outage(windows, seen, at_s, next_s, float(calm.max()), steps or reported)
+        row = outage(windows, seen, at_s, next_s, normal, steps or reported)
         rows.append({"number": number, "target": target, "at_s": at_s, **row})
-    return float(calm.median()), pd.DataFrame(rows)
+    return math.nan if normal is None else normal.median_s, pd.DataFrame(rows)
+
+
+def usual(calm: pd.DataFrame, least_late_s: float = LATE_S) -> Normal | None:
+    """Return what is on time by the windows before the first kill; None if there were none."""
+    if not len(calm):
+        return None
+    named = calm.rename(columns={"ended_s": "due_s", "late_s": "latency_s"})
+    return normal_of(named, from_s=0.0, until_s=math.inf, least_late_s=least_late_s)
 
 
 def _of_kill(
@@ -100,25 +119,40 @@ def outage(
     seen: pd.DataFrame | None,
     at_s: float,
     next_s: float,
-    slowest_s: float,
+    normal: Normal | None,
     steps: Steps,
 ) -> dict[str, float | bool | None]:
     """Return the outage of one kill and its parts, null where they are not known.
 
-    ``slowest_s`` is the latest result before the first kill, null if there was none. An outage that
-    lasts until the next kill is not caught up, and a lower bound."""
-    due = windows[(windows["arrived_s"] > at_s) & (windows["ended_s"] + slowest_s < next_s)]
-    late = due[due["late_s"] > slowest_s + LATE_S]
-    end_s = float(late["arrived_s"].max()) if len(late) else at_s
-    outage_s = None if math.isnan(slowest_s) else end_s - at_s
+    An outage that lasts until the next kill is not caught up, and a lower bound. ``again_s``: from
+    the kill until the last result that was late once more; null if none was."""
     found: dict[str, float | bool | None] = {
-        "outage_s": outage_s,
-        "caught_up": bool(len(due)) and end_s < next_s,
-        "after_s": float(due[due["ended_s"] > end_s]["late_s"].median()),
+        "outage_s": None,
+        "caught_up": False,
+        "after_s": None,
+        "again_s": None,
         **dict.fromkeys(PARTS),
         "apart_s": None,
     }
-    if outage_s is None or seen is None or not len(late):
+    if normal is None:
+        return found
+    due = windows[(windows["arrived_s"] > at_s) & (windows["ended_s"] + normal.late_s < next_s)]
+    named = due.rename(columns={"ended_s": "due_s", "arrived_s": "complete_s"})
+    back = recovery(named, failed_at_s=at_s, normal=normal, until_s=next_s, calm_s=CALM_S)
+    if back.seen_s is None:
+        return found
+    end_s = at_s + back.seen_s
+    late = due[due["late_s"] > normal.late_s]
+    over = back.why_not in (None, Unrecovered.UNRESOLVED)
+    again = late[(late["arrived_s"] > end_s) & over]
+    found |= {
+        "outage_s": float(back.seen_s),
+        "caught_up": over,
+        "after_s": float(due[due["ended_s"] > end_s]["late_s"].median()),
+        "again_s": float(again["arrived_s"].max()) - at_s if len(again) else None,
+    }
+    late = late[late["arrived_s"] <= end_s]
+    if seen is None or not len(late):
         return found
     detected = seen[seen["event"] == "detected"]["at_s"]
     if not len(detected):
@@ -131,8 +165,8 @@ def outage(
     out_s, free_s = float(first["arrived_s"]), noticed_s + sum(own) + between_s
     held_s = between_s + max(0.0, out_s - max(float(first["appended_s"]), free_s))
     seconds = (noticed_s - at_s, *own, held_s, end_s - out_s)
-    named = dict(zip(PARTS, seconds, strict=True))
-    return {**found, **named, "apart_s": outage_s - sum(seconds)}
+    named_parts = dict(zip(PARTS, seconds, strict=True))
+    return {**found, **named_parts, "apart_s": back.seen_s - sum(seconds)}
 
 
 def reported(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float] | None:

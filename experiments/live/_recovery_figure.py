@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.live import _topology
-from experiments.live._judged import at_the_real_instants, bar_of, fastest, in_time
+from experiments.live._judged import at_the_real_instants, bar_of, fastest, in_time, points_of
 from experiments.live._topology import LIVE, PACED, SIMULATED
 from harness.figures.style import BLUE, GREY, stamp
 
@@ -70,8 +70,7 @@ def _panel(
                 if cells[measure].isna().any():
                     continue  # one never came back, or nothing is seen of a simulation
                 values = cells[measure].astype(float).tolist()
-                shown = [max(value, LEAST_S) for value in values]
-                axes.plot([x] * len(shown), shown, ".", color=colour, markersize=2, alpha=0.5)
+                points_of(axes, x, cells, measure, color=colour, least=LEAST_S)
                 bar_of(
                     axes, x, values, color=colour, marker=marker, least=LEAST_S,
                     **_filling(engine, colour),

@@ -78,7 +78,7 @@ TWO_MEASURES = (
     "Two measures of each recovery. As the engine reports it: from the detection until the failed "
     "tasks are where they were. As seen from outside: from the first signal until output was on "
     "time for the papers' 5 s again, by the judge's rule; if it was not by the end of the load, "
-    "the time for which it was watched (a lower bound).",
+    "the time for which it was watched (a lower bound, an arrow upwards; in_vain in the table).",
     "Why the second is longer: a window comes out with the batch that closes it, so a takeover "
     "between two batches costs at least one of them; the batches of the outage are processed next "
     "to those that arrive, by nodes of the declared speed; and results cross up to three "

@@ -415,4 +415,5 @@ EXPERIMENT = Experiment(
         "Runs of a ladder switch off the notes by which recoveries are measured.",
     ],
     figure_size_in=(10.0, 7.0),
+    quick_by_page=True,
 )

@@ -23,7 +23,9 @@ from experiments.live._judged import (
     equal_output,
     fastest,
     in_time,
+    in_vain,
     passes_of,
+    points_of,
     simulated_near,
     summary_of,
     worst_of,
@@ -63,7 +65,7 @@ PHASE = 0.9
 """Place of the kill within a checkpoint interval, plus the shift of a repetition."""
 FULL_S = 35
 """Instant at which every task's window is full: each gets its input from the first second on."""
-AFTER_S = 30
+AFTER_S = 60
 TENTATIVE = "first tentative output"
 COLUMNS = ("latency_s", "simulated_s", "outside_s", "outside_why_not", "overlaps", "twin_s")
 Row = dict[str, Any]
@@ -201,7 +203,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: [*grid(RATES)[:-2], *grid(RATES)[-1:]],
         Profile.PAPER: grid(RATES),
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
     seconds_per_run={Profile.SMOKE: 40.0, Profile.QUICK: 27.0, Profile.PAPER: 1500.0},
     run=run,
     scheduling=Scheduling(keeps=_topology.kept),
@@ -220,6 +222,7 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     A sample is a cell of one run; ``latencies`` has medians and intervals (`summary_of`)."""
     by = [*POINT, "faster", "interval_s", "series"]
     rows = results.series("latencies", (*POINT, "faster")).reindex(columns=["run", *by, *COLUMNS])
+    rows["in_vain"] = in_vain(rows)
     shown = [at_the_real_instants(rows, engine, by[1:]) for engine in (PACED, SIMULATED)]
     return {
         "samples": rows,
@@ -269,6 +272,7 @@ def _lines(axes: Axes, samples: pd.DataFrame, mine: pd.DataFrame, measure: str) 
             cells = at_the_real_instants(of_series, engine, ["rate", "interval_s"])
             for interval_s in rows["interval_s"]:
                 here = cells[cells["interval_s"].eq(interval_s) & cells["rate"].isin(rows["rate"])]
+                points_of(axes, interval_s, here, measure, color=colour, least=LEAST_S)
                 bar_of(
                     axes, interval_s, here[measure].astype(float).tolist(), color=colour,
                     marker="", least=LEAST_S,

@@ -481,6 +481,9 @@ EXPERIMENT = Experiment(
         "Spark reschedules or starts a query again, and while it waits for a slot near a task's "
         "state. The quick profile has micro-batches with tuned settings alone, and the task engine "
         "with replicas alone.",
+        f"Stock output is watched for {ROWS[REAL_TIME].after_s:g} s after a kill. A process that "
+        "is started again is back later than that, and its start can make output late once more: "
+        "live/peers watches it.",
     ],
     figure_size_in=(8.6, 6.8),
 )

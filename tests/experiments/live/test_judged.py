@@ -57,9 +57,11 @@ def test_a_mean_over_places_is_null_where_one_is() -> None:
 
 def test_a_summary_has_both_measures_with_intervals() -> None:
     samples = pd.DataFrame({name: np.arange(1.0, 7.0) for name in MEASURED}).assign(cell="one")
+    samples["in_vain"] = [0.0, 0.25, 0.0, 0.0, 1.0, 0.0]
     (row,) = summary_of(samples, ["cell"]).to_dict("records")
     assert (row["n"], row["latency_s"], row["outside_s"]) == (6, 3.5, 3.5)
     assert row["outside_s_low"] < 3.5 < row["outside_s_high"]
+    assert row["in_vain"] == 2, "samples that have a lower bound in them"
     samples.loc[0, "latency_s"] = None
     assert summary_of(samples, ["cell"])["latency_s"].isna().all(), "one never came back"
     assert not len(summary_of(samples[:0], ["cell"]))

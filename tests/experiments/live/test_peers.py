@@ -11,7 +11,7 @@ import pytest
 
 from experiments.live import peers
 from experiments.live._outage import LOCALITY_WAIT_S, Reports, TaskRun
-from experiments.live._outages import PARTS, of_spark, outage, reported, windows_of
+from experiments.live._outages import PARTS, of_spark, outage, reported, usual, windows_of
 from experiments.live._peers_figure import PUBLISHED
 from experiments.live._peers_rows import (
     AS_IT_COMES,
@@ -64,7 +64,8 @@ def incidents(*rows: tuple[float, str, dict[str, float]]) -> pd.DataFrame:
 
 
 def split(seen: pd.DataFrame | None, *late: float, appended: float = 0.0) -> dict[str, Any]:
-    return outage(windows(*late, appended=appended), seen, 10.5, 20.0, USUAL_S, reported)
+    calm = usual(windows(USUAL_S, USUAL_S))
+    return outage(windows(*late, appended=appended), seen, 10.5, 20.0, calm, reported)
 
 
 def test_each_part_of_an_outage_has_its_own_observer() -> None:
@@ -121,11 +122,27 @@ def test_without_a_late_result_there_is_no_outage_and_without_a_report_no_part()
 
 def test_without_a_result_before_the_first_kill_nothing_is_known() -> None:
     late = windows(0.4, 5.0, 0.4)
-    assert outage(late, incidents(), 10.5, 20.0, float("nan"), reported)["outage_s"] is None
+    assert usual(late[:0]) is None
+    assert outage(late, incidents(), 10.5, 20.0, None, reported)["outage_s"] is None
 
 
 def test_an_outage_that_meets_the_next_kill_is_a_lower_bound() -> None:
-    assert not split(incidents(), 0.4, 9.5, 0.4)["caught_up"]
+    assert not split(incidents(), 0.4, 9.5, 8.5, 7.5, 6.5, 5.5, 4.5, 3.5, 2.5, 1.5)["caught_up"]
+
+
+def test_what_is_late_once_more_is_told_apart_and_lengthens_no_outage() -> None:
+    found = split(incidents(), 0.4, 3.0, 2.0, 0.4, 0.4, 0.4, 0.4, 2.0)
+    assert (found["outage_s"], found["again_s"]) == pytest.approx((3.5, 8.5))
+    assert found["caught_up"]
+    assert split(incidents(), 0.4, 3.0, 2.0, 0.4, 0.4, 0.4)["again_s"] is None
+
+
+def test_a_batch_that_takes_a_trigger_longer_is_not_late() -> None:
+    late = [0.4, 3.0, 2.0, 0.4, 1.3, 0.4, 1.3]
+    calm = usual(windows(USUAL_S, USUAL_S), least_late_s=1.0)
+    found = outage(windows(*late), incidents(), 10.5, 20.0, calm, reported)
+    assert found["outage_s"] == pytest.approx(3.5)
+    assert found["again_s"] is None
 
 
 REPORTS = Reports(
