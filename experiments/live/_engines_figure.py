@@ -191,14 +191,23 @@ def _value(row: pd.Series[float], column: str) -> float:
     return float(sum(value for value in values if value is not None and not pd.isna(value)))
 
 
+LEAST_MS = 1.0
+"""Begin of the logarithmic axis: a kill that made no window late is drawn there."""
+
+
 def _draw_kills(axes: Axes, kills: pd.DataFrame) -> None:
     for color, (scheme, mine) in zip((BLUE, ORANGE, GREY), kills.groupby("scheme"), strict=False):
-        ordered = mine["restored_ms"].dropna().sort_values()
-        share = [(place + 1) / len(ordered) for place in range(len(ordered))]
-        axes.step(ordered, share, where="post", color=color, label=str(scheme))
-    axes.set_xlabel("kill to restored (ms)")
+        for measure, line, label in (
+            ("restored_ms", "-", f"{scheme}, by the engine"),
+            ("outside_ms", ":", f"{scheme}, from outside"),
+        ):
+            ordered = mine[measure].dropna().astype(float).sort_values().clip(lower=LEAST_MS)
+            share = [(place + 1) / len(ordered) for place in range(len(ordered))]
+            axes.step(ordered, share, where="post", color=color, linestyle=line, label=label)
+    axes.set_xlabel("from the kill (ms, logarithmic)")
     axes.set_ylabel("share of kills")
-    axes.set_xlim(left=0)
+    axes.set_xscale("log")
+    plain_ticks(axes.xaxis)
     axes.set_ylim(0, 1.02)
     axes.set_title("task engine: recoveries of killed nodes")
     axes.legend(fontsize=7)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 KILL_GAP_S = 2.5
 """Time between two kills: three times that of a node to come back on an idle machine."""
+CALM_WINDOWS = 5
+"""Fewest windows before the first kill: they say what is on time."""
 SLACK_S, WITHIN_S = 0.1, 2.0
 """Time before and after a kill in which events of its node are caused by it."""
 
@@ -50,10 +52,10 @@ def measure_kills(
     checkpoint_s: float,
     kills: int,
     gap_s: float = KILL_GAP_S,
-    first_s: float = 2.0,
+    first_s: float = 0.0,
     victims: Sequence[int] = (),
 ) -> Outcome:
-    """Run a pass in which a node dies every ``gap_s`` from ``first_s`` on.
+    """Run a pass in which a node dies every ``gap_s``, not before ``first_s`` and `CALM_WINDOWS`.
 
     Each once the one before is back: the nodes numbered ``victims`` in turn, by default all. Each
     repetition begins at another place between two checkpoints. ``checkpoint_s``: the interval that
@@ -65,6 +67,7 @@ def measure_kills(
     from harness.judging import trust
     from harness.judging.passes import Pass
 
+    first_s = max(first_s, workload.window_s + CALM_WINDOWS * workload.slide_s)
     first_s += context.seed("phase") % 1000 / 1000 * checkpoint_s
     nodes = engine.targets()
     names = [nodes[number].name for number in victims or range(len(nodes))]

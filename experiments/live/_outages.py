@@ -144,7 +144,7 @@ def outage(
     end_s = at_s + back.seen_s
     late = due[due["late_s"] > normal.late_s]
     over = back.why_not in (None, Unrecovered.UNRESOLVED)
-    again = late[(late["arrived_s"] > end_s) & over]
+    again = late[(late["arrived_s"] > end_s) & (late["arrived_s"] < next_s) & over]
     found |= {
         "outage_s": float(back.seen_s),
         "caught_up": over,

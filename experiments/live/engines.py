@@ -33,7 +33,7 @@ from experiments.live._engines_claims import (
 )
 from experiments.live._engines_figure import TASKS, draw_engines
 from experiments.live._judged import Tables, right_output
-from experiments.live._kills import measure_kills
+from experiments.live._kills import OUTSIDE_NOTE, measure_kills
 from experiments.live._ladder import BATCHES, SETTLE_S, WARM_S, measure_ladder
 from experiments.live._rates import (
     AS_IT_COMES,
@@ -358,7 +358,9 @@ def _within(
         if len(known) < needed:
             return unmeasured(f"it needs {needed} kills", kills=len(known))
         ms = float(known.quantile(share)) if len(known) else None
-        return at_most(ms, LIMITS[limit], ms=ms, kills=len(known))
+        outside = mine["outside_ms"].dropna().astype(float)
+        outside_ms = float(outside.median()) if len(outside) else None
+        return at_most(ms, LIMITS[limit], ms=ms, kills=len(known), from_outside_ms=outside_ms)
 
     rule = STRICTER if claim in COUNTED_ANEW else Rule()
     return hypothesis(claim, text, rule=rule)(decide)
@@ -397,6 +399,7 @@ EXPERIMENT = Experiment(
         "Both engines write a record per result, a JSON object that any consumer reads. A consumer "
         "gets every result at least once from either; a reader that follows the task engine's own "
         "entries gets each once.",
+        OUTSIDE_NOTE,
         "Durability: a checkpoint survives the end of any process. The stock engine writes files, "
         "the task engine to Redis with an append-only file, which the operating system is told to "
         "write to the disk every second. The paper profile has the latter without the file, too.",

@@ -123,7 +123,8 @@ def tables(
     frame = pd.DataFrame(rungs)
     kills = [
         {"part": "recovery", "engine": "tasks", "scheme": scheme, "seen_ms": 3.0,
-         "takeover_ms": 5.0, "restored_ms": restored_ms, "failures": failures, "how": how}
+         "takeover_ms": 5.0, "restored_ms": restored_ms, "failures": failures, "how": how,
+         "outside_ms": 600.0}
         for scheme, how in (("active", "replica"), ("checkpoint", "checkpoint"))
         for _ in range(each)
     ]  # fmt: skip
@@ -143,6 +144,8 @@ def test_every_sentence_can_hold_and_can_fail() -> None:
     good = held(EXPERIMENT, tables(*LADDERS))
     assert set(good.values()) == {True}
     assert len(good) == 15
+    restored = judged(EXPERIMENT, tables(*LADDERS))["checkpoint-restored"].measured
+    assert restored["from_outside_ms"] == 600
     slow = {"records_per_core_s": 21_000.0, "all_records_per_core_s": 16_000.0}
     dear = [one | (slow if one["engine"] == "tasks" else {}) for one in LADDERS]
     late = {"latency_p50_s": 0.5, "latency_p99_s": 0.6}

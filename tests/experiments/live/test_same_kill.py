@@ -26,7 +26,7 @@ from harness.claims import Word
 from harness.cluster.base import Action
 from harness.engines.structured.parameters import StockParameters
 from harness.judging import trust
-from harness.judging.passes import PassRecord
+from harness.judging.passes import PassPlan, PassRecord
 from harness.results.record import Profile
 from tests.experiments.live.judging import all_hold, held, judged, panels
 from tests.judging.constructed import (
@@ -255,7 +255,13 @@ def test_kills_one_after_the_other_are_invalid_if_one_was_late(
         failures=[replace(one, lateness_s=lateness_s) for one in injected()[:1]],
         incidents=incidents,
     )
-    monkeypatch.setattr("harness.judging.passes.Pass", lambda *_: OnePass(made))
+    plans: list[PassPlan] = []
+
+    def one_pass(plan: PassPlan, *_: object) -> OnePass:
+        plans.append(plan)
+        return OnePass(made)
+
+    monkeypatch.setattr("harness.judging.passes.Pass", one_pass)
     monkeypatch.setattr("harness.engines.deliveries.relative_windows", lambda found, *_: found)
     engine = SimpleNamespace(
         targets=lambda: [SimpleNamespace(name="r1n1")], truth=lambda work: truth()
@@ -267,6 +273,8 @@ def test_kills_one_after_the_other_are_invalid_if_one_was_late(
         rate_per_s=100, interval_s=0.1, checkpoint_s=2.0, kills=1, gap_s=29.0,
     )  # fmt: skip
     assert (found.invalid is None) == (lateness_s < 0.1)
+    first_s = plans[0].schedule.events[0].at_s
+    assert first_s >= WORKLOAD.window_s + 5 * WORKLOAD.slide_s, "windows say what is on time"
     (kill,) = found.series["kills"].to_dict("records")
     assert kill["outside_ms"] == pytest.approx(5900)
     assert kill["restored_ms"] is None
