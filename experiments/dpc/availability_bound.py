@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Finding, every, found, invariant, paper
+from harness.claims import Finding, every, found, invariant, paper, unmeasured
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION
 from harness.measurement import Context, Measurement, Origin
@@ -105,14 +105,22 @@ def draw_points(table: pd.DataFrame, figure: Figure) -> None:
     upper.legend(loc="upper left")
 
 
+LEAST_BOUNDS = 3
+"""Fewest bounds that show whether a line is straight."""
+TOO_FEW = f"a line needs {LEAST_BOUNDS} bounds that the failure outlasts"
+
+
 def _fits(table: pd.DataFrame, column: str) -> dict[str, Any]:
-    """Return by policy the straight line over the bounds that the failure outlasts."""
+    """Return by policy the straight line over the bounds that the failure outlasts.
+
+    A policy with fewer than `LEAST_BOUNDS` has none."""
     from scipy.stats import linregress  # loading it takes a second
 
     below = table[table["bound_s"] < FAILURE_S]
     return {
         str(policy): linregress(rows["bound_s"], rows[column])
         for policy, rows in below.groupby("during_failure")
+        if len(rows) >= LEAST_BOUNDS
     }
 
 
@@ -121,7 +129,9 @@ def _fits(table: pd.DataFrame, column: str) -> dict[str, Any]:
     "With Delay, N_tentative falls proportionally to αX: by as many tuples as come in that time",
 )
 def delay_proportional(table: pd.DataFrame) -> Finding:
-    line = _fits(table, "tentative")["delay"]
+    line = _fits(table, "tentative").get("delay")
+    if line is None:
+        return unmeasured(TOO_FEW)
     rows = table[(table["during_failure"] == "delay") & (table["bound_s"] < FAILURE_S)]
     off = (rows["tentative"] - line.intercept - line.slope * rows["bound_s"]).abs().max()
     return found(
@@ -145,6 +155,8 @@ def process_step(table: pd.DataFrame) -> Finding:
 @paper("delay-linear", "Delay_new rises linearly with αX for both policies (slope 1)")
 def delay_linear(table: pd.DataFrame) -> Finding:
     slopes = {name: float(line.slope) for name, line in _fits(table, "delay_new_s").items()}
+    if slopes.keys() < set(table["during_failure"]):
+        return unmeasured(TOO_FEW)
     held = all(abs(slope - 1.0) <= 0.1 for slope in slopes.values())
     return found(held, slope=slopes, tolerance=0.1)
 

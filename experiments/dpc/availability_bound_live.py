@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 POLICIES = (Policy.DELAY, Policy.PROCESS)
 BOUNDS_S: Mapping[Profile, tuple[float, ...]] = {
     Profile.SMOKE: (1.0, 3.0, 6.0),
-    Profile.QUICK: (1.5, 6.0),
+    Profile.QUICK: (1.5, 3.0, 4.5),
     Profile.PAPER: availability_bound.BOUNDS_S,
 }
 
@@ -49,7 +49,7 @@ MEASUREMENT = Measurement(
     origin=Origin.MEASURED,
     grid={profile: [{"rate_per_s": RATE_PER_S}] for profile in Profile},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 130.0, Profile.QUICK: 85.0, Profile.PAPER: 420.0},
+    seconds_per_run={Profile.SMOKE: 130.0, Profile.QUICK: 105.0, Profile.PAPER: 420.0},
     run=run,
     scheduling=_live.SCHEDULING,
     chooses=["harness.engines.tasks.engine"],

@@ -69,7 +69,8 @@ class Noticed:
     def unharmed(self, lives: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
         """Yield the detection of each node that left and was no task's primary then.
 
-        ``lives`` are the coordinator's reports of nodes that joined and left."""
+        ``lives`` are the coordinator's reports of nodes that joined and left. A copy was lost with
+        the life in which it was hosted, also where the next one showed the loss."""
         joined: dict[int, list[int]] = {}
         for event in lives:
             if event["event"] == "joined":
@@ -78,7 +79,16 @@ class Noticed:
         def life(node: int, at_us: int) -> tuple[int, int]:
             return node, bisect_right(sorted(joined.get(node, ())), at_us)
 
-        harmed = {life(group[0].note.node, group[0].at_us) for group in self._losses()}
+        hosted = {
+            (noted.note.task, noted.note.incarnation): noted.at_us
+            for noted in self.notes
+            if noted.note.event is CopyEvent.HOSTED
+        }
+        harmed = {
+            life(lost.note.node, hosted.get((lost.note.task, lost.note.incarnation), 0))
+            for group in self._losses()
+            for lost in group
+        }
         for left in (event for event in lives if event["event"] == "left"):
             if life(left["node"], left["at_us"]) not in harmed:
                 at_unix_s = self._unix_s(left["at_us"])

@@ -69,3 +69,14 @@ def test_a_node_that_was_no_tasks_primary_is_noticed_and_has_lost_nothing() -> N
     found = list(noticed.unharmed(lives))
     assert times(found, EventKind.DETECTED) == [("r1n1", 0.6, 0.6)]
     assert [event.detail["tasks"] for event in found] == [""]
+
+
+def test_a_loss_that_the_nodes_next_life_shows_is_that_of_the_life_before() -> None:
+    """Where only missing heartbeats count, the process that is back is seen before the silence."""
+    lives = [life("left", 100, 0), life("joined", 300, 0), life("left", 600, 0)]
+    noticed = told(
+        noted(50, CopyEvent.HOSTED, 1, node=0),
+        noted(320, CopyEvent.LOST, 1, node=0),
+        noted(330, CopyEvent.HOSTED, 2, node=1),
+    )
+    assert times(list(noticed.unharmed(lives)), EventKind.DETECTED) == [("r1n1", 0.6, 0.6)]

@@ -1,0 +1,54 @@
+"""Straight lines of the live figures: what too few points leave open, and what breaks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import pytest
+
+from experiments.dpc import availability_bound, availability_bound_live, serialization_live
+from harness.results.record import Profile
+from tests.experiments.live.judging import held
+
+LINES = ("delay-proportional", "delay-linear")
+
+
+def bounds(bounds_s: Sequence[float], beyond_s: float = 0.0) -> dict[str, pd.DataFrame]:
+    """Return points as the analytic model has them; the longest bound is exceeded by a time."""
+    points = pd.DataFrame(
+        [
+            {"during_failure": policy, "bound_s": bound_s, "delay_new_s": bound_s,
+             "tentative": availability_bound.expected(policy, bound_s)}
+            for policy in ("delay", "process") for bound_s in bounds_s
+        ]
+    )  # fmt: skip
+    points["expected"] = points["tentative"]
+    longest = points["bound_s"] == max(bounds_s)
+    points.loc[longest, "delay_new_s"] += beyond_s
+    return {"points": points, "passes": pd.DataFrame()}
+
+
+@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
+def test_the_bounds_of_a_profile_show_whether_the_delay_is_linear(profile: Profile) -> None:
+    inside = [each for each in availability_bound_live.BOUNDS_S[profile] if each < 5]
+    for beyond_s, expected in ((0.0, True), (1.0, False)):
+        claims = [each for each in availability_bound_live.CLAIMS if each.id in LINES]
+        verdicts = {each.id: each.decide(bounds(inside, beyond_s)).held for each in claims}
+        assert verdicts["delay-linear"] is expected
+        assert verdicts["delay-proportional"] is True
+
+
+def test_two_bounds_are_no_line() -> None:
+    claims = [each for each in availability_bound_live.CLAIMS if each.id in LINES]
+    assert [each.decide(bounds((1.5, 6.0))).held for each in claims] == [None, None]
+
+
+def test_two_bucket_sizes_are_no_line() -> None:
+    def points(*ms: int) -> dict[str, pd.DataFrame]:
+        delays = [0.012 + each / 2000 for each in ms]
+        frame = pd.DataFrame({"bucket_ms": ms, "mean_delay_s": delays})
+        return {"points": frame, "passes": pd.DataFrame({"output_equals_truth": [True]})}
+
+    assert held(serialization_live.EXPERIMENT, points(50, 200, 500))["linear"] is True
+    assert held(serialization_live.EXPERIMENT, points(50, 500))["linear"] is None
