@@ -39,7 +39,7 @@ def setup(topology: Topology, plan: Sequence[int], away_s: float, *, adapt_s: fl
             slots=[tasks for _ in HERE] + [there.count(node) for node in THERE],
             keeps_replicas=True,
             checkpoint_s=1.0,
-            restart_s=away_s,
+            restart_s=away_s + LATE_S,
             adapt_s=adapt_s,
         ),
     )
@@ -53,8 +53,8 @@ def outage(at_s: float) -> Schedule:
 def reports(results: pd.DataFrame, *, until_s: float) -> pd.DataFrame:
     """Return ``window_start_s``, ``query``, and the reports of each pass: ``twin``, ``failed``.
 
-    Of first deliveries, and of windows that end by ``until_s``, when the rack is back. What came in
-    the pass with the failure after that is missing."""
+    Of first deliveries, and of windows that end by ``until_s``, `LATE_S` before the rack is back.
+    What came in the pass with the failure after that is missing."""
     inside = results["window_start_s"].between(0, until_s - WINDOW_S)
     there = (results["pass"] == "twin") | (results["arrival_s"] <= until_s + LATE_S)
     mine = results[inside & there]

@@ -22,6 +22,7 @@ from experiments.live._six_nodes import SPEC, kept
 from experiments.live.query_accuracy import (
     BATCH_S,
     KILL_AT_S,
+    LATE_S,
     QUERIES,
     TOP_100,
     LiveQuery,
@@ -112,7 +113,7 @@ def setup(tasks: int, order: Sequence[int], away_s: Sequence[float]) -> Setup:
             placement=placement,
             slots=slots,
             checkpoint_s=CHECKPOINT_S,
-            restart_s=away_s,
+            restart_s=tuple(each_s + LATE_S for each_s in away_s),
         ),
     )
 

@@ -6,7 +6,9 @@ processes share counts twice. A sample a second costs some milliseconds."""
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -56,9 +58,15 @@ def resident_bytes() -> int:
 def size_of(*folders: Path | None) -> int:
     """Return the bytes of all files in these folders; what vanishes meanwhile does not count."""
     total = 0
-    for folder in folders:
-        for path in [] if folder is None else folder.rglob("*"):
-            with contextlib.suppress(OSError):
-                if path.is_file() and not path.is_symlink():
-                    total += path.stat().st_size
+    for path in files_below(*filter(None, folders)):
+        with contextlib.suppress(OSError):
+            if not path.is_symlink():
+                total += path.stat().st_size
     return total
+
+
+def files_below(*folders: Path) -> Iterator[Path]:
+    """Yield all files in these folders, also while servers remove some of the folders below."""
+    for folder in folders:
+        for place, _, names in os.walk(folder):  # passes over a folder that is gone
+            yield from (Path(place, name) for name in names)

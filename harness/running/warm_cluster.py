@@ -11,6 +11,7 @@ from typing import Any
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.errors import EnvironmentFailure
 from harness.measurement import Kept
+from harness.running.peaks import files_below
 from harness.text import Notify
 
 LOG_ENDINGS, LOG_BYTES = (".log", ".out", ".err"), 1_000_000
@@ -91,7 +92,7 @@ class ClusterPool:
 
 def keep_logs(where: Path, target: Path) -> None:
     """Copy the log files below ``where``, each with at most its last `LOG_BYTES`."""
-    for path in sorted(where.rglob("*")):
+    for path in sorted(files_below(where)):
         if path.suffix in LOG_ENDINGS and path.is_file() and not path.is_symlink():
             kept = target / path.relative_to(where)
             with contextlib.suppress(OSError):  # a log that is gone meanwhile says nothing

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from harness.running.peaks import PeakMemory, resident_bytes, size_of
 
@@ -33,3 +37,21 @@ def test_all_files_count_once(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "two")
     assert size_of(tmp_path, None) == 111
     assert size_of(tmp_path / "nowhere") == 0
+
+
+def test_a_folder_that_a_server_removes_meanwhile_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker deletes the folder of a topic between its listing and the look into it."""
+    (tmp_path / "topic-0").mkdir()
+    (tmp_path / "topic-0" / "log").write_bytes(b"x" * 100)
+    (tmp_path / "kept").write_bytes(b"x" * 11)
+    scandir = os.scandir
+
+    def gone(path: Any) -> Any:
+        if Path(path).name == "topic-0":
+            raise FileNotFoundError(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", gone)
+    assert size_of(tmp_path) == 11

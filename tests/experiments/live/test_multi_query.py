@@ -8,9 +8,12 @@ import pandas as pd
 import pytest
 
 from experiments.live import _highways
+from experiments.live._plans import topology_of
 from experiments.live.multi_query import EXPERIMENT
+from experiments.live.query_accuracy import LATE_S
+from harness.engines.tasks.parameters import TaskParameters
 from tests.experiments.live.judging import all_hold, failing, held, panels, passes
-from workloads.accident import FAR
+from workloads.accident import FAR, two_highways
 
 
 def made_up() -> dict[str, pd.DataFrame]:
@@ -37,6 +40,13 @@ def test_nothing_measured_nothing_judged() -> None:
 def test_a_bar_for_each_planner() -> None:
     (axes,) = panels(EXPERIMENT, made_up())
     assert len(axes.patches) == 2
+
+
+def test_the_rack_is_back_when_all_that_counts_has_come() -> None:
+    topology = topology_of(two_highways(seed=1, share=0.5), _highways.RATE_PER_S)
+    given = _highways.setup(topology, (0,), 5.0).parameters
+    assert isinstance(given, TaskParameters)
+    assert given.restart_s == pytest.approx(5.0 + LATE_S)
 
 
 def test_a_querys_accuracy_is_of_its_own_locations_while_the_rack_is_away() -> None:

@@ -68,6 +68,7 @@ def test_only_what_has_a_replica_finds_room_while_the_rack_is_away(name: str) ->
     plan = list(range(0, tasks, 2))
     given = query_accuracy.setup(tasks, plan, 9.0).parameters
     assert isinstance(given, TaskParameters)
+    assert given.restart_s == pytest.approx(9.0 + query_accuracy.LATE_S), "what counts has come"
     slots = given.slots
     assert isinstance(slots, tuple)
     assert set(given.placement) == set(HERE)

@@ -70,6 +70,10 @@ def test_a_window_fits_into_every_step_and_all_tasks_into_the_last(name: str, st
         assert isinstance(given.restart_s, tuple)
         assert sum(given.slots) == topology.task_count
         assert len(given.restart_s) == NODES
+        for node, away_s in enumerate(given.restart_s):
+            step = node // (NODES // steps)
+            back_s = query_accuracy.KILL_AT_S + away_s
+            assert back_s >= arrivals.inside(step)[1] + query_accuracy.LATE_S, "it counts no more"
         shares = [
             recovery_accuracy.restored_fidelity(topology, order, step, steps)
             for step in range(steps + 1)
