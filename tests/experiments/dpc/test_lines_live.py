@@ -7,7 +7,12 @@ from collections.abc import Sequence
 import pandas as pd
 import pytest
 
-from experiments.dpc import availability_bound, availability_bound_live, serialization_live
+from experiments.dpc import (
+    availability_bound,
+    availability_bound_live,
+    chain_length,
+    serialization_live,
+)
 from harness.results.record import Profile
 from tests.experiments.live.judging import held
 
@@ -52,3 +57,13 @@ def test_two_bucket_sizes_are_no_line() -> None:
 
     assert held(serialization_live.EXPERIMENT, points(50, 200, 500))["linear"] is True
     assert held(serialization_live.EXPERIMENT, points(50, 500))["linear"] is None
+
+
+def test_a_step_is_per_node_also_between_chains_that_differ_by_several() -> None:
+    def delays(by_chain: dict[int, float]) -> bool | None:
+        table = pd.DataFrame({"chain": by_chain.keys(), "delay_new_s": by_chain.values()})
+        return chain_length.delay_adds_up.decide(table.assign(combination="delay & delay")).held
+
+    assert delays({1: 2.8, 4: 10.9}) is True
+    assert delays({1: 2.8, 4: 5.5}) is False
+    assert delays({4: 10.9}) is None
