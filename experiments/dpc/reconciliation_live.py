@@ -119,7 +119,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         if not len(rows):
             not_measured(axes)
         axes.set_xlabel(label)
-        axes.set_ylim(bottom=0)
+    panels[0].set_ylim(bottom=0)  # once both are drawn, as they share it
     panels[0].set_ylabel("longest delay of tuples\nafter the failure (s)")
     if len(tables["points"]):
         handles, labels = panels[0].get_legend_handles_labels()

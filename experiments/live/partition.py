@@ -298,6 +298,7 @@ def draw(tables: Tables, figure: Figure) -> None:
                 not_measured(panels[row, column])
             if row == 0:
                 panels[row, column].set_title(f"a rack {failure}")
+    panels[0, 0].set_ylim(bottom=0)  # once all are drawn, as they share it
     figure.supxlabel("seconds since the load began; grey: the twin without a failure", fontsize=9)
     stamp(figure, "first repetition; marked: detected")
 
@@ -316,7 +317,6 @@ def _panel(axes: Axes, timeline: pd.DataFrame, run: pd.Series[Any]) -> None:
         if not pd.isna(run["detection_s"]):
             axes.axvline(failed_at_s + run["detection_s"], color="black", linestyle=":",
                          linewidth=1)  # fmt: skip
-    axes.set_ylim(bottom=0)
 
 
 EXPERIMENT = Experiment(

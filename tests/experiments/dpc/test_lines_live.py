@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from experiments.dpc import (
     availability_bound,
     availability_bound_live,
     chain_length,
+    reconciliation_live,
     serialization_live,
 )
+from experiments.dpc.reconciliation import FAILURE_S
 from harness.results.record import Profile
 from tests.experiments.live.judging import held
 
@@ -67,3 +71,22 @@ def test_a_step_is_per_node_also_between_chains_that_differ_by_several() -> None
     assert delays({1: 2.8, 4: 10.9}) is True
     assert delays({1: 2.8, 4: 5.5}) is False
     assert delays({4: 10.9}) is None
+
+
+def test_panels_that_share_an_axis_show_what_is_highest_in_the_second() -> None:
+    redo = reconciliation_live.LOW_PER_S * FAILURE_S
+    points = pd.DataFrame(
+        [
+            {"method": method, "state": state, "redo": redo * more, "delay_s": delay_s}
+            for method in ("checkpoint", "undo")
+            for state, more, delay_s in (
+                (reconciliation_live.SMALL, 1, 0.1), (12_000, 1, 0.2),
+                (reconciliation_live.SMALL, 9, 0.9),
+            )
+        ]
+    )  # fmt: skip
+    figure = Figure()
+    reconciliation_live.EXPERIMENT.draw({"points": points, "passes": pd.DataFrame()}, figure)
+    for axes in figure.axes:
+        drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.lines])
+        assert axes.get_ylim()[0] <= drawn.min() < drawn.max() <= axes.get_ylim()[1]
