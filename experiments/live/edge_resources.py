@@ -43,7 +43,10 @@ EVERY_S = 1.0
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Make one pass of one mechanism at one rate."""
+    """Make one pass of one mechanism at one rate, after a short one.
+
+    What a process loads with its first batches would count, and those that were killed in an
+    earlier run are new."""
     from harness.engines.kinds import find_engine
     from harness.judging.passes import Pass
     from harness.judging.run import warm_engine
@@ -52,14 +55,12 @@ def run(point: Point, context: Context) -> Outcome:
     deployment = deploy(str(point["mechanism"]), rate)
     cluster, chosen = context.cluster(SPEC), edge_throughput.setup(deployment)
     engine = warm_engine(find_engine("tasks"), chosen, cluster, context)
-    plan = steady_pass(
-        f"at-{rate}",
-        workload(rate, context),
-        float(rate * _deployment.GATEWAYS),
-        load_s,
-        BATCH_S,
-    )
+    made, rate_per_s = workload(rate, context), float(rate * _deployment.GATEWAYS)
     directory = cluster.scratch(f"edge-{context.directory.name}")
+    warming = steady_pass("warm-up", made, rate_per_s, SETTLE_S, BATCH_S)
+    with Pass(warming, cluster, engine, directory, context) as one:
+        one.run()
+    plan = steady_pass(f"at-{rate}", made, rate_per_s, load_s, BATCH_S)
     with Pass(plan, cluster, engine, directory, context) as one, Carried(cluster) as carried:
         record = one.run()
         missing = len(engine.truth(one.work)) - len(record.deliveries)
