@@ -300,14 +300,10 @@ def converges(tables: Mapping[str, pd.DataFrame]) -> Finding:
     return every(good, passes=len(passes), equal=int(good.sum()), others=others)
 
 
-def on_points(claim: Claim, unmeasured_because: str | None = None) -> Claim:
+def on_points(claim: Claim) -> Claim:
     """Return a claim about a simulated figure's table as one about the live table ``points``."""
     return replace(
-        claim,
-        decide=lambda tables: claim.decide(tables["points"]),
-        because=None,
-        cause=None,
-        unmeasured_because=unmeasured_because,
+        claim, decide=lambda tables: claim.decide(tables["points"]), because=None, cause=None
     )
 
 

@@ -53,6 +53,8 @@ BUCKET_US = 100_000
 STREAMS = 3
 WARM_US = 5_000_000
 """Time from the start to the failure; the failure waits for a full state if that comes later."""
+LEAST_POINTS = 3
+"""Fewest points that show whether a line is straight."""
 
 
 Value = TypeVar("Value")

@@ -105,22 +105,20 @@ def draw_points(table: pd.DataFrame, figure: Figure) -> None:
     upper.legend(loc="upper left")
 
 
-LEAST_BOUNDS = 3
-"""Fewest bounds that show whether a line is straight."""
-TOO_FEW = f"a line needs {LEAST_BOUNDS} bounds that the failure outlasts"
+TOO_FEW = f"a line needs {_shared.LEAST_POINTS} bounds that the failure outlasts"
 
 
 def _fits(table: pd.DataFrame, column: str) -> dict[str, Any]:
     """Return by policy the straight line over the bounds that the failure outlasts.
 
-    A policy with fewer than `LEAST_BOUNDS` has none."""
+    A policy with fewer than `LEAST_POINTS` has none."""
     from scipy.stats import linregress  # loading it takes a second
 
     below = table[table["bound_s"] < FAILURE_S]
     return {
         str(policy): linregress(rows["bound_s"], rows[column])
         for policy, rows in below.groupby("during_failure")
-        if len(rows) >= LEAST_BOUNDS
+        if len(rows) >= _shared.LEAST_POINTS
     }
 
 

@@ -80,13 +80,7 @@ EXPERIMENT = Experiment(
     statement=failure_duration.EXPERIMENT.statement,
     table=table,
     draw=draw,
-    claims=[
-        _live.converges,
-        *(
-            _live.on_points(each, "Quick has failures longer than αX alone.")
-            for each in failure_duration.SENTENCES
-        ),
-    ],
+    claims=[_live.converges, *(_live.on_points(each) for each in failure_duration.SENTENCES)],
     notes=(_live.NOTE,),
     figure_size_in=(9.5, 4.2),
     smoke_covered_by="stock/worker-kill",

@@ -69,8 +69,6 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-LEAST_BUCKETS = 3
-"""Fewest bucket sizes that show whether a line is straight."""
 NEAR = 0.3
 """Largest relative difference of the slope from a half (half a bucket is waited for its end).
 Fixed on 2026-11-23, before anything was measured."""
@@ -102,8 +100,8 @@ def linear(tables: Mapping[str, pd.DataFrame]) -> Finding:
     from scipy.stats import linregress  # loading it takes a second
 
     points = tables["points"]
-    if len(points) < LEAST_BUCKETS:
-        return unmeasured(f"a line needs {LEAST_BUCKETS} bucket sizes")
+    if len(points) < _shared.LEAST_POINTS:
+        return unmeasured(f"a line needs {_shared.LEAST_POINTS} bucket sizes")
     line = linregress(points["bucket_ms"], 1000 * points["mean_delay_s"])
     held = abs(line.slope / 0.5 - 1.0) <= NEAR
     return found(

@@ -72,12 +72,12 @@ class Noticed:
         ``lives`` are the coordinator's reports of nodes that joined and left. A copy was lost with
         the life in which it was hosted, also where the next one showed the loss."""
         joined: dict[int, list[int]] = {}
-        for event in lives:
+        for event in sorted(lives, key=lambda event: event["at_us"]):
             if event["event"] == "joined":
                 joined.setdefault(event["node"], []).append(event["at_us"])
 
         def life(node: int, at_us: int) -> tuple[int, int]:
-            return node, bisect_right(sorted(joined.get(node, ())), at_us)
+            return node, bisect_right(joined.get(node, ()), at_us)
 
         hosted = {
             (noted.note.task, noted.note.incarnation): noted.at_us
