@@ -63,7 +63,7 @@ COVERAGE: Sequence[Coverage] = (
              "What stands on the x axis is lost; checkpoint intervals are taken."),
     Coverage("ppa", "ICDE 11, TKDE 13", "queries Q1 and Q2",
              ("workloads/worldcup.py", "workloads/traffic.py"),
-             "Task counts are lost except 20 and 1 of Q1."),
+             "Task counts are lost; Q1 has 20 MC-trees."),
     Coverage("ppa", "ICDE 12a, ICDE 12b, TKDE 14a, TKDE 14b", "OF and IC against accuracy",
              ("ppa/query-accuracy", "ppa/query-readings", "live/query-accuracy")),
     Coverage("ppa", "ICDE 13a, ICDE 13b, TKDE 15a, TKDE 15b", "DP, SA and greedy on Q1 and Q2",
@@ -82,8 +82,8 @@ COVERAGE: Sequence[Coverage] = (
              ("ppa/recovery-accuracy", "live/recovery-accuracy"),
              "The text names crawled tweets as the input, which neither query reads."),
     Coverage("ppa", "nodes attached on EC2", "minutes until the last new node is there", (),
-             "A property of a public cloud in 2015; it cannot be measured on a machine of one's "
-             "own."),
+             "A property of a public cloud of those years; it cannot be measured on a machine of "
+             "one's own."),
     Coverage("ppa", "tentative output ten times earlier", "the conclusion's number",
              ("ppa/partial-replication", "live/partial-replication")),
     Coverage("ppa", "an order of magnitude over greedy", "the conclusion's number",
@@ -95,7 +95,7 @@ COVERAGE: Sequence[Coverage] = (
              ("harness/topology/fidelity.py", "tests/topology/oracle.py"),
              "IC's exact form could not be read; that of one configuration and the worst case is "
              "used."),
-    Coverage("ppa", "Algorithms 1 to 5", "SA, full and structured topologies, INC",
+    Coverage("ppa", "TKDE Algorithms 1 to 5", "SA, full and structured topologies, INC",
              ("harness/planning/structure_aware.py", "harness/planning/incremental.py",
               "ppa/planner-readings"),
              "What is defective in print is listed in the modules, each reading a switch."),
@@ -114,8 +114,9 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("intervals", "8", "overlapping periods", (), _SCHEMATIC),
     Coverage("intervals", "9", "a failure before and after the checkpoint is complete", (),
              _SCHEMATIC),
-    Coverage("intervals", "10", "U over T by message delay", ("intervals/dag-delay",),
-             "The values of the curves are lost."),
+    Coverage("intervals", "10", "U over T, for a parameter whose symbol is lost",
+             ("intervals/dag-delay",),
+             "Which parameter the curves differ in, and its values, are lost; it is δ here."),
     Coverage("intervals", "11", "one operator against a DAG", ("intervals/dag-depth",),
              "Which of several parameter sets gives the 11.6 % is lost."),
     Coverage("intervals", "12", "equation 10 against simulation", ("intervals/dag-simulated",),
@@ -131,8 +132,8 @@ COVERAGE: Sequence[Coverage] = (
              "Both percentages of the text are lost."),
     Coverage("intervals", "Table 1", "Flink, observed and theoretical",
              ("intervals/flink", "intervals/flink-live", "live/utilization"),
-             "The theory beside the paper's measurements. The paper's own repetitions take 20 to "
-             "40 hours a row."),
+             "The theory beside the paper's measurements. Each of the paper's repetitions takes 20 "
+             "to 40 hours."),
     Coverage("intervals", "five real systems", "gain over 30 minutes",
              ("intervals/real-systems",)),
     Coverage("intervals", "30 minutes at 0.0022 per hour", "the 19 days of section 5",
@@ -163,8 +164,8 @@ COVERAGE: Sequence[Coverage] = (
              ("edge/resources", "live/edge-resources"),
              "The input rates on the x axis are lost."),
     Coverage("edge", "failure prediction", "section III-D", ("edge/prediction",),
-             "The recall of 90.9 %, 73 minutes ahead, is another paper's network on hardware "
-             "counters that were never published."),
+             "The recall of 90.9 %, 73 minutes ahead, is that of another paper's network, which is "
+             "cited."),
     Coverage("edge", "200 ms between gateway and datacenter", "the example of section II", (),
              "An example in words, of a way that is too long; nothing is measured in it."),
     Coverage("edge", "equations 1 to 3, Algorithm 1", "risk, store, ackers, replicas",
@@ -172,9 +173,10 @@ COVERAGE: Sequence[Coverage] = (
               "harness/planning/tiers.py")),
     # DPC
     *(Coverage("dpc", str(number), what, (), _SCHEMATIC) for number, what in (
-        (1, "the software architecture"), (2, "replicated nodes"), (3, "a query diagram"),
-        (4, "the state machine"), (5, "the data model"), (6, "serialization by buckets"),
-        (7, "SUnion"), (8, "trees of SUnions"),
+        (1, "a query network on four nodes"), (2, "the state machine"),
+        (3, "the data model, with undo tuples"), (4, "serialization of three streams"),
+        (5, "switching between replicas"), (6, "trees of SUnions"),
+        (7, "not named in the copy at hand"), (8, "not named in the copy at hand"),
     )),
     Coverage("dpc", "40 ms", "a switch to the replica masks a node's failure",
              ("dpc/node-failure-live",)),

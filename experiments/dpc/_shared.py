@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 PROCESS_US = 22
 CHAIN_PROCESS_US = PROCESS_US * 30 // 18 * 2
-"""The same on the machines of the chains: 1.8 GHz, not 3, each with both replicas of its node."""
+"""The same on the machines of the chains: 1.8 GHz (or faster), not 3, each with both replicas of a
+node."""
 COPY_US = 2
 COMPARE_US = 1
 BUCKET_US = 100_000

@@ -2,8 +2,8 @@
 
 The paper: the CPU overhead of a checkpoint every l is S p_copy / l per second, so it grows with
 the state and with the frequency. That of a stream marker is S p_comp / l, as a marker is found by
-reading the state. A node that does either only when it enters UP_FAILURE pays nothing until then
-(l = 0 in Table 2)."""
+reading the state (both restored by aligning Table 2's fragment with the prose). A node that does
+either only when it enters UP_FAILURE pays nothing until then (l = 0 in Table 2)."""
 
 from __future__ import annotations
 

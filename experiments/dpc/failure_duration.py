@@ -167,8 +167,8 @@ def suspend_always(table: pd.DataFrame) -> Finding:
 
 @paper(
     "process-bound",
-    "Process & Process keeps Delay_new at αX whatever the duration of a failure that is longer "
-    "than that",
+    "Process & Process keeps Delay_new within αX whatever the duration of a failure, and uses it "
+    "where that is longer",
 )
 def process_bound(table: pd.DataFrame) -> Finding:
     delay = _by_duration(table, "delay_new_s")[PROCESS].dropna()
@@ -196,11 +196,10 @@ BATCHES = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Version 1 counted tuples alone, those of the healed stream among them."""
 
 
-@paper(
+@hypothesis(
     "process-most/batches",
-    "Process & Process yields the most tentative batches in failures longer than 3 s",
+    "Counted in batches, Process & Process yields the most in failures longer than 3 s",
     rule=BATCHES,
-    cause=Cause.READING,
 )
 def process_most_batches(table: pd.DataFrame) -> Finding:
     counts = _by_duration(table, "tentative_batches", X_S).dropna(subset=PROCESS)

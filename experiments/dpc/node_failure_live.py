@@ -135,7 +135,7 @@ def masked(tables: Mapping[str, pd.DataFrame]) -> Finding:
     )
 
 
-@paper("switch", "A switch to the replica takes 40 ms")
+@paper("switch", "A switch to the replica takes no longer than the printed 40 ms")
 def switch(tables: Mapping[str, pd.DataFrame]) -> Finding:
     kills = tables["kills"]
     took = kills["paper_recovery_s"].astype(float)

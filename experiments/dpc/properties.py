@@ -1,8 +1,10 @@
 """Properties 1 to 4 of section 3.5, over random schedules.
 
-1. In a static failure state results come within kX, k being the nodes on the longest path.
+1. In a static failure state results come within kX, k being the SUnions on the longest path: one a
+   node here.
 2. Switching between copies never causes duplicates and loses at most tentative tuples.
-3. When all failures heal, the destination receives the complete stable stream.
+3. As long as one replica of each node never fails, and what is produced during a failure is
+   buffered, the destination receives the complete stable stream when all failures heal.
 4. Stable tuples are never undone."""
 
 from __future__ import annotations
@@ -153,7 +155,11 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 SENTENCES = {
     1: ("within-kx", "In a static failure state results come within kX"),
     2: ("no-duplicates", "Switching between copies never causes duplicate results"),
-    3: ("complete", "When all failures heal, the complete stable stream is received"),
+    3: (
+        "complete",
+        "When all failures heal, the complete stable stream is received, as one copy of each node "
+        "never failed",
+    ),
     4: ("stable-stays", "Stable tuples are never undone"),
 }
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LOW_PER_S, SMALL = 990, 20
-"""The rate at which the state varies, and the state at which the rate does, as in the paper."""
+"""The rate at which the state varies (the paper's 1,000, in three equal streams), and the state at
+which the rate does, as in the paper."""
 
 
 def points(states: tuple[int, ...], rates: tuple[int, ...]) -> list[Point]:

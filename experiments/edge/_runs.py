@@ -1,6 +1,7 @@
-"""The minute of the edge paper's experiments (section V-C): its times, its grid, its tables.
+"""The minute of the edge paper's experiments (section V-B): its times, its grid, its tables.
 
-Input for 60 s, then 30 s to finish; the node of the aggregators dies at 30 s and stays away. The
+Input for 60 s, then 30 s to finish; at 30 s a failure, which is not described further: here the
+node of the aggregators dies and stays away. The
 runs themselves are `experiments.edge._storm`."""
 
 from __future__ import annotations

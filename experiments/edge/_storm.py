@@ -367,5 +367,7 @@ NOTES = (
     "Chosen: an executor's watermark begins at a random time within its second; a worker starts "
     "again in the nearest other datacenter within 4 s after the heartbeats' timeout of 5 s (the "
     "paper's example), so that with the lag it is back after the printed ten seconds. "
-    "Not printed: whether a replica's tuples are tracked; they are here.",
+    "Not printed: what the failure is (here the node of both aggregators dies and stays away), and "
+    "whether a replica's tuples are tracked (they are here). Checkpoints come every 12 s, so that "
+    "the failure is in the middle of an interval; the paper names 10 s in an example.",
 )

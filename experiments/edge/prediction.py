@@ -1,4 +1,4 @@
-"""What prediction gains over equal probabilities, with real failures: the paper's future part.
+"""What prediction gains over equal probabilities, with real failures.
 
 RPPG weighs a task's recovery time by the probability that it fails. The paper assumes a predictor
 and evaluates without one. Here the predictor learns each node's rate from the first half of the
@@ -198,8 +198,7 @@ EXPERIMENT = Experiment(
         *_deployment.NOTES,
         "Failures of nodes 1 to 20 of LANL's system 2 (LA-UR-05-7318), counted in two halves of "
         "its life; which recorded node stands for which of the testbed's is drawn many times. The "
-        "paper's own predictor (a neural network on hardware counters) needs data that these "
-        "records do not have.",
+        "predictor that the paper cites (an LSTM) needs data that these records do not have.",
     ),
     figure_size_in=(7.5, 4.4),
 )

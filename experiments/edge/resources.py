@@ -137,7 +137,7 @@ CLAIMS = [
         "full-range",
         "full-rep+DRA takes from 12.5 to 19 cores over the rates",
         because="The rates of the x axis are lost. The demands were chosen by the other "
-        "three; full replication adds the same demands again for all that can be replicated.",
+        "three; full replication adds the same demands again for all but sources and the sink.",
         cause=Cause.LOST,
     )(lambda table: _from_to(table, ["full-rep+DRA"], FULL_CORES)),
     paper(

@@ -80,6 +80,9 @@ def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _storm.STAMP) ->
 
 PRINTED = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """By the paper's rule of failed tuples. Version 1 took those that were later than the timeout."""
+LESS = Rule(version=3, since="2026-11-25", seen_seeds=(DEFAULT_SEED, 71804))
+"""What is "only around 95 %" is less than all, and "lower" is lower by any difference. Version 2
+took all for around 95 %, and asked for 5 % less."""
 
 
 @invariant("none-twice", "No tuple is counted twice")
@@ -104,23 +107,33 @@ def hundred_percent(table: pd.DataFrame) -> Finding:
 
 
 def _around(id: str, name: str, share: float) -> Claim:  # noqa: A002
-    text = f"{name} processes around {share:.0%}".replace("%", " %")
-    return paper(id, text, rule=PRINTED, cause=Cause.LOST).near(
-        lambda table: _runs.mean_of(table, "success")[name], share, NEAR
-    )
+    text = f"{name} processes only around {share:.0%}".replace("%", " %")
+
+    @paper(id, text, rule=LESS, cause=Cause.LOST)
+    def around(table: pd.DataFrame) -> Finding:
+        mine = _runs.mean_of(table, "success")[name]
+        held = abs(mine - share) <= NEAR and mine < WHOLE
+        return found(held, success=mine, printed=share, tolerance=NEAR, less_than=WHOLE)
+
+    return around
 
 
 @paper(
     "match-rate",
     "RPPG+RAS and full-rep+DRA match the input rate; the other two are lower",
-    rule=PRINTED,
+    rule=LESS,
 )
 def match_rate(table: pd.DataFrame) -> Finding:
     share = (table["throughput_per_s"] / table["offered_per_s"]).groupby(table["mechanism"]).mean()
     matched = [abs(share[name] - 1) <= NEAR for name in ("RPPG+RAS", "full-rep+DRA")]
-    lower = [share[name] < 1 - NEAR for name in ("ck-only+DRA", "RPPG+DRA")]
+    lower = [share[name] < WHOLE for name in ("ck-only+DRA", "RPPG+DRA")]
     shares = {str(name): float(each) for name, each in share.items()}
-    return found(all(matched) and all(lower), share_of_the_input_rate=shares, tolerance=NEAR)
+    return found(
+        all(matched) and all(lower),
+        share_of_the_input_rate=shares,
+        tolerance=NEAR,
+        less_than=WHOLE,
+    )
 
 
 CLAIMS = [

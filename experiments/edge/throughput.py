@@ -132,10 +132,12 @@ def calm_near_rate(table: pd.DataFrame) -> Finding:
     return every((means / OFFERED - 1).abs() <= NEAR, **shown, offered=OFFERED, tolerance=NEAR)
 
 
+CIRCULAR = "(circular: a worker's start was chosen by it)"
+
+
 @paper(
     "ck-gap",
-    "ck-only+DRA has a gap after the failure and has recovered within about 10 s (circular: a "
-    "worker's start was chosen by it)",
+    "ck-only+DRA has a gap after the failure and has recovered within about 10 s " + CIRCULAR,
 )
 def ck_gap(table: pd.DataFrame) -> Finding:
     after = _after(table)

@@ -1,6 +1,7 @@
 """Figure 10: utilization of a DAG over the interval, for several message delays.
 
-The paper: equation 10 for different δ; T* is the same for all of them."""
+The paper: equation 10 for different values of a symbol that is lost, perhaps λ or δ; T* is at one
+place. Here it is δ, on which T* does not depend."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ what it *computed* is computed again and compared with the print.
 
 The last theory column, U(T*), does not follow from the printed c and R. The reading that
 fits: T* was computed from the c of the 30-minute run, U(T*) with the c measured again in the
-T* run, where windows and state are smaller. Both are shown; the claim stays not held."""
+T* run. Both are shown; the claim stays not held."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def theory_30_min(table: pd.DataFrame) -> Finding:
     cause=Cause.LOST,
     because="The printed values do not follow from the printed c, R and T*. A cost of 0.75 s, "
     "found from them, gives the three rows of five operators. Presumably the authors took T* from "
-    "the 30-minute run and U(T*) with the c of another run, where windows are smaller. No single "
+    "the 30-minute run and U(T*) with the c of another run. No single "
     "cost gives the rows of seven operators too: one of them differs in the other direction.",
 )
 def theory_t_star(table: pd.DataFrame) -> Finding:

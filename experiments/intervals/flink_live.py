@@ -4,7 +4,7 @@ Word count with 5 and 7 operators in a row, a TaskManager with one slot on each 
 load is more than source tasks of the declared speed can take, so Flink always has work, and work
 that is done again takes as long as the first time. Utilization is the progress of the output from
 when windows are full, over that of a pass without checkpoints and kills. A killed node starts again
-at once; the job waits for its slots, as on the paper's five nodes.
+at once; the job waits for its slots.
 
 Hours become minutes: kills come `MEAN_S` apart in the mean instead of 20 minutes, and a checkpoint
 every `LONG_S` stands for one every 30 minutes: λT is 1.5 in both. As in the paper, c comes from

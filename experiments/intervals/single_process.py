@@ -1,6 +1,6 @@
 """Figure 4: utilization of a single process over its checkpoint interval.
 
-The paper: with harsh values of λ and c, equation 4 has one maximum, at T*, and T* is
+The paper: with harsh values (their symbols are lost), equation 4 has one maximum, at T*, and T* is
 "interestingly not a function of R". Drawn for three restart times to show exactly that."""
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The edge paper's 14 gateways, 5 micro datacenters and cloud, and what each scheme puts there.
 
 A micro datacenter and its gateways are a rack: they fail together. Sources stand at gateways and
-the last task in the cloud, beside the database, as in the paper; the tasks between stand near what
-they read (the placement of DRA, and the first step of RAS). No node has more room than its scheme
-uses: a lost task without a living replica waits until its node is back.
+the last task in the cloud, beside the database, as chosen in `experiments.edge`; the tasks between
+stand near what they read (the placement of DRA, and the first step of RAS). No node has more room
+than its scheme uses: a lost task without a living replica waits until its node is back.
 
 Full replication and PPA put a replica on the next rack, as PPA's paper separates them. RPPG's
 replicas are placed by RAS, near their primaries, or by DRA, often on the primary's own node."""

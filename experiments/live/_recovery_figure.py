@@ -29,13 +29,13 @@ LOOKS = {
     "Active-5s": (BLUE, "s"), "CKP-5s": ("#E08A5B", "v"), "CKP-30s": ("#8C3D00", "^"),
     "Storm": (GREY, "X"),
 }  # fmt: skip
-"""Colour and marker by contender, in the order of the papers' legend."""
+"""Colour and marker by contender, in the order of the legend."""
 ENGINES = {SIMULATED: 0.0, PACED: 0.5, LIVE: 1.0}
 """Filled part of each engine's marker."""
 
 
 def draw_latencies(samples: pd.DataFrame, figure: Figure) -> None:
-    """Draw a column per failure: groups of (window, rate) as in the papers, marks of contenders.
+    """Draw a column per failure: groups of (window, rate), marks of contenders.
 
     Above as the engine reports it, below seen from outside: medians with intervals, all samples."""
     groups = list(dict.fromkeys(zip(samples["window_s"], samples["rate"], strict=True)))

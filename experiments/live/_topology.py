@@ -57,8 +57,8 @@ COPIED_TUPLES_PER_S = 1_000_000 / MACHINE.store_us
 """State is copied in memory as fast as it is written into a checkpoint."""
 SUSPECT_S = 3.0
 """Longest silence. A killed process is found by its closed connection: 15 that die at once are
-found at once, as by the papers' master when it looks. By their heartbeats they are found one after
-another, and the first ones are back before the last is missed."""
+found at once, as we assume of the papers' master when it looks. By their heartbeats they are found
+one after another, and the first ones are back before the last is missed."""
 KEPT = "tasks on 34 nodes"
 LIVE, PACED, SIMULATED = "live", "live at declared speed", "simulated"
 RESTART_S = 3.0
@@ -262,11 +262,11 @@ class Ways:
     def latency_s(self, tasks: Collection[int]) -> float | None:
         """Return the papers' latency: from the detection until the last of these tasks was back.
 
-        A failure of several nodes is detected when the last of them is found, as the papers' master
-        finds all of them in one look. Here 15 processes that are killed at once are found within
-        0.1 to 0.15 s, one after another: a tenth of a second that counts as one of the papers'
-        where runs are ten times as fast, and that no simulated node has. Until 2026-11-22 the first
-        one found counted. The time before a failure is found is not a part of either."""
+        A failure of several nodes is detected when the last of them is found: we assume that the
+        papers' master finds all of them in one look. Here 15 processes that are killed at once are
+        found within 0.1 to 0.15 s, one after another: a tenth of a second that counts as one of the
+        papers' where runs are ten times as fast, and that no simulated node has. Until 2026-11-22
+        the first one found counted. The time before a failure is found is not a part of either."""
         back = [self.restored_s.get(task) for task in tasks]
         if any(one is None for one in back) or not tasks:
             return None

@@ -71,7 +71,7 @@ def run(point: Point, context: Context) -> Outcome:
     """Measure one mechanism at one rate: the twin is the run without a failure."""
     scale, rate = SCALES[context.profile], int(str(point["rate"]))
     deployment = deploy(str(point["mechanism"]), rate)
-    chosen = edge_throughput.setup(deployment)
+    chosen = edge_throughput.setup(deployment, replicated=deployment.useful())
     at_s = scale.fail_at_s + STRIKES_AFTER_S
     node = SPEC.node_names[deployment.node("aggregate0")]
     kill = Schedule(

@@ -53,7 +53,8 @@ def run(point: Point, context: Context) -> Outcome:
 
     rate, load_s = int(str(point["rate"])), LOAD_S[context.profile]
     deployment = deploy(str(point["mechanism"]), rate)
-    cluster, chosen = context.cluster(SPEC), edge_throughput.setup(deployment)
+    cluster = context.cluster(SPEC)
+    chosen = edge_throughput.setup(deployment, replicated=deployment.replicated)
     engine = warm_engine(find_engine("tasks"), chosen, cluster, context)
     made, rate_per_s = workload(rate, context), float(rate * _deployment.GATEWAYS)
     directory = cluster.scratch(f"edge-{context.directory.name}")
@@ -252,7 +253,8 @@ EXPERIMENT = Experiment(
     draw=draw,
     claims=CLAIMS,
     notes=(
-        "Nodes of live/edge-throughput, as fast as this machine is, no failure. Processor and "
+        "Nodes of live/edge-throughput, as fast as this machine is, no failure; replicas on their "
+        "primary's own node run, too. Processor and "
         "resident memory: the 20 nodes' processes, also those that host nothing; not the "
         "coordinator's, which stands for Storm's master, nor Kafka's, which stands for the sensors "
         "and the database. Memory that processes share counts in each of them.",

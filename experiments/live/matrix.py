@@ -216,8 +216,8 @@ EXPERIMENT = Experiment(
     figure="matrix",
     title="Four workloads, five schemes, two models of failure",
     statement=(
-        "Beyond the papers: every workload of theirs under every scheme of theirs, on one engine "
-        "and the edge paper's network, judged by one judge."
+        "Beyond the papers: four workloads under five of their schemes, on one engine and the edge "
+        "paper's network, judged by one judge."
     ),
     table=table,
     draw=draw,

@@ -369,7 +369,7 @@ def q1_rises(tables: Tables) -> Finding:
     return found(rising, **along)
 
 
-@paper("q2-not-with-ic", "On Q2 the accuracy of plans for IC does not rise with IC")
+@paper("q2-not-with-ic", "On Q2 the accuracy of plans for IC does not rise with each step of IC")
 def q2_not_with_ic(tables: Tables) -> Finding:
     rising, along = _rises(tables, "Q2", "ic")
     return found(None if rising is None else not rising, **along)

@@ -63,7 +63,7 @@ CONTENDERS: Mapping[str, Contender] = {
     "CKP-30s": Contender(scheme="checkpoint", checkpoint_s=30),
     "Storm": Contender(scheme="replay"),
 }
-"""In the order of the papers' legend; seconds are the papers'."""
+"""Seconds are at the papers' scale."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,9 +337,9 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     """Return ``samples``, ``latencies`` and ``passes`` (`passes_of`); times are those of the run.
 
     A sample is a cell of one run, with both measures of the recovery: ``latency_s``, the engine's,
-    and ``outside_s``. A single failure's is the mean over the tasks that may fail, as in the
-    papers; ``in_vain`` is the part of these whose time from outside is a lower bound. ``latencies``
-    has their medians and intervals, a row per cell (`summary_of`)."""
+    and ``outside_s``. A single failure's is the mean over the tasks that may fail; ``in_vain`` is
+    the part of these whose time from outside is a lower bound. ``latencies`` has their medians and
+    intervals, a row per cell (`summary_of`)."""
     by = [*POINT, "faster", "contender", "failure"]
     rows = results.series("latencies", (*POINT, "faster"))
     rows = rows.reindex(columns=["run", *by, "place", *MEASURES])
@@ -381,10 +381,12 @@ EXPERIMENT = Experiment(
         "checkpoint every 30 s one every 3 s; rates are the papers' and the speed stays, so a "
         "latency is a tenth, too. The simulator runs the same.",
         "A killed process is found by its closed connection, so that those that die together are "
-        "found together, as by the papers' master; detection is not counted. Killed processes are "
-        f"there again {_topology.RESTART_S:g} s later, as empty standby nodes.",
-        "When 15 die at once, the engine's latency counts from the last that was found: the "
-        "papers' master finds all of them in one look, and so does the simulator.",
+        "found together, as we assume of the papers' master; detection is not counted. Killed "
+        f"processes are there again {_topology.RESTART_S:g} s later, as empty standby nodes.",
+        "When 15 die at once, the engine's latency counts from the last that was found: we assume "
+        "that the papers' master finds all of them in one look, as the simulator does.",
+        "The intervals of checkpoints other than 30 s and of active replication are chosen: the "
+        "papers' are lost.",
         *_topology.TWO_MEASURES,
         "A run is one sample, with an input and phases of its own: error bars are 95 % intervals "
         "of medians, from five samples on (--repeats 5).",

@@ -36,7 +36,6 @@ CONTENDERS: Mapping[str, Contender] = {
         Contender(label="Storm", recovery=Recovery.REPLAY),
     )
 }
-"""In the order of the papers' legend."""
 ACTIVE, CHECKPOINT, REPLAY = ("Active-5s", "Active-30s"), ("CKP-5s", "CKP-15s", "CKP-30s"), "Storm"
 _FEW = ((10, 1_000), (10, 2_000), (30, 1_000))
 """Windows and rates of the smoke and quick profiles."""
@@ -72,7 +71,9 @@ def recovered(point: Point, failed: Collection[int], context: Context) -> Recove
 
 
 def single_s(point: Point, context: Context) -> float:
-    """Return the mean latency over the places of a single failed task, as the papers take it.
+    """Return the mean latency over the places of a single failed task.
+
+    The papers do so for Storm; for the others they do not say which task failed.
 
     The smoke profile has one place, in the middle."""
     smoke = context.profile is Profile.SMOKE
@@ -91,8 +92,8 @@ NOTES = (
     "The intervals are lost except checkpoints every 30 s; 5, 15 and 30 s are chosen. Active-Xs "
     "trims the replica's output every X seconds, CKP-Xs checkpoints every X seconds, Storm "
     "replays the sources.",
-    "Storm replays one window of the sources, as printed: the source tuples of the unfinished "
-    "windows of the failed tasks. They fill the windows of all operators on their way.",
+    "Storm replays the source tuples of the unfinished windows of the failed tasks, which is read "
+    "as one window of the sources. They fill the windows of all operators on their way.",
 )
 MUCH = 5.0
 """Factor from which active replication is "much" faster than the passive approaches."""

@@ -139,10 +139,11 @@ CONFERENCE = "Su and Zhou, ICDE 2016"
 JOURNAL = "Su and Zhou, TKDE 2019"
 BOTH = f"{CONFERENCE}; {JOURNAL}"
 NOTES = (
-    "5 to 10 operators, Zipf s = 0.1 and 50 % joins are printed. The degree ranges are lost: "
-    "4 to 8, 8 to 16 and 16 to 32 tasks are chosen; elsewhere 4 to 16.",
+    "5 to 10 operators, Zipf s = 0.1 and 50 % of the operators as joins are printed. The degree "
+    "ranges are lost: 4 to 8, 8 to 16 and 16 to 32 tasks are chosen; elsewhere 4 to 16.",
     "Chosen: all four partitionings equally likely except in (c); Zipf workloads in (b) to (d), "
-    "where the paper does not say; the 50 % are of the operators that have two inputs.",
+    "where the paper does not say; the 50 % are of the operators that have two inputs, as others "
+    "cannot join.",
 )
 
 

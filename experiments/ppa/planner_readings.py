@@ -224,7 +224,7 @@ def _slight(name: str, because: str | None = None) -> Claim:
     "On full topologies SA is close to greedy if it takes tasks by their own increase",
 )
 def close_on_full(table: pd.DataFrame) -> Finding:
-    # the paper's reason is that both plan "in a similar approach" there
+    # the conference paper's reason is that both plan "in the similar approach" there
     apart = {name: _margin(table, FULL, name).abs().mean() for name in (PAPER, INCREASES)}
     held = apart[INCREASES] <= CLOSE < apart[PAPER]
     return found(held, mean_difference_from_greedy=apart, tolerance=CLOSE)
@@ -251,9 +251,9 @@ CLAIMS = [
     *(_slight(name) for name in SWITCHED if name not in (PAPER, INCREASES, "the first four")),
     _slight(
         INCREASES,
-        because="With full partitioning a task gains nothing by itself until a whole MC-tree is "
-        "replicated. Ordering tasks by their own increase presumably has nothing to go by until "
-        "then, as in greedy. The figure shows the difference on full topologies and on all others.",
+        because="A task's own increase is that with all other operators alive, so it presumably "
+        "says little where few of their tasks are replicated; the printed line compares whole "
+        "plans. The figure shows the difference on full topologies and on all others.",
     ),
     _slight("the first four"),
     close_on_full,

@@ -168,7 +168,7 @@ def own_pages_closer(table: pd.DataFrame) -> Finding:
     return _both(differences)
 
 
-@paper("q2-ic", "On Q2 the accuracy of plans for IC does not rise with IC", rule=BY_INPUT)
+@paper("q2-ic", "On Q2 IC does not predict the accuracy, which rises less than IC", rule=BY_INPUT)
 def q2_ic(table: pd.DataFrame) -> Finding:
     distance = at_least(_distance(table, "Q2", Objective.IC), CLOSE)
     joined = _accuracy.computed(_means(table), query="Q2", objective="ic")[["value", "accuracy"]]

@@ -135,9 +135,9 @@ def _printed(id: str, text: str) -> Sentence:  # noqa: A002
         id,
         text,
         rule=_accuracy.RESTRICTED,
-        because="At single ratios planners keep different servers, presumably by little in OF. The "
-        "mean over the ratios is a sentence of its own.",
-        cause=Cause.NOT_SO,
+        because="At single ratios planners keep different tasks, presumably by little in OF. The "
+        "mean over the ratios is a sentence of its own. Q2's numbers of tasks are not printed.",
+        cause=Cause.LOST,
     )
 
 

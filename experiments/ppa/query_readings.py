@@ -103,7 +103,7 @@ SENTENCES: Mapping[str, str] = {
     "ic": "Fig. 12: IC predicts the accuracy well",
     "beside-dp": "Fig. 13: SA is quite close to DP in OF and in accuracy",
     "greedy-last": "Fig. 13: greedy's mean OF and accuracy are the worst",
-    "inc": "Fig. 20: INC outperforms TO in OF and in accuracy",
+    "inc": "Fig. 20: INC outperforms TO in OF (and so in accuracy)",
     "follows": "Fig. 20: the accuracy is close to OF for both orders",
 }
 REGIONS = Regions(

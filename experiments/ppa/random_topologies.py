@@ -120,14 +120,15 @@ CLAIMS = [
         "it holds).",
         cause=Cause.LOST,
     )(_random.descending(lambda table: _sa(table, "b", *_random.PANELS["b"][1])[::-1])),
-    paper("structured", "(c) The OF of structured topologies is higher than that of full ones")(
-        _random.ahead(lambda table: _apart(table, "c", "structured", "full"))
-    ),
+    paper(
+        "structured", "(c) The OF of structured topologies is generally higher than of full ones"
+    )(_random.ahead(lambda table: _apart(table, "c", "structured", "full"))),
     paper(
         "close-on-full",
         "(c) On full topologies SA and greedy are close",
-        because="The paper's reason is that both take tasks in a similar way there. As printed, "
-        "SA's planner for full topologies looks for whole MC-trees, and greedy does not. "
+        because="The conference paper's reason is that both take tasks in a similar way there. As "
+        "printed, SA's planner for full topologies starts with a task of each operator, a whole "
+        "MC-tree, and then adds the task whose plan is best; greedy looks at no plan. "
         "ppa/planner-readings compares it with the reading of the text: SA takes tasks by their "
         "own increase.",
         cause=Cause.READING,
@@ -152,7 +153,7 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     notes=(
         *_random.NOTES,
-        "On full topologies SA grows by the plan that is best, as line 14 of Algorithm 2 has it. "
+        "On full topologies SA grows by the plan that is best, as line 13 of Algorithm 2 has it. "
         "By the text below it, it is close to greedy there: ``ppa/planner-readings``.",
     ),
     figure_size_in=(9.0, 7.0),

@@ -78,7 +78,8 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     notes=(
         *_latency.NOTES,
-        "Mean over the failed task's places; tasks of a level behave alike and one of each is run.",
+        "Mean over the failed task's places, as the papers have it for Storm; tasks of a level "
+        "behave alike and one of each is run.",
     ),
     figure_size_in=(9.0, 4.8),
     smoke_covered_by="ppa/recovery-correlated",

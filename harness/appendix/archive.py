@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +18,9 @@ from pathlib import Path
 from harness.appendix.claims import documents, judged
 from harness.appendix.text import HERE, Source, html, markdown
 from harness.errors import UsageError
+from harness.report.verdicts import as_json
 from harness.results import archive
 from harness.results.provenance import ROOT
-from harness.results.record import plain
 
 Tell = Callable[[str], None]
 NAME = "faultline-artifact"
@@ -41,12 +40,11 @@ def write_artifact(root: Path, file: Path, *, title: str, tell: Tell, warn: Tell
     items = judged(root, tell=tell, warn=warn)
     text = markdown(items, source, title=title)
     verdicts = documents(items)
-    lines = ",\n".join(json.dumps(each, default=plain) for each in verdicts)
     files: dict[str, tuple[bytes, bool]] = {
         "appendix.md": (text.encode(), False),
         "appendix.html": (html(text).encode(), False),
         _SCRIPT: ((HERE / _SCRIPT).read_bytes(), True),
-        f"results/{archive.CLAIMS}": (f"[\n{lines}\n]\n".encode(), False),
+        f"results/{archive.CLAIMS}": (as_json(verdicts).encode(), False),
     }
     tell("records")
     place = archive.readable(root)
@@ -66,8 +64,10 @@ def write_artifact(root: Path, file: Path, *, title: str, tell: Tell, warn: Tell
 def head() -> Source:
     """Return the commit of this checkout; raise `UsageError` outside of one."""
     try:
+        if Path(_git("rev-parse", "--show-toplevel").decode().strip()) != ROOT:
+            raise ValueError("it lies inside another checkout")
         commit, unix_s = _git("show", "-s", "--format=%H %ct", "HEAD").decode().split()
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise UsageError(
             f"the source of the archive is a commit, and {ROOT} is not a git checkout",
             remedy="clone the repository and give the command there",

@@ -53,8 +53,8 @@ Examples:
     "--raw",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.zip",
-    help="Write every record with all of its series into one archive, which --from, `compare`, "
-    "`advise` and harness.results.load read like a directory.",
+    help="Write every record with all series that it lists into one archive, which --from, "
+    "`compare`, `advise` and harness.results.load read like a directory.",
 )
 @click.option("--experiment", help="Only this experiment, or this group.")
 @click.option("--dictionary", is_flag=True, help="Print the meaning of every table and column.")

@@ -31,7 +31,10 @@ Examples:
     "--peers", is_flag=True, help="Also run other systems, which are fetched when first needed."
 )
 @click.option(
-    "--all", "every", is_flag=True, help="Every figure; quick takes those of an hour otherwise."
+    "--all",
+    "every",
+    is_flag=True,
+    help="Every figure but those of other systems; quick takes those of an hour otherwise.",
 )
 @run_options
 @json_option

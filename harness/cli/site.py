@@ -18,7 +18,7 @@ Examples:
   ./faultline site --shipped --from results  a new set in its place: one archive, verdicts, pages
 """
 _MOST_BYTES = 12_000_000
-"""Size of the shipped series; beyond it the largest ones are left out."""
+"""Size of the shipped series; beyond it the largest deliveries are left out."""
 
 
 @click.command("site", epilog=_EPILOG)
@@ -100,24 +100,22 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
 
 
 def _ship(source: Path, tell: Notify) -> None:
-    """Put a set in the place of the shipped one: records in one file, and their verdicts."""
+    """Put a set in the place of the shipped one: its records in one file, and their verdicts.
+
+    The verdicts are those of the packed records, as on the pages."""
     import shutil
 
-    from harness.errors import UsageError
-    from harness.results.archive import CLAIMS, PACKED, claims_of, pack_to_ship
+    from harness.appendix.claims import documents, judged
+    from harness.report.verdicts import as_json
+    from harness.results.archive import CLAIMS, PACKED, pack_to_ship, readable
     from harness.results.library import SHIPPED
 
-    claims = claims_of(source)
-    if claims is None:
-        raise UsageError(
-            f"there is no {CLAIMS} in {source}",
-            remedy=f"judge the records first: ./faultline report --out {source}",
-        )
     count, left_out = pack_to_ship(source, SHIPPED / PACKED, most_bytes=_MOST_BYTES)
     shutil.rmtree(SHIPPED / "records", ignore_errors=True)
-    if claims != SHIPPED / CLAIMS:
-        shutil.copyfile(claims, SHIPPED / CLAIMS)
     tell(f"{count} records in {SHIPPED / PACKED}; {len(left_out)} of the largest series left out")
+    verdicts = documents(judged(readable(SHIPPED), tell=tell, warn=tell))
+    (SHIPPED / CLAIMS).parent.mkdir(exist_ok=True)
+    (SHIPPED / CLAIMS).write_text(as_json(verdicts))
 
 
 def _label(source: Path) -> str:

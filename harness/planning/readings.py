@@ -33,7 +33,7 @@ class Readings:
     `MOST_SEGMENTS`, as in the paper, which has no such rule."""
     by_increase: bool = False
     """Growth of a full sub-topology after one task of each operator. False: by the best plan
-    (Algorithm 2, line 14). True: as in the text below it, by the task whose own increase of OF is
+    (Algorithm 2, line 13). True: as in the text below it, by the task whose own increase of OF is
     largest while all other operators are alive, which is nearly the greedy planner."""
     virtual_sink: bool = True
     """True if every query's own MC-trees are candidates, as with the virtual sink of section 4.4;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import math
 import shlex
 import traceback
@@ -28,7 +27,7 @@ from harness.judging.foreign import ForeignLoad
 from harness.measure.metrics import label
 from harness.measurement import Origin
 from harness.report.pages import pages, published
-from harness.report.verdicts import Assessment, assess
+from harness.report.verdicts import Assessment, as_json, assess
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Profile, point_key
 from harness.results.store import Campaign, RecordStore
@@ -147,8 +146,7 @@ class ReportWriter:
             for item in judged
             for document in item.documents()
         ]
-        lines = ",\n".join(json.dumps(each, default=_plain) for each in documents)
-        _replace(folder / "claims.json", f"[\n{lines}\n]\n")
+        _replace(folder / "claims.json", as_json(documents))
         newest: dict[str, Assessment] = {}
         for item in judged:
             newest.setdefault(item.experiment.id, item)
@@ -201,12 +199,6 @@ def _replace(path: Path, text: str) -> None:
     partial = path.with_suffix(path.suffix + ".partial")
     partial.write_text(text)
     partial.rename(path)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"cannot write a {type(value).__name__}")
 
 
 def card(
@@ -313,6 +305,9 @@ def command(judged: Assessment, seed: int) -> str:
     campaign = judged.campaign
     words = ["./faultline run", judged.experiment.id, f"--profile {judged.profile.value}"]
     words.append(f"--seed {seed}")
+    repeats = max(record.repeats for record in campaign.records)
+    if repeats != judged.experiment.measurement.repeats[judged.profile]:
+        words.append(f"--repeats {repeats}")
     for name, value in max(campaign.records, key=lambda r: r.started_unix_s).options.items():
         for each in value if isinstance(value, list) else [value]:
             given = each["path"] if isinstance(each, dict) and "path" in each else each

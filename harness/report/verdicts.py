@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +12,16 @@ import pandas as pd
 
 from harness.claims import ClaimKind, Verdict, judge
 from harness.experiment import Experiment, Tables
-from harness.results.record import Profile
+from harness.results.record import Profile, plain
 from harness.results.store import Campaign
 
 SMOKE_DECIDES = "the smoke profile decides invariants only: its instances are too few and too short"
+
+
+def as_json(documents: Iterable[Mapping[str, Any]]) -> str:
+    """Return the text of ``claims.json``, a line per verdict."""
+    lines = ",\n".join(json.dumps(each, default=plain) for each in documents)
+    return f"[\n{lines}\n]\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,9 @@ _ON_DISK = "*/*/*/*/record.json"
 _KEPT_S = 30 * 86400.0
 _STORED = ".parquet"
 """The ending of a series, which is compressed already."""
+DELIVERED = ("results", "further", "truth")
+"""Series that no figure and no claim reads: what an engine delivered, and the correct results. They
+are kept so that an output can be compared again."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -114,20 +117,38 @@ def pack(root: Path, file: Path) -> int:
 
 
 def pack_to_ship(root: Path, file: Path, *, most_bytes: int) -> tuple[int, list[str]]:
-    """Write the records in ``root`` into one file of at most some ``most_bytes``, without verdicts.
+    """Write the records in ``root`` into one file, without verdicts.
 
-    The largest series are left out until the others fit. Return the number of records, and the
-    series that were left out."""
+    The largest series of `DELIVERED` are left out, and no longer listed by their records, until the
+    series take at most ``most_bytes``. Every figure and claim stays as it is. Return the number of
+    records, and the series that were left out."""
     place, found = _found(root)
     named = _named(place, found)
     size = sum(path.stat().st_size for path in named.values() if path.suffix == _STORED)
-    left_out = []
-    for name in sorted(named, key=lambda name: (-named[name].stat().st_size, name)):
-        if named[name].suffix == _STORED and size > most_bytes:
-            size -= named[name].stat().st_size
+    spare = [name for name, path in named.items() if path.suffix == _STORED]
+    spare = [name for name in spare if named[name].stem in DELIVERED]
+    left_out: list[str] = []
+    for name in sorted(spare, key=lambda name: (-named[name].stat().st_size, name)):
+        if size > most_bytes:
+            size -= named.pop(name).stat().st_size
             left_out.append(name)
-    _write({name: path for name, path in named.items() if name not in {*left_out}}, file)
+    shorter = {name: _listing(path, named) for name, path in _records_of(left_out, named).items()}
+    _write({**named, **shorter}, file)
     return len(found), left_out
+
+
+def _records_of(series: Iterable[str], named: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the record of each series, by its name in an archive."""
+    names = {f"{name.rpartition('/')[0]}/record.json" for name in series}
+    return {name: named[name] for name in sorted(names)}
+
+
+def _listing(record: Path, named: Mapping[str, Path]) -> bytes:
+    """Return a record that lists no series but those that are packed."""
+    there = {path.stem for path in named.values() if path.parent == record.parent}
+    content = json.loads(record.read_text())
+    content["series"] = [name for name in content["series"] if name in there]
+    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def _found(root: Path) -> tuple[Path, list[Path]]:
@@ -147,15 +168,16 @@ def _named(place: Path, found: Iterable[Path]) -> dict[str, Path]:
     return {path.relative_to(place).as_posix(): path for path in files}
 
 
-def _write(named: Mapping[str, Path], file: Path) -> None:
+def _write(named: Mapping[str, Path | bytes], file: Path) -> None:
     partial = file.with_name(file.name + ".partial")
     file.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(partial, "w") as archive:
-        for name, path in named.items():
+        for name, content in named.items():
             entry = zipfile.ZipInfo(name, _EPOCH)
-            stored = path.suffix == _STORED
+            stored = name.endswith(_STORED)
             entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
-            archive.writestr(entry, path.read_bytes())
+            data = content if isinstance(content, bytes) else content.read_bytes()
+            archive.writestr(entry, data)
     partial.rename(file)
 
 

@@ -64,6 +64,8 @@ def describe_versions() -> dict[str, str]:
 def describe_commit() -> str:
     """Return the checkout's commit, with "+" if files differ from it; "unknown" outside git."""
     try:
+        if Path(_git("rev-parse", "--show-toplevel")) != ROOT:
+            return "unknown"  # this tree lies inside another one's checkout
         commit = _git("rev-parse", "--short=12", "HEAD")
         return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):

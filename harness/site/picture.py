@@ -43,27 +43,23 @@ def draw(kill: Kill) -> str:
         f'<title id="kt">{escape(f"{kill.action} of {kill.target} on one time axis")}</title>',
         f'<desc id="kd">{escape(described(kill))}</desc>',
     ]
-    for at_s in ticks(from_s, until_s):
-        parts.append(f'<path class="grid" d="M{x(at_s):.1f} {_TOP}V{bottom}"/>')
-        parts.append(
-            f'<text x="{x(at_s):.1f}" y="{bottom + 14}" text-anchor="middle">{at_s:.6g}</text>'
-        )
+    marks = [*ticks(from_s, until_s)]
+    grid = "".join(f"M{x(at_s):.1f} {_TOP}V{bottom}" for at_s in marks)
+    parts.append(f'<path class="grid" d="{grid}"/>')
+    parts += (f'<text x="{x(at_s):.1f}" y="{bottom + 14}">{at_s:.6g}</text>' for at_s in marks)
     parts.append(f'<path class="killed" d="M{x(0):.1f} {_TOP - 6}V{bottom}"/>')
-    parts.append(
-        f'<text class="killed" x="{x(0):.1f}" y="{_TOP - 9}" text-anchor="middle">'
-        f"{escape(kill.action)}</text>"
-    )
+    parts.append(f'<text class="killed" x="{x(0):.1f}" y="{_TOP - 9}">{escape(kill.action)}</text>')
     for number, name in enumerate(PHASES):
         phase = kill.phase(name)
         y = _TOP + number * _LANE
         parts.append(
-            f'<text x="{LEFT - 8}" y="{y + 18}" text-anchor="end">{escape(name)}</text>'
+            f'<text class="end" x="{LEFT - 8}" y="{y + 18}">{escape(name)}</text>'
             + _bar(phase, x, y, until_s)
         )
     if plot:
         parts += _plot(kill.windows, x, lanes_px + _GAP, from_s, until_s)
     parts.append(
-        f'<text x="{(LEFT + WIDTH) / 2:.0f}" y="{bottom + 30}" text-anchor="middle">'
+        f'<text x="{(LEFT + WIDTH) / 2:.0f}" y="{bottom + 30}">'
         "time since the first signal [s]</text></svg>"
     )
     return "\n".join(parts)
@@ -121,7 +117,8 @@ def _bar(phase: Phase, x: Callable[[float], float], y: int, until_s: float) -> s
     if phase.from_s is None or phase.until_s is None:
         return (
             f'<path class="lacking" d="M{x(0):.1f} {y + 14}H{WIDTH - RIGHT}"/>'
-            f'<text class="soft" x="{x(0) + 6:.1f}" y="{y + 10}">{escape(words(phase))}</text>'
+            f'<text class="start soft" x="{x(0) + 6:.1f}" y="{y + 10}">'
+            f"{escape(words(phase))}</text>"
         )
     left, right = x(phase.from_s), x(phase.until_s)
     bar = (
@@ -132,9 +129,9 @@ def _bar(phase: Phase, x: Callable[[float], float], y: int, until_s: float) -> s
     at, anchor = (left - 6, "end") if late and left - LEFT > 120 else (right + 6, "start")
     if late and anchor == "start":
         at = left + 6
-    inside = ' class="inside"' if late and anchor == "start" else ""
+    inside = " inside" if late and anchor == "start" else ""
     return (
-        f'{bar}<text{inside} x="{at:.1f}" y="{y + 18}" text-anchor="{anchor}">'
+        f'{bar}<text class="{anchor}{inside}" x="{at:.1f}" y="{y + 18}">'
         f"{escape(words(phase))}</text>"
     )
 
@@ -144,25 +141,27 @@ def _plot(
 ) -> Sequence[str]:
     near = windows[windows["at_s"].between(from_s, until_s)]
     most = max(float(near["latency_s"].max()), 1e-3) * 1.08
-    parts = []
-    for value in ticks(0, most):
-        if value <= most:
-            y = top + _PLOT * (1 - value / most)
-            parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-            parts.append(
-                f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
-            )
+
+    def y(latency_s: float) -> float:
+        return top + _PLOT * (1 - max(0.0, latency_s) / most)
+
+    marks = [value for value in ticks(0, most) if value <= most]
+    grid = "".join(f"M{LEFT} {y(value):.1f}H{WIDTH - RIGHT}" for value in marks)
+    parts = [f'<path class="grid" d="{grid}"/>']
+    parts += (
+        f'<text class="end" x="{LEFT - 8}" y="{y(value) + 4:.1f}">{value:.4g}</text>'
+        for value in marks
+    )
     for which in ("twin", "failed"):
         mine = near[near["pass"] == which]
         if len(mine):
             dots = "".join(
-                f"M{x(at_s):.1f} {top + _PLOT * (1 - max(0.0, late_s) / most):.1f}h0"
+                f"M{x(at_s):.1f} {y(late_s):.1f}h0"
                 for at_s, late_s in zip(mine["at_s"], mine["latency_s"], strict=True)
             )
             parts.append(f'<path class="dots {which}" d="{dots}"/>')
     middle = top + _PLOT / 2
     parts.append(
-        f'<text transform="translate(14 {middle:.0f}) rotate(-90)" text-anchor="middle">'
-        "latency of a window [s]</text>"
+        f'<text transform="translate(14 {middle:.0f}) rotate(-90)">latency of a window [s]</text>'
     )
     return parts

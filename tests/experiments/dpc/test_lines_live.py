@@ -53,14 +53,22 @@ def test_two_bounds_are_no_line() -> None:
     assert [each.decide(bounds((1.5, 6.0))).held for each in claims] == [None, None]
 
 
-def test_two_bucket_sizes_are_no_line() -> None:
-    def points(*ms: int) -> dict[str, pd.DataFrame]:
-        delays = [0.012 + each / 2000 for each in ms]
-        frame = pd.DataFrame({"bucket_ms": ms, "mean_delay_s": delays})
-        return {"points": frame, "passes": pd.DataFrame({"output_equals_truth": [True]})}
+def delays(by_bucket_ms: dict[int, float]) -> dict[str, bool | None]:
+    """Return which claims hold for average delays (s)."""
+    frame = pd.DataFrame({"bucket_ms": by_bucket_ms.keys(), "mean_delay_s": by_bucket_ms.values()})
+    passes = pd.DataFrame({"output_equals_truth": [True]})
+    return held(serialization_live.EXPERIMENT, {"points": frame, "passes": passes})
 
-    assert held(serialization_live.EXPERIMENT, points(50, 200, 500))["linear"] is True
-    assert held(serialization_live.EXPERIMENT, points(50, 500))["linear"] is None
+
+def test_two_bucket_sizes_are_no_line() -> None:
+    assert delays({50: 0.037, 200: 0.112, 500: 0.262})["linear"] is True
+    assert delays({50: 0.037, 500: 0.262})["linear"] is None
+
+
+def test_a_line_may_have_any_slope_and_a_curve_is_none() -> None:
+    steep = delays({50: 0.062, 200: 0.212, 500: 0.512})
+    assert (steep["linear"], steep["half-a-bucket"]) == (True, False)
+    assert delays({50: 0.0025, 200: 0.04, 500: 0.25})["linear"] is False
 
 
 def test_a_step_is_per_node_also_between_chains_that_differ_by_several() -> None:

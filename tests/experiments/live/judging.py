@@ -11,8 +11,8 @@ import pandas as pd
 from harness.claims import Verdict
 from harness.experiment import Experiment, Tables
 from harness.figures.style import new_figure, styled
-from harness.report.build import _plain
 from harness.report.verdicts import verdicts
+from harness.results.record import plain
 
 
 def passes(*rows: dict[str, Any], **every: Any) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def judged(experiment: Experiment, table: Tables) -> dict[str, Verdict]:
     What a rule measured can be written into a report."""
     found = {verdict.id: verdict for verdict in verdicts(experiment, table)}
     assert [each.problem for each in found.values() if each.problem] == []
-    json.dumps([each.measured for each in found.values()], default=_plain)
+    json.dumps([each.measured for each in found.values()], default=plain)
     return found
 
 

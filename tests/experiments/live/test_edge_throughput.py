@@ -33,7 +33,7 @@ def test_tasks_have_the_numbers_of_the_workload() -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_deployment_as_the_engine_reads_it(mechanism: str) -> None:
     deployment = deploy(mechanism, throughput.RATE)
-    given = edge_throughput.setup(deployment).parameters
+    given = edge_throughput.setup(deployment, replicated=deployment.useful()).parameters
     names = [node.name for node in deployment.network.nodes]
     assert len(names) <= len(SPEC.node_names)
     assert isinstance(given, TaskParameters)

@@ -114,6 +114,26 @@ def test_every_claim_can_fail(contender: str, factor: float, claim: str) -> None
     assert claim in failing(EXPERIMENT, table)
 
 
+@pytest.mark.parametrize(
+    ("failure", "factor", "claim"),
+    [
+        (FAILURES[0], 0.6, "in-proportion-to-rate"),
+        (FAILURES[0], 1.6, "in-proportion-to-rate"),
+        (FAILURES[1], 0.6, "grows-rapidly-with-rate"),
+    ],
+)
+def test_proportion_is_asked_of_single_failures_and_rapid_growth_of_correlated_ones(
+    failure: str, factor: float, claim: str
+) -> None:
+    table = made_up()
+    rows = table["samples"]
+    fast = (rows["failure"] == failure) & (rows["rate"] == 2_000) & (rows["contender"] == "CKP-5s")
+    rows.loc[fast & (rows["engine"] == _topology.PACED), "latency_s"] *= factor
+    assert {"in-proportion-to-rate", "grows-rapidly-with-rate"} & failing(EXPERIMENT, table) == {
+        claim
+    }
+
+
 def test_without_live_runs_nothing_is_judged() -> None:
     table = made_up()
     only = {
