@@ -95,7 +95,7 @@ COVERAGE: Sequence[Coverage] = (
              ("harness/topology/fidelity.py", "tests/topology/oracle.py"),
              "IC's exact form could not be read; that of one configuration and the worst case is "
              "used."),
-    Coverage("ppa", "TKDE Algorithms 1 to 5", "SA, full and structured topologies, INC",
+    Coverage("ppa", "Algorithms 1 to 5", "SA, full and structured topologies, INC (TKDE's numbers)",
              ("harness/planning/structure_aware.py", "harness/planning/incremental.py",
               "ppa/planner-readings"),
              "What is defective in print is listed in the modules, each reading a switch."),

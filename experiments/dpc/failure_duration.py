@@ -159,7 +159,10 @@ def suspend_unviable(table: pd.DataFrame) -> Finding:
     return found(longest.item() > X_S, **_named(longest))
 
 
-@paper("suspend-always", "... and does so for every failure longer than 3 s")
+@paper(
+    "suspend-always",
+    "... and does so for every failure longer than 3 s (circular: a tuple's cost was chosen by it)",
+)
 def suspend_always(table: pd.DataFrame) -> Finding:
     delay = _by_duration(table, "delay_new_s", X_S)["delay & suspend"].dropna()
     return every(delay > X_S, **_named(delay))

@@ -57,10 +57,13 @@ def _of_figure(item: Assessment) -> dict[str, Any] | None:
 
 def _kills(item: Assessment) -> tuple[str, pd.DataFrame] | None:
     """Return words for the measure, and engine, scheme, ``outage_s`` and ``not_over`` by kill."""
+    tables = item.tables()
+    if not tables:  # no run of it came to an end
+        return None
     if item.experiment.outages is not None:
-        return MEASURES["late_for_s"], item.experiment.outages(item.tables())
+        return MEASURES["late_for_s"], item.experiment.outages(tables)
     engines = item.campaign.engines
-    for table in item.tables().values():
+    for table in tables.values():
         measure = next((name for name in MEASURES if name in table), None)
         if measure is None or "scheme" not in table:
             continue

@@ -14,7 +14,7 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -119,9 +119,9 @@ def pack(root: Path, file: Path) -> int:
 def pack_to_ship(root: Path, file: Path, *, most_bytes: int) -> tuple[int, list[str]]:
     """Write the records in ``root`` into one file, without verdicts.
 
-    The largest series of `DELIVERED` are left out, and no longer listed by their records, until the
-    series take at most ``most_bytes``. Every figure and claim stays as it is. Return the number of
-    records, and the series that were left out."""
+    The largest series of `DELIVERED` are left out until the series take at most ``most_bytes``, and
+    records list none of them that is not there. Every figure and claim stays as it is. Return the
+    number of records, and the series that were left out."""
     place, found = _found(root)
     named = _named(place, found)
     size = sum(path.stat().st_size for path in named.values() if path.suffix == _STORED)
@@ -132,23 +132,28 @@ def pack_to_ship(root: Path, file: Path, *, most_bytes: int) -> tuple[int, list[
         if size > most_bytes:
             size -= named.pop(name).stat().st_size
             left_out.append(name)
-    shorter = {name: _listing(path, named) for name, path in _records_of(left_out, named).items()}
+    packed = {*named.values()}
+    shorter = {
+        path.relative_to(place).as_posix(): listing
+        for path in found
+        if (listing := _without_deliveries(path, packed)) is not None
+    }
     _write({**named, **shorter}, file)
     return len(found), left_out
 
 
-def _records_of(series: Iterable[str], named: Mapping[str, Path]) -> dict[str, Path]:
-    """Return the record of each series, by its name in an archive."""
-    names = {f"{name.rpartition('/')[0]}/record.json" for name in series}
-    return {name: named[name] for name in sorted(names)}
-
-
-def _listing(record: Path, named: Mapping[str, Path]) -> bytes:
-    """Return a record that lists no series but those that are packed."""
-    there = {path.stem for path in named.values() if path.parent == record.parent}
-    content = json.loads(record.read_text())
-    content["series"] = [name for name in content["series"] if name in there]
-    return (json.dumps(content, indent=1) + "\n").encode()
+def _without_deliveries(record: Path, packed: Set[Path]) -> bytes | None:
+    """Return a record without the deliveries that are not packed; None if it lists none."""
+    try:
+        content = json.loads(record.read_text())
+        listed = content["series"]
+    except (ValueError, KeyError):
+        return None  # the reader warns of it
+    gone = {name for name in DELIVERED if record.with_name(name + _STORED) not in packed}
+    if not gone & {*listed}:
+        return None
+    content["series"] = [name for name in listed if name not in gone]
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _found(root: Path) -> tuple[Path, list[Path]]:

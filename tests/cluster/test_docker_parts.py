@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -60,6 +61,29 @@ def test_the_dockerfile_copies_what_the_context_holds() -> None:
         if line.startswith("COPY "):
             for source in line.split()[1:-1]:
                 assert any(n == source or n.startswith(f"{source}/") for n in names), source
+
+
+def test_what_is_fetched_in_the_image_needs_no_code_but_what_was_copied_for_it(
+    tmp_path: Path,
+) -> None:
+    for line in (REPOSITORY / "docker" / "Dockerfile").read_text().splitlines():
+        if not line.startswith("COPY ") or "/opt/fetch" not in line:
+            continue
+        *sources, target = line.split()[1:]
+        for source in sources:
+            into = tmp_path / Path(target).relative_to("/opt/fetch")
+            if (REPOSITORY / source).is_dir():
+                shutil.copytree(REPOSITORY / source, into)
+            else:
+                into.mkdir(parents=True, exist_ok=True)
+                shutil.copy(REPOSITORY / source, into)
+    there = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    importing = [sys.executable, "-P", "-c", "import fetch; print(fetch.__file__)"]
+    done = subprocess.run(
+        importing, env=there, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()) == tmp_path / "fetch.py"
 
 
 def test_the_base_image_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:

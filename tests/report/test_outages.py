@@ -36,6 +36,12 @@ def rows(found: list[dict[str, Any]]) -> list[tuple[str, str, str, int, int]]:
     return [cast(Any, tuple(row[key] for key in keys)) for row in found[0]["rows"]]
 
 
+def test_an_experiment_without_a_run_that_came_to_an_end_has_none() -> None:
+    judged = item(pd.DataFrame(), "tasks", outages=lambda tables: tables["kills"])
+    cast(Any, judged).tables = dict
+    assert outages([judged]) == []
+
+
 def test_an_outage_is_a_median_with_its_interval_from_five_kills_on() -> None:
     few = pd.DataFrame({"scheme": ["active"] * 2, "recovery_s": [1.0, 2.0]})
     assert rows(outages([item(few, "structured")])) == [
