@@ -24,8 +24,8 @@ from harness.report.outages import outages
 from harness.report.pages import groups_of, overview, templates
 from harness.report.verdicts import Assessment, assess
 from harness.results.library import Found
-from harness.results.record import OK, Record
-from harness.results.store import RecordStore
+from harness.results.record import OK, Profile, Record
+from harness.results.store import Campaign, RecordStore
 from harness.running.discovery import GROUPS, all_experiments, page_of
 from harness.site import points
 from harness.site.digest import FILE, digest
@@ -118,15 +118,15 @@ def _gather(each: Set, machine: str, into: Path, shown: _Shown, tell: Tell) -> N
     warnings: list[str] = []
     store = RecordStore(each.root, warn=warnings.append)
     first = not shown.sets
-    seen: set[str] = set()
     records: list[Record] = []
     for experiment in all_experiments():
-        for _, profile, campaign in campaigns(store, [experiment], machine=machine):
-            if experiment.id in seen:
-                continue
-            seen.add(experiment.id)
+        for beside, (_, profile, campaign) in enumerate(_by_backend(store, experiment, machine)):
             tell(f"{experiment.id} ({profile.value}), {machine}")
-            _show(assess(experiment, profile, campaign), machine, into, shown, first=first)
+            item = assess(experiment, profile, campaign)
+            name = experiment.anchor + ("--" + "-".join(campaign.backends) if beside else "")
+            _show(item, name, machine, into, shown, first=first)
+            if not beside:
+                shown.judged.append(item)
         if experiment.id == experiment.measurement.id:
             kept = store.read(experiment.id, machine)
             records += [record for record, _ in kept]
@@ -140,6 +140,17 @@ def _gather(each: Set, machine: str, into: Path, shown: _Shown, tell: Tell) -> N
         shown.sets.append(_described(each.label, machine, records))
 
 
+def _by_backend(
+    store: RecordStore, experiment: Experiment, machine: str
+) -> Sequence[tuple[Experiment, Profile, Campaign]]:
+    """Return the campaign with the largest profile, then those on further kinds of cluster."""
+    found: dict[tuple[str, ...], tuple[Experiment, Profile, Campaign]] = {}
+    every = campaigns(store, [experiment], machine=machine)
+    for each in sorted(every, key=lambda each: [*Profile].index(each[1]), reverse=True):
+        found.setdefault(tuple(sorted(each[2].backends)), each)
+    return [*found.values()]
+
+
 def _unknown(root: Path) -> Iterator[str]:
     """Yield a message for each folder of records that no experiment of this version has."""
     known = {experiment.measurement.id for experiment in all_experiments()}
@@ -149,13 +160,13 @@ def _unknown(root: Path) -> Iterator[str]:
             yield f"records of {name} are left out: this version has no such experiment"
 
 
-def _show(item: Assessment, machine: str, into: Path, shown: _Shown, *, first: bool) -> None:
-    """Add one figure with its points."""
-    name = item.experiment.anchor
+def _show(
+    item: Assessment, name: str, machine: str, into: Path, shown: _Shown, *, first: bool
+) -> None:
+    """Add one figure with its points; ``name`` is that of its files, and its anchor."""
     if not first:
         name = re.sub(r"[^\w.-]", "-", f"{name}--{machine}-{len(shown.sets) + 1}")
     drawn = None if item.table is None else _drawn(item)
-    shown.judged.append(item)
     facets = union(of_record(record, item.experiment, machine) for record in item.campaign.records)
     href = f"{page_of(item.experiment)}.html#{name}"
     shown.places.setdefault((item.experiment.id, machine), href)
