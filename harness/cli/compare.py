@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.output import emit_json, json_option
+from harness.cluster.backends import DEFAULT
 from harness.errors import UsageError
 from harness.results.record import OK, VARIANTS
 
@@ -68,7 +69,8 @@ def command(
     Each is a directory, or an archive of `export --raw`.
 
     Only valid runs of the same point are compared. Runs on different kinds of cluster are never
-    pooled: if a directory holds several kinds, choose one with --cluster or --with. A run with
+    pooled: of several kinds in a directory the local one is taken, or choose with --cluster or
+    --with. A run with
     several passes is compared pass by pass. The verdicts on every claim follow the numbers, with
     the median, the 95 % interval and the number of the samples behind it; one that holds on one
     side and not on another is marked. What is undecided differs from nothing.
@@ -192,8 +194,13 @@ def _runs(counts: Sequence[int]) -> str:
 def _on(side: Library, backend: str | None, option: str) -> Library:
     """Return the runs on one kind of cluster, and those that need none.
 
-    Raises `UsageError` if there are several kinds and none was chosen, or none of that kind."""
+    Of several kinds without a choice it is the default one, which is said. Raises `UsageError` if
+    that is not among them, or if there is none of the chosen kind."""
     kinds = _kinds(side)
+    if backend is None and len(kinds) > 1 and DEFAULT in kinds:
+        others = ", ".join(kind for kind in kinds if kind != DEFAULT)
+        click.echo(f"only runs on {DEFAULT} are compared; {option} chooses {others}", err=True)
+        backend = DEFAULT
     if backend is None and len(kinds) > 1:
         raise UsageError(
             f"these results are of several kinds of cluster ({', '.join(kinds)}), which are never "

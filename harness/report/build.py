@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.claims import Verdict, Word
+from harness.cluster.backends import BACKENDS, DEFAULT
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, stamp, styled
 from harness.judging.foreign import ForeignLoad
@@ -70,11 +71,13 @@ def campaigns(
     """Yield every measured experiment and profile with its campaign.
 
     That is the one in ``asked``, else the newest. Those asked for come first, then the profile
-    measured last. ``machine``: the machine's name, by default this machine's."""
+    measured last; smoke, which decides little, after all others. ``machine``: the machine's name,
+    by default this machine's."""
     machine = machine or machine_name()
     for experiment in experiments:
         profiles = store.profiles(experiment.measurement.id, machine)
-        for profile in sorted(profiles, key=lambda p: (experiment.id, p) not in asked):
+        order = sorted(profiles, key=lambda p: p is Profile.SMOKE)
+        for profile in sorted(order, key=lambda p: (experiment.id, p) not in asked):
             campaign = asked.get((experiment.id, profile)) or store.newest_campaign(
                 experiment.measurement.id, machine, profile, experiment.grid[profile]
             )
@@ -308,6 +311,8 @@ def command(judged: Assessment, seed: int) -> str:
     repeats = max(record.repeats for record in campaign.records)
     if repeats != judged.experiment.measurement.repeats[judged.profile]:
         words.append(f"--repeats {repeats}")
+    if len(campaign.backends) == 1 and campaign.backends[0] in {*BACKENDS} - {DEFAULT}:
+        words.append(f"--cluster {campaign.backends[0]}")
     for name, value in max(campaign.records, key=lambda r: r.started_unix_s).options.items():
         for each in value if isinstance(value, list) else [value]:
             given = each["path"] if isinstance(each, dict) and "path" in each else each

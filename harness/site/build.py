@@ -143,11 +143,10 @@ def _gather(each: Set, machine: str, into: Path, shown: _Shown, tell: Tell) -> N
 def _by_backend(
     store: RecordStore, experiment: Experiment, machine: str
 ) -> Sequence[tuple[Experiment, Profile, Campaign]]:
-    """Return the campaign with the largest profile, then those on further kinds of cluster."""
+    """Return the first campaign, and the first one on each further kind of cluster."""
     found: dict[tuple[str, ...], tuple[Experiment, Profile, Campaign]] = {}
-    every = campaigns(store, [experiment], machine=machine)
-    for each in sorted(every, key=lambda each: [*Profile].index(each[1]), reverse=True):
-        found.setdefault(tuple(sorted(each[2].backends)), each)
+    for each in campaigns(store, [experiment], machine=machine):
+        found.setdefault(tuple(each[2].backends), each)
     return [*found.values()]
 
 

@@ -203,6 +203,12 @@ def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
     alone = invoke("compare", *chosen, "--claims").stdout
     assert "y rises with x" in alone
     assert "recovery_s" not in alone
+    unsaid = invoke("compare", str(tmp_path), str(tmp_path), "--json")
+    assert [side["clusters"] for side in json.loads(unsaid.stdout)["sides"]] == [["local"]] * 2
+    assert "--cluster chooses docker, external-lab" in unsaid.stderr
+    for path in tmp_path.glob("records/*/*/*/*/record.json"):
+        if json.loads(path.read_text())["backend"] == "local":
+            path.unlink()
     for arguments, what in (
         ([str(tmp_path)], "only one set"),
         ([str(tmp_path), str(tmp_path)], "several kinds of cluster"),

@@ -134,6 +134,7 @@ def test_containers_stand_beside_the_larger_profile_on_processes(tmp_path: Path)
     cells = (written.index.parent / "data" / "live-matrix-cells.csv").read_text()
     assert "traffic-jams" in cells, "of the quick profile"
     assert len(live.pictures) == 2
+    assert "--seed 71805 --cluster docker" in live.path.read_text(), "the command makes the same"
 
 
 def test_the_shipped_pages_show_the_shipped_records() -> None:
