@@ -50,6 +50,7 @@ def invoke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, experiments: list[Experiment]
 ) -> Invoke:
     monkeypatch.setattr(catalogue, "all_experiments", lambda: experiments)
+    monkeypatch.setattr(catalogue, "by_page", catalogue.by_page.__wrapped__)  # keeps no toys
     monkeypatch.setattr("harness.running.catalogue._path", lambda: None)
     for module in (build, sides):
         monkeypatch.setattr(module, "all_experiments", lambda: experiments)
