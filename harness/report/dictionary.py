@@ -131,10 +131,10 @@ results.series("batches")  # any series that runs have kept
 
 `./faultline export FILE.parquet` (or `.csv`) writes a table to a file for other programs;
 `--table` chooses which. `./faultline export --raw FILE.zip` writes every record with all series
-that it lists into one file, which `load`, `--from`, `compare` and `advise` read like a directory. Every
-table has a row per observation, and `run` joins them. Use only the runs with `status == "ok"`: the
-tables also contain invalid, failed and skipped runs. Runs of unlike machines or of different code
-have different `campaign`s: do not compare across these."""
+that it lists into one file, which `load`, `--from`, `compare` and `advise` read like a directory.
+Every table has a row per observation, and `run` joins them. Use only the runs with
+`status == "ok"`: the tables also contain invalid, failed and skipped runs. Runs of unlike
+machines or of different code have different `campaign`s: do not compare across these."""
 
 
 def _tables() -> Iterator[str]:
