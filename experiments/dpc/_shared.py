@@ -56,6 +56,8 @@ WARM_US = 5_000_000
 """Time from the start to the failure; the failure waits for a full state if that comes later."""
 LEAST_POINTS = 3
 """Fewest points that show whether a line is straight."""
+STRAIGHT = 0.99
+"""Least R² of points that lie on a straight line."""
 
 
 Value = TypeVar("Value")

@@ -162,25 +162,29 @@ def process_step(table: pd.DataFrame) -> Finding:
 
 STRAIGHT = Rule(version=2, since="2026-11-25", seen_seeds=(DEFAULT_SEED, 71804))
 """A straight line that rises, as printed. Version 1 asked for a slope of 1 instead."""
-R_SQUARED = 0.99
+
+
+def _delay_lines(table: pd.DataFrame) -> dict[str, Any] | None:
+    """Return the line of the delay by policy, None if one of them has none."""
+    lines = _fits(table, "delay_new_s")
+    return lines if lines.keys() >= set(table["during_failure"]) else None
 
 
 @paper("delay-linear", "Delay_new increases linearly with αX for both policies", rule=STRAIGHT)
 def delay_linear(table: pd.DataFrame) -> Finding:
-    lines = _fits(table, "delay_new_s")
-    if lines.keys() < set(table["during_failure"]):
+    if (lines := _delay_lines(table)) is None:
         return unmeasured(TOO_FEW)
     fits = {name: float(line.rvalue**2) for name, line in lines.items()}
     slopes = {name: float(line.slope) for name, line in lines.items()}
-    held = all(lines[name].slope > 0 and fits[name] >= R_SQUARED for name in lines)
-    return found(held, r_squared=fits, at_least=R_SQUARED, slope=slopes)
+    held = all(slopes[name] > 0 and fits[name] >= _shared.STRAIGHT for name in lines)
+    return found(held, r_squared=fits, at_least=_shared.STRAIGHT, slope=slopes)
 
 
 @hypothesis("delay-as-the-bound", "It increases by as much as αX (slope 1)", rule=STRAIGHT)
 def delay_as_the_bound(table: pd.DataFrame) -> Finding:
-    slopes = {name: float(line.slope) for name, line in _fits(table, "delay_new_s").items()}
-    if slopes.keys() < set(table["during_failure"]):
+    if (lines := _delay_lines(table)) is None:
         return unmeasured(TOO_FEW)
+    slopes = {name: float(line.slope) for name, line in lines.items()}
     held = all(abs(slope - 1.0) <= 0.1 for slope in slopes.values())
     return found(held, slope=slopes, tolerance=0.1)
 

@@ -216,7 +216,8 @@ def _slopes(table: pd.DataFrame, panel: str) -> dict[str, float]:
 @paper("linear", "The delay of reconciliation is linear in S and in Dλ, for both methods")
 def linear(table: pd.DataFrame) -> Finding:
     fits = {" ".join(key): float(line.rvalue**2) for key, line in _lines(table).items()}
-    return found(all(fit >= 0.99 for fit in fits.values()), r_squared=fits, at_least=0.99)
+    straight = _shared.STRAIGHT
+    return found(all(fit >= straight for fit in fits.values()), r_squared=fits, at_least=straight)
 
 
 def _steeper(steep: str, flat: str, panel: str) -> Callable[[pd.DataFrame], Finding]:

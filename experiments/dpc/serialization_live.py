@@ -97,7 +97,6 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
 
 STRAIGHT = Rule(version=2, since="2026-11-25", seen_seeds=(71804,))
 """A straight line that rises, as printed. Version 1 asked for its slope, whatever its shape."""
-R_SQUARED = 0.99
 
 
 def _line(tables: Mapping[str, pd.DataFrame]) -> Any:
@@ -118,7 +117,8 @@ def linear(tables: Mapping[str, pd.DataFrame]) -> Finding:
     if (line := _line(tables)) is None:
         return unmeasured(TOO_FEW)
     fit = float(line.rvalue**2)
-    return found(line.slope > 0 and fit >= R_SQUARED, r_squared=fit, at_least=R_SQUARED)
+    held = line.slope > 0 and fit >= _shared.STRAIGHT
+    return found(held, r_squared=fit, at_least=_shared.STRAIGHT)
 
 
 @hypothesis("half-a-bucket", "It grows by half of the interval", rule=STRAIGHT)

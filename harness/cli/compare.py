@@ -70,10 +70,9 @@ def command(
 
     Only valid runs of the same point are compared. Runs on different kinds of cluster are never
     pooled: of several kinds in a directory the local one is taken, or choose with --cluster or
-    --with. A run with
-    several passes is compared pass by pass. The verdicts on every claim follow the numbers, with
-    the median, the 95 % interval and the number of the samples behind it; one that holds on one
-    side and not on another is marked. What is undecided differs from nothing.
+    --with. A run with several passes is compared pass by pass. The verdicts on every claim follow
+    the numbers, with the median, the 95 % interval and the number of the samples behind it; one
+    that holds on one side and not on another is marked. What is undecided differs from nothing.
 
     The command shows differences, not whether they matter. `./faultline nightly` decides that,
     because it measures how much runs of the same code differ."""

@@ -76,8 +76,10 @@ def campaigns(
     machine = machine or machine_name()
     for experiment in experiments:
         profiles = store.profiles(experiment.measurement.id, machine)
-        order = sorted(profiles, key=lambda p: p is Profile.SMOKE)
-        for profile in sorted(order, key=lambda p: (experiment.id, p) not in asked):
+        order = sorted(
+            profiles, key=lambda p: ((experiment.id, p) not in asked, p is Profile.SMOKE)
+        )
+        for profile in order:
             campaign = asked.get((experiment.id, profile)) or store.newest_campaign(
                 experiment.measurement.id, machine, profile, experiment.grid[profile]
             )
@@ -308,12 +310,12 @@ def command(judged: Assessment, seed: int) -> str:
     campaign = judged.campaign
     words = ["./faultline run", judged.experiment.id, f"--profile {judged.profile.value}"]
     words.append(f"--seed {seed}")
-    repeats = max(record.repeats for record in campaign.records)
-    if repeats != judged.experiment.measurement.repeats[judged.profile]:
-        words.append(f"--repeats {repeats}")
+    newest = max(campaign.records, key=lambda record: record.started_unix_s)
+    if newest.repeats != judged.experiment.measurement.repeats[judged.profile]:
+        words.append(f"--repeats {newest.repeats}")
     if len(campaign.backends) == 1 and campaign.backends[0] in {*BACKENDS} - {DEFAULT}:
         words.append(f"--cluster {campaign.backends[0]}")
-    for name, value in max(campaign.records, key=lambda r: r.started_unix_s).options.items():
+    for name, value in newest.options.items():
         for each in value if isinstance(value, list) else [value]:
             given = each["path"] if isinstance(each, dict) and "path" in each else each
             words.append(f"--{name} {shlex.quote(str(given))}")

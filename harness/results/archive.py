@@ -125,8 +125,9 @@ def pack_to_ship(root: Path, file: Path, *, most_bytes: int) -> tuple[int, list[
     place, found = _found(root)
     named = _named(place, found)
     size = sum(path.stat().st_size for path in named.values() if path.suffix == _STORED)
-    spare = [name for name, path in named.items() if path.suffix == _STORED]
-    spare = [name for name in spare if named[name].stem in DELIVERED]
+    spare = [
+        name for name, path in named.items() if path.suffix == _STORED and path.stem in DELIVERED
+    ]
     left_out: list[str] = []
     for name in sorted(spare, key=lambda name: (-named[name].stat().st_size, name)):
         if size > most_bytes:
