@@ -14,7 +14,16 @@ from experiments.live._engines_figure import TASKS
 from experiments.live._judged import columns_of
 from experiments.live._ladder import BATCHES
 from experiments.live._rates import REAL_TIME
-from harness.claims import Finding, Sample, at_least, at_most, median_of, ratio_of, unmeasured
+from harness.claims import (
+    Finding,
+    Sample,
+    at_least,
+    at_most,
+    median_of,
+    ratio_of,
+    unmeasured,
+    with_interval,
+)
 
 BOUND_S = 1.0
 """Latency within which the best rates of both engines are compared."""
@@ -104,14 +113,16 @@ def _compared(
     column: str,
     limit: str,
 ) -> Finding:
-    """Return whether the ratio of two medians reaches its limit, from above for a latency."""
+    """Return whether the ratio of two medians reaches its limit, from above for a latency.
+
+    Below the samples of an interval it stays open."""
     if ours is None or theirs is None:
         return unmeasured(limit=LIMITS[limit])
     both = [one[2][column] for one in (ours, theirs)]
     ratio, medians = ratio_of(*both), [median_of(each) for each in both]
     assert ratio is not None, column
     decide = at_most if column.startswith("latency") else at_least
-    return decide(
+    decided = decide(
         ratio,
         LIMITS[limit],
         tasks=_value(medians[0]),
@@ -123,6 +134,7 @@ def _compared(
         tasks_latency_s=_value(median_of(ours[2]["latency_p50_s"])),
         stock_latency_s=_value(median_of(theirs[2]["latency_p50_s"])),
     )
+    return with_interval(decided)
 
 
 def _value(sample: Sample | None) -> float | None:

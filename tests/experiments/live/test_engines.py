@@ -117,10 +117,13 @@ def rung(engine: str, rate_per_s: float, **changed: Any) -> dict[str, Any]:
 
 
 def tables(
-    *rungs: dict[str, Any], restored_ms: float = 20, failures: int = 0, each: int = 50
-) -> Tables:
-    """Return the tables of these rungs, and of ``each`` kills of a scheme."""
-    frame = pd.DataFrame(rungs)
+    *rungs: dict[str, Any], restored_ms: float = 20, failures: int = 0, each: int = 50,
+    samples: int = 5,
+) -> Tables:  # fmt: skip
+    """Return the tables of so many runs of these rungs, and of ``each`` kills of a scheme."""
+    frame = pd.DataFrame(
+        one | {"run": f"{one['run']} {number}"} for one in rungs for number in range(samples)
+    )
     kills = [
         {"part": "recovery", "engine": "tasks", "scheme": scheme, "seen_ms": 3.0,
          "takeover_ms": 5.0, "restored_ms": restored_ms, "failures": failures, "how": how,
@@ -209,11 +212,12 @@ def test_a_limit_within_the_interval_leaves_it_undecided() -> None:
         return tables(
             *(
                 one
-                | {"run": f"{one['engine']} {number}", "repeat": number}
+                | {"run": f"{one['engine']} {number}"}
                 | {"records_per_core_s": one["records_per_core_s"] * (1 + spread * (number - 3))}
                 for one in LADDERS
                 for number in range(7)
-            )
+            ),
+            samples=1,
         )
 
     decided = judged(EXPERIMENT, repeats(0.02))["word-count/same-rate"]
@@ -224,6 +228,13 @@ def test_a_limit_within_the_interval_leaves_it_undecided() -> None:
     curves = repeats(0.02)["curves"]
     assert (curves["records_per_core_s_low"] < curves["records_per_core_s_high"]).all()
     assert panels(EXPERIMENT, repeats(0.02))
+
+
+def test_four_samples_decide_nothing() -> None:
+    few = judged(EXPERIMENT, tables(*LADDERS, samples=4))["word-count/same-rate"]
+    assert few.word is Word.UNDECIDED
+    assert few.why == "it takes 5 samples for an interval, and there are 4: add --repeats"
+    assert judged(EXPERIMENT, tables(*LADDERS))["word-count/same-rate"].word is Word.HOLDS
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
