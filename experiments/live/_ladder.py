@@ -4,8 +4,8 @@ A rung is a pass at one rate over seconds that count (`SETTLE_S` to its end), te
 An engine holds a rate if the load was on time, every result was delivered, and neither the latency
 nor the time of a batch grows from the first half of these seconds to the second. The first rate
 that it does not hold saturates it: there all records count, until the last one is processed. A rung
-with a late load, with rows that came too late to count, or with batches that are still becoming
-shorter, is made once more."""
+that it does not hold, or in which results still come sooner and sooner, is made once more: a rate
+saturates an engine that fails at it in two passes. One noisy pass ends no ladder."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def why_not_held(rung: Mapping[str, Any]) -> str | None:
 def climb(
     rates: Sequence[float], measure: Callable[[float], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the rungs up to the first rate that is not held."""
+    """Return the rungs up to the first rate that is not held in two passes."""
     rungs = []
     for rate in rates:
         for number in (1, 2):
@@ -100,7 +100,7 @@ def climb(
             falling = Course.FALLING in (rung["latency_course"], rung["batch_course"])
             why = why_not_held(rung)
             rung |= {"tries": number, "held": why is None, "why_not": why, "settled": not falling}
-            if rung["load_late"] is None and not rung["dropped"] and not falling:
+            if why is None and not falling:
                 break
         rungs.append(rung)
         if not rung["held"]:

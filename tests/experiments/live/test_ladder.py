@@ -44,7 +44,7 @@ def test_a_ladder_ends_with_the_first_rate_that_is_not_held() -> None:
         return {**STEADY, "rate_per_s": rate, "latency_course": course}
 
     rungs = climb([10, 20, 40, 80], measure)
-    assert asked == [10, 20, 40], "what saturates it once saturates it at more, too"
+    assert asked == [10, 20, 40, 40], "what saturates it saturates it at more, too"
     assert [one["held"] for one in rungs] == [True, True, False]
     assert rungs[-1]["why_not"] == "its latency grows during the run"
 
@@ -54,6 +54,8 @@ def test_a_ladder_ends_with_the_first_rate_that_is_not_held() -> None:
     [
         ({"load_late": "late"}, "held"),
         ({"dropped": 1}, "held"),
+        ({"latency_course": Course.RISING}, "held"),
+        ({"drained": False}, "held"),
         ({"batch_course": Course.FALLING}, "settled"),
     ],
 )
