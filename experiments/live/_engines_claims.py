@@ -1,7 +1,8 @@
 """The curves of `experiments.live.engines`, and the comparisons that are read off them.
 
-A line is one engine with one setting. A rung of a line counts as held if every run held it. The
-runs of a rung, each with a seed of its own, are the samples behind an interval."""
+A line is one engine with one setting. A rung of a line counts as held if more than half of the
+line's runs held it. The runs of a rung, each with a seed of its own, are the samples behind an
+interval: all of them, also those that did not hold it."""
 
 from __future__ import annotations
 
@@ -58,12 +59,16 @@ def curves_of(rungs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for names, runs in rungs.groupby([*LINE, "rate_per_s"]):
         row: dict[str, Any] = dict(zip([*LINE, "rate_per_s"], names, strict=True))
-        row |= {"runs": len(runs), "held": bool(runs["held"].all())}
-        row |= {"counts": row["held"] and bool(_counts(runs).all())}
+        row |= {"runs": len(runs), "held": _most(runs["held"]), "counts": _most(_counts(runs))}
         for name in DRAWN:
             row |= columns_of(name, runs[name])
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _most(runs: pd.Series[Any]) -> bool:
+    """Return whether more than half of them are true."""
+    return 2 * int(runs.astype(bool).sum()) > len(runs)
 
 
 def _counts(rungs: pd.DataFrame) -> pd.Series[bool]:
@@ -83,10 +88,10 @@ def _lines(rungs: pd.DataFrame, side: str) -> Iterator[tuple[str, pd.DataFrame]]
 
 
 def _held(rungs: pd.DataFrame, side: str) -> Iterator[tuple[str, float, pd.DataFrame]]:
-    """Yield line, rate and runs of every rung that counts in each of its runs."""
+    """Yield line, rate and runs of every rung that each run made, and that counts in most."""
     for name, line in _lines(rungs, side):
         for _, runs in line.groupby("rate_per_s"):
-            if _counts(runs).all():
+            if len(runs) == line["run"].nunique() and _most(_counts(runs)):
                 yield name, float(runs["rate_per_s"].iloc[0]), runs
 
 
@@ -196,13 +201,14 @@ def within_bound(rungs: pd.DataFrame) -> Finding:
 
 
 def own_saturation(rungs: pd.DataFrame) -> Finding:
-    """Compare the rungs that saturate each engine, whatever their rate."""
+    """Compare the lowest rungs that each engine does not hold, whatever their rates."""
     column = "records_per_core_s"
 
     def full(engine: str) -> Sequence[tuple[str, float, pd.DataFrame]]:
         found = []
         for name, line in _lines(rungs, engine):
-            top = line[~line["held"].astype(bool)]
+            above = line[~line["held"].astype(bool)].sort_values("rate_per_s")
+            top = above.drop_duplicates("run")
             if len(top) == line["run"].nunique():
                 found.append((name, float(top["rate_per_s"].median()), top))
         return found

@@ -119,7 +119,7 @@ def _draw(axes: Axes, line: Line, x: str, y: str) -> None:
 def _errors(rungs: pd.DataFrame, name: str) -> list[NDArray[np.float64]] | None:
     """Return the distances to the ends of the intervals; None without samples enough."""
     low, high = rungs[f"{name}_low"], rungs[f"{name}_high"]
-    if not low.notna().all():
+    if low.isna().all():
         return None
     return [np.asarray(one, dtype=float) for one in (rungs[name] - low, high - rungs[name])]
 

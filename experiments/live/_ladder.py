@@ -1,11 +1,12 @@
-"""One engine on a ladder of rates, from one that it holds up to the one that saturates it.
+"""One engine on a ladder of rates, from one that it holds up to those that saturate it.
 
 A rung is a pass at one rate over seconds that count (`SETTLE_S` to its end), ten batches or more.
-An engine holds a rate if the load was on time, every result was delivered, and neither the latency
-nor the time of a batch grows from the first half of these seconds to the second. The first rate
-that it does not hold saturates it: there all records count, until the last one is processed. A rung
-that it does not hold, or in which results still come sooner and sooner, is made once more: a rate
-saturates an engine that fails at it in two passes. One noisy pass ends no ladder."""
+An engine holds a rate if the load was on time, every result was delivered, and the latency does not
+grow from the first half of these seconds to the second. One that holds a rate holds every lower
+one: what failed there was noise. So a ladder ends after two rates in a row that are not held, and
+the lower one saturates the engine: there all records count, until the last one is processed. A rung
+with a late load, with rows that came too late to count, or with batches that are still becoming
+shorter, is made once more."""
 
 from __future__ import annotations
 
@@ -41,6 +42,9 @@ WARM_RUNG = 1
 """The rung whose rate warms it up: at the lowest one, code runs too seldom to be compiled."""
 LEAST_S = {Profile.SMOKE: 2.0, Profile.QUICK: 6.0, Profile.PAPER: 15.0}
 """Least number of seconds that count."""
+BATCHED_S = 20.0
+"""The same for the stock engine in micro-batches: a processor that others share is slower for
+seconds, and a batch takes as much longer."""
 BATCHES, MARGIN = 10, 1.2
 """Least number of batches in the seconds that count, and a margin for longer ones."""
 MOST_RECORDS = 2_000_000
@@ -48,6 +52,9 @@ MOST_RECORDS = 2_000_000
 KEPT_S, KEPT_BATCHES, STEADY_SHARE = 0.3, 0.5, 0.25
 """A latency is steady if the medians of both halves differ by at most this time, or this share of a
 batch; the time of a batch, if they differ by at most the last share. Fixed on 2026-11-23."""
+KEPT_GROWTH = 0.1
+"""Or by this many seconds per second between the halves: an engine that falls behind faster does
+less than nine tenths of the rate. Fixed on 2026-11-26."""
 SERVERS = (BROKER, REDIS)
 _WARMED: WeakKeyDictionary[Engine, dict[str, float]] = WeakKeyDictionary()
 """By running engine, the workloads that it is warm for, with the time of a batch."""
@@ -73,6 +80,11 @@ def course_of(
     return Course.FALLING if late < early - tolerance else Course.STEADY
 
 
+def kept_s(batch_s: float | None, apart_s: float) -> float:
+    """Return the difference within which the latencies of halves so far apart are steady."""
+    return max(KEPT_S, KEPT_BATCHES * (batch_s or 0.0), KEPT_GROWTH * apart_s)
+
+
 def why_not_held(rung: Mapping[str, Any]) -> str | None:
     """Return the reason why an engine does not hold a rate, None if it does."""
     if rung["load_late"] is not None:
@@ -83,29 +95,32 @@ def why_not_held(rung: Mapping[str, Any]) -> str | None:
         return "it did not deliver everything in time"
     if rung["latency_course"] is None:
         return "no result came in one half of the run"
-    for name in ("latency", "batch"):
-        if rung[f"{name}_course"] == Course.RISING:
-            return f"its {name} grows during the run"
+    if rung["latency_course"] == Course.RISING:
+        return "its latency grows during the run"
     return None
 
 
 def climb(
     rates: Sequence[float], measure: Callable[[float], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the rungs up to the first rate that is not held in two passes."""
-    rungs = []
+    """Return the rungs up to the second one in a row that is not held."""
+    rungs: list[dict[str, Any]] = []
     for rate in rates:
+        failing = bool(rungs) and not rungs[-1]["held"]
         for number in (1, 2):
             rung = measure(rate)
-            falling = Course.FALLING in (rung["latency_course"], rung["batch_course"])
             why = why_not_held(rung)
-            rung |= {"tries": number, "held": why is None, "why_not": why, "settled": not falling}
-            if why is None and not falling:
+            spoilt = rung["load_late"] is not None or bool(rung["dropped"])
+            falling = Course.FALLING in (rung["latency_course"], rung["batch_course"])
+            settled = not spoilt and not falling
+            rung |= {"tries": number, "held": why is None, "why_not": why, "settled": settled}
+            if settled or failing:
                 break
         rungs.append(rung)
-        if not rung["held"]:
+        if failing and not rung["held"]:
             break
-    return rungs
+    last = max((place for place, rung in enumerate(rungs) if rung["held"]), default=-1)
+    return [rung | {"held": place <= last} for place, rung in enumerate(rungs)]
 
 
 def measure_ladder(
@@ -119,7 +134,7 @@ def measure_ladder(
     stock: bool,
     real_time: bool = False,
 ) -> Outcome:
-    """Warm the engine up, and measure it at these rates until one saturates it.
+    """Warm the engine up, and measure it at these rates until they saturate it.
 
     ``stock``: its batches are no shorter than they take; ``real_time``: it revises its results."""
     passes = _Passes(engine, cluster, context, workload, interval_s)
@@ -132,7 +147,8 @@ def measure_ladder(
 
     def measure(rate_per_s: float) -> dict[str, Any]:
         nonlocal batch_s
-        rung = passes.rung(rate_per_s, counted_s(context.profile, rate_per_s, batch_s))
+        seconds = counted_s(context.profile, rate_per_s, batch_s, batched=stock and not real_time)
+        rung = passes.rung(rate_per_s, seconds)
         if stock and not real_time and rung["batch_s"] is not None:
             batch_s = 2 * rung["batch_s"]  # the next rate is twice as high
         return rung
@@ -151,13 +167,16 @@ def measure_ladder(
     )
 
 
-def counted_s(profile: Profile, rate_per_s: float, batch_s: float) -> float:
+def counted_s(
+    profile: Profile, rate_per_s: float, batch_s: float, *, batched: bool = False
+) -> float:
     """Return the number of seconds that count: ten batches, within the limit of records."""
     least_s = LEAST_S[profile]
     if profile is Profile.SMOKE:
         return least_s
     most_s = max(least_s, MOST_RECORDS / rate_per_s - SETTLE_S)
-    return min(max(least_s, MARGIN * BATCHES * batch_s), most_s)
+    wanted_s = max(BATCHED_S if batched else least_s, MARGIN * BATCHES * batch_s)
+    return min(max(least_s, wanted_s), most_s)
 
 
 class _Passes:
@@ -257,7 +276,7 @@ def rung_of(
     batch_early_s, batch_late_s = batch_halves_s(record, from_s=SETTLE_S)
     times = _batch_times_s(record, SETTLE_S)
     batch_s = _median(times["duration_s"]) if len(times) else None
-    within_s = max(KEPT_S, KEPT_BATCHES * (batch_s or 0.0))
+    within_s = kept_s(batch_s, (record.until_s - SETTLE_S) / 2)
     found = {
         "rate_per_s": rate_per_s,
         "load_s": record.until_s,

@@ -199,16 +199,18 @@ _LINE = ["workload", "engine", "settings", "interval_s", "durable"]
 CHANGED = Rule(version=3, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Equal work, values and not counts of results. Fixed before the first run of a ladder; earlier
 versions had been judged on other measurements with that seed."""
-SAMPLED = Rule(version=4, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71701, 71805, 71807))
+SAMPLED = Rule(version=4, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71701, 71805, 71807, 71808))
 """Comparisons of ladders: below five samples they are undecided, as those of recoveries (one had
-decided before), and a ladder ends where a rate is not held in two passes. One pass had ended it
-before, with 71807 the stock engine's at a sixteenth of the rate that it held with 71805."""
+decided before); a rate counts as held that more than half of the runs hold (all had to), that the
+same run holds at a higher rate, or at which latency grows more slowly than by `KEPT_GROWTH`. One
+noisy pass had ended a ladder before: with 71807 and 71808 the stock engine's at a sixteenth of the
+rate that it held with 71805."""
 STRICTER = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Rules about kills that count more strictly than version 1: a quantile needs enough kills for it,
 and a kill that a task survived from its initial state was not restored from a checkpoint."""
 COUNTED_ANEW = ("seen-99th-percentile", "seen-every", "checkpoint-restored")
 _NOT_HELD = (
-    "There is no rate that both engines hold in every run, with ten batches or more and without "
+    "There is no rate that both engines hold in most runs, with ten batches or more and without "
     "results that still come sooner and sooner. The paper profile, with more rates, may have one."
 )
 _NO_BOUND = (

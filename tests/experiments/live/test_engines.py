@@ -200,6 +200,30 @@ def test_a_stock_engine_that_is_not_warm_is_not_compared(why: dict[str, Any]) ->
     assert "no rate that both engines hold" in str(verdict.why)
 
 
+def test_a_rate_counts_that_most_runs_hold() -> None:
+    """All of its runs are samples, also those that did not hold it."""
+
+    def with_failures(number: int) -> Tables:
+        found = tables(*LADDERS)
+        rungs = found["rungs"]
+        noisy = rungs["engine"].eq("structured") & rungs["run"].str[-1].astype(int).lt(number)
+        return {**found, "rungs": rungs.assign(held=rungs["held"] & ~noisy)}
+
+    verdict = judged(EXPERIMENT, with_failures(2))["word-count/same-rate"]
+    assert verdict.word is Word.HOLDS
+    assert verdict.sample is not None
+    assert verdict.sample.n == 5
+    assert judged(EXPERIMENT, with_failures(3))["word-count/same-rate"].held is None
+
+
+def test_a_rate_that_only_some_runs_tried_is_not_compared() -> None:
+    found = tables(*LADDERS, rung("tasks", 30_000.0))
+    further = pd.DataFrame([rung("structured", 30_000.0) | {"run": "structured 0 0"}])
+    rungs = pd.concat([found["rungs"], further])
+    measured = judged(EXPERIMENT, {**found, "rungs": rungs})["word-count/same-rate"].measured
+    assert measured["stock_rate_per_s"] == 20_000.0
+
+
 def test_saturated_is_what_does_not_hold() -> None:
     endless = [one | {"held": True} for one in LADDERS]
     verdict = judged(EXPERIMENT, tables(*endless))["word-count/saturated"]

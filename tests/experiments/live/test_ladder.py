@@ -15,7 +15,15 @@ import pytest
 
 from experiments.live import _cpu, _ladder
 from experiments.live._cpu import CpuWatch, servers_cpu_s
-from experiments.live._ladder import Course, climb, counted_s, course_of, rung_of, why_not_held
+from experiments.live._ladder import (
+    Course,
+    climb,
+    counted_s,
+    course_of,
+    kept_s,
+    rung_of,
+    why_not_held,
+)
 from experiments.live._rates import SETTINGS, SLOTS, TUNED, append_only, workload_named
 from harness.cluster.base import Cluster
 from harness.cluster.processes import ProcessIdentity, read_stat
@@ -35,36 +43,45 @@ STEADY: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_ladder_ends_with_the_first_rate_that_is_not_held() -> None:
+def climbing(*courses: Course) -> tuple[list[float], list[dict[str, Any]]]:
+    """Return the rates that were asked for, and the rungs, if latencies take these courses."""
     asked: list[float] = []
 
     def measure(rate: float) -> dict[str, Any]:
         asked.append(rate)
-        course = Course.RISING if rate >= 40 else Course.STEADY
-        return {**STEADY, "rate_per_s": rate, "latency_course": course}
+        return {**STEADY, "rate_per_s": rate, "latency_course": courses[len(asked) - 1]}
 
-    rungs = climb([10, 20, 40, 80], measure)
-    assert asked == [10, 20, 40, 40], "what saturates it saturates it at more, too"
-    assert [one["held"] for one in rungs] == [True, True, False]
+    rates = [10 * 2**number for number in range(len(courses))]
+    return asked, climb(rates, measure)
+
+
+def test_a_ladder_ends_after_two_rates_that_are_not_held() -> None:
+    steady, rising = Course.STEADY, Course.RISING
+    asked, rungs = climbing(steady, steady, rising, rising, steady)
+    assert asked == [10, 20, 40, 80]
+    assert [one["held"] for one in rungs] == [True, True, False, False]
     assert rungs[-1]["why_not"] == "its latency grows during the run"
 
 
+def test_what_holds_a_rate_holds_every_lower_one() -> None:
+    """One noisy pass at the lowest rate ended a ladder."""
+    asked, rungs = climbing(Course.RISING, Course.STEADY, Course.RISING, Course.RISING)
+    assert asked == [10, 20, 40, 80]
+    assert [one["held"] for one in rungs] == [True, True, False, False]
+    assert rungs[0]["why_not"], "what its own pass showed stays"
+    _, nothing = climbing(Course.RISING, Course.RISING)
+    assert [one["held"] for one in nothing] == [False, False]
+
+
 @pytest.mark.parametrize(
-    ("trouble", "doubtful"),
-    [
-        ({"load_late": "late"}, "held"),
-        ({"dropped": 1}, "held"),
-        ({"latency_course": Course.RISING}, "held"),
-        ({"drained": False}, "held"),
-        ({"batch_course": Course.FALLING}, "settled"),
-    ],
+    "trouble", [{"load_late": "late"}, {"dropped": 1}, {"batch_course": Course.FALLING}]
 )
-def test_a_rung_in_doubt_is_made_once_more(trouble: dict[str, Any], doubtful: str) -> None:
+def test_a_rung_in_doubt_is_made_once_more(trouble: dict[str, Any]) -> None:
     good, bad = {**STEADY}, {**STEADY, **trouble}
     answers = [bad, good, bad, bad]
     rungs = climb([10, 20], lambda rate: dict(answers.pop(0)))
     assert [one["tries"] for one in rungs] == [2, 2]
-    assert [one[doubtful] for one in rungs] == [True, False]
+    assert [one["settled"] for one in rungs] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +90,8 @@ def test_a_rung_in_doubt_is_made_once_more(trouble: dict[str, Any], doubtful: st
         ({}, True),
         ({"latency_course": Course.FALLING}, True),
         ({"batch_course": None}, True),
-        ({"batch_course": Course.RISING}, False),
+        ({"batch_course": Course.RISING}, True),
+        ({"latency_course": Course.RISING}, False),
         ({"latency_course": None}, False),
         ({"drained": False}, False),
         ({"dropped": 3}, False),
@@ -93,10 +111,18 @@ def test_stationarity_is_tested_both_ways() -> None:
     assert course_of(None, 1.0) is None
 
 
+def test_what_grows_slowly_does_not_fall_behind() -> None:
+    assert kept_s(None, 3.0) == 0.3
+    assert kept_s(2.0, 3.0) == 1.0
+    assert kept_s(0.5, 10.0) == 1.0
+
+
 def test_a_window_holds_ten_batches() -> None:
     assert counted_s(Profile.QUICK, 20_000.0, 2.0) >= 20.0
     assert counted_s(Profile.QUICK, 20_000.0, 0.1) == 6.0
     assert counted_s(Profile.QUICK, 320_000.0, 2.0) == 6.0, "within the limit of records"
+    assert counted_s(Profile.QUICK, 5_000.0, 0.1, batched=True) == 20.0
+    assert counted_s(Profile.SMOKE, 5_000.0, 0.1, batched=True) == 2.0
 
 
 class Watched(CpuWatch):
