@@ -112,7 +112,7 @@ def test_stationarity_is_tested_both_ways() -> None:
 
 
 def test_what_grows_slowly_does_not_fall_behind() -> None:
-    assert kept_s(None, 3.0) == 0.3
+    assert kept_s(None, 1.0) == 0.3
     assert kept_s(2.0, 3.0) == 1.0
     assert kept_s(0.5, 10.0) == 1.0
 
