@@ -1,12 +1,12 @@
 """One engine on a ladder of rates, from one that it holds up to those that saturate it.
 
 A rung is a pass at one rate over seconds that count (`SETTLE_S` to its end), ten batches or more.
-An engine holds a rate if the load was on time, every result was delivered, and the latency does not
-grow from the first half of these seconds to the second. One that holds a rate holds every lower
-one: what failed there was noise. So a ladder ends after two rates in a row that are not held, and
-the lower one saturates the engine: there all records count, until the last one is processed. A rung
-with a late load, with rows that came too late to count, or with batches that are still becoming
-shorter, is made once more."""
+An engine holds a rate if the load was on time, every result was delivered, and the latency is
+shorter than half of these seconds and does not grow from one half to the other. One that holds a
+rate holds every lower one: what failed there was noise. So a ladder ends after two rates in a row
+that are not held, and the lower one saturates the engine: there all records count, until the last
+one is processed. A rung with a late load, with rows that came too late to count, or with batches
+that are still becoming shorter, is made once more."""
 
 from __future__ import annotations
 
@@ -80,6 +80,11 @@ def course_of(
     return Course.FALLING if late < early - tolerance else Course.STEADY
 
 
+def halves_apart_s(load_s: float) -> float:
+    """Return the time from the middle of one half to that of the other."""
+    return (load_s - SETTLE_S) / 2
+
+
 def kept_s(batch_s: float | None, apart_s: float) -> float:
     """Return the difference within which the latencies of halves so far apart are steady."""
     return max(KEPT_S, KEPT_BATCHES * (batch_s or 0.0), KEPT_GROWTH * apart_s)
@@ -97,6 +102,8 @@ def why_not_held(rung: Mapping[str, Any]) -> str | None:
         return "no result came in one half of the run"
     if rung["latency_course"] == Course.RISING:
         return "its latency grows during the run"
+    if rung["latency_p50_s"] > halves_apart_s(rung["load_s"]):
+        return "a result takes longer than half of the run, in which growth would not show"
     return None
 
 
@@ -276,7 +283,7 @@ def rung_of(
     batch_early_s, batch_late_s = batch_halves_s(record, from_s=SETTLE_S)
     times = _batch_times_s(record, SETTLE_S)
     batch_s = _median(times["duration_s"]) if len(times) else None
-    within_s = kept_s(batch_s, (record.until_s - SETTLE_S) / 2)
+    within_s = kept_s(batch_s, halves_apart_s(record.until_s))
     found = {
         "rate_per_s": rate_per_s,
         "load_s": record.until_s,

@@ -199,12 +199,14 @@ _LINE = ["workload", "engine", "settings", "interval_s", "durable"]
 CHANGED = Rule(version=3, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Equal work, values and not counts of results. Fixed before the first run of a ladder; earlier
 versions had been judged on other measurements with that seed."""
-SAMPLED = Rule(version=4, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71701, 71805, 71807, 71808))
+SAMPLED = Rule(
+    version=4, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71701, 71805, 71807, 71808, 71809)
+)
 """Comparisons of ladders: below five samples they are undecided, as those of recoveries (one had
 decided before); a rate counts as held that more than half of the runs hold (all had to), that the
-same run holds at a higher rate, or at which latency grows more slowly than by `KEPT_GROWTH`. One
-noisy pass had ended a ladder before: with 71807 and 71808 the stock engine's at a sixteenth of the
-rate that it held with 71805."""
+same run holds at a higher rate, or at which latency grows more slowly than by `KEPT_GROWTH`; none
+does at which a result takes longer than half of the run. One noisy pass had ended a ladder before:
+with 71807 and 71808 the stock engine's at a sixteenth of the rate that it held with 71805."""
 STRICTER = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Rules about kills that count more strictly than version 1: a quantile needs enough kills for it,
 and a kill that a task survived from its initial state was not restored from a checkpoint."""

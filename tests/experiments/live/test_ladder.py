@@ -39,7 +39,7 @@ from tests.judging.constructed import WORKLOAD, record
 
 STEADY: Mapping[str, Any] = {
     "load_late": None, "dropped": 0, "drained": True, "latency_course": Course.STEADY,
-    "batch_course": Course.STEADY,
+    "batch_course": Course.STEADY, "latency_p50_s": 2.0, "load_s": 24.0,
 }  # fmt: skip
 
 
@@ -93,6 +93,8 @@ def test_a_rung_in_doubt_is_made_once_more(trouble: dict[str, Any]) -> None:
         ({"batch_course": Course.RISING}, True),
         ({"latency_course": Course.RISING}, False),
         ({"latency_course": None}, False),
+        ({"latency_p50_s": 9.9}, True),
+        ({"latency_p50_s": 10.1}, False),
         ({"drained": False}, False),
         ({"dropped": 3}, False),
         ({"load_late": "late"}, False),
