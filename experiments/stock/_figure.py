@@ -109,7 +109,8 @@ def _latency(axes: Axes, mine: pd.DataFrame, run: Any, *, victim: str) -> None:
         pauses = np.flatnonzero(np.diff(at_s) > 2 * run["interval_s"] + 0.5) + 1
         axes.plot(np.insert(at_s, pauses, np.nan), np.insert(latency_s, pauses, np.nan), **style)
     _mark(axes, run, victim=victim)
-    axes.set_xlim(0, run["load_s"])
+    until_s = run["load_s"] if pd.isna(run["alone_until_s"]) else run["alone_until_s"]
+    axes.set_xlim(0.0 if pd.isna(run["alone_from_s"]) else run["alone_from_s"], until_s)
 
 
 def _legend() -> list[Line2D]:

@@ -252,6 +252,10 @@ def as_run(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(interval_s=runs["trigger_s"].fillna(runs["interval_s"]).astype(float))
 
 
+_ALONE = ("alone_from_s", "alone_until_s")
+"""The stretch of a run without its other failures: after the one before, until the next one."""
+
+
 def _with_failure(
     runs: pd.DataFrame, failed: Mapping[str, Sequence[failures.Failure]], scope: str | None
 ) -> pd.DataFrame:
@@ -262,8 +266,15 @@ def _with_failure(
     for run, those in failed.items():
         shown = next((one for one in those if one.scope == scope), those[0]).alone
         times = {"killed_at_s": shown.at_s, "restarted_at_s": shown.ended_at_s}
-        rows[run] = {**shown.outcome, **times}
-    columns = [*failures.OF_ONE_FAILURE, "killed_at_s", "restarted_at_s"]
+        others = [one.alone for one in those if one.alone.at_s != shown.at_s]
+        before = [one.ended_at_s or one.at_s for one in others if one.at_s < shown.at_s]
+        after = [one.at_s for one in others if one.at_s > shown.at_s]
+        alone = {
+            "alone_from_s": max(before, default=0.0),
+            "alone_until_s": min(after, default=None),
+        }
+        rows[run] = {**shown.outcome, **times, **alone}
+    columns = [*failures.OF_ONE_FAILURE, "killed_at_s", "restarted_at_s", *_ALONE]
     first = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     hit = runs["run"].isin(first.index)
     runs = runs.assign(**{name: None for name in columns if name not in runs})

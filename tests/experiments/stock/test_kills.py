@@ -128,6 +128,8 @@ def test_each_figure_shows_its_own_failure_of_a_pass_with_two(tmp_path: Path) ->
     assert runs["node"]["killed_at_s"] == pytest.approx(8.1)
     assert runs["rack"]["killed_at_s"] == pytest.approx(20.1)
     assert runs["rack"]["restarted_at_s"] == pytest.approx(23.1)
+    assert runs["node"]["alone_until_s"] == pytest.approx(20.1), "the other kill is not drawn"
+    assert runs["rack"]["alone_from_s"] == pytest.approx(11.1)
     assert runs["node"]["recovery_s"] == pytest.approx(8 + 3 + 4 - 8.1)
     assert runs["rack"]["recovery_s"] == pytest.approx(23 + 3 + 6 - 20.1)
     assert runs["node"]["output_gap_s"] != runs["rack"]["output_gap_s"]
