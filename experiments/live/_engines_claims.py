@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.live._engines_figure import TASKS, most
+from experiments.live._engines_figure import LINE, TASKS
 from experiments.live._judged import columns_of
 from experiments.live._ladder import BATCHES
 from experiments.live._rates import REAL_TIME
@@ -43,7 +43,6 @@ LIMITS = {
     "real_time_tail": 0.5,
 }
 """Fixed before measuring; those of real-time mode on 2026-11-23."""
-LINE = ["workload", "engine", "settings", "interval_s", "durable"]
 DRAWN = (
     "records_per_core_s", "all_records_per_core_s", "latency_p50_s", "latency_p99_s", "done_per_s",
 )  # fmt: skip
@@ -59,11 +58,16 @@ def curves_of(rungs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for names, runs in rungs.groupby([*LINE, "rate_per_s"]):
         row: dict[str, Any] = dict(zip([*LINE, "rate_per_s"], names, strict=True))
-        row |= {"runs": len(runs), "held": most(runs["held"]), "counts": most(_counts(runs))}
+        row |= {"runs": len(runs), "held": _most(runs["held"]), "counts": _most(_counts(runs))}
         for name in DRAWN:
             row |= columns_of(name, runs[name])
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _most(runs: pd.Series[Any]) -> bool:
+    """Return whether more than half of them are true."""
+    return 2 * int(runs.astype(bool).sum()) > len(runs)
 
 
 def _counts(rungs: pd.DataFrame) -> pd.Series[bool]:
@@ -86,7 +90,7 @@ def _held(rungs: pd.DataFrame, side: str) -> Iterator[tuple[str, float, pd.DataF
     """Yield line, rate and runs of every rung that each run made, and that counts in most."""
     for name, line in _lines(rungs, side):
         for _, runs in line.groupby("rate_per_s"):
-            if len(runs) == line["run"].nunique() and most(_counts(runs)):
+            if len(runs) == line["run"].nunique() and _most(_counts(runs)):
                 yield name, float(runs["rate_per_s"].iloc[0]), runs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TASKS = "tasks"
+LINE = ["workload", "engine", "settings", "interval_s", "durable"]
+"""Columns of a line: one engine with one setting over one workload."""
 PARTS = {
     "cpu_us_python": ("Python on workers", GREEN),
     "cpu_us_java": ("JVMs on workers", BLUE),
@@ -48,7 +50,7 @@ def draw_engines(tables: Mapping[str, pd.DataFrame], figure: Figure, *, bound_s:
     for axes, rows, drawn in (
         (cost, tables["curves"], lambda axes, rows: _draw_cost(axes, rows, bound_s)),
         (latency, tables["curves"], _draw_latency),
-        (parts, tables["rungs"], _draw_parts),
+        (parts, tables["rungs"], lambda axes, rows: _draw_parts(axes, rows, tables["curves"])),
         (kills, tables["kills"], _draw_kills),
     ):
         if len(rows):
@@ -92,7 +94,7 @@ def _lines(curves: pd.DataFrame) -> Iterator[Line]:
 
 
 def _draw(axes: Axes, line: Line, x: str, y: str) -> None:
-    """Draw a line; a hollow mark is the rate that saturates it."""
+    """Draw a line; hollow marks are rates that saturate it."""
     rungs = line.rungs
     axes.errorbar(
         rungs[x],
@@ -160,12 +162,11 @@ def _draw_latency(axes: Axes, curves: pd.DataFrame) -> None:
     axes.set_title("latency and rate")
 
 
-def _draw_parts(axes: Axes, rungs: pd.DataFrame) -> None:
+def _draw_parts(axes: Axes, rungs: pd.DataFrame, curves: pd.DataFrame) -> None:
     """Draw the cheapest rung that each engine holds: medians over its runs."""
-    line = ["workload", "engine", "settings", "interval_s", "durable"]
-    by_rung = rungs.groupby([*line, "rate_per_s"])
-    held = by_rung["held"].agg(most).astype(bool)
-    medians = by_rung.median(numeric_only=True)[held].reset_index()
+    rung = [*LINE, "rate_per_s"]
+    held = rungs.merge(curves.loc[curves["held"].astype(bool), rung], on=rung)
+    medians = held.groupby(rung).median(numeric_only=True).reset_index()
     chosen = [
         mine.sort_values("records_per_core_s").iloc[-1]
         for _, mine in medians.groupby(["workload", "engine"])
@@ -185,11 +186,6 @@ def _draw_parts(axes: Axes, rungs: pd.DataFrame) -> None:
     axes.set_title("what a record costs, at the cheapest rate held")
     # Beside the short bar of the task engine, which is the uppermost.
     axes.legend(fontsize=6, loc="upper right")
-
-
-def most(runs: pd.Series[Any]) -> bool:
-    """Return whether more than half of them are true."""
-    return 2 * int(runs.astype(bool).sum()) > len(runs)
 
 
 def _value(row: pd.Series[float], column: str) -> float:

@@ -31,7 +31,7 @@ from experiments.live._engines_claims import (
     same_rate_whole,
     within_bound,
 )
-from experiments.live._engines_figure import TASKS, draw_engines
+from experiments.live._engines_figure import LINE, TASKS, draw_engines
 from experiments.live._judged import Tables, right_output
 from experiments.live._kills import OUTSIDE_NOTE, measure_kills
 from experiments.live._ladder import BATCHES, SETTLE_S, WARM_S, measure_ladder
@@ -195,7 +195,6 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-_LINE = ["workload", "engine", "settings", "interval_s", "durable"]
 CHANGED = Rule(version=3, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Equal work, values and not counts of results. Fixed before the first run of a ladder; earlier
 versions had been judged on other measurements with that seed."""
@@ -223,7 +222,7 @@ _NOT_SATURATED = "One of the engines holds the highest rate of the ladder."
 
 def tabulate(results: Results) -> dict[str, pd.DataFrame]:
     """Return a row per rung, a row per point of a curve, and a row per kill."""
-    rungs = results.series("ladder", [*_LINE, "repeat"])
+    rungs = results.series("ladder", [*LINE, "repeat"])
     kills = results.series("kills", ["part", "engine", "scheme", "failures"])
     return {"curves": curves_of(rungs), "rungs": rungs, "kills": kills}
 

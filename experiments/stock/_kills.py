@@ -266,9 +266,8 @@ def _with_failure(
     for run, those in failed.items():
         shown = next((one for one in those if one.scope == scope), those[0]).alone
         times = {"killed_at_s": shown.at_s, "restarted_at_s": shown.ended_at_s}
-        others = [one.alone for one in those if one.alone.at_s != shown.at_s]
-        before = [one.ended_at_s or one.at_s for one in others if one.at_s < shown.at_s]
-        after = [one.at_s for one in others if one.at_s > shown.at_s]
+        before = [one.ended_at_s or one.at_s for one in those if one.at_s < shown.at_s]
+        after = [one.at_s for one in those if one.at_s > shown.at_s]
         alone = {
             "alone_from_s": max(before, default=0.0),
             "alone_until_s": min(after, default=None),
