@@ -67,10 +67,12 @@ def _panel(
             shift = (list(ENGINES).index(engine) - 1) * width / 4
             for cell, cells in mine.groupby(CELL, sort=False):
                 x = groups.index(cell) + (number - (len(LOOKS) - 1) / 2) * width + shift
-                if cells[measure].isna().any():
-                    continue  # one never came back, or nothing is seen of a simulation
-                values = cells[measure].astype(float).tolist()
-                points_of(axes, x, cells, measure, color=colour, least=LEAST_S)
+                # Nothing is seen from outside of a simulation, or beside a twin that fell behind.
+                known = cells.dropna(subset=[measure]) if measure == "outside_s" else cells
+                if known.empty or known[measure].isna().any():
+                    continue  # no sample, or one never came back
+                values = known[measure].astype(float).tolist()
+                points_of(axes, x, known, measure, color=colour, least=LEAST_S)
                 bar_of(
                     axes, x, values, color=colour, marker=marker, least=LEAST_S,
                     **_filling(engine, colour),

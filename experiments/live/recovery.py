@@ -388,6 +388,8 @@ EXPERIMENT = Experiment(
         "The intervals of checkpoints other than 30 s and of active replication are chosen: the "
         "papers' are lost.",
         *_topology.TWO_MEASURES,
+        "Below, a mark without a bar has too few samples for an interval: where a twin fell behind "
+        "its load, nothing is known from outside.",
         "A run is one sample, with an input and phases of its own: error bars are 95 % intervals "
         "of medians, from five samples on (--repeats 5).",
     ),

@@ -24,7 +24,7 @@ from harness.report.outages import outages
 from harness.report.pages import groups_of, overview, templates
 from harness.report.verdicts import Assessment, assess
 from harness.results.library import Found
-from harness.results.record import OK, Profile, Record
+from harness.results.record import OK, Profile, Record, point_key
 from harness.results.store import Campaign, RecordStore
 from harness.running.discovery import GROUPS, all_experiments, page_of
 from harness.site import points
@@ -130,7 +130,10 @@ def _gather(each: Set, machine: str, into: Path, shown: _Shown, tell: Tell) -> N
         if experiment.id == experiment.measurement.id:
             kept = store.read(experiment.id, machine)
             records += [record for record, _ in kept]
+            measured = {_run_of(record) for record, _ in kept if record.status == OK}
             for record, directory in kept:
+                if record.status != OK and _run_of(record) in measured:
+                    continue  # made again, as it was invalid: kept in the records, and in no figure
                 found = Found(
                     record=record, directory=directory, machine_name=machine, root=each.root
                 )
@@ -138,6 +141,11 @@ def _gather(each: Set, machine: str, into: Path, shown: _Shown, tell: Tell) -> N
     shown.warnings += [f"{each.label}: {text}" for text in [*warnings, *_unknown(each.root)]]
     if records:
         shown.sets.append(_described(each.label, machine, records))
+
+
+def _run_of(record: Record) -> tuple[str, str, str]:
+    """Return what all attempts at a run have in common."""
+    return record.experiment, record.campaign, point_key(record.point, record.repeat)
 
 
 def _by_backend(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -46,6 +47,21 @@ def test_there_is_a_page_for_every_kill(site: WrittenSite, pages: dict[Path, Pag
     assert all(page.drawings == 1 for page in drawn)
     listed = pages[(site.index.parent / "kills.html").resolve()]
     assert sum(link.startswith("kills/") for link in listed.links) == 34
+
+
+def test_an_attempt_that_was_made_again_has_no_pages_of_its_kills(tmp_path: Path) -> None:
+    (machine,) = (readable(SHIPPED) / "records" / "live" / "state").iterdir()
+    there = tmp_path / "set" / "records" / "live" / "state" / machine.name
+    kept = next(path for path in sorted(machine.iterdir()) if (path / "kills.parquet").exists())
+    for run, status in (("1-late", "invalid"), (kept.name, "ok")):
+        shutil.copytree(kept, there / run)
+        record = json.loads((kept / "record.json").read_text())
+        changed = {**record, "run": run, "status": status}
+        (there / run / "record.json").write_text(json.dumps(changed))
+        written = write_site([Set(root=tmp_path / "set", label="set")], tmp_path / "site")
+        assert written.kills, status
+        pages = [path.name for path in (written.index.parent / "kills").iterdir()]
+        assert all(run.replace(".", "-") in name for name in pages), "shown if it is all there is"
 
 
 def test_old_records_lack_parts_and_say_so(pages: dict[Path, Page]) -> None:
