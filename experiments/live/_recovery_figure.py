@@ -67,12 +67,11 @@ def _panel(
             shift = (list(ENGINES).index(engine) - 1) * width / 4
             for cell, cells in mine.groupby(CELL, sort=False):
                 x = groups.index(cell) + (number - (len(LOOKS) - 1) / 2) * width + shift
-                # Nothing is seen from outside of a simulation, or beside a twin that fell behind.
-                known = cells.dropna(subset=[measure]) if measure == "outside_s" else cells
-                if known.empty or known[measure].isna().any():
-                    continue  # no sample, or one never came back
-                values = known[measure].astype(float).tolist()
-                points_of(axes, x, known, measure, color=colour, least=LEAST_S)
+                unknown = cells[measure].isna()
+                if unknown.all() or (unknown.any() and measure == "latency_s"):
+                    continue  # nothing is seen of a simulation, or one never came back
+                values = cells[measure].astype(float).tolist()
+                points_of(axes, x, cells, measure, color=colour, least=LEAST_S)
                 bar_of(
                     axes, x, values, color=colour, marker=marker, least=LEAST_S,
                     **_filling(engine, colour),

@@ -252,8 +252,9 @@ def as_run(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(interval_s=runs["trigger_s"].fillna(runs["interval_s"]).astype(float))
 
 
-_ALONE = ("alone_from_s", "alone_until_s")
-"""The stretch of a run without its other failures: after the one before, until the next one."""
+_TIMES = ("killed_at_s", "restarted_at_s", "alone_from_s", "alone_until_s")
+"""Times of the failure that is shown, and the stretch of its run without the other failures: after
+the one before, until the next one."""
 
 
 def _with_failure(
@@ -265,15 +266,11 @@ def _with_failure(
     rows = {}
     for run, those in failed.items():
         shown = next((one for one in those if one.scope == scope), those[0]).alone
-        times = {"killed_at_s": shown.at_s, "restarted_at_s": shown.ended_at_s}
         before = [one.ended_at_s or one.at_s for one in those if one.at_s < shown.at_s]
         after = [one.at_s for one in those if one.at_s > shown.at_s]
-        alone = {
-            "alone_from_s": max(before, default=0.0),
-            "alone_until_s": min(after, default=None),
-        }
-        rows[run] = {**shown.outcome, **times, **alone}
-    columns = [*failures.OF_ONE_FAILURE, "killed_at_s", "restarted_at_s", *_ALONE]
+        times = shown.at_s, shown.ended_at_s, max(before, default=0.0), min(after, default=None)
+        rows[run] = {**shown.outcome, **dict(zip(_TIMES, times, strict=True))}
+    columns = [*failures.OF_ONE_FAILURE, *_TIMES]
     first = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     hit = runs["run"].isin(first.index)
     runs = runs.assign(**{name: None for name in columns if name not in runs})

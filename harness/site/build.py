@@ -143,9 +143,9 @@ def _gather(each: Set, machine: str, into: Path, shown: _Shown, tell: Tell) -> N
         shown.sets.append(_described(each.label, machine, records))
 
 
-def _run_of(record: Record) -> tuple[str, str, str]:
-    """Return what all attempts at a run have in common."""
-    return record.experiment, record.campaign, point_key(record.point, record.repeat)
+def _run_of(record: Record) -> tuple[str, str]:
+    """Return what all attempts at a run of an experiment have in common."""
+    return record.campaign, point_key(record.point, record.repeat)
 
 
 def _by_backend(
