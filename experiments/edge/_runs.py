@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.edge._deployment import MECHANISMS, RATES, Deployment
+from harness.claims.samples import FEWEST
 from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -33,7 +34,7 @@ HEARTBEAT_TIMEOUT_S, RESTART_S = 5.0, 1.0
 CHECKPOINT_S = 12
 """The paper names 10 s in an example; with 12 the failure at 30 s falls into the
 middle of an interval."""
-REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 10}
+REPEATS = {Profile.SMOKE: 1, Profile.QUICK: FEWEST, Profile.PAPER: 10}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +59,23 @@ def nearest(deployment: Deployment, failed: int) -> int:
     return min(others)[1]
 
 
-def means(results: Results, columns: Sequence[str]) -> pd.DataFrame:
+def per_run(results: Results, columns: Sequence[str]) -> pd.DataFrame:
+    """Return a row per run: ``mechanism``, ``rate``, ``repeat`` and each column.
+
+    A column that no run has is empty."""
+    frame = results.frame.reindex(columns=["mechanism", "rate", "repeat", *columns])
+    return frame.astype(dict.fromkeys(columns, float))
+
+
+def averaged(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row per mechanism and rate: each column's mean over the repetitions."""
-    frame = results.frame[["engine", "mechanism", "rate", *columns]]
-    return frame.groupby(["engine", "mechanism", "rate"], sort=False).mean().reset_index()
+    columns = [name for name in runs if name != "repeat"]
+    return runs[columns].groupby(["mechanism", "rate"], sort=False).mean().reset_index()
+
+
+def means(results: Results, columns: Sequence[str]) -> pd.DataFrame:
+    """Return `averaged` of `per_run`."""
+    return averaged(per_run(results, columns))
 
 
 def grid(rates: Sequence[int]) -> list[Point]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.edge import _deployment, latency
+from experiments.edge import _deployment, _runs, latency
 from experiments.edge._deployment import GATEWAYS, MECHANISMS, RATES, deploy
 from experiments.edge._runs import (
     DRAIN_S,
@@ -182,17 +182,10 @@ NOTES = (
 )
 
 
-def rows_of(results: Results, columns: list[str]) -> pd.DataFrame:
-    """Return a row per mechanism and rate: each column's mean over the repetitions."""
-    rows = results.frame.reindex(columns=["mechanism", "rate", *columns])
-    numbers = rows.astype(dict.fromkeys(columns, float))
-    return numbers.groupby(["mechanism", "rate"], sort=False).mean().reset_index()
-
-
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """Return ``latencies`` as `edge/latency` has them, and ``passes`` (`passes_of`)."""
     return {
-        "latencies": rows_of(results, LATENCIES),
+        "latencies": _runs.per_run(results, LATENCIES),
         "passes": passes_of(results, ["mechanism", "rate"], "uncorrected"),
     }
 

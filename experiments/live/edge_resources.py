@@ -22,9 +22,20 @@ from experiments.live import edge_throughput
 from experiments.live._judged import Tables
 from experiments.live._runs import steady_pass
 from experiments.live._topology import SPEC, kept
-from experiments.live.edge_latency import grid, live, rows_of, workload
+from experiments.live.edge_latency import grid, live, workload
 from experiments.live.edge_throughput import BATCH_S
-from harness.claims import Cause, Claim, Finding, all_of, every, found, invariant, not_asked, paper
+from harness.claims import (
+    Cause,
+    Claim,
+    Finding,
+    all_of,
+    every,
+    found,
+    invariant,
+    not_asked,
+    paper,
+    with_interval,
+)
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -160,8 +171,8 @@ STAMP = "live: 20 processes of one machine, by the kernel's counters; no failure
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``used``, a row per mechanism and rate."""
-    return {"used": rows_of(results, [*resources.MEASURES, "copies", "missing"])}
+    """Return ``used``, a row per mechanism, rate and repetition."""
+    return {"used": _runs.per_run(results, [*resources.MEASURES, "copies", "missing"])}
 
 
 def draw(tables: Tables, figure: Figure) -> None:
@@ -203,10 +214,13 @@ REASONS: Mapping[str, tuple[str, Cause]] = {
 
 
 def _measured(simulated: Claim) -> Claim:
-    """Return a claim of the simulated figure about what was measured, which is not circular."""
+    """Return a claim of the simulated figure about what was measured, which is not circular.
+
+    What is decided by an interval needs enough samples for one."""
     because, cause = REASONS[simulated.id]
     words = simulated.text.replace(f" {resources.CIRCULAR}", "")
-    return replace(live(simulated, "used", because, cause), text=words)
+    claim = live(simulated, "used", because, cause)
+    return replace(claim, text=words, decide=lambda tables: with_interval(claim.decide(tables)))
 
 
 def _ranges(tables: Tables) -> Finding:

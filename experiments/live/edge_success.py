@@ -14,7 +14,7 @@ from experiments.edge._deployment import MECHANISMS, line
 from experiments.edge._runs import TIMEOUT_S
 from experiments.live import edge_latency
 from experiments.live._judged import Tables, equal_output, passes_of
-from experiments.live.edge_latency import STAMP, live, rows_of
+from experiments.live.edge_latency import STAMP, live
 from harness.claims import Cause, Finding, every, hypothesis, not_asked
 from harness.experiment import Experiment
 from harness.results.tables import Results
@@ -33,7 +33,7 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     """Return ``rates``, a row per mechanism and rate, and ``passes`` (`passes_of`)."""
     columns = ["success", "in_time", "offered_per_s", "throughput_per_s"]
     return {
-        "rates": rows_of(results, columns),
+        "rates": _runs.means(results, columns),
         "passes": passes_of(results, ["mechanism", "rate"], "uncorrected"),
     }
 

@@ -5,7 +5,6 @@ SA plans for OF and for IC at rising budgets; then everything outside the plan d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -26,6 +25,7 @@ from harness.claims import (
     invariant,
     median_of,
     paper,
+    together,
 )
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION, stamp
@@ -130,17 +130,8 @@ def no_more_than_all(table: pd.DataFrame) -> Finding:
 
 def _predicts(table: pd.DataFrame, query: str) -> Finding:
     """Judge the distances of both metrics."""
-    return _both(
+    return together(
         {each.value.upper(): at_most(_distance(table, query, each), CLOSE) for each in Objective}
-    )
-
-
-def _both(bounds: Mapping[str, Finding]) -> Finding:
-    """Return whether both hold, with the numbers of each, and the sample that decided it."""
-    return Finding(
-        held=all_of(bound.held for bound in bounds.values()),
-        measured={name: bound.measured for name, bound in bounds.items()},
-        sample=min(bounds.values(), key=lambda b: (b.held is not False, b.held is not None)).sample,
     )
 
 
@@ -165,7 +156,7 @@ def own_pages_closer(table: pd.DataFrame) -> Finding:
     for each in Objective:
         own, mirrored = (_distances(table, name, each) for name in (_accuracy.OWN_PAGES, "Q1"))
         differences[each.value.upper()] = at_most(difference_of(own, mirrored), 0.0)
-    return _both(differences)
+    return together(differences)
 
 
 @paper("q2-ic", "On Q2 IC does not predict the accuracy, which rises less than IC", rule=BY_INPUT)

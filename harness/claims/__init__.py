@@ -34,6 +34,7 @@ from harness.claims.rules import (
     near,
     not_asked,
     paper,
+    together,
     unmeasured,
     with_interval,
 )
@@ -49,5 +50,5 @@ __all__ = [
     "Cause", "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of",
     "at_least", "at_most", "difference_of", "every", "found", "hypothesis", "invariant", "judge",
     "mean_of", "median_of", "near", "not_asked", "paper", "ratio_of",
-    "region", "shares", "unmeasured", "with_interval",
+    "region", "shares", "together", "unmeasured", "with_interval",
 ]  # fmt: skip

@@ -75,6 +75,18 @@ def with_interval(finding: Finding) -> Finding:
     return replace(finding, held=None, why=why)
 
 
+def together(findings: Mapping[str, Finding]) -> Finding:
+    """Return whether all of several findings hold, with the numbers of each by its name.
+
+    The sample is that of the finding that decided it."""
+    first = min(findings.values(), key=lambda each: (each.held is not False, each.held is not None))
+    return Finding(
+        held=all_of(each.held for each in findings.values()),
+        measured={name: each.measured for name, each in findings.items()},
+        sample=first.sample,
+    )
+
+
 def near(
     value: float | None,
     printed: float,

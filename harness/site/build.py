@@ -457,7 +457,7 @@ def _kill_pages(shown: _Shown, page: Callable[..., str]) -> dict[str, str]:
             phases=[
                 (each.name, MEANINGS[each.name], words(each), each.known) for each in kill.phases
             ],
-            happenings=[(seconds(each.at_s), each.words) for each in kill.happenings],
+            happenings=[(each.when, each.words) for each in kill.happenings],
             facts=[("what died", kill.nodes), *kill.facts],
             run=record.run,
             variant=kill.variant,

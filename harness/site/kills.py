@@ -29,6 +29,8 @@ MEANINGS: Mapping[str, str] = {
     "output": "from the first signal until output was on time again, as seen from outside",
 }
 NOT_KEPT = "not recorded"
+FEW = 3
+"""Events of a kind around one kill that have a line each."""
 Row = Mapping[Any, Any]
 """One row of a series, by column."""
 
@@ -53,10 +55,18 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """One event around a kill, seconds from it."""
+    """One event around a kill, or several alike; seconds from it."""
 
     at_s: float
     words: str
+    until_s: float | None = None
+    """Time of the last one, of several."""
+
+    @property
+    def when(self) -> str:
+        """The time for people."""
+        first = seconds(self.at_s)
+        return first if self.until_s is None else f"{first} to {seconds(self.until_s)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,17 +235,12 @@ def _happenings(
 ) -> list[Happening]:
     action, target = _text(row.get("action")) or "kill", _text(row.get("target"))
     found = [Happening(at_s=0.0, words=f"{action} of {target}: first signal")]
-    for each in incidents.to_dict("records"):
-        node, cause = _text(each.get("target")), _text(each.get("cause"))
-        if each["event"] == "executors":
-            words = f"{_number(each.get('count')) or 0:.0f} executors at work"
+    for event, alike in incidents.groupby("event", sort=False):
+        rows = alike.assign(at_s=alike["at_s"] - at_s).to_dict("records")
+        if len(rows) > FEW and event != "executors":
+            found.append(_together(str(event), rows))
         else:
-            words = f"{node} {each['event']}" if node else str(each["event"])
-        if tasks := _text(each.get("tasks")):
-            words += f" ({tasks})"
-        found.append(
-            Happening(at_s=each["at_s"] - at_s, words=words + (f": {cause}" if cause else ""))
-        )
+            found += (Happening(at_s=each["at_s"], words=_in_words(each)) for each in rows)
     if "action" in injected:
         ends = injected[injected["action"].isin(["restart", "resume", "heal"])]
         for each in ends[(ends["at_s"] > at_s) & (ends["at_s"] < next_s)].to_dict("records"):
@@ -243,6 +248,38 @@ def _happenings(
                 words = f"{each['action']} of {each['target']} by the injector"
                 found.append(Happening(at_s=each["at_s"] - at_s, words=words))
     return sorted(found, key=lambda each: each.at_s)
+
+
+def _in_words(incident: Row) -> str:
+    node, cause = _text(incident.get("target")), _text(incident.get("cause"))
+    if incident["event"] == "executors":
+        words = f"{_number(incident.get('count')) or 0:.0f} executors at work"
+    else:
+        words = f"{node} {incident['event']}" if node else str(incident["event"])
+    if tasks := _text(incident.get("tasks")):
+        words += f" ({tasks})"
+    return words + (f": {cause}" if cause else "")
+
+
+def _together(event: str, incidents: Sequence[Row]) -> Happening:
+    """Return one line for events of a kind; a cause is named if all have the same."""
+    places = [
+        f"{_text(each.get('target'))} ({tasks})" if (tasks := _text(each.get("tasks")))
+        else _text(each.get("target"))
+        for each in incidents
+    ]  # fmt: skip
+    listed = (
+        f"{place} {seconds(each['at_s'])}".strip()
+        for place, each in zip(places, incidents, strict=True)
+    )
+    causes = {_text(each.get("cause")) for each in incidents}
+    (cause,) = causes if len(causes) == 1 else ("",)
+    return Happening(
+        at_s=incidents[0]["at_s"],
+        until_s=incidents[-1]["at_s"],
+        words=f"{event}, {len(incidents)} times{f' ({cause})' if cause else ''}: "
+        + ", ".join(listed),
+    )
 
 
 def _windows(table: pd.DataFrame, at_s: float) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.protocol.scheme import Policy
 from harness.report.verdicts import verdicts
+from harness.results.tables import Results
 from harness.running.discovery import all_experiments
 from tests.experiments.smoke import smoke_table
 from tests.levels import by_cost
@@ -110,3 +111,17 @@ def test_claims_can_fail() -> None:
     )
     judged = {each.id: each.held for each in verdicts(availability_bound.EXPERIMENT, table)}
     assert set(judged.values()) == {False}
+
+
+def test_a_run_that_waits_for_a_bucket_less_moves_no_delay() -> None:
+    """Of two seeds each had one run of five with 0.025 s in place of 0.125."""
+    runs = pd.DataFrame(
+        [
+            {"panel": "state", "method": "checkpoint", "state": 4000, "rate_per_s": 990,
+             "delay_s": delay_s, "kept_tuples": 9000}
+            for delay_s in (0.1246, 0.1245, 0.1252, 0.0251, 0.125)
+        ]
+    )  # fmt: skip
+    (row,) = reconciliation.table(Results(runs, {})).to_dict("records")
+    assert row["delay_s"] == 0.1246
+    assert (row["kept_tuples"], row["runs"]) == (9000, 5)

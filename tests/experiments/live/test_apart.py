@@ -16,6 +16,8 @@ import pytest
 from experiments.live import _ballast, _cpu, _measured_costs, predicted, scale, state
 from experiments.live._cpu import CpuWatch
 from experiments.live._measured_costs import MeasuredCosts, changes_us
+from harness.claims import Word
+from harness.claims.samples import FEWEST
 from harness.cluster import processes
 from harness.engines.tasks.job import wiring_for
 from harness.errors import EnvironmentFailure
@@ -109,7 +111,7 @@ def started(**changes: float) -> pd.DataFrame:
         "servers_s": 12.0, "nodes_s": 20.0, "idle_cores": 0.1, "loaded_cores": 0.3,
         "idle_missing": 0, "loaded_missing": 0, "idle_python": 0.1, "loaded_python": 0.3,
     }  # fmt: skip
-    return pd.DataFrame([{**row, **changes}])
+    return pd.DataFrame([{**row, **changes}] * FEWEST)
 
 
 def test_the_cost_of_nodes_can_hold_and_can_fail() -> None:
@@ -122,6 +124,7 @@ def test_the_cost_of_nodes_can_hold_and_can_fail() -> None:
     assert idle.why is not None
     assert "Of the 0.200 cores of the nodes 0.120 are used by their event loops" in idle.why
     assert "136 heartbeats and 62 batches" in idle.why
+    assert judged(scale.EXPERIMENT, over[:1])["idle-cores"].word is Word.UNDECIDED, "of one run"
 
 
 def test_cpu_between_two_instants() -> None:

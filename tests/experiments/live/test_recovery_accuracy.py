@@ -11,21 +11,27 @@ from experiments.live import query_accuracy, recovery_accuracy
 from experiments.live.query_accuracy import KILL_AT_S
 from experiments.live.recovery_accuracy import EXPERIMENT, NODES, Arrivals
 from experiments.ppa.recovery_accuracy import ORDERS
+from harness.claims import Word
+from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
 from harness.planning.planners import recovery_order
-from tests.experiments.live.judging import all_hold, held, passes
+from tests.experiments.live.judging import all_hold, held, judged, passes
 
 ARRIVALS = Arrivals(steps=3, window_s=2.0, slide_s=1.0)
 
 
 def made_up() -> dict[str, pd.DataFrame]:
     rows: list[dict[str, Any]] = [
-        {"query": name, "planner": who, "arrived": step / 3, "value": share, "measured": share}
+        {
+            "query": name, "planner": who, "arrived": step / 3, "repeat": repeat,
+            "value": share, "measured": share,
+        }
+        for repeat in range(FEWEST)
         for name in query_accuracy.QUERIES
         for who, bend in (("inc", 1.0), ("to", 3.0))
         for step in range(4)
         for share in [(step / 3) ** bend]
-    ]
+    ]  # fmt: skip
     one = passes(query="Q1", variant="inc", kills_done=6)
     return {"curves": pd.DataFrame(rows), "passes": one}
 
@@ -38,9 +44,22 @@ def test_every_claim_can_hold_and_can_fail() -> None:
     assert set(held(EXPERIMENT, table).values()) == {False}
 
 
+def test_runs_on_both_sides_of_the_limit_are_undecided() -> None:
+    """Of two sets of one run each, one was 0.105 off and the other 0.159."""
+    table = made_up()
+    off = dict(enumerate([0.105, 0.159, 0.14, 0.12, 0.17]))
+    table["curves"]["measured"] += table["curves"]["repeat"].map(off)
+    assert judged(EXPERIMENT, table)["q1-close-to-of"].word is Word.UNDECIDED
+    one = table["curves"][table["curves"]["repeat"] == 0]
+    alone = judged(EXPERIMENT, {**table, "curves": one})["q1-close-to-of"]
+    assert alone.word is Word.UNDECIDED
+    assert alone.why is not None
+    assert "add --repeats" in alone.why
+
+
 def test_nothing_measured_nothing_judged() -> None:
     table = made_up()
-    table["curves"]["measured"] = None
+    table["curves"]["measured"] = float("nan")
     assert list(held(EXPERIMENT, table).values()) == [True, None, None, None]
 
 
