@@ -153,7 +153,7 @@ def memory(method: str, state: float, rate_per_s: float) -> float:
 def table(results: Results) -> pd.DataFrame:
     """Return a row per method and point, with S, Dλ, Table 2's delay and its memory.
 
-    ``delay_s``: the median of the runs, as now and then one waits for a bucket less.
+    ``delay_s``: the median of the runs, as now and then one waits for a bucket (100 ms) less.
     ``kept_tuples``: their mean; ``memory_low``, ``memory_high``: its 95 % interval, or the mean
     where the runs are too few for one."""
     by = ["panel", "method", "state", "rate_per_s"]

@@ -8,6 +8,7 @@ each source: every node hosts copies, beats, and has next to nothing to do. *Loa
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -216,15 +217,22 @@ def idle_cores(table: pd.DataFrame) -> Finding:
 
 def _where_it_goes(table: pd.DataFrame) -> str | None:
     """Return the share of heartbeats and batches in idling, from the last run that counted it."""
-    known = table.reindex(columns=["idle_python", f"idle_{LOOPS}"]).dropna()
+    columns = ["idle_python", f"idle_{LOOPS}", "loop_cpu_ms"]
+    known = table.reindex(columns=columns).dropna(subset=columns[:2])
     if not len(known):
         return None
-    nodes, loops = (float(column) for column in known.iloc[-1])
+    nodes, loops, fixed_ms = (float(column) for column in known.iloc[-1])
     beats, batches = NODES * BEATS_PER_S, 2 * (2 * SOURCES - 1) / INTERVAL_S
+    speed = (
+        f" A slower core is used for longer: a fixed computation took {fixed_ms:.2f} ms of it."
+        if not math.isnan(fixed_ms)
+        else ""
+    )
     return (
         f"Of the {nodes:.3f} cores of the nodes {loops:.3f} are used by their event loops, for "
         f"{beats:.0f} heartbeats and {batches:.0f} batches of copies a second; the rest by the "
         "threads of their Kafka clients and readers, which wake for each message and once a second."
+        f"{speed}"
     )
 
 

@@ -119,11 +119,12 @@ def test_the_cost_of_nodes_can_hold_and_can_fail() -> None:
     bad = started(nodes_s=90, idle_cores=0.5, loaded_missing=3)
     assert set(held(scale.EXPERIMENT, bad).values()) == {False}
     assert len(panels(scale.EXPERIMENT, started())) == 2
-    over = started(idle_cores=0.25, idle_python=0.2, idle_loops=0.12)
+    over = started(idle_cores=0.25, idle_python=0.2, idle_loops=0.12, loop_cpu_ms=0.4)
     idle = judged(scale.EXPERIMENT, over)["idle-cores"]
     assert idle.why is not None
     assert "Of the 0.200 cores of the nodes 0.120 are used by their event loops" in idle.why
     assert "136 heartbeats and 62 batches" in idle.why
+    assert "a fixed computation took 0.40 ms" in idle.why
     assert judged(scale.EXPERIMENT, over[:1])["idle-cores"].word is Word.UNDECIDED, "of one run"
 
 
