@@ -58,6 +58,8 @@ RATES_PER_S: Mapping[Profile, Sequence[float]] = {
     Profile.QUICK: [2_000, 16_000, 128_000],
     Profile.PAPER: [1_000 * 2**step for step in range(10)],
 }
+CLOSE = 1.5
+"""Factor between a sustained rate and one that the generator cannot hold, at which a climb ends."""
 LOAD_S = {Profile.SMOKE: 12.0, Profile.QUICK: 14.0, Profile.PAPER: 40.0}
 WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0
 """Time of load that is not measured, and the same for applications that have run nothing before."""
@@ -66,7 +68,7 @@ WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0
 def run(point: Point, context: Context) -> Outcome:
     """Measure one workload: rates from the lowest up, on one warm engine.
 
-    The end is saturation, or a rate at which the load generator cannot send."""
+    The end is saturation, or a rate just below one that the load generator cannot send."""
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
     from harness.judging.run import warm_engine
@@ -97,26 +99,39 @@ def _climb(rates: Sequence[float], send: Callable[[float], dict[str, Any]]) -> O
     """Send one rate after the other until one is not sustained, then one between the last two.
 
     That one is in the middle on a logarithmic scale. A rate that the generator could not hold is
-    not a measurement of the engine: it leaves a reason and no row."""
+    not a measurement of the engine: it leaves no row, and lower ones are tried until one saturates
+    the engine, or until a sustained one is within `CLOSE` of it."""
     rows: list[dict[str, Any]] = []
-    ended_by = "the highest rate that was tried"
-    for rate_per_s in rates:
+    late: dict[float, str] = {}
+
+    def sustained(rate_per_s: float) -> bool:
         row = send(rate_per_s)
         if row["invalid"]:
-            ended_by = f"the load generator, at {rate_per_s:g}/s: {row['invalid']}"
-            break
+            late[rate_per_s] = str(row["invalid"])
+            return False
         rows.append(row)
-        if not row["sustained"]:
-            ended_by = "saturation"
+        return bool(row["sustained"])
+
+    highest: float | None = None
+    above: float | None = None
+    for rate_per_s in rates:
+        if not sustained(rate_per_s):
+            above = rate_per_s
             break
-    sustained = [row["offered_per_s"] for row in rows if row["sustained"]]
-    if ended_by == "saturation" and sustained:
-        row = send(round((max(sustained) * rows[-1]["offered_per_s"]) ** 0.5))
-        if not row["invalid"]:
-            rows.append(row)
-            sustained += [row["offered_per_s"]] if row["sustained"] else []
+        highest = rate_per_s
+    between = True
+    while between and highest is not None and above is not None:
+        middle = round((highest * above) ** 0.5)
+        highest, above = (middle, above) if sustained(middle) else (highest, middle)
+        between = above in late and above > CLOSE * highest
+    if above is None:
+        ended_by = "the highest rate that was tried"
+    elif above in late:
+        ended_by = f"the load generator, at {above:g}/s: {late[above]}"
+    else:
+        ended_by = "saturation"
     return Outcome(
-        values={"sustained_per_s": max(sustained, default=None), "ended_by": ended_by},
+        values={"sustained_per_s": highest, "ended_by": ended_by},
         series={"rates": pd.DataFrame(rows)},
         invalid=None if rows else ended_by,
     )
@@ -326,7 +341,7 @@ EXPERIMENT = Experiment(
         "One application under checkpoint, trigger and checkpoint interval 2 s, no failures; each "
         "rate is two to eight times the one before, on the same warm application. The load "
         "generator, Kafka and the engine share the machine; a rate that the generator could not "
-        "hold ends the climb and is not shown.",
+        "hold is not shown, and the climb goes on below it.",
         f"Sustained: the backlog of records grows by at most {GROWS:.0%} of the rate while the "
         f"load lasts, and half of the results are at most {GRACE_S:g} s late. The rate in the "
         "middle of the last two is tried at the end. The axes of rates are logarithmic.",

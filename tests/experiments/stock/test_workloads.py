@@ -226,11 +226,13 @@ def test_rates_climb_until_the_engine_or_the_generator_gives_up() -> None:
     assert until(1e9).values["ended_by"] == "the highest rate that was tried"
     late = until(1e9, invalid_from=16_000)
     assert late.values == {
-        "sustained_per_s": 4_000,
+        "sustained_per_s": 11_314,
         "ended_by": "the load generator, at 16000/s: too late",
     }
     assert late.invalid is None
-    assert len(late.series["rates"]) == 2
+    assert late.series["rates"]["offered_per_s"].tolist() == [1_000, 4_000, 8_000, 11_314]
+    below = until(10_000, invalid_from=16_000)
+    assert below.values == {"sustained_per_s": 8_000, "ended_by": "saturation"}
     assert until(1e9, invalid_from=1_000).invalid == "the load generator, at 1000/s: too late"
 
 
