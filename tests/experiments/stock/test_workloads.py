@@ -249,6 +249,7 @@ def silent() -> pd.DataFrame:
         (rates(), [True, True, True]),
         (rates(dropped_rows=1), [False, True, True]),
         (rates(sustained=True), [True, False, None]),
+        (rates(sustained=True, ended_by="the load generator, at 9/s: late"), [True, None, None]),
         (rates(latency_p99_s=1.0), [True, True, False]),
         (silent(), [True, True, True]),
     ],
