@@ -390,12 +390,12 @@ def nodes(values: pd.Series[float]) -> dict[str, Any]:
     return {f"{count} nodes": value for count, value in values.items()}
 
 
-def stamped(figure: Figure, table: pd.DataFrame) -> None:
+def stamped(figure: Figure, table: pd.DataFrame, statistic: str = "mean") -> None:
     """Write the origin of the numbers and the number of runs into a corner of the figure."""
-    stamp(figure, f"{STAMP}; {runs_of(table)}")
+    stamp(figure, f"{STAMP}; {runs_of(table, statistic)}")
 
 
-def runs_of(table: pd.DataFrame) -> str:
+def runs_of(table: pd.DataFrame, statistic: str = "mean") -> str:
     """Return the number of runs per point in words."""
     count = int(table["runs"].max())
-    return "one run per point" if count == 1 else f"mean of {count} runs per point"
+    return "one run per point" if count == 1 else f"{statistic} of {count} runs per point"

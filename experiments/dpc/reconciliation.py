@@ -201,7 +201,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     right.set_xlabel("tuples to process again Dλ (thousands)")
     right.legend(*max(legends, key=lambda each: len(each[1])), loc="upper left", fontsize=7)
     left.set_title("dotted: Table 2's formulas", fontsize=8, fontweight="normal", loc="right")
-    _shared.stamped(figure, table)
+    _shared.stamped(figure, table, "median")
 
 
 def _lines(table: pd.DataFrame) -> dict[tuple[str, str], Any]:
