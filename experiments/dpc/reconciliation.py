@@ -157,10 +157,13 @@ def table(results: Results) -> pd.DataFrame:
     ``kept_tuples``: their mean; ``memory_low``, ``memory_high``: its 95 % interval, or the mean
     where the runs are too few for one."""
     by = ["panel", "method", "state", "rate_per_s"]
-    frame = _shared.averaged(results.frame, by, ["kept_tuples"])
-    delays = results.frame.groupby(by, as_index=False)["delay_s"].median()
-    frame = frame.merge(delays, on=by)
-    kept = [mean_of(rows["kept_tuples"]) for _, rows in results.frame.groupby(by)]
+    points = results.frame.groupby(by)
+    frame = points.agg(
+        delay_s=("delay_s", "median"),
+        kept_tuples=("kept_tuples", "mean"),
+        runs=("kept_tuples", "size"),
+    ).reset_index()
+    kept = [mean_of(rows["kept_tuples"]) for _, rows in points]
     frame["memory_low"], frame["memory_high"] = zip(*map(_ends, kept), strict=True)
     frame["state_tuples"] = frame["state"]
     frame["redo_tuples"] = frame["rate_per_s"] * FAILURE_S

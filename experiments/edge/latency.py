@@ -213,9 +213,8 @@ def ras_lowest(table: pd.DataFrame) -> Finding:
 
 def _lead(values: dict[str, Any]) -> float:
     """Return by how much RPPG+RAS is below the lowest of the others."""
-    return float(min(values[name] for name in MECHANISMS if name != "RPPG+RAS")) - float(
-        values["RPPG+RAS"]
-    )
+    lowest = min(value for name, value in values.items() if name != "RPPG+RAS")
+    return float(lowest - values["RPPG+RAS"])
 
 
 CLAIMS = [

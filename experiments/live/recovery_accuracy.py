@@ -250,9 +250,10 @@ def _close(query: str, because: str | None) -> Claim:
         """Judge the median of the runs' mean distances, of the order that is farther off."""
         rows = tables["curves"][tables["curves"]["query"] == query]
         apart = (rows["measured"] - rows["value"]).abs()
-        means = apart.groupby([rows["planner"], rows["repeat"]]).mean().dropna()
-        known = set(means.index.get_level_values("planner"))
-        samples = {who: median_of(means[who]) if who in known else None for who in ORDERS}
+        means = {
+            who: apart[rows["planner"] == who].groupby(rows["repeat"]).mean() for who in ORDERS
+        }
+        samples = {who: median_of(each) for who, each in means.items()}
         return worst_of(samples, CLOSE, least=False)
 
     return close

@@ -258,7 +258,7 @@ def saturated(table: pd.DataFrame) -> Finding:
     last = _at_end(table, "last")
     by_generator = last["ended_by"].str.startswith(GENERATOR)
     return every(
-        last["saturated"].astype(object).mask(by_generator & ~last["saturated"], None),
+        last["saturated"].where(last["saturated"] | ~by_generator),
         _other_ends(last),
         sustained_per_s=_by_workload(_highest(table)),
         ended_by=_by_workload(last["ended_by"]),

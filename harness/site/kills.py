@@ -256,21 +256,18 @@ def _in_words(incident: Row) -> str:
         words = f"{_number(incident.get('count')) or 0:.0f} executors at work"
     else:
         words = f"{node} {incident['event']}" if node else str(incident["event"])
-    if tasks := _text(incident.get("tasks")):
-        words += f" ({tasks})"
-    return words + (f": {cause}" if cause else "")
+    return words + _tasks(incident) + (f": {cause}" if cause else "")
+
+
+def _tasks(incident: Row) -> str:
+    return f" ({tasks})" if (tasks := _text(incident.get("tasks"))) else ""
 
 
 def _together(event: str, incidents: Sequence[Row]) -> Happening:
     """Return one line for events of a kind; a cause is named if all have the same."""
-    places = [
-        f"{_text(each.get('target'))} ({tasks})" if (tasks := _text(each.get("tasks")))
-        else _text(each.get("target"))
-        for each in incidents
-    ]  # fmt: skip
     listed = (
-        f"{place} {seconds(each['at_s'])}".strip()
-        for place, each in zip(places, incidents, strict=True)
+        f"{_text(each.get('target'))}{_tasks(each)} {seconds(each['at_s'])}".strip()
+        for each in incidents
     )
     causes = {_text(each.get("cause")) for each in incidents}
     (cause,) = causes if len(causes) == 1 else ("",)
