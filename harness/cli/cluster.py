@@ -163,7 +163,7 @@ def _chosen(run: str | None) -> list[ClusterRecord]:
 
 def _describe(record: ClusterRecord) -> dict[str, Any]:
     """Return a description of a cluster that holds no secret."""
-    from harness.cluster.backends import backend_of
+    from harness.cluster.backends import recorded_backend
     from harness.cluster.connection import addresses_file, kafka_file, redis_file, spark_file
     from harness.cluster.processes import Machine
 
@@ -175,7 +175,7 @@ def _describe(record: ClusterRecord) -> dict[str, Any]:
         "state": _state(record, here),
         "up_for_s": round(time.time() - record.started_unix_s, 1),
         "directory": str(record.directory),
-        "servers": dict(backend_of(record).servers(record)),
+        "servers": dict(recorded_backend(record.backend).servers(record)),
         "addresses": json.loads(path.read_text()) if path.exists() else {},
         "credentials": {
             "kafka": str(kafka_file(record.directory)),

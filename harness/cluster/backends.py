@@ -217,11 +217,11 @@ def find_backend(name: str) -> Backend:
     return BACKENDS[name]
 
 
-def backend_of(record: ClusterRecord) -> Backend:
-    """Return the backend of a cluster on record, even if its describing file has changed."""
-    return BACKENDS.get(record.backend, _EXTERNAL)
+def recorded_backend(name: str) -> Backend:
+    """Return the backend that a record names, even if its describing file has changed."""
+    return BACKENDS.get(name, _EXTERNAL)
 
 
 def remove_made(record: ClusterRecord) -> None:
     """Remove what the cluster's backend made for it; given to `ClusterRecords.clean_up`."""
-    backend_of(record).remove(record)
+    recorded_backend(record.backend).remove(record)

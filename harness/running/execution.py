@@ -30,7 +30,6 @@ from harness.results.provenance import (
     describe_versions,
     machine_name,
 )
-from harness.results.reach import code_fingerprint, modules_under
 from harness.results.record import (
     FAILED,
     INVALID,
@@ -42,6 +41,7 @@ from harness.results.record import (
     point_key,
 )
 from harness.results.store import Campaign, RecordStore
+from harness.running.code import code_of
 from harness.running.computed import ProcessPool, RunPool, RunResult, takes
 from harness.running.discovery import estimate_s
 from harness.running.durations import Durations, Seconds
@@ -254,10 +254,7 @@ class Runner:
         It is taken at the first call: this process keeps the code that it has loaded, even if a
         file is edited meanwhile."""
         if experiment.measurement.id not in self._codes:
-            roots = {experiment.measurement.root, *experiment.measurement.chooses}
-            if experiment.origin is Origin.MEASURED:
-                roots |= modules_under(self._backend.code)
-            self._codes[experiment.measurement.id] = code_fingerprint(roots)
+            self._codes[experiment.measurement.id] = code_of(experiment.measurement, self._backend)
         return self._codes[experiment.measurement.id]
 
     def _java(self, experiment: Experiment) -> Mapping[str, str]:

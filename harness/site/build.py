@@ -26,6 +26,7 @@ from harness.report.verdicts import Assessment, assess
 from harness.results.library import Found
 from harness.results.record import OK, Profile, Record, point_key
 from harness.results.store import Campaign, RecordStore
+from harness.running.code import of_other_code
 from harness.running.discovery import GROUPS, all_experiments, page_of
 from harness.site import points
 from harness.site.digest import FILE, digest
@@ -185,6 +186,7 @@ def _show(
 
 _POINTS = re.compile(r'((?:\sd|\sx|\sy|\spoints)="|translate\()([^")]*)')
 _DIGITS = re.compile(r"(-?\d+\.\d\d)\d+")
+_STYLE = re.compile(r'(?<= )style="([^"]+)"')
 
 
 _TEXT_AS_TEXT = {"svg.fonttype": "none"}
@@ -215,11 +217,18 @@ def _headline(judged: Sequence[Assessment]) -> bytes | None:
 
 
 def _light(svg: bytes) -> bytes:
-    """Return a figure without what no reader sees: metadata, and digits beyond a pixel."""
+    """Return a figure without what no reader sees, and every style once.
+
+    No reader sees metadata, names of groups, turns by no angle, and digits beyond a pixel."""
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", svg.decode(), flags=re.DOTALL)
+    text = re.sub(r'(<g) id="\w+"| transform="rotate\(-0 [^"]*"', r"\1", text)
     # Verdana has the widths of DejaVu Sans, for which the places of the texts were computed.
     text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
     text = _POINTS.sub(lambda found: found[1] + _DIGITS.sub(r"\1", found[2]), text)
+    names = {style: f"s{n}" for n, style in enumerate(dict.fromkeys(_STYLE.findall(text)))}
+    text = _STYLE.sub(lambda found: f'class="{names[found[1]]}"', text)
+    rules = "".join(f"\n.{name}{{{style}}}" for style, name in names.items())
+    text = text.replace("</style>", f"{rules}\n</style>", 1)
     return re.sub(r"\n +", "\n", text[text.index("<svg") :]).encode()
 
 
@@ -250,6 +259,7 @@ def _described(label: str, machine: str, records: Sequence[Record]) -> dict[str,
         "first": _date(oldest.started_unix_s),
         "last": _date(newest.started_unix_s),
         **{name: newest.machine.get(name, "not recorded") for name in named},
+        "other_code": sorted(of_other_code(records).items()),
     }
 
 

@@ -64,6 +64,18 @@ def test_an_attempt_that_was_made_again_has_no_pages_of_its_kills(tmp_path: Path
         assert all(run.replace(".", "-") in name for name in pages), "shown if it is all there is"
 
 
+def test_the_first_page_says_what_other_code_measured(tmp_path: Path) -> None:
+    for name in ("dpc/properties", "dpc/regions"):
+        kept = readable(SHIPPED) / "records" / name
+        shutil.copytree(kept, tmp_path / "set" / "records" / name)
+    changed = [*(tmp_path / "set" / "records" / "dpc" / "regions").rglob("record.json")]
+    for path in changed:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "code": "another"}))
+    written = write_site([Set(root=tmp_path / "set", label="set")], tmp_path / "site")
+    words = f"would measure {len(changed)} of them otherwise: dpc/regions ({len(changed)})."
+    assert words in Page(written.index).text
+
+
 def test_old_records_lack_parts_and_say_so(pages: dict[Path, Page]) -> None:
     (old, *_) = (page for path, page in sorted(pages.items()) if "same-kill" in path.name)
     assert "not recorded" in old.text

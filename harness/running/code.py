@@ -1,0 +1,38 @@
+"""The code of a measurement: its fingerprint in this checkout, and which records have another."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from harness.cluster.backends import Backend, recorded_backend
+from harness.measurement import Measurement
+from harness.results.reach import code_fingerprint, modules_under
+from harness.results.record import Record
+from harness.running.discovery import all_experiments
+
+
+def code_of(measurement: Measurement, backend: Backend) -> str:
+    """Return the fingerprint of all code that a run on such a cluster depends on."""
+    roots = {measurement.root, *measurement.chooses}
+    if measurement.measured:
+        roots |= modules_under(backend.code)
+    return code_fingerprint(roots)
+
+
+def of_other_code(records: Iterable[Record]) -> Mapping[str, int]:
+    """Return the number of records by experiment that this checkout's code would make otherwise.
+
+    Records of an experiment that this checkout does not have count too."""
+    known = {each.measurement.id: each.measurement for each in all_experiments()}
+
+    @functools.cache
+    def now(experiment: str, backend: str) -> str:
+        return code_of(known[experiment], recorded_backend(backend))
+
+    return Counter(
+        record.experiment
+        for record in records
+        if record.experiment not in known or record.code != now(record.experiment, record.backend)
+    )
