@@ -119,7 +119,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     axes.set_ylabel("from the kill until new output (ms)")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper center")
     stamp(figure, _live.STAMP)
 
 

@@ -313,7 +313,8 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         axes.set_ylim(0, 1)
         axes.set_title(f"T = {label}", loc="left")
     panels[0].set_ylabel("utilization U")
-    panels[0].legend(loc="lower left")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
     stamp(
         figure,
         f"live; λ = {PER_MINUTE:g} a minute is a kill every {MEAN_S:g} s (Flink) and "

@@ -352,7 +352,8 @@ EXPERIMENT = Experiment(
         "hold is not shown, and the climb goes on below it.",
         f"Sustained: the backlog of records grows by at most {GROWS:.0%} of the rate while the "
         f"load lasts, and half of the results are at most {GRACE_S:g} s late. The rate in the "
-        "middle of the last two is tried at the end. The axes of rates are logarithmic.",
+        "middle of the last two is tried at the end. The axes of rates are logarithmic. A rate "
+        "under which too few batches ended for a growth has latencies only.",
         *(scaled.note for scaled in WORKLOADS.values()),
     ),
     figure_size_in=(11.0, 5.5),

@@ -17,8 +17,8 @@ Examples:
   ./faultline site --shipped                 the shipped set's pages again
   ./faultline site --shipped --from results  a new set in its place: one archive, verdicts, pages
 """
-_MOST_BYTES = 12_000_000
-"""Size of the shipped series; beyond it the largest deliveries are left out."""
+_MOST_BYTES = 20_000_000
+"""Bytes of the shipped series before they are deflated; the largest deliveries are left out."""
 
 
 @click.command("site", epilog=_EPILOG)

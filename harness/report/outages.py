@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from harness.claims.samples import median_of
+from harness.claims.samples import Sample, median_of
 from harness.engines.kinds import find_engine
 from harness.engines.structured.parameters import Mode
 from harness.measurement import Origin
@@ -71,27 +72,44 @@ def _kills(item: Assessment) -> tuple[str, pd.DataFrame] | None:
             continue
         frame = table if "engine" in table else table.assign(engine=engines[0])
         beyond = frame.get("recovery_at_least_s")
-        not_over = False if beyond is None else beyond.astype(float).notna()
-        return MEASURES[measure], frame.assign(outage_s=frame[measure], not_over=not_over)
+        if beyond is None:
+            return MEASURES[measure], frame.assign(outage_s=frame[measure], not_over=False)
+        watched_s = beyond.astype(float)
+        outage_s = frame[measure].astype(float).fillna(watched_s)
+        return MEASURES[measure], frame.assign(outage_s=outage_s, not_over=watched_s.notna())
     return None
 
 
 def _summary(kills: pd.DataFrame) -> dict[str, Any] | None:
-    """Return the outage of one engine and scheme as text; None without a measured one."""
-    over = kills.loc[~kills["not_over"].astype(bool), "outage_s"].astype(float)
-    sample, never = median_of(over), int(kills["not_over"].sum())
-    if sample is None and not never:
+    """Return the outage of one engine and scheme as text; None without a measured one.
+
+    An outage that was not over while it was watched has no known end: it counts as endless, and
+    with the time that it was watched for what the median is at least."""
+    not_over = kills["not_over"].astype(bool)
+    lasted_s = kills["outage_s"].astype(float).mask(not_over, math.inf)
+    watched_s = kills["outage_s"].astype(float).mask(not_over & kills["outage_s"].isna(), 0.0)
+    sample, least = median_of(lasted_s), median_of(watched_s)
+    if sample is None or least is None:
         return None
-    text = "–" if sample is None else f"{sample.value:.3g} s"
-    if sample is not None and sample.low is not None and sample.high is not None:
-        text += f" ({sample.low:.3g} to {sample.high:.3g} s)"
+    known = math.isfinite(sample.value)
+    shown_s = sample.value if known else least.value
     return {
-        "median_s": None if sample is None else sample.value,
-        "interval_s": None if sample is None or sample.low is None else (sample.low, sample.high),
-        "outage": text,
-        "kills": (0 if sample is None else sample.n) + never,
-        "never": never,
+        "median_s": sample.value if known else None,
+        "at_least_s": shown_s,
+        "interval_s": None if sample.low is None else (sample.low, sample.high),
+        "outage": f"{'' if known else 'more than '}{shown_s:.3g} s{_between(sample)}",
+        "kills": sample.n,
+        "never": int(not_over.sum()),
     }
+
+
+def _between(sample: Sample) -> str:
+    """Return the interval of a median in brackets; nothing where it has none, or no known end."""
+    if sample.low is None or sample.high is None or math.isinf(sample.low):
+        return ""
+    if math.isinf(sample.high):
+        return f" ({sample.low:.3g} s and more)"
+    return f" ({sample.low:.3g} to {sample.high:.3g} s)"
 
 
 def _engine(name: str) -> str:

@@ -1,10 +1,12 @@
 """The one picture for a first screen: the outage after a kill, by engine and scheme.
 
 It is drawn from the report's first table, of whatever records are given: a dot is a median over
-kills, a bar its 95 % interval. Fewer than five kills have no interval, and their dot is hollow."""
+kills, a bar its 95 % interval. Fewer than five kills have no interval, and their dot is hollow. A
+bar to the edge has no known end, and a median without one is an arrow."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ def draw(figures: Sequence[Mapping[str, Any]], stamped: str) -> Figure:
     lines = [line for figure in figures for line in (figure, *figure["rows"])]
     drawn = new_figure((8.0, 1.0 + _ROW_IN * len(lines)))
     axes = drawn.subplots()
+    most_s = 1.5 * max([1.0, *_ends(figures)])
     for y, line in enumerate(lines):
         if "rows" in line:
             axes.text(
@@ -32,12 +35,13 @@ def draw(figures: Sequence[Mapping[str, Any]], stamped: str) -> Figure:
             continue
         color = VERMILION if "Spark" in line["engine"] else BLUE
         if line["interval_s"] is not None:
-            axes.plot(line["interval_s"], (y, y), color=color, linewidth=4, alpha=0.35)
-        if line["median_s"] is not None:
-            face = color if line["interval_s"] is not None else "white"
-            axes.plot(
-                line["median_s"], y, "o", color=color, markerfacecolor=face, clip_on=False, zorder=3
-            )
+            low_s, high_s = (min(each, most_s) for each in line["interval_s"])
+            axes.plot((low_s, high_s), (y, y), color=color, linewidth=4, alpha=0.35)
+        face = color if line["interval_s"] is not None else "white"
+        axes.plot(
+            line["at_least_s"], y, ">" if line["median_s"] is None else "o", color=color,
+            markerfacecolor=face, clip_on=False, zorder=3,
+        )  # fmt: skip
         axes.text(
             1.01, y, _count(line), transform=axes.get_yaxis_transform(), va="center", color=GREY,
             fontsize=7,
@@ -48,12 +52,12 @@ def draw(figures: Sequence[Mapping[str, Any]], stamped: str) -> Figure:
     )
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.set_xscale("symlog", linthresh=LINEAR_BELOW_S)
-    axes.set_xlim(0, 1.5 * max([1.0, *_ends(figures)]))
+    axes.set_xlim(0, most_s)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(
         "outage that a user sees after a kill [s], logarithmic above 0.1 s;\n"
-        "dot: median of those that were over, bar: 95 % interval, hollow: fewer than five"
+        "dot: median, >: it is longer, bar: 95 % interval, hollow: fewer than five kills"
     )
     stamp(drawn, stamped)
     return drawn
@@ -61,8 +65,9 @@ def draw(figures: Sequence[Mapping[str, Any]], stamped: str) -> Figure:
 
 def _ends(figures: Sequence[Mapping[str, Any]]) -> list[float]:
     rows = [row for figure in figures for row in figure["rows"]]
-    medians = [row["median_s"] for row in rows if row["median_s"] is not None]
-    return medians + [row["interval_s"][1] for row in rows if row["interval_s"] is not None]
+    intervals = [row["interval_s"] for row in rows if row["interval_s"] is not None]
+    ends = [end for interval in intervals for end in interval if math.isfinite(end)]
+    return [row["at_least_s"] for row in rows] + ends
 
 
 def _count(row: Mapping[str, Any]) -> str:

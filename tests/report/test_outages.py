@@ -56,7 +56,7 @@ def test_a_kill_without_a_recovery_is_counted() -> None:
         {"scheme": "checkpoint", "recovery_s": [3.0, None], "recovery_at_least_s": [None, 20.0]}
     )
     assert rows(outages([item(table, "structured")])) == [
-        ("stock Spark (micro-batches)", "checkpoint", "3 s", 2, 1)
+        ("stock Spark (micro-batches)", "checkpoint", "more than 11.5 s", 2, 1)
     ]
     nothing = table.assign(recovery_s=None, recovery_at_least_s=None)
     assert outages([item(nothing, "structured")]) == []
@@ -88,5 +88,19 @@ def test_an_experiment_says_itself_what_its_outages_are() -> None:
     table = pd.DataFrame({"row": ["a"] * 6, "outage_s": [2.0] * 5 + [9.0]})
     table["not_over"] = table["outage_s"] > 8
     assert rows(outages([item(table, "structured", "tasks", outages=of_rows)])) == [
-        ("stock Spark (real-time mode)", "tuned", "2 s (2 to 2 s)", 6, 1)
+        ("stock Spark (real-time mode)", "tuned", "2 s (2 s and more)", 6, 1)
     ]
+
+
+def test_an_outage_that_was_not_over_is_longer_than_all_others() -> None:
+    table = pd.DataFrame({"engine": "tasks", "scheme": "tuned", "outage_s": [4.0, 16, 20, 25, 26]})
+    for over, words in (
+        (5, "20 s (4 to 26 s)"),
+        (3, "20 s (4 s and more)"),
+        (2, "more than 20 s (4 s and more)"),
+        (0, "more than 20 s"),
+    ):
+        kills = table.assign(not_over=[number >= over for number in range(5)])
+        (row,) = outages([item(kills, "tasks", outages=lambda _, kills=kills: kills)])[0]["rows"]
+        assert row["outage"] == words
+        assert (row["median_s"] is None) == (over < 3)
