@@ -107,7 +107,7 @@ def _setting(experiment: str, about: Mapping[str, Any]) -> tuple[str | None, str
             return None, None
         real_time = dict(getattr(row, "more", {})).get("mode") == "real-time"
         return ("spark-real-time" if real_time else _SYSTEM_OF.get(row.engine)), row.scheme
-    if about.get("tuning") == "tuned":
+    if "tuned" in str(about.get("tuning")):
         return None, None
     if about.get("mode") == "real-time" or experiment == "stock/real-time-kill":
         return "spark-real-time", "checkpoint"

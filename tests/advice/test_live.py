@@ -85,6 +85,11 @@ def test_a_kill_has_its_system_its_interval_and_its_recovery() -> None:
         ({"scheme": "checkpoint", "interval_s": 2.0}, {"status": "invalid"}, "valid run"),
         ({"scheme": "checkpoint", "interval_s": 2.0}, {"action": "pause"}, "not a kill"),
         ({"scheme": "checkpoint", "tuning": "tuned", "interval_s": 2.0}, {}, "own settings"),
+        (
+            {"scheme": "checkpoint", "tuning": "real-time, tuned", "interval_s": 2.0},
+            {},
+            "own settings",
+        ),
         ({"scheme": "checkpoint"}, {"experiment": "stock/gone"}, "interval is not known"),
     ],
 )
