@@ -95,6 +95,11 @@ NOTES = (
     "Storm replays the source tuples of the unfinished windows of the failed tasks, which is read "
     "as one window of the sources. They fill the windows of all operators on their way.",
 )
+MOMENTS = (
+    "Presumably the moments of the failures: a recovery from a checkpoint is longer, the later its "
+    "failure comes after one, and the quick profile has two failures a point."
+)
+"""Why what compares checkpoints may fail in the quick profile."""
 MUCH = 5.0
 """Factor from which active replication is "much" faster than the passive approaches."""
 LITTLE_S = 0.1

@@ -124,6 +124,8 @@ CLAIMS = [
     paper(
         "storm-short-windows",
         "Storm is faster than Checkpoint with a 30 s interval, where windows are short (10 s)",
+        cause=Cause.READING,
+        because=_latency.MOMENTS,
     )(_random.ahead(_storm_lead_s)),
     saves_more,
 ]

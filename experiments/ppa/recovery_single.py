@@ -6,7 +6,7 @@ import pandas as pd
 
 from experiments.ppa import _latency, _random
 from experiments.ppa._latency import CHECKPOINT, REPLAY
-from harness.claims import Finding, found, paper
+from harness.claims import Cause, Finding, found, paper
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
@@ -52,9 +52,12 @@ CLAIMS = [
     paper("stable", "Window length and rate have little influence on active replication").at_most(
         _latency.swing_s, _latency.LITTLE_S
     ),
-    paper("rate", "Checkpoint and Storm grow in proportion to the rate")(
-        lambda table: _latency.grows(table, *PROPORTION)
-    ),
+    paper(
+        "rate",
+        "Checkpoint and Storm grow in proportion to the rate",
+        cause=Cause.READING,
+        because=_latency.MOMENTS,
+    )(lambda table: _latency.grows(table, *PROPORTION)),
     paper("interval", "The latency with Checkpoint increases with the checkpoint interval")(
         _latency.rises_with_interval
     ),

@@ -189,7 +189,7 @@ def test_the_shipped_results_are_a_handful_of_files() -> None:
     assert {path.relative_to(SHIPPED).as_posix() for path in kept} <= {
         "README.md", PACKED, CLAIMS, ".lock",
     }  # fmt: skip
-    assert (SHIPPED / PACKED).stat().st_size < 20e6
+    assert (SHIPPED / PACKED).stat().st_size < 16e6
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
