@@ -25,7 +25,7 @@ from harness.claims import (
 )
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
-from harness.figures.style import CYCLE, not_measured, stamp
+from harness.figures.style import CYCLE, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Method
@@ -151,7 +151,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     axes.set_ylabel("processor time of both nodes,\nbeyond that without either (%)")
     axes.set_xlim(left=0)
     if len(points):
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        legend_below(figure, axes, columns=2)
     else:
         not_measured(axes)
     stamp(figure, f"{_live.STAMP}; counted by the kernel")

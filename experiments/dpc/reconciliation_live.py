@@ -16,7 +16,7 @@ from experiments.dpc import _live, _shared
 from experiments.dpc.reconciliation import BOUND_S, FAILURE_S, LOOKS, SNAPSHOT_EVERY
 from harness.claims import Finding, found, hypothesis, paper
 from harness.experiment import Experiment
-from harness.figures.style import not_measured, stamp
+from harness.figures.style import legend_below, not_measured, stamp
 from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Method, Policy
 from harness.results.record import Outcome, Point, Profile
@@ -123,8 +123,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     panels[0].set_ylim(bottom=0)  # once both are drawn, as they share it
     panels[0].set_ylabel("longest delay of tuples\nafter the failure (s)")
     if len(tables["points"]):
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(handles))
+        legend_below(figure, panels[0])
     stamp(figure, f"{_live.STAMP}; a real operator's costs")
 
 

@@ -30,7 +30,7 @@ from harness.claims import (
     together,
 )
 from harness.experiment import Experiment
-from harness.figures.style import stamp
+from harness.figures.style import legend_below, stamp
 from harness.measurement import Context
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
@@ -106,7 +106,7 @@ def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _storm.STAMP) ->
         axes.set_xlabel("input rate (tuples/s per gateway)")
         axes.set_title(title, loc="left")
     panels[0].set_ylabel("latency (s): mean, 5th to 95th percentile")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend_below(figure, panels[0], columns=4)
     stamp(figure, stamped)
 
 

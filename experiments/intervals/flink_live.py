@@ -30,7 +30,7 @@ from harness.engines.base import Setup
 from harness.engines.flink.parameters import FlinkParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
-from harness.figures.style import BLACK, BLUE, ORANGE, VERMILION, stamp
+from harness.figures.style import BLACK, BLUE, ORANGE, VERMILION, legend_below, stamp
 from harness.intervals.utilization import CheckpointedSystem
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -313,8 +313,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         axes.set_ylim(0, 1)
         axes.set_title(f"T = {label}", loc="left")
     panels[0].set_ylabel("utilization U")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    legend_below(figure, panels[0], columns=4)
     stamp(
         figure,
         f"live; λ = {PER_MINUTE:g} a minute is a kill every {MEAN_S:g} s (Flink) and "

@@ -16,6 +16,7 @@ from harness.figures.style import (
     ORANGE,
     PURPLE,
     VERMILION,
+    legend_below,
     not_measured,
     stamp,
 )
@@ -106,8 +107,7 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     above.barh([0], [0], color=GREY, alpha=0.6, label=NOT_SPLIT)
     above.plot([], [], "x", color=BLACK, markersize=4, linestyle="none", label="each kill")
     above.plot([], [], "|", color=BLACK, markersize=7, linestyle="none", label="late again until")
-    handles, labels = above.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    legend_below(figure, above, columns=4)
     stamp(figure, "bars: medians of the parts; >: not over when the next kill came")
 
 

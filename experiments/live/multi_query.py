@@ -22,7 +22,7 @@ from experiments.live.edge_throughput import EVERY_REPORT_KMH
 from experiments.ppa import _random
 from harness.claims import Finding, at_most, every, hypothesis, unmeasured
 from harness.experiment import Experiment
-from harness.figures.style import PLANNERS, not_measured, stamp
+from harness.figures.style import PLANNERS, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.planners import planner
@@ -144,7 +144,7 @@ def draw(tables: Tables, figure: Figure) -> None:
     axes.set_xlim(-0.5, max(0.5, len(shown) - 0.5))
     axes.set_ylim(-0.03, 1.05)
     if len(plans):
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        legend_below(figure, axes, columns=2)
     stamp(figure, f"{MACHINE}; a rack killed for seconds")
 
 

@@ -48,7 +48,7 @@ from harness.claims import (
     with_interval,
 )
 from harness.experiment import Experiment
-from harness.figures.style import BLACK, not_measured, stamp
+from harness.figures.style import BLACK, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -247,8 +247,7 @@ def draw(tables: Tables, figure: Figure) -> None:
         panels[1][column].set_xlabel("checkpoint interval in the papers (s)")
     panels[0][0].set_ylabel("as the engine reports it\n(s, logarithmic)")
     panels[1][0].set_ylabel("seen from outside\n(s, logarithmic)" + in_time(fastest(latencies)))
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    legend_below(figure, panels[0][0], columns=3)
     stamp(
         figure,
         "34 processes of one machine, 15 killed at once; speed of a node chosen: "

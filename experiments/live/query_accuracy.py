@@ -30,7 +30,7 @@ from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.failures.generators import one_target
 from harness.failures.schedule import Schedule
-from harness.figures.style import BLUE, VERMILION, not_measured, stamp
+from harness.figures.style import BLUE, VERMILION, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.base import ReplicationPlan
@@ -318,8 +318,7 @@ def draw(tables: Tables, figure: Figure) -> None:
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1.02)
     panels[0].set_ylabel("OF or IC, and query accuracy (share)")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6)
+    legend_below(figure, panels[0], columns=6)
     stamp(figure, f"{MACHINE}; a rack killed for seconds")
 
 

@@ -30,7 +30,7 @@ from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
-from harness.figures.style import BLACK, BLUE, VERMILION, stamp
+from harness.figures.style import BLACK, BLUE, VERMILION, legend_below, stamp
 from harness.intervals.utilization import CheckpointedSystem
 from harness.judging.failures import regained
 from harness.judging.run import Variant, measure_each
@@ -380,8 +380,7 @@ def draw(tables: Tables, figure: Figure) -> None:
         axes.set_title(f"T = {label}{shown if lengths else ''}", loc="left")
         axes.set_xlabel("operators n; failures per minute λ")
     panels[0].set_ylabel("utilization U")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    legend_below(figure, panels[0], columns=4)
     stamp(figure, f"live; λ = {PER_MINUTE[0]:g} is a kill every {MEAN_S:g} s; declared speed")
 
 

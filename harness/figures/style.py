@@ -185,6 +185,12 @@ def plain_ticks(*axes: Axis) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
+def legend_below(figure: Figure, axes: Axes, *, columns: int | None = None) -> None:
+    """Write the legend of one panel below all of them, in one row without ``columns``."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns or len(handles))
+
+
 def stamp(figure: Figure, text: str) -> None:
     """Write a warning into the figure: simulated, scaled down, chosen values.
 

@@ -86,8 +86,9 @@ def _summary(kills: pd.DataFrame) -> dict[str, Any] | None:
     An outage that was not over while it was watched has no known end: it counts as endless, and
     with the time that it was watched for what the median is at least."""
     not_over = kills["not_over"].astype(bool)
-    lasted_s = kills["outage_s"].astype(float).mask(not_over, math.inf)
-    watched_s = kills["outage_s"].astype(float).mask(not_over & kills["outage_s"].isna(), 0.0)
+    outage_s = kills["outage_s"].astype(float)
+    lasted_s = outage_s.mask(not_over, math.inf)
+    watched_s = outage_s.mask(not_over & outage_s.isna(), 0.0)
     sample, least = median_of(lasted_s), median_of(watched_s)
     if sample is None or least is None:
         return None

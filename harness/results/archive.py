@@ -199,7 +199,5 @@ def _gone(path: Path) -> list[str]:
     except ValueError:
         return []  # the reader warns of it
     return [
-        f"{name} of {path.parent}"
-        for name in listed
-        if not (path.parent / f"{name}.parquet").exists()
+        f"{name} of {path.parent}" for name in listed if not path.with_name(name + _SERIES).exists()
     ]
