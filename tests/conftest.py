@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -23,10 +24,26 @@ settings.register_profile(
 settings.load_profile("faultline")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share something expensive in one process of xdist's ``loadgroup``.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help_text = "Run modules, and the tests in each, in the order of this seed."
+    parser.addoption("--shuffle", type=int, metavar="SEED", help=help_text)
 
-    They share the Spark session, or the smoke grids of a module."""
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Name the order of the tests, so that it can be had again."""
+    seed = config.getoption("--shuffle")
+    return [] if seed is None else [f"order: --shuffle {seed}"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle modules, and the tests in each, if asked to.
+
+    Tests that share something expensive (the Spark session, or the smoke grids of a module) get one
+    process of xdist's ``loadgroup``."""
+    if (seed := config.getoption("--shuffle")) is not None:
+        draws = random.Random(seed)
+        places = {path: draws.random() for path in dict.fromkeys(item.path for item in items)}
+        items.sort(key=lambda item: (places[item.path], draws.random()))
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ class Kept:
 
 def sent(rate: RateProfile, looks_s: list[float], event: EventTime = BY_THE_CLOCK) -> Kept:
     """Return what a sender has sent that looked at its schedule at these instants."""
-    records = Reference(target=f"{Path(__file__).resolve()}:Blank", parameters={})
+    records = Reference(target=f"{__name__}:Blank", parameters={})
     stream = Stream(
         topic="t", partitions=2, rate=rate, records=records, marker_s=MARKER_S, marker=b"marker"
     )
