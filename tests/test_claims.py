@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from math import inf, isnan
+from math import inf, isnan, log
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ from harness.claims import (
     region,
     shares,
 )
+from harness.claims.samples import lasting
 
 HELD = {
     (1, "a"): {"faster": True, "cheaper": False},
@@ -165,3 +167,45 @@ def test_builders_compare_and_show_what_they_compared() -> None:
     assert [verdict and verdict.held for verdict in verdicts] == [True, True, False, False]
     assert verdicts[3] is not None
     assert verdicts[3].measured["failing"] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "over", "said"),
+    [
+        ([20.0], [False], "more than 20 s"),
+        ([4.0, 6.0, 20.0], [True, True, False], "6 s"),
+        ([4.0, 20.0, 21.0], [True, False, False], "more than 20 s"),
+        ([1.0, 2.0, 3.0, 4.0], [True] * 4, "2.5 s"),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], [True] * 8, "4.5 s (1 to 7 s)"),
+        ([1.0, 2.0, 3.0, 4.0, 9.0, 9.0], [True] * 4 + [False] * 2, "3.5 s (1 s and more)"),
+        # What was watched for less than the others says nothing about the long ones.
+        ([0.5, 0.5, 0.5, 4.0, 6.0, 8.0], [False] * 3 + [True] * 3, "6 s (4 s and more)"),
+    ],
+)
+def test_what_was_not_over_lasted_longer_than_it_was_watched(
+    seconds: list[float], over: list[bool], said: str
+) -> None:
+    found = lasting(seconds, over)
+    assert found is not None
+    assert found.describe() == said
+    assert found.not_over == over.count(False)
+    assert lasting([], []) is None
+
+
+def test_the_interval_of_a_censored_median_covers_it() -> None:
+    """Exponential durations, three of ten cut off by the end of watching; seeds 0 to 199."""
+    covered = ended = naive = 0
+    for seed in range(200):
+        draw = np.random.default_rng(seed)
+        seconds, watched_s = draw.exponential(10.0, 12), draw.exponential(10.0 * 7 / 3, 12)
+        over = seconds <= watched_s
+        found = lasting(np.minimum(seconds, watched_s), over)
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= 10.0 * log(2.0) <= found.high
+        ended += found.median >= 10.0 * log(2.0)
+        naive += float(np.median(seconds[over])) >= 10.0 * log(2.0)
+    assert covered >= 0.93 * 200
+    assert abs(ended - 100) < 30, "as often above the median as below"
+    assert naive < 70, "of those that ended alone, the median is too short"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pandas as pd
 from harness.advice.evidence import FEATURES, FailureKind, SchemeName, evidence, fit
 from harness.advice.judged import AIM, FEWEST_KILLS, Judged, judge, published
 from harness.advice.live import Kills, kills_of
+from harness.claims.samples import Lasting, lasting
 from harness.intervals.systems import SYSTEMS, Failure
 from harness.results.library import Library
 from harness.text import format_duration
@@ -28,6 +30,8 @@ def document(results: Library) -> dict[str, Any]:
         "live": {
             system: {
                 "median_error": judged.median_error,
+                "median_error_is_at_least_that": judged.error is not None
+                and not judged.error.known,
                 "kills": judged.kills.to_dict("records"),
             }
             for system, judged in judge(kills.frame).items()
@@ -75,12 +79,18 @@ def _published() -> Iterator[str]:
         ],
     )
     yield ""
-    yield _verdict((table["ratio"] - 1.0).abs().median(), "row", len(table))
+    error = lasting((table["ratio"] - 1.0).abs(), [True] * len(table))
+    assert error is not None
+    yield _verdict(error, "row")
 
 
-def _verdict(error: float, what: str, count: int) -> str:
-    within = "within the aim" if error <= AIM else "not within the aim"
-    return f"Median error of the {count} {what}s: {error:.1%}, {within} of {AIM:.0%}."
+def _verdict(error: Lasting, what: str) -> str:
+    within = "within the aim" if error.median <= AIM else "not within the aim"
+    least = "" if error.known else "at least "
+    text = f"Median error of the {error.n} {what}s: {least}{error.shown:.1%}"
+    if error.low is not None and error.high is not None and math.isfinite(error.high):
+        text += f" (95 % interval {error.low:.1%} to {error.high:.1%})"
+    return f"{text}, {within} of {AIM:.0%}."
 
 
 def _live(kills: Kills) -> Iterator[str]:
@@ -90,18 +100,22 @@ def _live(kills: Kills) -> Iterator[str]:
     rows = [row for one in judged.values() for row in _rows(one)]
     if rows:
         yield from _table(
-            ["system", "experiment", "interval", "kills", "predicted", "measured", "ratio"], rows
-        )
+            [
+                "system", "experiment", "interval", "kills", "not over", "predicted", "measured",
+                "ratio",
+            ],
+            rows,
+        )  # fmt: skip
         yield ""
     for system, one in judged.items():
-        if one.median_error is None:
+        if one.error is None:
             felt = int((one.kills["recovery_s"] > 0).sum())
             yield (
                 f"* {system}: {felt} kills with late results in {one.kills['run'].nunique()} runs, "
                 f"too few to judge: a prediction needs {FEWEST_KILLS} of other runs."
             )
         else:
-            yield f"* {system}: {_verdict(one.median_error, 'kill', len(one.errors))}"
+            yield f"* {system}: {_verdict(one.error, 'kill')}"
     for reason, count in kills.left_out.items():
         yield f"* Left out, {count}: {reason}."
 
@@ -112,17 +126,20 @@ def _rows(judged: Judged) -> Iterator[list[str]]:
         felt = mine[mine["recovery_s"] > 0]
         start = [judged.system, str(experiment), f"{float(str(interval_s)):g} s"]
         if not len(felt):
-            yield [*start, str(len(mine)), "", "no late result", ""]
+            yield [*start, str(len(mine)), "", "", "no late result", ""]
             continue
-        known = felt.dropna(subset=["predicted_s"])
-        measured_s = float(felt["recovery_s"].median())
         predicted = ratio = ""
+        measured = lasting(felt["recovery_s"], felt["over"])
+        assert measured is not None
+        known = felt.dropna(subset=["predicted_s"])
         if len(known):
             predicted_s = float(known["predicted_s"].median())
             predicted = f"{predicted_s:.2f} s"
-            ratio = f"{(known['predicted_s'] / known['recovery_s']).median():.2f}"
+            below = "" if measured.known else "under "
+            ratio = f"{below}{predicted_s / measured.shown:.2f}"
         count = f"{len(felt)}" if len(felt) == len(mine) else f"{len(felt)} of {len(mine)}"
-        yield [*start, count, predicted, f"{measured_s:.2f} s", ratio]
+        never = str(measured.not_over or "")
+        yield [*start, count, never, predicted, measured.describe(), ratio]
 
 
 def _simulated(results: Library) -> pd.DataFrame:

@@ -91,20 +91,21 @@ class Advice:
     @property
     def off_by_live(self) -> float | None:
         """The largest error, as a factor, on an unseen kill on real servers; None without any."""
-        if self.judged is None or not self.judged.errors:
+        if self.judged is None or not len(found := self.judged.predicted):
             return None
-        known_ = self.live.dropna(subset=["predicted_s"]).query("recovery_s > 0")
-        off = (known_["predicted_s"] / known_["recovery_s"]).to_numpy(dtype=float)
-        return float(np.exp(np.abs(np.log(off)).max()))
+        off = (found["predicted_s"] / found["recovery_s"]).to_numpy(dtype=float)
+        return float(np.exp(np.abs(np.log(off[found["over"] | (off < 1.0)])).max(initial=0.0)))
 
     @property
     def accuracy(self) -> Sequence[str]:
         """How far its recoveries were off where they could be checked, in sentences."""
         lines = []
-        if self.judged is not None and (error := self.judged.median_error) is not None:
+        if self.judged is not None and (error := self.judged.error) is not None:
+            least = "" if error.known else "at least "
+            ends = f", of which {error.not_over} had not ended" if error.not_over else ""
             lines.append(
-                f"on {len(self.judged.errors)} kills of {self.system.key} on real servers, each "
-                f"predicted from the other runs, the sum is off by {error:.0%} at the median"
+                f"on {error.n} kills of {self.system.key} on real servers{ends}, each predicted "
+                f"from the other runs, the sum is off by {least}{error.shown:.0%} at the median"
             )
         else:
             there = len(self.live)

@@ -7,16 +7,15 @@ Tests: ``tests/advice/test_costs.py``."""
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.claims.samples import FEWEST, median_of
+from harness.advice.live import OVERLAPPED, Seen, alone
+from harness.claims.samples import FEWEST, lasting, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
 from harness.measure.recovery import Unrecovered
 from harness.report.build import Picture, data_uri
@@ -91,9 +90,11 @@ def kills_of(results: Results) -> pd.DataFrame:
     for row in results.frame.to_dict("records"):
         run = {str(name): value for name, value in row.items()}
         mine = failures[failures["run"] == run["run"]].sort_values("at_s")
+        found = alone(mine.to_dict("records"))
         broken = windows[(windows["run"] == run["run"]) & (windows["pass"] == "failed")]
         ends = [*mine["at_s"].tolist()[1:], float("inf")]
-        for kill, end_s in zip(mine.to_dict("records"), ends, strict=True):
+        for kill, end_s, seen in zip(mine.to_dict("records"), ends, found, strict=True):
+            lasted = seen if isinstance(seen, Seen) else None
             rows.append(
                 {
                     "scheme": run["scheme"],
@@ -101,9 +102,9 @@ def kills_of(results: Results) -> pd.DataFrame:
                     "trigger_s": run.get("trigger_s", run["interval_s"]),
                     "repeat": run["repeat"],
                     "kill": KILLS.get(kill["scope"], kill["target"]),
-                    "recovery_s": None if kill["overlaps"] else kill["recovery_s"],
-                    "at_least_s": kill["recovery_at_least_s"],
-                    "why_not": kill["recovery_why_not"],
+                    "recovery_s": lasted.seconds if lasted and lasted.over else None,
+                    "at_least_s": lasted.seconds if lasted and not lasted.over else None,
+                    "why_not": seen if seen == OVERLAPPED else kill["recovery_why_not"],
                     "output_gap_s": kill["output_gap_s"],
                     "late": _late(broken, run.get("normal_latency_s"), kill["at_s"], end_s),
                     "repeated": run["duplicates"],
@@ -179,16 +180,13 @@ def costs_of(kills: pd.DataFrame) -> pd.DataFrame:
 
 
 def _outage(kills: pd.DataFrame) -> str:
-    """Return the median outage; one that was not over by the end of the load is longer than all."""
-    beyond = kills["at_least_s"].astype(float).dropna()
-    if not len(beyond):
+    """Return the median outage; one that was not over is longer than it was watched."""
+    seconds = kills["recovery_s"].astype(float).fillna(kills["at_least_s"].astype(float))
+    known = seconds.notna()
+    found = lasting(seconds[known], kills.loc[known, "at_least_s"].isna())
+    if found is None or not found.not_over:
         return _span(kills["recovery_s"], " s")
-    known = sorted(kills["recovery_s"].astype(float).dropna())
-    whole = [*known, *([math.inf] * len(beyond))]
-    middle = median(whole)
-    over = f"over {beyond.min():.3g} s"
-    text = over if math.isinf(middle) else f"{middle:.3g} s"
-    return f"{text} ({known[0]:.3g} s to {over})" if known else text
+    return f"{found.describe()}, {found.not_over} not over"
 
 
 def _span(values: Iterable[Any], unit: str = "") -> str:

@@ -1,16 +1,18 @@
 """Kills on real servers in a library of records, one row each, whatever series holds them.
 
 A row has its ``system`` (`harness.intervals.systems`), ``experiment``, ``run``, ``interval_s``, and
-``recovery_s`` as a user sees it, 0 if no result was late. Only kills under checkpoints with the
-system's own settings are here: what is tuned, replicated, planned or overlapped is another
+``recovery_s`` as a user sees it, 0 if no result was late. Where ``over`` is False the output was
+not back when it was last watched, and ``recovery_s`` is the time until then. Only kills under
+checkpoints with the system's own settings are here: what is tuned, replicated or planned is another
 question, and so is a kill whose interval no record or module tells. `Kills.left_out` counts
 those."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -18,18 +20,35 @@ from typing import Any
 import pandas as pd
 
 from harness.intervals.systems import SYSTEMS
+from harness.measure.recovery import Unrecovered
 from harness.results.library import Library
 from harness.results.record import OK
 
-COLUMNS = ("system", "experiment", "run", "interval_s", "recovery_s", "detection_s")
+COLUMNS = ("system", "experiment", "run", "interval_s", "recovery_s", "over", "detection_s")
 _SYSTEM_OF = {system.engine: key for key, system in SYSTEMS.items() if system.engine}
 _CHECKPOINTED = frozenset({"checkpoint", "changelog"})
 """Names of schemes without replicas, of any engine."""
 _SERIES = ("recoveries", "kills", "outages")
-_RECOVERY = {"recovery_s": 1.0, "outside_s": 1.0, "outside_ms": 1e-3, "outage_s": 1.0}
-"""Columns with the user's recovery, and their unit in seconds."""
+_RECOVERY = {
+    "recovery_s": ("recovery_at_least_s", 1.0),
+    "outside_s": ("outside_at_least_s", 1.0),
+    "outside_ms": ("outside_at_least_ms", 1e-3),
+    "outage_s": ("", 1.0),
+}
+"""Columns with the user's recovery, with those of its lower bound, and their unit in seconds."""
+UNKNOWN = "its recovery is not known"
+OVERLAPPED = "it struck before output was calm after another failure"
 _NAMED = re.compile(r"^(?:CKP-|PPA-0-every-)(\d+(?:\.\d+)?)s")
 """Names of passes with checkpoints alone, and their interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The time for which output was seen to be late after one failure."""
+
+    seconds: float
+    over: bool
+    """False if it was still late at the end of that time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +69,54 @@ def kills_of(results: Library) -> Kills:
         if name not in results.series_names:
             continue
         series = results.recoveries if name == "recoveries" else results.series(name)
-        for kill in series.to_dict("records"):
-            found = _row(kill, about.get(str(kill["run"]), {}))
+        failures = series.to_dict("records")
+        for kill, seen in zip(failures, alone(failures), strict=True):
+            found = _row(kill, seen, about.get(str(kill["run"]), {}))
             if isinstance(found, str):
                 left_out[found] += 1
             else:
                 rows.append(found)
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     return Kills(frame=frame, left_out=dict(left_out.most_common()))
+
+
+def alone(failures: Sequence[Mapping[Any, Any]]) -> Sequence[Seen | str]:
+    """Return what each failure alone did, by the rows of a record, or why that is unknown.
+
+    Failures overlap if the output was not calm between them. Of those the first counts; if it was
+    not over when the next one came, it is known until then. What the later ones did is unknown."""
+    found = [_seen(failure) for failure in failures]
+    passes: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    for place, failure in enumerate(failures):
+        if failure.get("overlaps") == 1:
+            name = str(failure.get("run")), str(failure.get("variant"))
+            passes.setdefault(name, []).append((float(failure["at_s"]), place))
+    for mixed in map(sorted, passes.values()):
+        late_until_s = -math.inf
+        for (at_s, place), (next_s, _) in zip(mixed, [*mixed[1:], (math.inf, -1)], strict=True):
+            seen = found[place]
+            if at_s < late_until_s:
+                found[place] = OVERLAPPED
+                continue
+            late_until_s = math.inf
+            if isinstance(seen, Seen):
+                late_until_s = at_s + seen.seconds if seen.over else math.inf
+                if seen.seconds > next_s - at_s:
+                    found[place] = Seen(seconds=next_s - at_s, over=False)
+    return found
+
+
+def _seen(failure: Mapping[Any, Any]) -> Seen | str:
+    """Return the recovery of a failure's row as a user sees it, with all that came after it."""
+    for name, (at_least, unit_s) in _RECOVERY.items():
+        if pd.notna(failure.get(name)):
+            over = failure.get("caught_up", True) != 0  # True where nothing is said of it
+            return Seen(seconds=float(failure[name]) * unit_s, over=bool(over))
+        if pd.notna(failure.get(at_least)):
+            return Seen(seconds=float(failure[at_least]) * unit_s, over=False)
+    if Unrecovered.UNRESOLVED in (failure.get("recovery_why_not"), failure.get("outside_why_not")):
+        return Seen(seconds=0.0, over=True)
+    return UNKNOWN
 
 
 def _about(results: Library) -> Mapping[str, Mapping[str, Any]]:
@@ -72,7 +131,9 @@ def _about(results: Library) -> Mapping[str, Mapping[str, Any]]:
     return about
 
 
-def _row(kill: Mapping[Any, Any], about: Mapping[str, Any]) -> dict[str, Any] | str:
+def _row(
+    kill: Mapping[Any, Any], seen: Seen | str, about: Mapping[str, Any]
+) -> dict[str, Any] | str:
     """Return the row of a kill, or the reason why there is none."""
     if kill["status"] != OK or kill.get("action", "kill") != "kill":
         return "not a kill of a valid run"
@@ -81,11 +142,8 @@ def _row(kill: Mapping[Any, Any], about: Mapping[str, Any]) -> dict[str, Any] | 
     named = _NAMED.match(variant) if isinstance(variant, str) else None
     if system is None or not (named or scheme in _CHECKPOINTED):
         return "not under checkpoints alone, with the system's own settings"
-    recovery = next((name for name in _RECOVERY if name in kill and pd.notna(kill[name])), None)
-    if recovery is None:
-        return "its recovery is not known"
-    if kill.get("overlaps") is True or (pd.notna(kill.get("overlaps")) and kill["overlaps"] == 1):
-        return "another failure overlaps it"
+    if isinstance(seen, str):
+        return seen
     interval_s = float(named[1]) if named else _interval_s(str(kill["experiment"]), system, about)
     if interval_s is None:
         return "its interval is not known"
@@ -94,7 +152,8 @@ def _row(kill: Mapping[Any, Any], about: Mapping[str, Any]) -> dict[str, Any] | 
         "experiment": kill["experiment"],
         "run": kill["run"],
         "interval_s": interval_s,
-        "recovery_s": float(kill[recovery]) * _RECOVERY[recovery],
+        "recovery_s": seen.seconds,
+        "over": seen.over,
         "detection_s": kill.get("detection_s"),
     }
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from harness.advice.job import ASSUMED, Job
 from harness.advice.judged import FEWEST_KILLS, observations
-from harness.intervals.observed import Fitted, Observation, fit_observed, outage_s
+from harness.intervals.observed import Fitted, Observation, fit_observed
 from harness.intervals.recovery import (
     DETECT,
     NOTHING,
@@ -23,7 +22,6 @@ from harness.intervals.recovery import (
     Origin,
     Part,
     Recovery,
-    Span,
     exactly,
     recovery_of,
 )
@@ -108,13 +106,14 @@ def _start(job: Job, system: System, kills: pd.DataFrame) -> list[Part]:
         ]
     fitted = fit_observed(felt, rate_per_s=1.0)
     settings_s = system.detect[Failure.PROCESS].mean_s + system.wait.mean_s
-    left = [max(outage_s(each, 1.0, fitted.capacity_per_s) - settings_s, 0.0) for each in felt]
+    never = sum(not each.over for each in felt)
+    ends = f", {never} of them not over" if never else ""
     return [
         Part(
             name=RESTART,
-            span=Span(best_s=min(left), mean_s=float(np.mean(left)), worst_s=max(left)),
+            span=fitted.outages.less(settings_s),
             origin=Origin.LIVE,
-            why=f"{len(felt)} kills in the records, less what settings explain",
+            why=f"{len(felt)} kills in the records{ends}, less what settings explain",
         )
     ]
 
@@ -153,31 +152,31 @@ def _observed(job: Job, system: System, plain: Known, observed: Sequence[Observa
     elif job.capacity_per_s is not None:
         why = plain.capacity_why
     before = plain.recovery(job, 0.0)
-    explained_s = sum(before.part(name).mean_s for name in (DETECT, RESTORE, TRANSACTION))
+    explained = [before.part(name) for name in (DETECT, RESTORE, TRANSACTION)]
     count = f"{len(observed)} of your recoveries"
+    seen = f"an outage of {fitted.outages.describe()}"
     start = Part(
         name=RESTART,
-        span=exactly(max(fitted.outage_s - explained_s, 0.0)),
+        span=fitted.outages.less(sum(each.mean_s for each in explained)),
         origin=Origin.OWN,
-        why=f"{count}: an outage of {format_duration(fitted.outage_s)}, less the other parts",
+        why=f"{count}: {seen}, less the other parts",
     )
     found = replace(
         plain, restart=[start], capacity_per_s=capacity, capacity_why=why, fitted=fitted
     )
-    if fitted.outage_s >= explained_s:
+    least_s = sum(each.best_s for each in explained)
+    if fitted.outages.best_s >= least_s:
         return found
     # The settings cannot be the defaults: the whole outage is what was seen.
     return replace(
         found,
-        detect=replace(
-            start, name=DETECT, span=exactly(fitted.outage_s), why=f"{count}: the whole outage"
-        ),
+        detect=replace(start, name=DETECT, span=fitted.outages, why=f"{count}: the whole outage"),
         restart=[],
         restore=replace(plain.restore, span=NOTHING, origin=Origin.OWN, why="in the outage"),
         transaction=None,
         notes=[
-            f"your outage of {format_duration(fitted.outage_s)} is shorter than what the defaults "
-            f"of {system.title} explain, {format_duration(explained_s)}: give --detection and "
-            "--storage as they are, and the sum is split"
+            f"an outage of yours, {format_duration(fitted.outages.best_s)}, is shorter than what "
+            f"the defaults of {system.title} explain, {format_duration(least_s)} at least: give "
+            "--detection and --storage as they are, and the sum is split"
         ],
     )

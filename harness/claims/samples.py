@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -108,3 +109,84 @@ def _sample(groups: Sequence[Sequence[float]], statistic: Statistic) -> Sample |
     between: Literal["linear", "nearest"] = "linear" if np.isfinite(found).all() else "nearest"
     low, high = np.quantile(found, [tail, 1.0 - tail], method=between)
     return Sample(value=value, low=float(low), high=float(high), n=n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """The median of durations of which some were not over while they were watched."""
+
+    median: float
+    """By Kaplan and Meier; infinite where so many were not over that nothing tells it."""
+    at_least: float
+    """The median of the times for which they were seen to last: no median is below it."""
+    low: float | None
+    high: float | None
+    """Ends of the median's 95 % interval, the second infinite where nothing tells it; None below
+    `FEWEST` durations."""
+    mean: float
+    """The mean by Kaplan and Meier, up to the longest time that one was watched for."""
+    n: int
+    not_over: int
+
+    @property
+    def known(self) -> bool:
+        """True if the median has a number."""
+        return bool(np.isfinite(self.median))
+
+    @property
+    def shown(self) -> float:
+        """The median, or what it is at least."""
+        return self.median if self.known else self.at_least
+
+    def describe(self) -> str:
+        """Return it in seconds: ``"1.39 s (0.64 to 4.7 s)"``, ``"more than 20 s"``."""
+        text = f"{self.median:.3g} s" if self.known else f"more than {self.at_least:.3g} s"
+        if self.low is None or self.high is None or not np.isfinite(self.low):
+            return text
+        if not np.isfinite(self.high):
+            return f"{text} ({self.low:.3g} s and more)"
+        return f"{text} ({self.low:.3g} to {self.high:.3g} s)"
+
+
+def lasting(seconds: Iterable[float], over: Iterable[bool]) -> Lasting | None:
+    """Return the median of durations, each known to its end or, where not ``over``, at least.
+
+    None without any. By Kaplan and Meier: one that was not over counts among those that lasted
+    longer than it was watched. The interval are the times at which half may still last, by the
+    log-log interval of their share (Brookmeyer and Crowley, Biometrics 1982)."""
+    from scipy.stats import CensoredData, ecdf  # takes as long to import as the rest of harness
+
+    lasted_s, ended = np.asarray(list(seconds), float), np.asarray(list(over), bool)
+    if not len(lasted_s):
+        return None
+    left = ecdf(CensoredData(uncensored=lasted_s[ended], right=lasted_s[~ended])).sf
+    at_s, share = left.quantiles, left.probabilities
+    low = high = None
+    if len(lasted_s) >= FEWEST:
+        with warnings.catch_warnings():  # it has no ends where all, or none, are left
+            warnings.simplefilter("ignore", RuntimeWarning)
+            between: Any = left.confidence_interval(CONFIDENCE, method="log-log")
+        low = _first(at_s, (share < 1.0) & ~(between.low.probabilities > 0.5))
+        high = _first(at_s, between.high.probabilities < 0.5)
+    half = np.array([_first(at_s, share <= 0.5 + _TINY), _first(at_s, share < 0.5 - _TINY)])
+    steps = np.diff(np.concatenate([[0.0], at_s]))
+    return Lasting(
+        # Where exactly half are left, the median is midway to the next that ended.
+        median=float(half.mean()),
+        at_least=float(np.median(lasted_s)),
+        low=low,
+        high=high,
+        mean=float(steps @ np.concatenate([[1.0], share[:-1]])),
+        n=len(lasted_s),
+        not_over=int((~ended).sum()),
+    )
+
+
+_TINY = 1e-9
+"""Rounding of a share of durations."""
+
+
+def _first(at_s: _Statistics, reached: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> float:
+    """Return the first instant at which it is true; infinite if it never is."""
+    places = np.flatnonzero(reached)
+    return float(at_s[places[0]]) if len(places) else np.inf

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from harness.claims.samples import Lasting, lasting
 from harness.errors import UsageError
-from harness.intervals.recovery import MEAN_PHASE
+from harness.intervals.recovery import MEAN_PHASE, Span
 from harness.text import parse_duration_s
 
 SPREAD = 3.0
@@ -47,6 +48,8 @@ class Observation:
     """Until the job worked again, if known."""
     capacity_per_s: float | None = None
     """Tuples a second while it caught up, if known."""
+    over: bool = True
+    """False if output was still late when it was last seen: the recovery took longer than that."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.interval_s < math.inf:
@@ -80,6 +83,8 @@ class Fitted:
 
     outage_s: float
     """From the failure until the job works again: detect, restart, restore, transaction."""
+    outages: Span
+    """The shortest, the mean and the longest outage that an observation shows."""
     capacity_per_s: float | None
     """None if the observations do not tell it."""
     observations: int
@@ -98,19 +103,26 @@ def fit_observed(
     """Fit outage and, unless it is given, capacity. Raises `UsageError` without observations.
 
     Without a given capacity, recoveries at intervals that are less than `SPREAD` apart do not tell
-    it: then it is None, and the whole recovery counts as outage."""
+    it: then it is None, and the whole recovery counts as outage. What was not over counts as
+    longer than it was seen (`harness.claims.samples.lasting`)."""
     if not observations:
         raise UsageError("nothing was observed", remedy="give --observed INTERVAL:RECOVERY")
-    outage_s, capacity = _solve(observations, rate_per_s, capacity_per_s)
+    usual_s, capacity = _solve(observations, rate_per_s, capacity_per_s)
     errors = []
     if len(observations) > 2:
         for place, left_out in enumerate(observations):
+            if not left_out.over:
+                continue
             rest = [*observations[:place], *observations[place + 1 :]]
             other_s, other = _solve(rest, rate_per_s, capacity_per_s)
             predicted_s = predict_s(other_s, other, left_out.interval_s, rate_per_s)
             errors.append(predicted_s / left_out.recovery_s - 1.0)
     return Fitted(
-        outage_s=outage_s, capacity_per_s=capacity, observations=len(observations), errors=errors
+        outage_s=usual_s,
+        outages=_spread(observations, rate_per_s, capacity),
+        capacity_per_s=capacity,
+        observations=len(observations),
+        errors=errors,
     )
 
 
@@ -133,7 +145,21 @@ def _solve(
     if capacity is None and max(intervals) > 0 and max(intervals) >= SPREAD * min(intervals):
         return _line(observations, rate_per_s)
     outages = [outage_s(each, rate_per_s, capacity) for each in observations]
-    return float(np.median(outages)), capacity
+    return _lasting(outages, observations).shown, capacity
+
+
+def _lasting(seconds: Sequence[float], observations: Sequence[Observation]) -> Lasting:
+    found = lasting(seconds, [each.over for each in observations])
+    assert found is not None, "there is an observation"
+    return found
+
+
+def _spread(observations: Sequence[Observation], rate_per_s: float, capacity: float | None) -> Span:
+    """Return the outages of the observations one by one, at the capacity of all."""
+    outages = [outage_s(each, rate_per_s, capacity) for each in observations]
+    mean_s = _lasting(outages, observations).mean
+    best_s, worst_s = min(outages), max(outages)
+    return Span(best_s=best_s, mean_s=min(max(mean_s, best_s), worst_s), worst_s=worst_s)
 
 
 def outage_s(seen: Observation, rate_per_s: float, capacity: float | None) -> float:
@@ -147,11 +173,18 @@ def outage_s(seen: Observation, rate_per_s: float, capacity: float | None) -> fl
 
 
 def _line(observations: Sequence[Observation], rate_per_s: float) -> tuple[float, float | None]:
-    """Minimize the squared relative error of the line; neither of its numbers is negative."""
-    recovery = np.array([each.recovery_s for each in observations])
-    interval = np.array([each.interval_s for each in observations])
-    design = np.column_stack([np.ones(len(recovery)), MEAN_PHASE * interval])
-    (base_s, behind), _ = nnls(design / recovery[:, None], np.ones(len(recovery)))
+    """Return outage and capacity by a line through the median recovery of each interval.
+
+    It minimizes the squared relative error; neither of its numbers is negative."""
+    of_interval: dict[float, list[Observation]] = {}
+    for each in observations:
+        of_interval.setdefault(each.interval_s, []).append(each)
+    recovery = np.array([
+        _lasting([each.recovery_s for each in mine], mine).shown for mine in of_interval.values()
+    ])  # fmt: skip
+    weight = np.sqrt([len(mine) for mine in of_interval.values()])
+    design = np.column_stack([np.ones(len(recovery)), MEAN_PHASE * np.array([*of_interval])])
+    (base_s, behind), _ = nnls(design * (weight / recovery)[:, None], weight)
     if behind <= 0.0:
         return float(base_s), None
     return float(base_s / (1.0 + behind)), float(rate_per_s * (1.0 + 1.0 / behind))

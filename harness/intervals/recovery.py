@@ -67,6 +67,14 @@ class Span:
             worst_s=self.worst_s + other.worst_s,
         )
 
+    def less(self, seconds: float) -> Span:
+        """Return it without a part of that length, nowhere below zero."""
+        return Span(
+            best_s=max(self.best_s - seconds, 0.0),
+            mean_s=max(self.mean_s - seconds, 0.0),
+            worst_s=max(self.worst_s - seconds, 0.0),
+        )
+
     def describe(self) -> str:
         """Return it as text: ``15 s (10 s to 20 s)``."""
         mean = format_duration(self.mean_s)

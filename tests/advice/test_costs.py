@@ -111,11 +111,16 @@ def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
     assert outage(kills(4.0)) == "4 s"
     assert outage(kills(4.0, 8.0, 5.0)) == "5 s (4 to 8)"
     assert outage(kills(None)) == "–"
-    assert outage(kills(None).assign(at_least_s=20.0)) == "over 20 s"
+    assert outage(kills(None).assign(at_least_s=20.0)) == "more than 20 s, 1 not over"
     some = kills(4.0, 6.0, None)
-    assert outage(some.assign(at_least_s=[np.nan, np.nan, 20.0])) == "6 s (4 s to over 20 s)"
+    assert outage(some.assign(at_least_s=[np.nan, np.nan, 20.0])) == "6 s, 1 not over"
     most = kills(4.0, None, None).assign(at_least_s=[np.nan, 21.0, 20.0])
-    assert outage(most) == "over 20 s (4 s to over 20 s)"
+    assert outage(most) == "more than 20 s, 2 not over"
+    # What was watched for less than another one lasted says nothing of a longest outage.
+    short = kills(10.0, None).assign(at_least_s=[np.nan, 5.0])
+    assert outage(short) == "10 s, 1 not over"
+    many = kills(10.0, 11.0, 12.0, 14.0, None, None).assign(at_least_s=[*[np.nan] * 4, 30.0, 30.0])
+    assert outage(many) == "13 s (10 s and more), 2 not over"
     five = outage(kills(4.0, 5.0, 6.0, 7.0, 100.0))
     assert five.startswith("6 s (4 to ")
     assert costs.costs_of(kills(4.0, 5.0))["late"].item() == "3"

@@ -14,6 +14,7 @@ from harness.advice.live import COLUMNS, kills_of
 from harness.advice.sums import known
 from harness.intervals.recovery import RESTART, Origin
 from harness.intervals.systems import SYSTEMS, Failure
+from harness.measure.recovery import Unrecovered
 from harness.results import load
 from harness.results.library import Library
 from harness.results.provenance import ROOT
@@ -81,7 +82,6 @@ def test_a_kill_has_its_system_its_interval_and_its_recovery() -> None:
     ("parameters", "more", "reason"),
     [
         ({"scheme": "active", "interval_s": 2.0}, {}, "not under checkpoints alone"),
-        ({"scheme": "checkpoint", "interval_s": 2.0}, {"overlaps": True}, "overlaps"),
         ({"scheme": "checkpoint", "interval_s": 2.0}, {"status": "invalid"}, "valid run"),
         ({"scheme": "checkpoint", "interval_s": 2.0}, {"action": "pause"}, "not a kill"),
         ({"scheme": "checkpoint", "tuning": "tuned", "interval_s": 2.0}, {}, "own settings"),
@@ -102,6 +102,40 @@ def test_what_the_sum_is_not_about_is_left_out(
     assert not len(found.frame)
     (said,) = found.left_out
     assert reason in said
+
+
+CHECKPOINTED = {"scheme": "checkpoint", "interval_s": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("more", "seen"),
+    [
+        ({"recovery_s": [None], "recovery_at_least_s": 18.4}, [(18.4, False)]),
+        ({"outside_ms": [None], "outside_at_least_ms": 900.0}, [(0.9, False)]),
+        ({"outage_s": [26.3, 6.4], "caught_up": [False, True]}, [(26.3, False), (6.4, True)]),
+        ({"recovery_s": [None], "recovery_why_not": str(Unrecovered.UNRESOLVED)}, [(0.0, True)]),
+        # The second came 2.25 s after the first, before output was calm: until then it is known.
+        (
+            {"recovery_s": [None, None], "recovery_at_least_s": [9.0, 6.75], "overlaps": True,
+             "at_s": [13.0, 15.25]},
+            [(2.25, False)],
+        ),
+        # A recovery that ended before the next failure is its own.
+        (
+            {"recovery_s": [2.0, 5.0, 1.0], "overlaps": True, "at_s": [10.0, 12.5, 16.5]},
+            [(2.0, True), (4.0, False)],
+        ),
+    ],
+    ids=["watched", "in ms", "of a peer", "below the resolution", "overlapping", "apart"],
+)  # fmt: skip
+def test_a_kill_that_was_not_over_is_known_to_have_lasted_so_long(
+    more: dict[str, Any], seen: list[tuple[float, bool]]
+) -> None:
+    (count,) = {len(value) for value in more.values() if isinstance(value, list)}
+    rows = recoveries("a", *[None] * count).assign(**more)
+    found = kills_of(library({"a": CHECKPOINTED}, {"a": "structured"}, recoveries=rows))
+    assert list(zip(found.frame["recovery_s"], found.frame["over"], strict=True)) == seen
+    assert sum(found.left_out.values()) == count - len(seen)
 
 
 def test_a_pass_names_its_interval() -> None:
@@ -126,11 +160,15 @@ def test_peers_are_read_from_their_outages() -> None:
 
 
 def kills(**runs: list[float]) -> pd.DataFrame:
+    """Return kills by run; a negative number is one that was not over after so many seconds."""
     rows = [
-        {"system": "spark", "experiment": "e", "run": run, "interval_s": 2.0, "recovery_s": took}
+        {
+            "system": "spark", "experiment": "e", "run": run, "interval_s": 2.0,
+            "recovery_s": abs(took), "over": took >= 0.0,
+        }
         for run, recovery in runs.items()
         for took in recovery
-    ]
+    ]  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -146,7 +184,29 @@ def test_too_few_others_predict_nothing_and_a_kill_that_cost_nothing_has_no_erro
     (judged,) = judge(kills(a=[10.0, 11.0], b=[9.0])).values()
     assert judged.median_error is None
     (judged,) = judge(kills(a=[10.0, 11.0, 12.0], b=[0.0])).values()
-    assert judged.errors == []
+    assert not len(judged.predicted)
+    assert judged.error is None
+
+
+def test_kills_that_were_not_over_count_in_predictions_and_in_errors() -> None:
+    """Of a's kills two of four were over within 11 s, the others not within 30 s."""
+    (judged,) = judge(kills(a=[10.0, 11.0, -30.0, -30.0], b=[25.0, -40.0, 10.5])).values()
+    predicted = judged.kills.groupby("run")["predicted_s"].first()
+    assert predicted["b"] == 20.5, "half were over by 11 s, so the median is 20.5 s at least"
+    assert predicted["a"] == 25.0, "not 17.75, the median of those that came back"
+    shown = judged.predicted.set_index(["run", "recovery_s"])["error"].sort_index()
+    assert shown.loc["a", 30.0].tolist() == pytest.approx([5 / 30] * 2), "so much is missing"
+    assert shown.loc["b", 10.5].tolist() == pytest.approx([10.0 / 10.5])
+    assert judged.error is not None
+    assert judged.error.not_over == 3
+
+
+def test_the_start_of_a_task_is_no_shorter_than_what_was_not_over() -> None:
+    job = JOB.__class__(rate_per_s=1.0, state_bytes=1.0, node_mttf_s=1e6, system="spark", nodes=1)
+    whole, cut = (known(job, kills(a=list(seen)), []) for seen in ((8, 9, 10), (8, 9, 10, -30)))
+    assert cut.restart[-1].span.mean_s > whole.restart[-1].span.mean_s + 3
+    assert cut.restart[-1].span.worst_s > 25
+    assert "4 kills in the records, 1 of them not over" in cut.restart[-1].why
 
 
 def test_kills_on_real_servers_decide_the_start_of_a_task() -> None:

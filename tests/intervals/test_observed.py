@@ -125,8 +125,8 @@ def test_a_file_without_a_recovery_is_refused(text: str, words: str) -> None:
 
 
 def test_an_impossible_observation_is_refused() -> None:
-    for values in ({"interval_s": -1.0, "recovery_s": 5.0}, {"interval_s": 1.0, "recovery_s": 0.0}):
+    for interval_s, recovery_s in ((-1.0, 5.0), (1.0, 0.0)):
         with pytest.raises(UsageError, match="observed"):
-            Observation(**values)
+            Observation(interval_s=interval_s, recovery_s=recovery_s)
     with pytest.raises(UsageError, match="nothing was observed"):
         fit_observed([], rate_per_s=RATE)
