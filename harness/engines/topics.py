@@ -56,11 +56,13 @@ def topics(
 def _retention(kept_s: float | None) -> Mapping[str, str]:
     """Return a topic's settings for this retention.
 
-    None is for ever: the event time of a recording may be years ago."""
+    None is for ever: the event time of a recording may be years ago. A broker's own limit of bytes
+    would delete input that nobody has read, and compaction all but the last of a key."""
+    kept = {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
     if kept_s is None:
-        return {"retention.ms": "-1"}
+        return kept
     kept_ms = round(1000 * kept_s)
-    return {"retention.ms": str(kept_ms), "segment.ms": str(kept_ms // _SEGMENTS)}
+    return {**kept, "retention.ms": str(kept_ms), "segment.ms": str(kept_ms // _SEGMENTS)}
 
 
 def _delete(admin: Any, names: Sequence[str]) -> None:

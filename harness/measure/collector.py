@@ -59,6 +59,7 @@ class Collector:
                 **client,
                 "group.id": f"collector-{topic}",
                 "enable.auto.commit": False,
+                "auto.offset.reset": "error",  # by default it would go on behind what was deleted
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 50,
                 "fetch.queue.backoff.ms": 5,
@@ -143,7 +144,10 @@ class Collector:
                 self._reached[message.partition()] = message.offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._reached[message.partition()] = message.offset()
-            elif error.fatal():
+            elif error.fatal() or error.code() in (
+                KafkaError.OFFSET_OUT_OF_RANGE,
+                KafkaError._AUTO_OFFSET_RESET,
+            ):
                 raise KafkaException(error)
 
     def _look_up_ends(self) -> Sequence[int]:

@@ -4,20 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
+from confluent_kafka import admin
 
 from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.endpoints import KafkaEndpoint
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Setup
 from harness.engines.kafka_streams.parameters import TUNED
 from harness.engines.kinds import ENGINES, find_engine
+from harness.engines.topics import topics
 from harness.errors import UsageError
 from tests.cluster.contract import silent
 from tests.engines.contract import EngineContract, EngineKindContract
 from tests.engines.tasks.live import PARAMETERS, SPEC, WORDS, own_state
+
+
+def test_a_broker_deletes_nothing_of_a_pass_but_by_the_retention_that_it_asks_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker's own defaults may limit the bytes of a topic, or compact it."""
+    made: dict[str, Any] = {}
+
+    class Admin:
+        def __init__(self, settings: Any) -> None:
+            pass
+
+        def create_topics(self, new: Any, operation_timeout: float) -> dict[str, Any]:
+            made.update({topic.topic: topic.config for topic in new})
+            return {}
+
+        def delete_topics(self, names: Any, operation_timeout: float) -> dict[str, Any]:
+            return {}
+
+    monkeypatch.setattr(admin, "AdminClient", Admin)
+    kafka = KafkaEndpoint(bootstrap="nobody:1")
+    with topics(kafka, {"in": 1, "out": 1}, retention_s={"out": 60.0}):
+        for config in made.values():
+            assert config["retention.bytes"] == "-1"
+            assert config["cleanup.policy"] == "delete"
+        assert [made[name]["retention.ms"] for name in ("in", "out")] == ["-1", "60000"]
 
 
 class TestStockKind(EngineKindContract):

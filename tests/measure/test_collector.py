@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from harness.errors import EnvironmentFailure
 from harness.measure import collector as collecting
 from harness.measure.collector import Collector
+from tests.engines.tasks.pushing import FETCH, pushing_broker
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +95,15 @@ def test_a_topic_that_falls_silent(client: dict[str, str]) -> None:
         collector._look_up_ends = lambda: [2]  # type: ignore[method-assign]
         with pytest.raises(EnvironmentFailure, match="nothing came for 0 s after 1 results"):
             collector.finish(silence_s=0.2)
+
+
+def test_records_that_were_deleted_before_they_were_read_are_an_error() -> None:
+    with pushing_broker() as broker:
+        broker.create("short")
+        send(broker.client, "short", (0, 1, b"a"), (0, 2, b"b"))
+        broker.push(FETCH, [KafkaError.OFFSET_OUT_OF_RANGE])
+        with (
+            Collector(broker.client, "short", 1, copy_header="copy") as collector,
+            pytest.raises(EnvironmentFailure, match="topic short cannot be read"),
+        ):
+            collector.finish(silence_s=5)

@@ -103,7 +103,10 @@ def producer_settings(client: Settings) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """The begin of a reader: an instant, or an offset."""
+    """The begin of a reader: an instant, or an offset.
+
+    By an instant, a partition whose first record is deleted must hold one from before it: else
+    nobody can tell whether a record that is due was deleted, too, and it is reported as gone."""
 
     at_ms: int | None = None
     offset: int = 0
@@ -258,16 +261,23 @@ class Tail:
         while not self._stopped:
             try:
                 low, high = consumer.get_watermark_offsets(place, timeout=_ASK_S)
-                place.offset = self._begin.offset
-                if self._begin.at_ms is not None:
+                if self._begin.at_ms is None:
+                    place.offset, due = self._begin.offset, str(self._begin.offset)
+                    there = low <= place.offset <= high
+                else:
                     place.offset = self._begin.at_ms
                     (found,) = consumer.offsets_for_times([place], timeout=_ASK_S)
-                    place.offset = found.offset if found.offset >= 0 else high
-                elif not low <= place.offset <= high:
+                    place.offset = high
+                    if found.offset >= 0:
+                        place.offset = found.offset
+                        low, high = consumer.get_watermark_offsets(place, timeout=_ASK_S)
+                    there = not low or place.offset > low
+                    due = f"the first from {self._begin.at_ms} ms on, perhaps a deleted one,"
+                if not there:
                     asked += 1
                     if low == high and asked < _ASKED:
                         continue
-                    why = f"it has records {low} to {high}, and {place.offset} is due"
+                    why = f"it has records {low} to {high}, and {due} is due"
                     self._report(why, final=True, gone=True)
                     return False
                 consumer.assign([place])

@@ -159,16 +159,25 @@ def read_results(
 
 
 def read_input(client: Mapping[str, Any], topic: str, partitions: int, start_us: int) -> pa.Table:
-    """All records of a source's topic from time 0 of the load on, as source tasks read them."""
+    """All records of a source's topic from time 0 of the load on, as source tasks read them.
+
+    Raises `EnvironmentFailure` where the broker has deleted some."""
     consumer = Consumer(
         {**client, "group.id": "truth", "enable.auto.commit": False, "log_level": 2}
     )
     rows: list[tuple[bytes, int, int, int]] = []
     try:
         places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
-        ends = [consumer.get_watermark_offsets(place, timeout=_WITHIN_S)[1] for place in places]
+        extents = [consumer.get_watermark_offsets(place, timeout=_WITHIN_S) for place in places]
+        for partition, (low, _) in enumerate(extents):
+            if low:
+                raise EnvironmentFailure(
+                    f"the broker has deleted records 0 to {low - 1} of {topic}[{partition}], and "
+                    "the due results follow from all input",
+                    remedy="let the broker keep the topic's records until the end of the run",
+                )
         consumer.assign(places)
-        left = sum(ends)
+        left = sum(high for _, high in extents)
         while left:
             messages = consumer.consume(min(left, 50_000), _WITHIN_S)
             if not messages:

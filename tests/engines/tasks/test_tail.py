@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from harness.engines.tasks import exchange
+from harness.engines.tasks import exchange, reading
 from harness.engines.tasks.exchange import (
     Begin,
     ReadError,
@@ -17,6 +17,7 @@ from harness.engines.tasks.exchange import (
     consumer_settings,
     source_settings,
 )
+from harness.errors import EnvironmentFailure
 from tests.engines.tasks.loops import in_a_loop
 
 MESSAGES = 1_000
@@ -166,6 +167,46 @@ def test_an_offset_that_the_partition_does_not_have_is_no_beginning(client: dict
     assert f"records 0 to {MESSAGES}" in error.why
 
 
+@pytest.mark.parametrize(
+    ("lows", "first"),
+    [
+        pytest.param([0, 0], 500, id="nothing was deleted"),
+        pytest.param([499, 499], 500, id="a record before the due ones is there"),
+        pytest.param([500, 500], None, id="the one before may have been due"),
+        pytest.param([600, 600], None, id="due ones were deleted"),
+        pytest.param([0, 600], None, id="they are deleted between two questions"),
+    ],
+)
+def test_by_time_a_partition_is_read_only_where_no_due_record_was_deleted(
+    client: dict[str, str], monkeypatch: pytest.MonkeyPatch, lows: list[int], first: int | None
+) -> None:
+    asked = iter(lows)
+
+    class Shortened:
+        def __init__(self, settings: Any) -> None:
+            self._real = Consumer(settings)
+
+        def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
+            return next(asked), MESSAGES
+
+        def offsets_for_times(self, places: list[Any], timeout: float) -> list[Any]:
+            place = TopicPartition("busy", 0, max(places[0].offset - 1_000, lows[0]))
+            return [place]
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+    monkeypatch.setattr(exchange, "Consumer", Shortened)
+    found, *_ = heard(client, Begin(at_ms=1_500))
+    if first is not None:
+        assert found == first
+    else:
+        assert isinstance(found, ReadError)
+        assert (found.final, found.gone) == (True, True)
+        assert f"records {lows[1]} to {MESSAGES}" in found.why
+        assert "retention" in found.remedy
+
+
 def test_a_partition_is_read_from_an_offset_on(client: dict[str, str]) -> None:
     first, *_ = heard(client, Begin(offset=990))
     assert first == 990
@@ -189,3 +230,21 @@ def test_an_exception_in_a_reader_is_heard(client: dict[str, str]) -> None:
     assert isinstance(error, ReadError)
     assert error.final
     assert "cut wrongly" in error.why
+
+
+def test_what_is_due_is_not_computed_from_what_the_broker_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Shortened:
+        def __init__(self, settings: Any) -> None:
+            pass
+
+        def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
+            return (0, 9) if place.partition == 0 else (5, 9)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(reading, "Consumer", Shortened)
+    with pytest.raises(EnvironmentFailure, match=r"deleted records 0 to 4 of busy\[1\]"):
+        reading.read_input({}, "busy", 2, 0)

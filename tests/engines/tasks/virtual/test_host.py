@@ -124,3 +124,36 @@ def test_a_sink_that_begins_at_the_first_record_is_found(monkeypatch: pytest.Mon
     assert report.violation is not None
     assert report.violation.invariant == "ended"
     assert "retention" in report.violation.what or "is due" in report.violation.what
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        pytest.param(11, "", id="a record before those that are due is left"),
+        pytest.param(12, "is due", id="nobody can tell what was deleted"),
+        pytest.param(14, "is due", id="records that are due are deleted"),
+    ],
+)
+def test_input_that_the_broker_has_deleted_is_not_read_as_empty(
+    monkeypatch: pytest.MonkeyPatch, first: int, message: str
+) -> None:
+    """The node of a source is killed; its next copy begins with batch 4, of records 12 to 14."""
+    drawn = short(5, "checkpoint")
+    (source,) = drawn.wiring.sources
+    kill = HostFault(kind=Kind.KILL, at_s=8.0, for_s=1.0, node=drawn.placement[source])
+    times = {(source, batch): (0, 300_000, 600_000) for batch in range(drawn.batches)}
+    options = replace(drawn, faults=(kill,), load=replace(drawn.load, times_us=times))
+    strike = HostWorld._strike
+
+    def after_retention(world: HostWorld, fault: HostFault) -> None:
+        world.broker.forget(world.job.source(source), below=first)
+        strike(world, fault)
+
+    monkeypatch.setattr(HostWorld, "_strike", after_retention)
+    report = simulate_host(options)
+    assert report.faults == {Kind.KILL: 1}
+    if not message:
+        assert report.violation is None, report.violation
+    else:
+        assert report.violation is not None
+        assert message in report.violation.what
