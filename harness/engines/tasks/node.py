@@ -238,6 +238,7 @@ class NodeProcess:
         client = self._arguments["kafka"]
         redis = RedisEndpoint.from_json(self._arguments["redis"])
         self._pass_store = self._ports.store(redis, job.run)
+        self._pass_store.refused = link.problem
         node = self._arguments["node"]
         self._hosted = self.hosted(
             node, boot, job, client, peers, self._pass_store, link, self._ports.log

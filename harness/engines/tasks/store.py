@@ -5,6 +5,10 @@ writing are one step: a primary that was replaced while it was frozen is refused
 still has to say. The server holds everything in memory and is told to evict nothing
 (``noeviction``): a state that it has no room for is an answer, never a checkpoint that is gone.
 
+Every other refusal (`REMEDIES`) may pass: a failover, a disk that was full, a replica that comes
+back. It is an error like an absent server, which callers repeat; one that lasts is reported
+(`Store.refused`), because nothing of a run can be decided or stored any more.
+
 ========================  =======================================================================
 key                       what it holds
 ========================  =======================================================================
@@ -17,23 +21,55 @@ key                       what it holds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from redis import asyncio as aioredis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    MasterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
 
 from harness.cluster.endpoints import RedisEndpoint
-from harness.errors import FaultlineError
+from harness.errors import EnvironmentFailure, FaultlineError
 
 REFUSED = b"refused"
 WAIT_MS = 1_000
 """Longest wait for the server's replicas, where they are asked for."""
 CHECKPOINTS_SHARE = 0.9
 """Share of the server's ``maxmemory``, if it has one."""
+REFUSED_S = 60.0
+"""Time for which the server may refuse every change; a failover takes up to half a minute."""
+_OF_REPLICA = "let the address lead to the primary: this server has become a replica"
+REMEDIES: Mapping[str, str] = {
+    "READONLY": _OF_REPLICA,
+    "MASTERDOWN": _OF_REPLICA,
+    "NOREPLICAS": "let its replicas connect to it again, or ask for fewer (min-replicas-to-write)",
+    "MISCONF": "look at its log and its disk: it takes no change while it cannot save them "
+    "(stop-writes-on-bgsave-error)",
+    "WRONGPASS": "look at its users and passwords: they have changed during the run",
+    "NOPERM": "let its user run scripts, INFO and WAIT, and write the keys of the run",
+}
+"""Refusals by their code, each with what to do about it."""
+_FULL = "OOM"
+_CODES = re.compile(rf"\b({'|'.join([_FULL, *REMEDIES])})\b")
+_TYPES = {
+    OutOfMemoryError: _FULL,
+    ReadOnlyError: "READONLY",
+    MasterDownError: "MASTERDOWN",
+    AuthenticationError: "WRONGPASS",
+    NoPermissionError: "NOPERM",
+}
 
 _PUT = """
 local seen = tonumber(redis.call('GET', KEYS[1]) or '-1')
@@ -112,7 +148,7 @@ return true
 """
 
 
-class TooFewReplicas(RedisError):
+class TooFewReplicas(ResponseError):
     """A write is not where a failover would find it."""
 
 
@@ -136,6 +172,10 @@ class Store:
     def __init__(self, endpoint: RedisEndpoint, run: str) -> None:
         """``run`` keeps the keys of runs that share a server apart."""
         self._run, self._replicas = run, endpoint.replicas
+        self._name = f"Redis at {endpoint.host}:{endpoint.port}"
+        self.refused: Callable[[EnvironmentFailure], None] = _give_up
+        """Called once when the server has refused every change for `REFUSED_S`."""
+        self._refused_since: float | None = None
         self._redis: Any = aioredis.Redis(
             **endpoint.parameters(),
             socket_timeout=5,
@@ -164,7 +204,9 @@ class Store:
         try:
             await self._demand_room(len(checkpoint))
             answer = await self._write(self._put, self._keys(task), arguments)
-        except (OutOfMemoryError, ResponseError) as error:
+        except ResponseError as error:
+            if code_of(error) != _FULL:
+                raise
             raise StoreFull(
                 f"Redis did not take the checkpoint of task {task} at batch {position}, "
                 f"{len(checkpoint) / 1e6:,.1f} MB: {error}",
@@ -177,6 +219,9 @@ class Store:
         """Run a script, and wait until the replicas have what it wrote.
 
         Raises `TooFewReplicas`; the write is there nevertheless, and may be repeated."""
+        return await self._answer(self._write_once(script, keys, arguments))
+
+    async def _write_once(self, script: Any, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         if not self._replicas:
             return await script(keys=keys, args=arguments)
         # One connection: the server waits for the writes of the connection that asks.
@@ -186,16 +231,46 @@ class Store:
             answer, have = await pipe.execute()
         if int(have) < self._replicas:
             raise TooFewReplicas(
-                f"{have} of {self._replicas} replicas of Redis had a write within {WAIT_MS} ms"
+                f"NOREPLICAS {have} of {self._replicas} replicas of Redis had a write within "
+                f"{WAIT_MS} ms"
             )
         return answer
+
+    async def _answer(self, asked: Awaitable[Any], *, changes: bool = True) -> Any:
+        """Return the server's answer, and note since when it refuses all that ``changes`` keys."""
+        try:
+            answer = await asked
+        except (ResponseError, AuthenticationError) as error:
+            await self._note_refusal(error)
+            raise
+        if changes:
+            self._refused_since = None
+        return answer
+
+    async def _note_refusal(self, error: RedisError) -> None:
+        code, now = code_of(error), asyncio.get_running_loop().time()
+        if code == _FULL:
+            return  # there is less to store later, and checkpoints leave room for the rest
+        if REMEDIES.get(code) is _OF_REPLICA:
+            # The next attempt resolves the address anew, and may find another server.
+            await self._redis.connection_pool.disconnect(inuse_connections=False)
+        if self._refused_since is None:
+            self._refused_since = now
+        elif now - self._refused_since >= REFUSED_S:
+            self.refused(
+                EnvironmentFailure(
+                    f"{self._name} has refused every change for {REFUSED_S:g} s: {error}",
+                    remedy=REMEDIES.get(code, "look at its log and its settings"),
+                )
+            )
+            self._refused_since = None
 
     async def _demand_room(self, size: int) -> None:
         """Raise `OutOfMemoryError` if checkpoints would leave no room for the rest.
 
         The registry and the nodes' boots need some memory: without them no dead node could come
         back."""
-        used, limit = map(int, await self._room())
+        used, limit = map(int, await self._answer(self._room(), changes=False))
         if limit and used + size > CHECKPOINTS_SHARE * limit:
             raise OutOfMemoryError(
                 f"{used / 1e6:,.1f} MB of {limit / 1e6:,.1f} MB are in use, and checkpoints get "
@@ -210,22 +285,25 @@ class Store:
             "" if term is None else term,
             "" if position is None else position,
         ]
-        answer = await self._get(keys=self._keys(task), args=arguments)
+        asked = self._get(keys=self._keys(task), args=arguments)
+        answer = await self._answer(asked, changes=term is not None)
         if answer == REFUSED:
             return Found(refused=True)
         return Found(checkpoint=answer[0] if answer else None)
 
     async def forget(self, tasks: int, below: int) -> None:
         """Drop the checkpoints of tasks 0 to ``tasks`` - 1 that a complete epoch has replaced."""
-        await self._forget(keys=[self._keys(task)[1] for task in range(tasks)], args=[below])
+        keys = [self._keys(task)[1] for task in range(tasks)]
+        await self._answer(self._forget(keys=keys, args=[below]))
 
     async def put_end(self, sink: int, offset: int, end: bytes) -> None:
         """Keep an end of a sink's output partition, unless a later one is there."""
-        await self._put_end(keys=[self._end_key(sink)], args=[offset, end])
+        await self._answer(self._put_end(keys=[self._end_key(sink)], args=[offset, end]))
 
     async def get_end(self, sink: int) -> bytes | None:
         """Return the latest end of a sink's output partition that was kept, if any."""
-        found: bytes | None = await self._redis.hget(self._end_key(sink), "value")
+        asked = self._redis.hget(self._end_key(sink), "value")
+        found: bytes | None = await self._answer(asked, changes=False)
         return found
 
     async def take_registry(self, owner: int) -> tuple[int, bytes | None]:
@@ -264,6 +342,18 @@ class Store:
 
     def _keys(self, task: int) -> list[str]:
         return [f"{self._run}:term:{task}", f"{self._run}:state:{task}"]
+
+
+def code_of(error: RedisError) -> str:
+    """Return the code of a refusal, empty for one that is not in `REMEDIES`.
+
+    Before version 7, an error within a script is in the text of another one."""
+    found = _CODES.search(str(error))
+    return _TYPES.get(type(error)) or (found.group(1) if found else "")
+
+
+def _give_up(failure: EnvironmentFailure) -> NoReturn:
+    raise failure
 
 
 __all__ = ["Found", "RedisError", "Store", "StoreFull"]

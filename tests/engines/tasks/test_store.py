@@ -10,16 +10,26 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from redis import asyncio as redis
+from redis.exceptions import (
+    AuthenticationError,
+    MasterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
 
 from harness.cluster.endpoints import RedisEndpoint
 from harness.cluster.local import servers
 from harness.cluster.local.launching import free_port
 from harness.engines.tasks import store as stores
-from harness.engines.tasks.store import RedisError, Store, StoreFull
+from harness.engines.tasks.store import RedisError, Store, StoreFull, TooFewReplicas
 from harness.environment.redis_server import find_redis
-from harness.errors import FaultlineError
+from harness.errors import EnvironmentFailure, FaultlineError
 from tests.engines.tasks.loops import in_a_loop
 
 pytestmark = pytest.mark.slow
@@ -50,8 +60,10 @@ def serving(directory: Path, port: int, more: str = "") -> Iterator[subprocess.P
             if "eady to accept connections" in line:
                 break
         assert process.poll() is None, "".join(said)
-        yield process
-        process.terminate()
+        try:
+            yield process
+        finally:
+            process.kill()  # asked to end, one that cannot save would stay
 
 
 @pytest.fixture(scope="module")
@@ -243,3 +255,107 @@ def test_a_server_with_an_append_only_file_survives_a_kill(tmp_path: Path) -> No
         process.wait()
     with serving(tmp_path, port, more):
         read()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "OOM"),
+        (ReadOnlyError("You can't write against a read only replica."), "READONLY"),
+        (MasterDownError("Link with MASTER is down"), "MASTERDOWN"),
+        (ResponseError("NOREPLICAS Not enough good replicas to write."), "NOREPLICAS"),
+        (ResponseError("MISCONF Redis is configured to save RDB snapshots"), "MISCONF"),
+        (TooFewReplicas("NOREPLICAS 0 of 1"), "NOREPLICAS"),
+        (AuthenticationError("invalid username-password pair"), "WRONGPASS"),
+        (NoPermissionError("this user has no permissions"), "NOPERM"),
+        (ResponseError("Error running script: @user_script: 5: -OOM command not allowed"), "OOM"),
+        (ResponseError("Error running script: @user_script: 5: -READONLY You can't"), "READONLY"),
+        (ResponseError("WRONGTYPE Operation against a key"), ""),
+    ],
+)
+@in_a_loop
+async def test_only_a_lack_of_memory_is_a_full_store(
+    monkeypatch: pytest.MonkeyPatch, error: RedisError, code: str
+) -> None:
+    """Every other refusal is repeated, and reported once it has lasted."""
+    assert stores.code_of(error) == code
+    monkeypatch.setattr(stores, "REFUSED_S", 0.0)
+    store = Store(RedisEndpoint(host="nowhere", port=1), "run")
+    lasting: list[EnvironmentFailure] = []
+    store.refused = lasting.append
+
+    async def room() -> tuple[int, int]:
+        return 0, 0
+
+    async def refuse(**_: object) -> None:
+        raise error
+
+    store._room, store._put = room, refuse  # type: ignore[method-assign, assignment]
+    for _ in range(2):
+        with pytest.raises(StoreFull if code == "OOM" else type(error)):
+            await put(store, 1, 5)
+    assert len(lasting) == (code != "OOM")
+    for failure in lasting:
+        assert "Redis at nowhere:1 has refused every change" in failure.what
+        assert failure.remedy == stores.REMEDIES.get(code, "look at its log and its settings")
+    await store.close()
+
+
+async def demote(client: redis.Redis, directory: Path) -> None:
+    await client.replicaof("127.0.0.1", 1)
+
+
+async def stop_saving(client: redis.Redis, directory: Path) -> None:
+    """Let a save fail for lack of its directory: from then on the server takes no changes."""
+    await client.config_set("save", "3600 1")
+    directory.joinpath("redis.conf").unlink()
+    directory.rmdir()
+    await client.bgsave()
+    while (await client.info("persistence"))["rdb_last_bgsave_status"] == "ok":
+        await asyncio.sleep(0.01)
+
+
+async def promote(client: redis.Redis, directory: Path) -> None:
+    await client.replicaof("NO", "ONE")
+
+
+async def save_nothing(client: redis.Redis, directory: Path) -> None:
+    await client.config_set("stop-writes-on-bgsave-error", "no")
+
+
+@pytest.mark.parametrize(
+    ("happen", "mend", "words"),
+    [(demote, promote, "READONLY"), (stop_saving, save_nothing, "MISCONF")],
+)
+def test_a_server_that_takes_no_changes_for_a_while_is_not_full(
+    tmp_path: Path, happen: Any, mend: Any, words: str
+) -> None:
+    port, directory = free_port(), tmp_path / "redis"
+    directory.mkdir()
+    endpoint = RedisEndpoint(host="127.0.0.1", port=port, password=WORD)
+
+    @in_a_loop
+    async def store_it() -> None:
+        client = redis.Redis(**endpoint.parameters())
+        store, lasting = Store(endpoint, "run"), list[EnvironmentFailure]()
+        store.refused = lasting.append
+        assert await put(store, 1, 5)
+        await happen(client, directory)
+        with pytest.raises(RedisError, match=words):
+            await put(store, 1, 10)
+        with pytest.raises(RedisError, match=words):
+            await store.put_registry(1, 1, b"decisions")
+        assert await at(store) == b"at 5", "it still answers"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stores, "REFUSED_S", 0.0)
+            with pytest.raises(RedisError):
+                await put(store, 1, 10)
+        (failure,) = lasting
+        assert words in failure.what
+        await mend(client, directory)
+        assert await put(store, 1, 10), "it is repeated"
+        await store.close()
+        await client.aclose()
+
+    with serving(directory, port):
+        store_it()
