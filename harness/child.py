@@ -232,9 +232,13 @@ class Child:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._keep(json.loads(line))
-        self._keep({"event": DIED, "error": _ENDED})
+        error = _ENDED
+        try:
+            for event in _documents(self._process.stdout):
+                self._keep(event)
+        except ValueError as bad:
+            error = f"a line of its output is no event: {bad}"
+        self._keep({"event": DIED, "error": error})
 
     def _keep(self, event: Event) -> None:
         with self._changed:
@@ -247,9 +251,18 @@ def _blame(died: Event) -> None:
         raise UsageError(died["error"], remedy=died["remedy"])
 
 
+def _documents(stream: TextIO) -> Iterator[dict[str, Any]]:
+    """Yield what each line of a stream holds; one that was killed as it wrote leaves half a line.
+
+    Raises `ValueError` for any other line that is no JSON."""
+    for line in iter(stream.readline, ""):
+        if line.endswith("\n"):
+            yield json.loads(line)
+
+
 def orders() -> Iterator[dict[str, Any]]:
     """Yield a child's orders, until the harness closes its standard input."""
-    return (json.loads(line) for line in iter(sys.stdin.readline, ""))
+    return _documents(sys.stdin)
 
 
 def speaker() -> Emit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -19,12 +20,16 @@ WITHIN_S = 60
 
 def main() -> None:
     """Run the child, which repeats each order until another kind of order comes."""
+    events = os.dup(1)
     emit = speaker()
     print("this belongs in the log")
     for order in orders():
         match order["do"]:
             case "repeat":
                 emit({"event": "repeated", "what": order["what"]})
+            case "tear":
+                os.write(events, order["words"].encode())
+                os.kill(os.getpid(), signal.SIGKILL)
             case "fail":
                 raise RuntimeError("it was told to")
             case "stay":
@@ -114,6 +119,27 @@ def test_a_child_that_was_killed_has_reported_no_error(child: Child) -> None:
     assert child.wait(WITHIN_S)
     assert child.error is None
     assert child.exit_code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        pytest.param('{"event": "repea', None, id="killed as it wrote an event"),
+        pytest.param("no event\n", "a line of its output is no event", id="a line of another kind"),
+    ],
+)
+def test_a_child_whose_last_words_are_no_event_is_waited_for_no_longer(
+    child: Child, words: str, error: str | None
+) -> None:
+    child.send({"do": "tear", "words": words})
+    with pytest.raises(EnvironmentFailure, match="waiting for an answer: it gave up"):
+        child.wait_for("an answer", lambda e: e["event"] == "repeated", within_s=WITHIN_S)
+    assert child.error is None if error is None else error in str(child.error)
+
+
+def test_half_an_order_is_the_end_of_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"order": "begin"}\n{"order": "en'))
+    assert list(orders()) == [{"order": "begin"}]
 
 
 def test_what_it_prints_goes_to_the_log(child: Child) -> None:
