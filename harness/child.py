@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import psutil
 
@@ -251,7 +251,7 @@ def _blame(died: Event) -> None:
         raise UsageError(died["error"], remedy=died["remedy"])
 
 
-def _documents(stream: TextIO) -> Iterator[dict[str, Any]]:
+def _documents(stream: IO[str]) -> Iterator[dict[str, Any]]:
     """Yield what each line of a stream holds; one that was killed as it wrote leaves half a line.
 
     Raises `ValueError` for any other line that is no JSON."""

@@ -290,7 +290,7 @@ async def test_only_a_lack_of_memory_is_a_full_store(
     async def refuse(**_: object) -> None:
         raise error
 
-    store._room, store._put = room, refuse  # type: ignore[method-assign, assignment]
+    store._room, store._put = room, refuse  # type: ignore[assignment]
     for _ in range(2):
         with pytest.raises(StoreFull if code == "OOM" else type(error)):
             await put(store, 1, 5)
