@@ -32,16 +32,17 @@ from harness.engines.tasks.heard import (
     Malformed,
     Unreachable,
     Where,
+    problem_of,
     read_busy,
     read_frame,
     read_lifeline,
+    trouble_of,
 )
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
 from harness.engines.tasks.underway import UnderWay
 from harness.engines.tasks.unreached import Unreached, fresh_us_of
-from harness.errors import EnvironmentFailure
 from harness.hosting.codec import decode, encode, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -92,7 +93,7 @@ class Deciding:
         self._members, self._emit = members, emit
         self.directory = Directory(job.run, members)
         self._store = ports.store(redis, job.run)
-        self._store.refused = self._refused
+        self._store.refused = lambda failure: emit(problem_of(failure.what, failure.remedy))
         self._requests = UnderWay()
         self._loop = asyncio.get_running_loop()
         self._running: dict[asyncio.Task[None], None] = {}
@@ -237,9 +238,6 @@ class Deciding:
         remedy = "mend the workload's operator: it raises for this batch on every node"
         self._emit(problem_of(effect.reason, remedy))
 
-    def _refused(self, failure: EnvironmentFailure) -> None:
-        self._emit(problem_of(failure.what, failure.remedy))
-
     def _forget(self, effect: do.ForgetCheckpoints) -> None:
         tasks = len(self.job.wiring.names)
         self._ask(
@@ -267,16 +265,6 @@ class Deciding:
         running = self._loop.create_task(guarded())
         self._running[running] = None
         running.add_done_callback(lambda ended: self._running.pop(ended, None))
-
-
-def trouble_of(node: int, where: str, what: str) -> dict[str, Any]:
-    """Return the event of a client's error, which the engine goes on from."""
-    return {"event": "trouble", "node": node, "where": where, "what": what, "at_us": now_us()}
-
-
-def problem_of(what: str, remedy: str) -> dict[str, Any]:
-    """Return the event of what the coordinator cannot go on with."""
-    return {"event": "problem", "node": -1, "what": what, "remedy": remedy}
 
 
 def _strategy(job: Job) -> Placement:

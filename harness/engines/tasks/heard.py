@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.engines.tasks.clocks import Clock
+from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.routes import Address
 from harness.hosting.codec import CorruptData, from_parts
 from harness.protocol.inputs import HeartbeatReceived
@@ -95,6 +96,16 @@ def read_lifeline(document: Mapping[str, Any]) -> tuple[int, str]:
 def read_busy(document: Mapping[str, Any]) -> int:
     """Return for how many microseconds a node has been late with its heartbeat."""
     return _read(lambda: _whole(document["busy_us"]))
+
+
+def trouble_of(node: int, where: str, what: str) -> dict[str, Any]:
+    """Return the event of a client's error, which the engine goes on from."""
+    return {"event": "trouble", "node": node, "where": where, "what": what, "at_us": now_us()}
+
+
+def problem_of(what: str, remedy: str) -> dict[str, Any]:
+    """Return the event of what the coordinator cannot go on with."""
+    return {"event": "problem", "node": -1, "what": what, "remedy": remedy}
 
 
 def _frame(frame: Mapping[str, Any], node: int) -> Heard:
