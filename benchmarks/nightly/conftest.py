@@ -5,8 +5,6 @@ metric has no number there."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from time import process_time
@@ -34,32 +32,20 @@ def pytest_benchmark_generate_commit_info() -> dict[str, str]:
 
 
 @pytest.fixture
-def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Measure:
-    """Time a call a few times after one to warm up; the gate takes the least of them.
-
-    ``FAULTLINE_PLANTED``, which only the study of the gate itself sets, makes a call cost a
-    share more: that much processor time is used up after each call."""
+def measure(benchmark: BenchmarkFixture) -> Measure:
+    """Time a call a few times after one to warm up; the gate takes the least of them."""
     import harness
 
-    name = request.node.name.removeprefix("test_")
-    share = float(json.loads(os.environ.get("FAULTLINE_PLANTED", "{}")).get(name, 0.0))
     assert harness.__file__ is not None
     benchmark.extra_info["tree"] = str(Path(harness.__file__).resolve().parent.parent)
 
     def run(call: Callable[[], object]) -> None:
-        def slowed() -> None:
-            began = process_time()
-            call()
-            until = began + (process_time() - began) * (1.0 + share)
-            while process_time() < until:
-                pass
-
         call()  # to warm up
         began = process_time()
         call()
         fitting = ABOUT_S / max(process_time() - began, 1e-9)
         rounds = round(min(max(fitting, FEWEST_CALLS), MOST_CALLS))
         pedantic: Any = benchmark.pedantic
-        pedantic(slowed if share else call, rounds=rounds)
+        pedantic(call, rounds=rounds)
 
     return run

@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 import click
 
 from harness import __version__
-from harness.cli import completion
 from harness.errors import EnvironmentFailure, FaultlineError
 from harness.text import did_you_mean
 
@@ -45,10 +44,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "endure": ("harness.cli.endure", "Kill nodes of a live engine, and check its output."),
     "notebooks": ("harness.cli.notebooks", "Open the notebooks, or render them."),
     "nightly": ("harness.cli.nightly", "Compare this checkout with an earlier revision."),
-    "bisect": ("harness.cli.bisect", "Find the revision that made a metric of `nightly` worse."),
     "test": ("harness.cli.test", "Run the tests."),
-    "completion": ("harness.cli.completion", "Print a script for the completion of a shell."),
 }
+_COMPLETE = "_FAULTLINE_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
 _FULL_BYTES = 1 << 20
 """A disk with less free space than this is called full."""
 
@@ -138,7 +137,7 @@ def _full_places(arguments: Sequence[str]) -> list[Path]:
 def main() -> NoReturn:
     """Run the command line; a `FaultlineError` becomes one message and its exit code."""
     try:
-        cli.main(prog_name="./faultline", standalone_mode=False, complete_var=completion.VARIABLE)
+        cli.main(prog_name="./faultline", standalone_mode=False, complete_var=_COMPLETE)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(130)

@@ -7,14 +7,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli import completion
 from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
 from harness.cli.own_options import own_options, workload_options
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _EPILOG = """\b
 Examples:
@@ -29,13 +31,26 @@ Examples:
 """
 
 
+def _completions(
+    context: click.Context, parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Return the experiments and groups whose names begin with ``begun``."""
+    from click.shell_completion import CompletionItem
+
+    from harness.running.catalogue import listed
+
+    ids = [each.id for each in listed()]
+    names = dict.fromkeys([*(name.partition("/")[0] for name in ids), *ids])
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
 @click.command("run", epilog=_EPILOG)
 @click.argument(
     "experiments",
     nargs=-1,
     required=True,
     metavar="EXPERIMENT...",
-    shell_complete=completion.experiments,
+    shell_complete=_completions,
 )
 @click.option(
     "--workload",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.nightly.history import ClaimNight, MetricNight, Night
 from harness.nightly.live import gather_live
-from harness.nightly.metrics import HotLoop, LiveRatio, chosen_with_live
-from harness.nightly.revisions import Revision, build
+from harness.nightly.metrics import HotLoop, LiveRatio
 from harness.nightly.sampling import Gathered, Side, gather
 from harness.nightly.statistics import (
     ALARMS,
@@ -17,7 +16,6 @@ from harness.nightly.statistics import (
     MINIMUM_EFFECT,
     Change,
     Decision,
-    Pairs,
     decide,
 )
 from harness.results.provenance import (
@@ -122,21 +120,6 @@ def compare_sides(
         )
         for metric in metrics
     }
-
-
-def measure_of(
-    metric: str, baseline: Revision, other: Revision, *, report: Notify
-) -> Callable[[int, int], Pairs]:
-    """Return a measurement of one metric of any kind: its pairs by their number and a seed.
-
-    Both revisions are built when it is called."""
-    loops, ratios = chosen_with_live((metric,))
-
-    def measure(pairs: int, seed: int) -> Pairs:
-        sides = build(baseline, report=report), build(other, report=report)
-        return _gather(loops or ratios, *sides, pairs, seed, report).pairs[metric]
-
-    return measure
 
 
 def _gather(

@@ -56,20 +56,6 @@ def resolve(name: str) -> Revision:
     return Revision(commit=commit, subject=subject)
 
 
-def between(good: Revision, bad: Revision) -> Sequence[Revision]:
-    """Return the revisions after ``good`` up to ``bad``, oldest first, along first parents."""
-    if git("merge-base", good.commit, bad.commit) != good.commit:
-        raise UsageError(
-            f"{good.short} is no ancestor of {bad.short}",
-            remedy="give the older, faster revision first and one that descends from it second",
-        )
-    lines = git(
-        "log", "--reverse", "--first-parent", "--format=%H %s", f"{good.commit}..{bad.commit}"
-    )
-    found = [line.partition(" ") for line in lines.splitlines()]
-    return [Revision(commit=commit, subject=subject) for commit, _, subject in found]
-
-
 def working_tree() -> Side:
     """Return this checkout, with its uncommitted changes."""
     return Side(name="working tree", root=ROOT, python=Path(sys.executable))

@@ -13,7 +13,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.nightly.metrics import HotLoop
@@ -22,8 +22,6 @@ from harness.results.provenance import ROOT
 from harness.seeds import derive_seed, generator
 
 BENCHMARKS = ROOT / "benchmarks" / "nightly"
-PLANTED = "FAULTLINE_PLANTED"
-"""Environment variable that slows benchmarks down on purpose: a JSON object of shares."""
 _TIMEOUT_S = 300
 _UNUSED_PLUGINS = ("cacheprovider", "xdist", "timeout", "hypothesispytest", "anyio", "pastebin")
 
@@ -36,8 +34,6 @@ class Side:
     root: Path
     """Its tree: ``harness``, ``workloads`` and ``datasets`` are imported from there."""
     python: Path
-    planted: Mapping[str, float] = field(default_factory=dict)
-    """Slowdowns put in on purpose, as shares by metric: only the gate's own study has any."""
 
 
 @dataclass(slots=True)
@@ -135,7 +131,6 @@ def _environment(side: Side, hash_seed: int) -> dict[str, str]:
         "COLUMNS": "1000",  # pytest shortens the reason of a failure to the width of the terminal
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
-        PLANTED: json.dumps(dict(side.planted)),
     }
 
 

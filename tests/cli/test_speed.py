@@ -42,7 +42,6 @@ def loaded(*words: str) -> frozenset[str]:
         (["--version"], ()),
         (["list"], ()),
         (["list", "--json"], ()),
-        (["completion", "bash"], ()),
         (["datasets"], ()),
         (["cluster", "status"], ()),
         (["run", "--help"], ()),

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import yaml
 
 from harness.cluster.base import Action, ClusterSpec
-from harness.cluster.docker.by_hand import main
 from harness.cluster.docker.containers import Containers, _archive, read_counters
 from harness.cluster.docker.daemon import refusal
 from harness.cluster.docker.image import (
@@ -287,57 +285,3 @@ def test_programs_of_nodes_that_share_a_container_are_started_killed_and_stopped
         for process in here.processes.values():
             process.kill()
             process.wait()
-
-
-@pytest.fixture
-def by_hand() -> Any:
-    """Read the file as `docker compose` does: anchors and merges resolved."""
-    return yaml.safe_load((REPOSITORY / "docker" / "compose.yaml").read_text())
-
-
-def test_the_cluster_by_hand_is_configured_once_and_for_every_service(
-    by_hand: Any, tmp_path: Path
-) -> None:
-    main(tmp_path)
-    alone = {"configuration", "harness"}
-    servers = {name: s for name, s in by_hand["services"].items() if name not in alone}
-    for name, service in servers.items():
-        assert service["environment"]["FAULTLINE_CONF"] == f"/configuration/{name}"
-        address = service["environment"]["FAULTLINE_HOST"]
-        assert service["networks"]["cluster"]["ipv4_address"] == address
-        assert list((tmp_path / name).iterdir()), "its configuration is written"
-    files = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-    assert all(path.stat().st_mode & 0o077 == 0 for path in files if "requirepass" in files[path])
-    text = files[tmp_path / "kafka" / "server.properties"]
-    assert f"CLIENT://{servers['kafka']['environment']['FAULTLINE_HOST']}:9092" in text
-    main(tmp_path)
-    assert files == {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-
-
-def test_everything_made_by_hand_can_be_found_again(by_hand: Any) -> None:
-    for kind in ("services", "volumes", "networks"):
-        for name, made in by_hand[kind].items():
-            assert made["labels"] == {"faultline.run": "by-hand"}, name
-    images = {service["image"] for service in by_hand["services"].values()}
-    assert images == {"${FAULTLINE_IMAGE:-faultline:by-hand}"}, "one image, and never latest"
-
-
-def test_the_example_for_kubernetes_is_the_same_cluster(tmp_path: Path) -> None:
-    text = (REPOSITORY / "docker" / "kubernetes.yaml").read_text()
-    made = list(yaml.safe_load_all(text))
-    servers = {each["metadata"]["name"]: each for each in made if each["kind"] == "StatefulSet"}
-    names = {
-        role: f"{role}-0.{role}.faultline.svc.cluster.local"
-        for role in ("kafka", "redis", "master")
-    }
-    assert all(f"--{role} {name}" in text for role, name in names.items())
-    main(tmp_path, **names)
-    for name, server in servers.items():
-        (container,) = server["spec"]["template"]["spec"]["containers"]
-        values = {entry["name"]: entry["value"] for entry in container["env"]}
-        assert values["FAULTLINE_CONF"] == f"/configuration/{name}"
-        assert list((tmp_path / name).iterdir())
-        if name in names:
-            assert values["FAULTLINE_HOST"] == names[name]
-            assert server["spec"]["serviceName"] == name
-    assert {each["metadata"]["namespace"] for each in made} == {"faultline"}

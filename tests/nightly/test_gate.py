@@ -11,18 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gate_study
 from harness.errors import EnvironmentFailure, UsageError
-from harness.nightly import bisect, revisions
-from harness.nightly.bisect import Measure
+from harness.nightly import revisions
 from harness.nightly.gate import claim_changes
 from harness.nightly.history import ClaimNight
 from harness.nightly.metrics import HOT_LOOPS, chosen
-from harness.nightly.revisions import Revision
 from harness.nightly.sampling import BENCHMARKS, Side, sample
-from harness.nightly.statistics import Pairs
 from harness.results.provenance import ROOT
-from harness.seeds import generator
 
 
 def claim(held: bool | None, text: str = "y rises", experiment: str = "a/b") -> ClaimNight:
@@ -70,13 +65,6 @@ def test_every_benchmark_is_in_the_list_and_the_other_way_round() -> None:
     assert found == {(loop.file, loop.name) for loop in HOT_LOOPS}
 
 
-def test_the_table_of_the_study_is_what_was_measured() -> None:
-    text = gate_study.PAGE.read_text()
-    assert gate_study.page(text, gate_study.read()) == text, (
-        "renew it: .venv/bin/python -P -m benchmarks.gate_study --write"
-    )
-
-
 def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(UsageError, match="no nightly metric 'codek'") as error:
         chosen(("codek",))
@@ -95,77 +83,6 @@ def test_a_sample_comes_from_the_sides_own_tree(tmp_path: Path) -> None:
     values, reasons = sample(bare, chosen(("simulator_kernel",)), hash_seed=1)
     assert not values
     assert "harness.simulator" in reasons["simulator_kernel"]
-
-
-REVISION = Revision(commit="c" * 40, subject="a change")
-
-
-def costs(level: float) -> Measure:
-    def measure(count: int, seed: int) -> Pairs:
-        draw = generator(seed, "bisect").normal(1.0, 0.03, (2, count))
-        return Pairs(baseline=draw[0].tolist(), tonight=(level * draw[1]).tolist())
-
-    return measure
-
-
-@pytest.mark.parametrize(("level", "worse"), [(1.0, False), (1.2, True), (1.095, None)])
-def test_a_revision_is_put_on_the_side_that_it_is_nearer_to(
-    level: float, worse: bool | None
-) -> None:
-    step = bisect.judge(REVISION, costs(level), 1.095, pairs=12, seed=1)
-    assert step.worse is worse
-    assert ("too noisy" in step.why) == (worse is None)
-
-
-def test_a_revision_that_cannot_be_measured_is_skipped() -> None:
-    def broken(count: int, seed: int) -> Pairs:
-        raise EnvironmentFailure("it does not build", remedy="none")
-
-    step = bisect.judge(REVISION, broken, 1.1, pairs=12, seed=1)
-    assert (step.worse, step.ratio, step.why) == (None, None, "it does not build")
-
-
-def test_bisection_of_nothing_is_refused() -> None:
-    assert bisect.is_worse(REVISION, costs(1.2), pairs=12, seed=1).worse
-    with pytest.raises(UsageError, match="not measurably worse"):
-        bisect.is_worse(REVISION, costs(1.0), pairs=12, seed=1)
-
-
-STEP = """
-import json, subprocess, sys
-def git(*words): return subprocess.check_output(["git", *words], text=True).strip()
-commit = git("rev-parse", "BISECT_HEAD")
-number, first = int(git("log", "-1", "--format=%s", commit).split()[-1]), int(sys.argv[1])
-worse = None if str(number) in sys.argv[2].split(",") else number >= first
-with open(sys.argv[-1], "a") as log:
-    log.write(json.dumps({"commit": commit, "worse": worse, "ratio": 1.2}) + "\\n")
-sys.exit(125 if worse is None else worse)
-"""
-
-
-@pytest.mark.parametrize(
-    ("first", "broken", "others"),
-    [*((first, "", []) for first in (1, 4, 8, 9)), (5, "4", [4]), (5, "6", [])],
-)
-def test_bisection_finds_the_first_worse_revision(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, broken: str, others: list[int]
-) -> None:
-    """Also next to revisions that could not be measured, which it names."""
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    for number in range(10):
-        words = ["commit", "-q", "--allow-empty", "-m", f"change {number}"]
-        subprocess.run([*git, *words], check=True)
-    monkeypatch.setattr(revisions, "ROOT", tmp_path)
-    monkeypatch.setattr(bisect, "PROGRAM", (sys.executable, "-c", STEP, str(first), broken))
-    good, bad = revisions.resolve("HEAD~9"), revisions.resolve("HEAD")
-    last = bisect.Step(commit=bad.commit, worse=True, ratio=1.2)
-    found = bisect.bisect(good, last, "codec", pairs=12)
-    assert found.first_worse.subject == f"change {first}"
-    assert [other.subject for other in found.others] == [f"change {other}" for other in others]
-    assert found.decisive.worse
-    assert len(found.steps) <= 6
-    assert len(revisions.git("worktree", "list").splitlines()) == 1, "nothing is left behind"
 
 
 @pytest.fixture
@@ -209,10 +126,6 @@ def test_a_revision_that_does_not_build_is_named(repository: Path) -> None:
 def test_a_revision_that_is_not_there_is_named(repository: Path) -> None:
     with pytest.raises(UsageError, match="no revision 'nonsense'"):
         revisions.resolve("nonsense")
-    good, bad = revisions.resolve("HEAD~1"), revisions.resolve("HEAD")
-    assert list(revisions.between(good, bad)) == [bad]
-    with pytest.raises(UsageError, match="no ancestor"):
-        revisions.between(bad, good)
 
 
 def test_the_nights_lines_are_json(tmp_path: Path) -> None:

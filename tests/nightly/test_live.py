@@ -10,7 +10,6 @@ import pytest
 
 from harness.nightly import gate, live
 from harness.nightly.metrics import LIVE_RATIOS, chosen_with_live
-from harness.nightly.revisions import Revision
 from harness.nightly.sampling import Gathered, Side
 from harness.nightly.statistics import Change
 from harness.results.provenance import ROOT
@@ -117,17 +116,6 @@ def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
         "live_latency": Change.WORSE,
     }
     assert len(log.read_text().splitlines()) == 2 * 4 * 6, "a second look took fresh passes"
-
-
-def test_bisection_measures_a_live_ratio_like_a_hot_loop(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = (Revision(commit=name, subject="") for name in ("old", "new"))
-    sides = {old: side(log, "old"), new: side(log, "new", tasks=2.0)}
-    monkeypatch.setattr(gate, "build", lambda revision, report: sides[revision])
-    compared = gate.measure_of("live_cpu", old, new, report=lambda text: None)(5, 1).compare(seed=1)
-    assert compared is not None
-    assert compared.ratio == pytest.approx(2.0)
 
 
 def test_live_ratios_are_chosen_by_name_like_hot_loops() -> None:
