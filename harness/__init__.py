@@ -1,3 +1,3 @@
 """Faultline: breaks clusters under stream-processing workloads and measures what was saved."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
