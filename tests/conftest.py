@@ -51,6 +51,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Give the next test the environment variables that this one found."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Start a Spark session inside this process, without a cluster."""
@@ -58,18 +68,19 @@ def spark() -> Iterator[SparkSession]:
 
     from harness.environment.java import find_java
 
-    os.environ["JAVA_HOME"] = str(find_java().home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = (
+    building = (
         SparkSession.builder.master("local[1]")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.metricsEnabled", "false")
-        .getOrCreate()
     )
+    with pytest.MonkeyPatch.context() as patch:  # other tests of this process find Java themselves
+        patch.setenv("JAVA_HOME", str(find_java().home))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        session = building.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -83,6 +83,14 @@ def test_experiments_on_live_engines_know_the_contract_alone() -> None:
                 )
 
 
+@pytest.mark.parametrize("package", ["harness/report", "harness/site"])
+def test_what_shows_results_looks_up_no_engine(package: str) -> None:
+    """A record's engine may be described by a file that is gone."""
+    for path in (ROOT / package).rglob("*.py"):
+        for line, imported in imports(path):
+            assert imported != "harness.engines.kinds", f"{path}:{line}"
+
+
 SIMULATOR = {
     "campaign", "checkers", "draw", "observing", "options", "run", "spread", "synthetic",
     "topologies", "world",

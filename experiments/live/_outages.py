@@ -49,9 +49,10 @@ lost work had a place, and the time until its state was there; None where they a
 
 
 def windows_of(record: PassRecord, workload: Workload, *, settled_s: float) -> pd.DataFrame:
-    """Return a row per window with results: its end, its last result's arrival, its lateness.
+    """Return a row per window: its end, its last result's arrival, its lateness.
 
-    Of a repeated result the first counts, of one that is revised the first with the value that
+    A window without any result is late until the next one comes, for ever if none does. Of a
+    repeated result the first counts, of one that is revised the first with the value that
     stays. ``appended_s`` is the same by the broker's clock, which in a transaction is earlier.
     Windows that end before ``settled_s`` are left out."""
     stable = record.deliveries[record.deliveries["stability"] == "stable"]
@@ -59,10 +60,14 @@ def windows_of(record: PassRecord, workload: Workload, *, settled_s: float) -> p
     if "appended_s" not in first:
         first = first.assign(appended_s=first["arrival_s"])
     grouped = first.groupby("window_start_s")[["arrival_s", "appended_s"]].max()
-    frame = pd.DataFrame({"ended_s": grouped.index + workload.window_s})
-    frame["arrived_s"], frame["appended_s"] = (grouped[name].to_numpy() for name in grouped)
-    frame["late_s"] = frame["arrived_s"] - frame["ended_s"]
-    return frame[frame["ended_s"].between(settled_s, record.until_s)].reset_index(drop=True)
+    grouped.index = grouped.index.map(lambda begin_s: round((begin_s + workload.window_s) * 1000))
+    slide_ms = round(workload.slide_s * 1000)
+    first_ms = math.ceil(settled_s * 1000 / slide_ms) * slide_ms
+    ends_ms = pd.RangeIndex(first_ms, round(record.until_s * 1000) + 1, slide_ms, name="ended_s")
+    frame = grouped.reindex(ends_ms).bfill().fillna(math.inf).reset_index()
+    frame = frame.rename(columns={"arrival_s": "arrived_s"})
+    frame["ended_s"] /= 1000
+    return frame.assign(late_s=frame["arrived_s"] - frame["ended_s"])
 
 
 def outages(
@@ -74,6 +79,8 @@ def outages(
 ) -> tuple[float, pd.DataFrame]:
     """Return the median lateness before the first kill, and a row per kill.
 
+    ``hit_work``: a result was late after it, or the engine reported a recovery. Else nothing ran
+    there that output hangs on, or nobody can tell.
     ``steps``: `reported` by default. ``least_late_s``: the least delay that makes a result late."""
     kills = [
         (
@@ -92,7 +99,19 @@ def outages(
         next_s = kills[number + 1][0] if number + 1 < len(kills) else record.until_s
         seen = _of_kill(record.incidents, at_s, next_s, nodes)
         row = outage(windows, seen, at_s, next_s, normal, steps or reported)
-        rows.append({"number": number, "target": target, "at_s": at_s, **row})
+        named = "+".join(sorted(nodes))
+        back = seen is not None and bool((seen["event"] == "recovered").any())
+        late = bool(row["outage_s"])  # unknown without a window before the first kill
+        rows.append(
+            {
+                "number": number,
+                "target": target,
+                "nodes": named,
+                "at_s": at_s,
+                "hit_work": back or late,
+                **row,
+            }
+        )
     return math.nan if normal is None else normal.median_s, pd.DataFrame(rows)
 
 

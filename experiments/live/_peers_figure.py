@@ -130,6 +130,11 @@ def _draw_row(axes: Axes, place: int, mine: pd.DataFrame, most_s: float) -> None
             some["outage_s"], [place] * len(some), marker, color=BLACK, markersize=4,
             linestyle="none",
         )  # fmt: skip
+    if idle := int(mine.reindex(columns=["hit_work"])["hit_work"].eq(False).sum()):
+        axes.text(
+            float(mine["outage_s"].max()) + 0.01 * most_s, place,
+            f"{idle} of {len(mine)} kills hit no work", va="center", fontsize=7,
+        )  # fmt: skip
     again = mine.reindex(columns=["again_s"])["again_s"].dropna()
     axes.plot(again, [place] * len(again), "|", color=BLACK, markersize=7, linestyle="none")
     split = mine[over].dropna(subset=list(PARTS))

@@ -11,6 +11,7 @@ import pandas as pd
 
 from experiments.live._outage import FOR_RECOVERY, locality_wait_s
 from harness.cluster.base import ClusterSpec
+from harness.engines.base import BUSIEST
 from harness.engines.flink.parameters import TUNED as FLINK_TUNED
 from harness.engines.flink.parameters import FlinkParameters
 from harness.engines.kafka_streams.parameters import TUNED as STREAMS_TUNED
@@ -143,17 +144,20 @@ def schedule_of(
     """Return ``number`` kills of each kind, one after the other, and the length of the load.
 
     Each is in a phase of its own within a second. Workers die in turn, and racks, in an order that
-    the seed decides: a system that does not use all of them loses nothing with some."""
+    the seed decides: a system that does not use all of them loses nothing with some. Of the kind
+    `BUSIEST` is the node that does most of the work."""
     from harness.cluster.base import Action
     from harness.failures.schedule import FailureEvent, Schedule
     from harness.seeds import generator
 
     draws = generator(seed, "peers")
     events = []
-    orders = {
-        kind: draws.permutation(sorted({n.rack if kind == RACK else n.name for n in nodes}))
-        for kind in kinds
+    targets = {
+        WORKER: sorted(node.name for node in nodes),
+        RACK: sorted({node.rack for node in nodes}),
+        BUSIEST: [BUSIEST],
     }
+    orders = {kind: draws.permutation(targets[kind]) for kind in kinds}
     for each, (kind, turn) in enumerate(product(kinds, range(number))):
         at_s = system.first_s + each * system.gap_s + float(draws.random())
         target = str(orders[kind][turn % len(orders[kind])])

@@ -7,7 +7,7 @@ parts. Each engine runs twice: as it comes, and as its documentation tunes it fo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from experiments.live._peers_rows import (
     outages,
     schedule_of,
 )
+from harness.engines.base import BUSIEST
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -65,17 +66,21 @@ _TOP = [point(engine, TUNED, TOP) for engine in (STOCK, TASKS, STREAMS, FLINK)]
 _BRIEF = [each for each in _QUICK if each["engine"] != TASKS]
 
 
+COUNTS = (
+    "lost", "duplicated", "contradictions", "due", "planned", "kills", "hits", "dropped",
+)  # fmt: skip
+"""Values of a run that are sums over its passes."""
+
+
 def run(point: Point, context: Context) -> Outcome:
-    """Measure one system: a pass with a worker killed every `System.gap_s`, then racks."""
-    from experiments.live._kills import compare
-    from experiments.live._outages import LATE_S, outages, windows_of
+    """Measure one system: a pass with a worker killed every `System.gap_s`, then racks.
+
+    If none of those kills hit any work, the busiest node is killed in another pass."""
     from experiments.live._runs import steady_pass
     from harness.engines.deliveries import relative_windows
-    from harness.failures.schedule import NO_FAILURES
-    from harness.judging import trust
+    from harness.failures.schedule import NO_FAILURES, Schedule
     from harness.judging.passes import Pass
     from harness.judging.run import warm_engine
-    from harness.measure.versions import settled
 
     system = SYSTEMS[str(point["engine"]), str(point["tuning"])]
     if why_not := _left_out(point, context):
@@ -88,22 +93,47 @@ def run(point: Point, context: Context) -> Outcome:
     logs = cluster.run_directory / "spark-events"
     setup = _logging(setup, system, logs) if point["engine"] == STOCK else setup
     engine = warm_engine(kind, setup, cluster, context)
-    brief = context.profile is Profile.SMOKE
-    schedule, seconds = schedule_of(
+    directory = cluster.scratch(f"peers-{context.directory.name}")
+
+    def measured(name: str, schedule: Schedule, seconds: float) -> Outcome:
+        plan = steady_pass(name, workload, RATE_PER_S, seconds, system.interval_s, schedule)
+        with Pass(plan, cluster, engine, directory, context) as one:
+            record = one.run()
+            if schedule is NO_FAILURES:
+                return Outcome()
+            cluster.restore(context.progress)
+            truth = relative_windows(engine.truth(one.work), workload, record.start_unix_s)
+        truth = truth[truth["window_start_s"] <= seconds]
+        found = _judged(point, system, workload, record, truth, logs, context.profile)
+        return replace(found, values={**found.values, "planned": len(schedule.kills)})
+
+    if system.warmup_s and (not engine.used or point["workload"] == TOP):
+        measured("warm-up", NO_FAILURES, system.warmup_s)
+    planned = schedule_of(
         system, engine.targets(), kinds=KINDS[context.profile],
         number=KILLS[context.profile], seed=context.seed("kills"),
     )  # fmt: skip
-    directory = cluster.scratch(f"peers-{context.directory.name}")
-    passes = [("kills", seconds, schedule)]
-    if system.warmup_s and (not engine.used or point["workload"] == TOP):
-        passes.insert(0, ("warm-up", system.warmup_s, NO_FAILURES))
-    for name, load_s, planned in passes:
-        plan = steady_pass(name, workload, RATE_PER_S, load_s, system.interval_s, planned)
-        with Pass(plan, cluster, engine, directory, context) as one:
-            record = one.run()
-            if planned is schedule:
-                cluster.restore(context.progress)
-                truth = relative_windows(engine.truth(one.work), workload, record.start_unix_s)
+    passes = [measured("kills", *planned)]
+    if passes[0].values["kills"] and not passes[0].values["hits"]:
+        aimed = schedule_of(system, (), kinds=[BUSIEST], number=1, seed=context.seed("busiest"))
+        passes.append(measured("busiest", *aimed))
+    found = _together(passes)
+    if point["engine"] == OWN:
+        promised = {"engine_name": kind.name, "guarantee": kind.guarantee.value}
+        found = replace(found, values={**found.values, **promised})
+    return found
+
+
+def _judged(
+    point: Point, system: System, workload: Workload, record: PassRecord, truth: pd.DataFrame,
+    logs: Path, profile: Profile,
+) -> Outcome:  # fmt: skip
+    """Return the outcome of one pass with kills."""
+    from experiments.live._kills import compare
+    from experiments.live._outages import LATE_S, outages, windows_of
+    from harness.judging import trust
+    from harness.measure.versions import settled
+
     delivered = settled(record.deliveries, workload.identity_in_run, workload.values)
     record = replace(record, deliveries=delivered)
     windows = windows_of(record, workload, settled_s=system.first_s / 2)
@@ -114,13 +144,19 @@ def run(point: Point, context: Context) -> Outcome:
         least_late_s=max(LATE_S, system.interval_s),
     )
     if len(kills):
+        spoilt_s = _spoilt_s(record, truth, workload)
+        ends_s = [*kills["at_s"].iloc[1:], record.until_s]
+        kills["hit_work"] |= [
+            bool(spoilt_s.between(at_s, end_s + workload.window_s, inclusive="left").any())
+            for at_s, end_s in zip(kills["at_s"], ends_s, strict=True)
+        ]
         kills["kill"] = [RACK if str(one) in SPEC.rack_names else WORKER for one in kills["target"]]
     return Outcome(
         values={
-            **compare(record.deliveries, truth[truth["window_start_s"] <= seconds], workload),
+            **compare(record.deliveries, truth, workload),
             "due": len(truth),
-            "planned": len(schedule.events) // 2,
             "kills": len(kills),
+            "hits": int(kills["hit_work"].sum()) if len(kills) else 0,
             "before_s": usual_s,
             "dropped": trust.dropped(record),
             "drained": record.drained,
@@ -128,7 +164,41 @@ def run(point: Point, context: Context) -> Outcome:
             **_cost(record, system.first_s),
         },
         series={"outages": kills, "windows": windows},
-        invalid=_invalid(point, record, kills, usual_s, timed=not brief),
+        invalid=_invalid(point, record, kills, usual_s, timed=profile is not Profile.SMOKE),
+    )
+
+
+def _spoilt_s(record: PassRecord, truth: pd.DataFrame, workload: Workload) -> pd.Series[float]:
+    """Return the ends of windows, one for each result that was lost, added or changed."""
+    import pandas as pd
+
+    from harness.judging.outcome import against_truth
+
+    stable = record.deliveries[record.deliveries["stability"] == "stable"]
+    found = against_truth(stable, truth, workload, workload.identity_in_run)
+    begins_s = [each["window_start_s"] for each in (found.missing, found.extra, found.wrong)]
+    ends_s: pd.Series[float] = pd.concat(begins_s).astype(float) + workload.window_s
+    return ends_s
+
+
+def _together(passes: Sequence[Outcome]) -> Outcome:
+    """Return one outcome of all passes: counts are added, the rest is that of the first one."""
+    from harness.results.tables import stacked
+
+    values = [one.values for one in passes]
+    series = {
+        name: stacked([one.series[name].assign(**{"pass": n}) for n, one in enumerate(passes, 1)])
+        for name in passes[0].series
+    }
+    return Outcome(
+        values={
+            **values[0],
+            **{name: sum(each[name] for each in values) for name in COUNTS},
+            "drained": all(each["drained"] for each in values),
+            "died": next((each["died"] for each in values if each["died"]), None),
+        },
+        series=series,
+        invalid=next((one.invalid for one in passes if one.invalid), None),
     )
 
 
@@ -279,7 +349,7 @@ MEASUREMENT = Measurement(
         "harness.engines.flink.engine",
         "harness.engines.programs.described",
     ],
-    accepts=frozenset({"engine"}),
+    accepts=frozenset({"engine", "engine_files"}),
     check=check,
     lasts=lasts,
     fetches="Kafka Streams (90 MB) and Flink (340 MB)",
@@ -289,17 +359,23 @@ MEASUREMENT = Measurement(
 
 
 def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
-    """Return ``runs``, a row each; ``outages``, a row per kill with its point; ``published``."""
+    """Return ``runs``, a row each; ``outages``, a row per kill with its point; ``published``.
+
+    An engine of your own has its name in both, and ``own`` in the first."""
     import pandas as pd
 
     runs = results.frame
+    own = runs["engine"] == OWN
+    names = runs.get("engine_name", runs["engine"]).where(own, runs["engine"])
+    kills = results.series("outages", ["engine", "tuning", "workload", "repeat"])
+    name_of = dict(zip(runs["run"], names, strict=True))
     promised = [
         (engine, tuning) in EXACTLY_ONCE
         for engine, tuning in zip(runs["engine"], runs["tuning"], strict=True)
     ]
     return {
-        "runs": runs.assign(exactly_once=promised),
-        "outages": results.series("outages", ["engine", "tuning", "workload", "repeat"]),
+        "runs": runs.assign(exactly_once=promised, own=own, engine=names),
+        "outages": kills.assign(engine=kills["run"].map(name_of)),
         "published": pd.DataFrame([one.row() for one in PUBLISHED]),
     }
 
@@ -324,7 +400,9 @@ EXPERIMENT = Experiment(
         "requests in windows of 10 s every 2 s, which real-time mode cannot run. Five "
         f"workers, then five racks, are killed and started again after {RESTART_AFTER_S:g} s in "
         "one pass, each when the outage before it should be over; one that is not over is a lower "
-        "bound (>), and one that ended nothing of a query's cost nothing. An outage is over when "
+        "bound (>). A kill after which no result was late and the engine reported no recovery hit "
+        "no work, as far as anyone can see; where that is true of all in a pass, one more pass "
+        "kills the node that has used most processor time. An outage is over when "
         f"output has been on time for {CALM_S:g} s, as in live/same-kill; a result is late by what "
         "the windows before the first kill show, and at least by a batch. The start of the next "
         "process, on the same cores, can make output late once more (again_s in the table). The "

@@ -76,8 +76,8 @@ def command(
 
     After each pass the output is compared with the ground truth: every batch of the same input,
     computed once and in order. The exit code is 1 if a result was lost, delivered twice, wrong,
-    taken back, or left tentative, or if a process was left behind. Under another engine than
-    "tasks" only nodes and racks are killed, and a result may be delivered twice."""
+    taken back, or left tentative, or if a process was left behind. Under other engines than "tasks"
+    only nodes and racks are killed; a result may come twice, unless a file says exactly-once."""
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked

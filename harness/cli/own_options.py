@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +50,17 @@ def _with_own_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def engine_options(names: Sequence[str]) -> Mapping[str, Any]:
+    """Return the options for engines: names, files, and the programs that the files name."""
+    from harness.engines.kinds import find_engine, is_file
+    from harness.engines.programs.described import DescribedKind
+
+    asked = [Path(name) if is_file(name) else name for name in names]
+    kinds = [find_engine(str(one)) for one in asked if isinstance(one, Path)]
+    programs = [file for kind in kinds if isinstance(kind, DescribedKind) for file in kind.files]
+    return {"engine": asked, **({"engine_files": programs} if programs else {})}
 
 
 def workload_options(file: Path | None) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ import click
 
 from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
-from harness.cli.own_options import own_options, workload_options
+from harness.cli.own_options import engine_options, own_options, workload_options
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -106,9 +106,7 @@ def command(
     from harness.running.execution import check_options
     from workloads.base import load_workload_file
 
-    files = (".yaml", ".yml", ".py")
-    asked = [Path(name) if name.endswith(files) else name for name in engines]
-    own = {**own, **workload_options(workload), "engine": asked}
+    own = {**own, **workload_options(workload), **engine_options(engines)}
     if spread is None and workers is not None:
         own["workers"] = workers
     settings, found = chosen.settings(**own), find(experiments)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from harness.cluster.base import Action, Cluster, Node
-from harness.engines.base import Engine, EngineKind, Setup
+from harness.engines.base import Engine, EngineKind, Guarantee, Setup
 from harness.engines.deliveries import relative_windows
 from harness.errors import UsageError
 from harness.failures.schedule import FailureEvent, Schedule
@@ -48,7 +48,8 @@ class Counts:
     contradictions: int = 0
     """Results that are not due, or have another value."""
     repeated: int = 0
-    """Results that were delivered again; at least once allows it."""
+    """Results that were delivered again."""
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     stalled: int = 0
     """Passes that did not finish."""
     died: int = 0
@@ -57,8 +58,9 @@ class Counts:
 
     @property
     def failures(self) -> int:
-        """Number of errors that no guarantee allows."""
-        return self.lost + self.contradictions + self.stalled + self.died + self.leftover_processes
+        """Number of errors that the engine's guarantee does not allow."""
+        found = self.lost + self.contradictions + self.stalled + self.died + self.leftover_processes
+        return found + (self.repeated if self.guarantee is Guarantee.EXACTLY_ONCE else 0)
 
 
 def kills(seed: int, number: int, nodes: Sequence[Node], seconds: float) -> Schedule:
@@ -115,7 +117,7 @@ class AnyEndurance:
 
     def until(self, kills_wanted: int) -> Counts:
         """Make passes until this number of kills was reached."""
-        counts = Counts()
+        counts = Counts(guarantee=self.kind.guarantee)
         with ExitStack() as stack:
             engine: Engine | None = None
             while counts.kills < kills_wanted:
@@ -130,7 +132,7 @@ class AnyEndurance:
 
     def only(self, number: int) -> Counts:
         """Make one pass, from 0."""
-        counts = Counts()
+        counts = Counts(guarantee=self.kind.guarantee)
         with self.kind.open(self.setup, self.cluster) as engine:
             engine.configure(self.setup)
             self.run(engine, number, counts)

@@ -22,7 +22,7 @@ why. ``tests/engines/contract.py`` checks an engine against all this."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,6 +33,7 @@ import pandas as pd
 
 from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage
 from harness.errors import UsageError
+from harness.failures.schedule import ENDS
 from harness.load.plan import LoadPlan
 from harness.measure.collector import Message
 from harness.text import did_you_mean
@@ -222,20 +223,35 @@ class Divided(Protocol):
         """Find the processes of a part; `Prepared.apply` kills them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+BUSIEST = "busiest"
+"""A target: the node that has used most processor time since the load began."""
+
+
+def other_targets(engine: Engine) -> Sequence[str]:
+    """Return the targets that are neither a node nor a rack: `BUSIEST`, and the engine's parts."""
+    return (BUSIEST, *(engine.parts() if isinstance(engine, Divided) else ()))
+
+
+@dataclass(slots=True, kw_only=True)
 class Targets:
-    """All that a schedule can name: the cluster's nodes and racks, and the engine's parts."""
+    """All that a schedule can name: nodes, racks, the engine's parts, and `BUSIEST`."""
 
     cluster: Cluster
     engine: Engine
-
-    @property
-    def parts(self) -> Sequence[str]:
-        """The engine's parts."""
-        return self.engine.parts() if isinstance(self.engine, Divided) else ()
+    busiest: Callable[[Sequence[str]], str]
+    """Returns which of these nodes that is at this moment."""
+    _failed: str = ""
+    """The node that `BUSIEST` was at its last failure."""
 
     def prepare(self, action: Action, target: str) -> Prepared:
-        """See `Cluster.prepare`; a part can only be killed."""
+        """See `Cluster.prepare`; a part can only be killed.
+
+        `BUSIEST` is chosen when its failure is prepared; what ends that failure is for that node.
+        """
+        if target == BUSIEST:
+            if action in ENDS:
+                self._failed = self.busiest([node.name for node in self.engine.targets()])
+            target = self._failed
         if not isinstance(self.engine, Divided) or target not in self.engine.parts():
             return self.cluster.prepare(action, target)
         if action is not Action.KILL:
@@ -257,6 +273,15 @@ class ClusterNeeds:
     """Over all racks."""
 
 
+class Guarantee(StrEnum):
+    """The promise of an engine about its results, whatever fails."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    """None is lost or wrong; one may come again."""
+    EXACTLY_ONCE = "exactly-once"
+    """None is lost, wrong, or repeated."""
+
+
 class EngineKind(ABC):
     """An engine as a choice: its schemes, its parameters, and the way to open one."""
 
@@ -268,6 +293,8 @@ class EngineKind(ABC):
     """The form of a workload that it runs, a key of `Workload.forms`."""
     parameters: ClassVar[type[DataclassInstance] | None] = None
     """A frozen dataclass of plain values with defaults, for `Setup.parameters`."""
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    """Its promise under every setup; experiments know those that some settings add."""
 
     @abstractmethod
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:

@@ -22,12 +22,23 @@ ENGINES: tuple[EngineKind, ...] = (
 """The simulator is not in it: it runs in virtual time, where nothing can begin or drain."""
 
 
+def is_file(name: str) -> bool:
+    """Return True if an engine's name is that of a file of the user's own."""
+    return name.endswith((*SUFFIXES, ".py"))
+
+
 def find_engine(name: str) -> EngineKind:
     """Return the engine of that name, or the one that a file describes or defines.
 
     Raises `UsageError` with the nearest name if there is none, or with the mistake in the file."""
-    if name.endswith((*SUFFIXES, ".py")):
-        return engine_of_file(Path(name))
+    if is_file(name):
+        kind = engine_of_file(Path(name))
+        if kind.name in [one.name for one in ENGINES]:
+            raise UsageError(
+                f"{name}: the engine is called {kind.name!r}, as one of Faultline's own",
+                remedy="give it another name: results are kept and shown by it",
+            )
+        return kind
     for kind in ENGINES:
         if kind.name == name:
             return kind

@@ -17,6 +17,7 @@ from typing import Any, Self
 import pandas as pd
 
 from harness.cluster.base import TOGETHER, Action
+from harness.engines.base import BUSIEST
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import ENDS
 from harness.judging.passes import PassRecord
@@ -216,7 +217,7 @@ def done(record: PassRecord) -> list[Failure]:
 def _scope(target: str, nodes: Sequence[str]) -> str:
     if TOGETHER in target:
         return "nodes"
-    return "node" if list(nodes) == [target] else "rack"
+    return "node" if target == BUSIEST or list(nodes) == [target] else "rack"
 
 
 def _ended_at_s(

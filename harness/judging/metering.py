@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
 from harness.cluster.base import Cluster, Usage
+from harness.errors import UsageError
 from harness.judging.foreign import ForeignLoad, ForeignMeter
 
 INTERVAL_S = 1.0
@@ -45,6 +46,18 @@ class Meter:
     def foreign(self) -> ForeignLoad:
         """Return the foreign load of the same time."""
         return self._foreign.load()
+
+    def busiest(self, nodes: Sequence[str]) -> str:
+        """Return which of these nodes has used most processor time since the first sample."""
+        samples = self.frame().dropna(subset=["cpu_s"])
+        ends = samples[samples["who"].isin(nodes)].groupby("who")["cpu_s"].agg(["first", "last"])
+        if not len(ends):
+            raise UsageError(
+                f"nobody can tell which of {', '.join(nodes)} is the busiest: this cluster does "
+                "not count processor time",
+                remedy="name a node",
+            )
+        return str((ends["last"] - ends["first"]).idxmax())
 
     def frame(self) -> pd.DataFrame:
         """Return the samples, a row each.

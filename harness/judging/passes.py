@@ -299,7 +299,7 @@ class Pass:
             clocks_s = _clocks_s()
             others = len(neighbours())
             meter = Meter(self._cluster, self._engine.usage)
-            targets = Targets(cluster=self._cluster, engine=self._engine)
+            targets = Targets(cluster=self._cluster, engine=self._engine, busiest=meter.busiest)
             with meter, Injector(targets, self.plan.schedule, start_unix_s=start) as injector:
                 self._watch(generator, collector, injector, start)
                 drained = self._drain(collector, injector, start)

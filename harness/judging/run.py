@@ -16,7 +16,15 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines.base import NOT_SCORED, Engine, EngineKind, Scored, Setup, Targets, Work
+from harness.engines.base import (
+    NOT_SCORED,
+    Engine,
+    EngineKind,
+    Scored,
+    Setup,
+    Work,
+    other_targets,
+)
 from harness.engines.deliveries import relative_windows
 from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
@@ -117,7 +125,7 @@ def measure_each(
         variant.schedule.check(
             nodes=[
                 *(node.name for node in targets),
-                *Targets(cluster=cluster, engine=engine).parts,
+                *other_targets(engine),
             ],
             racks={node.rack for node in targets},
             actions=cluster.capabilities(),

@@ -17,6 +17,20 @@ def read_series(directory: Path, name: str) -> pd.DataFrame | None:
     return pd.read_parquet(io.BytesIO(path.read_bytes())) if path.exists() else None
 
 
+def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all parts, of which there is at least one, with the columns of each.
+
+    A column that is empty in one part has the type of the other parts' columns. One that is empty
+    in all of them keeps its own."""
+    filled = [part for part in parts if len(part)] or parts[:1]
+    names = list(dict.fromkeys(name for part in filled for name in part.columns))
+    known = [part.dropna(axis="columns", how="all") for part in filled]
+    together = pd.concat(known, ignore_index=True).reindex(columns=names)
+    empty = set(names).difference(*(part.columns for part in known))
+    own = {name: part.dtypes[name] for part in filled for name in empty & set(part.columns)}
+    return together.astype(own)
+
+
 @dataclass(frozen=True, slots=True)
 class Results:
     """The valid runs of one campaign of one experiment."""
@@ -35,14 +49,4 @@ class Results:
             part = read_series(self.directories[row["run"]], name)
             if part is not None:
                 parts.append(part.assign(**{key: row[key] for key in ("run", *columns)}))
-        if not parts:
-            return pd.DataFrame(columns=["run", *columns])
-        filled = [part for part in parts if len(part)] or parts[:1]
-        names = list(dict.fromkeys(name for part in filled for name in part.columns))
-        # A column that is empty in one run has the type of the other runs' columns. One that is
-        # empty in all of them keeps its own.
-        known = [part.dropna(axis="columns", how="all") for part in filled]
-        together = pd.concat(known, ignore_index=True).reindex(columns=names)
-        empty = set(names).difference(*(part.columns for part in known))
-        own = {name: part.dtypes[name] for part in filled for name in empty & set(part.columns)}
-        return together.astype(own)
+        return stacked(parts) if parts else pd.DataFrame(columns=["run", *columns])

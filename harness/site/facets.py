@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.engines.kinds import find_engine
-from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.results.record import Record
 
@@ -85,12 +83,7 @@ def engine_words(record: Record, experiment: Experiment) -> str:
         live = named in ("structured", "tasks") or named.startswith("live")
         return "" if live else experiment.origin.value
     known = {"structured": "stock Spark", "tasks": "task engine"}
-    if record.engine in known:
-        return known[record.engine]
-    try:
-        return find_engine(record.engine).name
-    except (UsageError, OSError):  # described by a file that is not here
-        return record.engine
+    return known.get(record.engine, record.engine)
 
 
 def _named(point: Mapping[str, Any], *names: str) -> list[str]:

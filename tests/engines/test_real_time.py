@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared
-from harness.engines.base import Engine, Setup, Targets
+from harness.engines.base import BUSIEST, Engine, Setup, Targets
 from harness.engines.kinds import find_engine
 from harness.engines.structured import parts, real_time
 from harness.engines.structured.driver import (
@@ -142,6 +143,9 @@ class Apart:
 
     killed = False
 
+    def targets(self) -> list[Node]:
+        return [NODE]
+
     def parts(self) -> list[str]:
         return ["driver-0"]
 
@@ -156,13 +160,25 @@ class Apart:
 
 def test_a_schedule_reaches_parts_of_the_engine_and_nodes_of_the_cluster(tmp_path: Any) -> None:
     cluster, engine = ToyCluster(None, tmp_path), Apart()
-    targets = Targets(cluster=cast(Cluster, cluster), engine=cast(Engine, engine))
+    targets = Targets(cluster=cast(Cluster, cluster), engine=cast(Engine, engine), busiest=max)
     targets.prepare(Action.KILL, "driver-0").apply()
     assert engine.killed
     targets.prepare(Action.KILL, NODE.name).apply()
     assert cluster.dead == {NODE.name}
     with pytest.raises(UsageError, match="only kill it"):
         targets.prepare(Action.RESTART, "driver-0")
+
+
+def test_the_busiest_node_is_chosen_when_it_fails_and_is_the_one_that_comes_back(
+    tmp_path: Path,
+) -> None:
+    cluster, engine = ToyCluster(None, tmp_path), Apart()
+    targets = Targets(cluster=cast(Cluster, cluster), engine=cast(Engine, engine), busiest=max)
+    targets.prepare(Action.KILL, BUSIEST).apply()
+    assert cluster.dead == {NODE.name}
+    cluster.felt.set()
+    targets.prepare(Action.RESTART, BUSIEST).apply()
+    assert cluster.dead == set()
 
 
 def test_an_executor_is_killed_with_its_children_and_its_worker_is_not(

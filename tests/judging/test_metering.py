@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import namedtuple
 from collections.abc import Mapping
-from typing import cast
+from typing import ClassVar, cast
 
 import psutil
 import pytest
 
 from harness.cluster.base import Cluster, Usage
+from harness.errors import UsageError
 from harness.judging import foreign
 from harness.judging.foreign import ForeignLoad, ForeignMeter, under_conditions
 from harness.judging.metering import Meter
@@ -40,6 +41,21 @@ def test_a_sample_that_could_not_be_taken_is_null_and_not_zero() -> None:
     frame = meter.frame()
     assert frame.loc[frame["who"] == "drivers", "cpu_s"].isna().all()
     assert (frame.loc[frame["who"] == "r1n1", "cpu_s"] == 3.0).all()
+
+
+def test_the_busiest_node_has_used_most_since_the_first_sample() -> None:
+    class Working(Nodes):
+        spent: ClassVar = {"r1n1": [9.0, 9.5, 9.5], "r1n2": [3.0, 5.0, 9.0], "driver": [0.0] * 3}
+
+        def usage(self) -> Mapping[str, Usage]:
+            return {name: counted(values.pop(0)) for name, values in self.spent.items()}
+
+    meter = Meter(cast(Cluster, Working()), dict)
+    meter._sample()
+    meter._sample()
+    assert meter.busiest(["r1n1", "r1n2"]) == "r1n2"
+    with pytest.raises(UsageError, match="which of r9n9 is the busiest"):
+        meter.busiest(["r9n9"])
 
 
 def test_a_meter_does_not_die_silently(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,11 @@ def test_a_kill_without_a_recovery_is_counted() -> None:
     assert outages([item(nothing, "structured")]) == []
 
 
+def test_an_engine_that_is_in_no_list_is_shown_by_its_name() -> None:
+    table = pd.DataFrame({"engine": ["own"], "scheme": ["as it comes"], "late_for_s": [1.0]})
+    assert rows(outages([item(table, "own")]))[0][0] == "own"
+
+
 def test_figures_that_compare_engines_come_first() -> None:
     one = pd.DataFrame({"scheme": ["active"], "recovery_s": [1.0]})
     both = pd.DataFrame(

@@ -76,7 +76,7 @@ def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
     """Elsewhere nothing is computed beside a measurement."""
     (computed,) = find(["intervals/dag-delay"])
     watcher = Watcher()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 300
 
     def waits(point: Point, context: Context) -> Outcome:
         context.progress("waiting")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import yaml
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines.base import ClusterNeeds, Engine, EngineKind, Setup
+from harness.engines.base import ClusterNeeds, Engine, EngineKind, Guarantee, Setup
 from harness.engines.programs.engine import ProgramKind
 from harness.engines.programs.start import READY, READY_WITHIN_S, Job, Start
 from harness.environment.cache import cache_directory, locked, to_stderr
@@ -55,6 +55,8 @@ class Description:
     ready_within_s: float = READY_WITHIN_S
     stop_within_s: float = 10.0
     transactional: bool = False
+    guarantee: str = Guarantee.AT_LEAST_ONCE.value
+    """A `Guarantee`, which every figure with this engine judges."""
     env: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 1
     """Fewest nodes that it needs."""
@@ -69,6 +71,7 @@ class DescribedKind(ProgramKind):
         """Take the fields of a file in the directory ``here``."""
         self.name, self.summary = description.name, description.summary
         self.form = description.form  # type: ignore[misc] # of this file's engine alone
+        self.guarantee = Guarantee(description.guarantee)
         self.schemes = {  # type: ignore[misc]
             SCHEME: ClusterNeeds(summary="its own way", nodes=description.nodes)
         }
@@ -91,6 +94,14 @@ class DescribedKind(ProgramKind):
             with locked(f"engine-{self.name}", report=to_stderr):
                 _prepare(self.name, command)
         return super().open(setup, cluster)
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files that its commands name: a change of one is a change of the engine."""
+        own = self._description
+        words = [_filled(part, self._words()) for part in (*own.command, *own.prepare)]
+        named = [Path(word) for word in words if self._here in Path(word).parents]
+        return sorted({path for path in named if path.is_file()})
 
     def _words(self) -> dict[str, str]:
         cache = cache_directory() / "engines" / self.name
@@ -175,6 +186,13 @@ def _described(path: Path, document: Any) -> Description:
         f"the engine is called {description.name!r}",
         "use lower-case letters, digits and dashes, a letter first",
     )
+    promises = [each.value for each in Guarantee]
+    _demand(
+        description.guarantee in promises,
+        path,
+        f"guarantee is {description.guarantee!r}",
+        f"give {' or '.join(promises)}",
+    )
     try:
         re.compile(description.ready)
     except re.error as error:
@@ -200,6 +218,7 @@ _FORMS: Sequence[tuple[str, Any, str]] = (
     ("ready_within_s", (int, float), "a number of seconds"),
     ("stop_within_s", (int, float), "a number of seconds"),
     ("transactional", bool, "true or false"),
+    ("guarantee", str, "at-least-once or exactly-once"),
     ("env", dict, "names and values"),
     ("nodes", int, "a whole number"),
 )

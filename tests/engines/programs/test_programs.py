@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from click.testing import CliRunner
 
+from harness.cli.main import cli
+from harness.cli.own_options import engine_options
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines.base import EngineKind, Setup
 from harness.engines.kinds import find_engine
@@ -162,6 +166,7 @@ def test_an_engine_that_is_killed_before_it_is_ready_is_not_waited_for(
         ("name: x\ncommand: [cat]\nready: '('\n", "ready is no regular expression"),
         ("name: x\ncommand: [no-such-program]\n", "there is no program 'no-such-program'"),
         ("name: x\ncommand: [cat]\nready_within_s: soon\n", "ready_within_s is 'soon'"),
+        ("name: x\ncommand: [cat]\nguarantee: always\n", "guarantee is 'always'"),
         ("name: [x\n", "is no YAML"),
     ],
 )
@@ -221,4 +226,51 @@ def test_only_the_named_workloads_are_run(described: Callable[..., EngineKind]) 
 
 
 def test_the_made_up_engine_is_small() -> None:
-    assert len(MADE_UP.read_text().splitlines()) < 60
+    assert len(MADE_UP.read_text().splitlines()) < 90
+
+
+def test_an_engine_of_faultlines_own_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "engine.yaml"
+    path.write_text("name: flink\ncommand: [cat]\n")
+    with pytest.raises(UsageError, match="as one of Faultline's own"):
+        find_engine(str(path))
+
+
+def test_a_changed_program_is_another_engine(tmp_path: Path) -> None:
+    path, program = tmp_path / "engine.yaml", tmp_path / "it.py"
+    path.write_text('name: x\ncommand: ["{python}", "{here}/it.py", "{here}/gone", "/bin/cat"]\n')
+    program.write_text("")
+    assert engine_options([str(path), "tasks"]) == {
+        "engine": [path, "tasks"],
+        "engine_files": [program],
+    }
+    assert engine_options(["tasks"]) == {"engine": ["tasks"]}
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.deep
+def test_an_engine_of_ones_own_from_its_file_to_the_page(tmp_path: Path) -> None:
+    """It loses its state; the first kill of this seed hits a node that does nothing."""
+    out, path = tmp_path / "results", tmp_path / "mine.yaml"
+    path.write_text(
+        f'name: mine\ncommand: ["{{python}}", "{MADE_UP}", "forgets"]\nguarantee: exactly-once\n'
+    )
+    run = ["run", "live/peers", "--engine", str(path), "--profile", "smoke", "--seed", "2"]
+    done = CliRunner().invoke(cli, [*run, "--out", str(out), "--json"])
+    assert done.exit_code == 1, done.output
+    document = json.loads(done.stdout)
+    (values,) = (one["values"] for one in document["runs"] if one["status"] == "ok")
+    assert (values["engine_name"], values["kills"], values["hits"]) == ("mine", 2, 1)
+    (claim,) = (c for c in document["claims"] if c["id"] == "own-engine-keeps-its-guarantee")
+    assert claim["held"] is False
+    assert claim["measured"]["contradictions"] + claim["measured"]["lost"] > 0
+    path.unlink()
+    pages = tmp_path / "pages"
+    done = CliRunner().invoke(cli, ["report", "--out", str(out)])
+    assert done.exit_code == 1, "the broken guarantee is all that is wrong"
+    assert "report: " in done.stdout
+    done = CliRunner().invoke(cli, ["site", "--from", str(out), "--out", str(pages)])
+    assert done.exit_code == 0, done.output
+    for page in (Path(document["report"]), pages / "index.html"):
+        assert "mine" in page.read_text()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +13,15 @@ import pytest
 
 from experiments.live import peers
 from experiments.live._outage import LOCALITY_WAIT_S, Reports, TaskRun
-from experiments.live._outages import PARTS, of_spark, outage, reported, usual, windows_of
+from experiments.live._outages import (
+    PARTS,
+    of_spark,
+    outage,
+    outages,
+    reported,
+    usual,
+    windows_of,
+)
 from experiments.live._peers_figure import PUBLISHED
 from experiments.live._peers_rows import (
     AS_IT_COMES,
@@ -34,12 +44,13 @@ from experiments.live._peers_rows import (
     schedule_of,
 )
 from experiments.live.peers import EXPERIMENT
-from harness.cluster.base import ClusterSpec, Node
-from harness.engines.base import Setup
+from harness.cluster.base import Action, ClusterSpec, Node
+from harness.engines.base import BUSIEST, Setup
 from harness.engines.kinds import find_engine
 from harness.errors import UsageError
 from harness.measurement import Context
-from harness.results.record import Profile
+from harness.results.record import Outcome, Profile
+from harness.results.tables import Results
 from tests.experiments.live.judging import held, panels
 from workloads.wordcount import word_count
 from workloads.worldcup import world_cup
@@ -174,9 +185,31 @@ def test_a_revised_result_arrives_with_the_value_that_stays() -> None:
         (0.0, "b", 1, 9.0, "stable"),
     ]
     names = ["window_start_s", "word", "count", "arrival_s", "stability"]
-    record: Any = SimpleNamespace(deliveries=pd.DataFrame(rows, columns=names), until_s=20.0)
-    (found,) = windows_of(record, workload, settled_s=1.0).to_dict("records")
+    record: Any = SimpleNamespace(deliveries=pd.DataFrame(rows, columns=names), until_s=4.5)
+    (found,) = windows_of(record, workload, settled_s=3.2).to_dict("records")
     assert (found["arrived_s"], found["appended_s"], found["ended_s"]) == (3.9, 3.9, 4.0)
+
+
+def test_a_window_that_never_came_is_late_until_the_next_one_comes() -> None:
+    workload = word_count(text=[__file__], depth=4)
+    rows = [(start_s, "a", 1, start_s + 5, "stable") for start_s in (6, 7, 11, 12, 13, 14)]
+    names = ["window_start_s", "word", "count", "arrival_s", "stability"]
+    record: Any = SimpleNamespace(deliveries=pd.DataFrame(rows, columns=names), until_s=19.0)
+    found = windows_of(record, workload, settled_s=10.0)
+    assert found["ended_s"].tolist() == [10, 11, 12, 13, 14, 15, 16, 17, 18, 19]
+    assert found["late_s"].tolist() == [1, 1, 4, 3, 2, 1, 1, 1, 1, math.inf]
+    calm = usual(found.head(2))
+    lost = outage(found, None, 11.5, 18.5, calm, reported)
+    assert (lost["outage_s"], lost["caught_up"]) == (4.5, True)
+    assert not outage(found, None, 11.5, 23.0, calm, reported)["caught_up"]
+
+
+def test_a_result_that_was_lost_or_changed_names_its_window() -> None:
+    workload = word_count(text=[__file__], depth=4)
+    truth = pd.DataFrame({"window_start_s": [1.0, 2.0, 3.0], "word": "a", "count": [1, 2, 3]})
+    came = truth.assign(count=[1, 5, 3], stability="stable", arrival_s=9.0).head(2)
+    record: Any = SimpleNamespace(deliveries=came)
+    assert sorted(peers._spoilt_s(record, truth, workload)) == [6.0, 7.0]
 
 
 NODES = [
@@ -220,8 +253,9 @@ def tables(**changes: Any) -> dict[str, pd.DataFrame]:
         outage_s=10.0, caught_up=True, detection_s=6.0, restart_s=0.1, restore_s=0.2,
         transaction_s=1.0, replay_s=2.7, apart_s=0.0,
     )  # fmt: skip
+    known: dict[str, Any] = {"own": runs["engine"] == OWN, "hits": 10, "guarantee": "at-least-once"}
     return {
-        "runs": runs.assign(**wrong, kills=10, planned=10, exactly_once=promised).assign(
+        "runs": runs.assign(**wrong, **known, kills=10, planned=10, exactly_once=promised).assign(
             **{k: v for k, v in changes.items() if k not in kills}
         ),
         "outages": kills.assign(**{k: v for k, v in changes.items() if k in kills}),
@@ -243,6 +277,9 @@ def test_all_holds_where_all_is_well() -> None:
         ("parts-add-up", {"replay_s": 4.0}),
         ("parts-add-up", {"replay_s": 1.0}),
         ("waiting-loses-nothing", {"lost": 1}),
+        ("own-engine-keeps-its-guarantee", {"lost": 1, "hits": 0}),
+        ("own-engine-keeps-its-guarantee", {"contradictions": 1}),
+        ("own-engine-keeps-its-guarantee", {"duplicated": 1, "guarantee": "exactly-once"}),
         ("standby-takes-over-at-once", {"restore_s": 1.5}),
         ("detection-is-most-of-it", {"detection_s": 1.0}),
     ],
@@ -252,7 +289,51 @@ def test_each_claim_can_fail(claim: str, changes: dict[str, Any]) -> None:
 
 
 def test_repeats_are_allowed_at_least_once() -> None:
-    assert held(EXPERIMENT, tables(duplicated=1))["at-least-once-loses-nothing"]
+    found = held(EXPERIMENT, tables(duplicated=1))
+    assert found["at-least-once-loses-nothing"]
+    assert found["own-engine-keeps-its-guarantee"]
+
+
+def test_a_guarantee_is_not_tried_by_kills_that_hit_no_work() -> None:
+    assert held(EXPERIMENT, tables(hits=0))["own-engine-keeps-its-guarantee"] is None
+
+
+def test_a_kill_hits_work_if_results_are_late_or_the_engine_has_to_recover() -> None:
+    kill = SimpleNamespace(
+        victims=[SimpleNamespace(earliest_unix_s=110.5, felt=True, node="r1n1")],
+        event=SimpleNamespace(target=BUSIEST, action=Action.KILL), felt=True,
+    )  # fmt: skip
+    for late_s, event, hit in ((0.4, "detected", False), (0.4, "recovered", True), (5.0, "", True)):
+        record: Any = SimpleNamespace(
+            start_unix_s=100.0, until_s=20.0, injected=[kill],
+            incidents=incidents((12.0, event, {})),
+        )  # fmt: skip
+        seen = pd.concat([windows(0.4), windows(0.4, late_s, 0.4, 0.4, 0.4)])
+        (row,) = outages(record, seen)[1].to_dict("records")
+        assert (row["hit_work"], row["nodes"]) == (hit, "r1n1")
+
+
+def test_counts_of_passes_are_added_and_each_kill_keeps_its_pass() -> None:
+    values = {**dict.fromkeys(peers.COUNTS, 1), "drained": True, "died": None, "before_s": 0.4}
+    one = Outcome(values=values, series={"outages": pd.DataFrame({"number": [0]})})
+    both = peers._together([one, replace(one, values={**values, "drained": False})])
+    assert both.values["lost"] == 2
+    assert both.values["before_s"] == 0.4
+    assert not both.values["drained"]
+    assert both.series["outages"]["pass"].tolist() == [1, 2]
+
+
+def test_an_engine_of_ones_own_is_shown_by_its_name() -> None:
+    frame = pd.DataFrame(
+        [{"engine": OWN, "engine_name": "mine"}, {"engine": FLINK, "engine_name": None}]
+    ).assign(tuning=AS_IT_COMES, workload="word count", repeat=0, run=["a", "b"])
+    for runs, names in (
+        (frame, ["mine", FLINK]),
+        (frame.drop(columns="engine_name"), [OWN, FLINK]),
+    ):
+        found = peers.tabulate(Results(runs, {"a": Path("/gone"), "b": Path("/gone")}))
+        assert found["runs"]["engine"].tolist() == names
+        assert found["runs"]["own"].tolist() == [True, False]
 
 
 def test_only_outages_that_are_over_and_long_enough_are_added_up() -> None:
