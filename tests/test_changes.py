@@ -1,6 +1,6 @@
 """Six additions, each made in a copy of this tree, in at most three places.
 
-CONTRIBUTING.md must name the same places."""
+docs/adding.md must name the same places."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Change:
     """One addition to the tree."""
 
     heading: str
-    """Its section in CONTRIBUTING.md."""
+    """Its section in docs/adding.md."""
     new: Mapping[str, str] = field(default_factory=dict)
     """Files that are added, with their text."""
     inserted: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
@@ -412,9 +412,9 @@ def test_a_change_touches_few_places(tree: Path, change: Change) -> None:
 def test_contributing_names_the_places(change: Change) -> None:
     touched = [*change.new, *change.inserted]
     assert len(touched) <= 3
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    section = re.search(rf"^### {change.heading}\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
-    assert section is not None, f"CONTRIBUTING.md has no section {change.heading!r}"
+    text = (ROOT / "docs" / "adding.md").read_text()
+    section = re.search(rf"^## {change.heading}\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"docs/adding.md has no section {change.heading!r}"
     for name in change.inserted:
         assert f"`{name}`" in section[1], f"{change.heading}: {name} is not named"
     for name in change.new:
