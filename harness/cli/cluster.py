@@ -50,7 +50,7 @@ Examples:
 @click.option(
     "--memory-mb-per-worker", default=1024, show_default=True, help="Memory of its executors, MB."
 )
-@click.option("--append-only", is_flag=True, help="Let a local Redis write an append-only file.")
+@click.option("--append-only", is_flag=True, help="Let Redis write an append-only file.")
 @click.option("--keep", is_flag=True, help="Leave logs and data there when it is taken down.")
 @json_option
 def up(*, backend: str, append_only: bool, keep: bool, as_json: bool, **shape: int) -> None:

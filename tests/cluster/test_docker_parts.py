@@ -17,6 +17,7 @@ from typing import Any, cast
 import pytest
 
 from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.docker.configuration import redis_files
 from harness.cluster.docker.containers import Containers, _archive, read_counters
 from harness.cluster.docker.daemon import refusal
 from harness.cluster.docker.image import (
@@ -28,6 +29,7 @@ from harness.cluster.docker.image import (
 )
 from harness.cluster.docker.workers import DockerWorkers
 from harness.cluster.processes import WORKER_VARIABLE, HostProcess
+from harness.cluster.redis_settings import MOST_MB
 from harness.cluster.spark import REPOSITORY
 from harness.cluster.workers import nodes_of
 from tests.cluster.helpers import eventually
@@ -145,6 +147,15 @@ def test_counters_are_read_from_either_kind_of_control_group() -> None:
     answer["memory_stats"] = {"usage": 1000, "stats": {"inactive_file": 100}}
     assert read_counters(answer).resident_bytes == 900
     assert read_counters({"memory_stats": {}}).resident_bytes is None
+
+
+@pytest.mark.parametrize("append_only", [False, True])
+def test_redis_keeps_as_little_and_evicts_as_little_as_on_a_local_cluster(
+    append_only: bool,
+) -> None:
+    text = redis_files("10.0.0.3", "x", append_only=append_only)["redis.conf"]
+    assert f"appendonly {'yes' if append_only else 'no'}\n" in text
+    assert f"maxmemory {MOST_MB}mb\nmaxmemory-policy noeviction\n" in text
 
 
 def test_configuration_is_the_users_alone_and_the_user_has_a_name() -> None:

@@ -157,7 +157,10 @@ class DockerCluster(ClusterOfWorkers):
         place, password = self._containers.address, str(self._redis.password)
         files = {
             "kafka": (_KAFKA, kafka_files(self._broker, place(_KAFKA), _CONFIGURATION)),
-            "redis": (_REDIS, redis_files(place(_REDIS), password)),
+            "redis": (
+                _REDIS,
+                redis_files(place(_REDIS), password, append_only=self.spec.append_only),
+            ),
             "master": (_MASTER, master_files(self._secret, self._key)),
         }
         plans = [

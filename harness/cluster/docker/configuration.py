@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 from harness.cluster.kafka import HEAP, BrokerIdentity
 from harness.cluster.kafka import LOG4J as KAFKA_LOG4J
+from harness.cluster.redis_settings import redis_configuration
 from harness.cluster.spark import (
     DAEMON_JAVA,
     LOG4J,
@@ -16,17 +17,6 @@ from harness.cluster.spark import (
 )
 
 KAFKA_PORT, CONTROLLER_PORT, REDIS_PORT, MASTER_PORT = 9092, 9093, 6379, 7077
-
-_REDIS = """\
-bind {host}
-port {port}
-protected-mode yes
-requirepass {password}
-daemonize no
-save ""
-appendonly no
-dir /tmp
-"""
 
 _DAEMON = {"daemon.options": " ".join(DAEMON_JAVA), "log4j2.properties": LOG4J}
 
@@ -45,9 +35,16 @@ def kafka_files(broker: BrokerIdentity, host: str, place: PurePath) -> dict[str,
     }
 
 
-def redis_files(host: str, password: str) -> dict[str, str]:
+def redis_files(host: str, password: str, *, append_only: bool = False) -> dict[str, str]:
     """Return the texts of a Redis container, by file name."""
-    return {"redis.conf": _REDIS.format(host=host, port=REDIS_PORT, password=password)}
+    text = redis_configuration(
+        host=host,
+        port=REDIS_PORT,
+        password=password,
+        directory=PurePath("/tmp"),
+        append_only=append_only,
+    )
+    return {"redis.conf": text}
 
 
 def master_files(secret: str, key: str) -> dict[str, str]:

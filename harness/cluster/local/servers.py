@@ -10,25 +10,8 @@ import redis
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.kafka import HEAP, LOG4J, STARTED, BrokerIdentity
 from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, failure, free_port
+from harness.cluster.redis_settings import redis_configuration
 from harness.cluster.run_directory import write_private
-
-_CONFIGURATION = """\
-bind {host}
-port {port}
-protected-mode yes
-requirepass {password}
-daemonize no
-save ""
-appendonly {append_only}
-appendfsync everysec
-maxmemory {most_mb}mb
-maxmemory-policy noeviction
-dir "{directory}"
-"""
-
-MOST_MB = 1024
-"""Limit of Redis's memory. Beyond it, checkpoints are refused, so that the machine keeps some;
-nothing that is stored is evicted."""
 
 _READY = "Ready to accept connections"
 
@@ -127,13 +110,12 @@ class RedisDaemon(Server):
         self.endpoint = replace(self.endpoint, port=free_port(host))
         configuration = write_private(
             self._home / "redis.conf",
-            _CONFIGURATION.format(
+            redis_configuration(
                 host=host,
                 port=self.endpoint.port,
-                password=self.endpoint.password,
+                password=str(self.endpoint.password),
                 directory=self._home,
-                append_only="yes" if self._append_only else "no",
-                most_mb=MOST_MB,
+                append_only=self._append_only,
             ),
         )
         return self.launcher.spawn("redis", [str(self._program), str(configuration)])

@@ -2,7 +2,9 @@
 
 A frame is four bytes of length (big-endian) and as many bytes of JSON. Before the first one both
 sides prove that they know the run's secret, each by an HMAC over the other's random challenge
-and its own role, so a proof can be neither repeated nor reflected. Nothing is unpickled.
+and its own role, so a proof can be neither repeated nor reflected. Nothing is unpickled. Frames
+carry the workload's code: where the run has a certificate, all of it is encrypted, as between nodes
+(`harness.engines.tasks.wire.contexts`), and who does not show it gets no further.
 
 When a process is killed, the kernel closes its connections: the end of a connection is the
 fastest news of a death there is, and the end of a lifeline (`harness.engines.tasks.lifeline`)
@@ -14,16 +16,16 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import os
 import random
 import secrets
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any
 
-from harness.engines.tasks.wire import attentive
+from harness.engines.tasks.wire import BACKLOG, attentive, reason
 from harness.errors import EnvironmentFailure
 
 MOST_BYTES = 64 << 20
@@ -36,6 +38,8 @@ PROOF_WITHIN_S = 10.0
 """Seconds that a new connection may take to prove its knowledge of the secret."""
 
 _USUAL = 1 << 16
+_FAREWELL_S = 1.0
+"""Longest wait for the peer's part in the end of an encrypted connection."""
 TRY_S = 5.0
 """Seconds for one attempt to reach the coordinator, whose process may be starting."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.25
@@ -111,15 +115,48 @@ class Connection:
         """Another socket of it, which keeps it open when this end is closed."""
         return self._writer.get_extra_info("socket").dup()
 
+    @property
+    def _encryption(self) -> Any:
+        """What asyncio encrypts with, None if it does not; it has no public way there."""
+        return getattr(self._writer.transport, "_ssl_protocol", None)
+
+    def sealer(self) -> Callable[[bytes], bytes]:
+        """Return a function from frames to the bytes that a duplicate must be sent for them.
+
+        It is for any thread, once this end has been dropped."""
+        encryption = self._encryption
+        if encryption is None:
+            return lambda data: data
+        session, outgoing = encryption._sslobj, encryption._outgoing
+
+        def seal(data: bytes) -> bytes:
+            session.write(data)
+            sealed: bytes = outgoing.read()
+            return sealed
+
+        return seal
+
+    async def drop(self) -> None:
+        """Close this end without a word, and wait until nothing here touches it any more."""
+        self.abort()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
     def ended(self) -> None:
         """Mark the peer as dead: all that it had sent is received, and then the end."""
-        transport = self._writer.transport
+        transport: Any = self._writer.transport
         if transport.is_closing():
             return
-        transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport has it
+        encryption = self._encryption
+        (transport if encryption is None else encryption._transport).pause_reading()
+        self._reader._limit = MOST_BYTES  # type: ignore[attr-defined]  # or it would read no further
         with suppress(OSError), closing(self.duplicate()) as connected:  # nothing is left
             while data := connected.recv(1 << 16):
-                self._reader.feed_data(data)
+                if encryption is None:
+                    self._reader.feed_data(data)
+                else:
+                    encryption.get_buffer(len(data))[: len(data)] = data
+                    encryption.buffer_updated(len(data))
         self._reader.feed_eof()
 
     def abort(self) -> None:
@@ -138,8 +175,10 @@ def frame_of(document: Mapping[str, Any]) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-async def connect(host: str, port: int, secret: bytes, *, within_s: float) -> Connection:
-    """Connect to the coordinator, proved on both sides.
+async def connect(
+    host: str, port: int, secret: bytes, *, within_s: float, tls: ssl.SSLContext | None = None
+) -> Connection:
+    """Connect to the coordinator, proved on both sides, and encrypted with ``tls``.
 
     Raises `EnvironmentFailure` when nobody answers in time, or the peer does not know the secret.
     """
@@ -149,11 +188,9 @@ async def connect(host: str, port: int, secret: bytes, *, within_s: float) -> Co
             while True:
                 try:
                     async with asyncio.timeout(TRY_S):
-                        connection = await _open(host, port, secret)
-                except TimeoutError:
-                    why = "no answer, as if a firewall drops the packets"
+                        connection = await _open(host, port, secret, tls)
                 except OSError as error:
-                    why = os.strerror(error.errno) if error.errno else str(error)
+                    why = reason(error)
                 else:
                     if connection is not None:
                         return connection
@@ -169,9 +206,22 @@ async def connect(host: str, port: int, secret: bytes, *, within_s: float) -> Co
         ) from error
 
 
-async def _open(host: str, port: int, secret: bytes) -> Connection | None:
+def _encrypted(tls: ssl.SSLContext | None, within_s: float) -> dict[str, Any]:
+    """Return asyncio's arguments for an end of a connection."""
+    if tls is None:
+        return {}
+    return {
+        "ssl": tls,
+        "ssl_handshake_timeout": within_s,
+        "ssl_shutdown_timeout": _FAREWELL_S,
+    }
+
+
+async def _open(
+    host: str, port: int, secret: bytes, tls: ssl.SSLContext | None
+) -> Connection | None:
     """Return a proved connection; None if the peer hung up before it proved anything."""
-    connection = Connection(*await asyncio.open_connection(host, port))
+    connection = Connection(*await asyncio.open_connection(host, port, **_encrypted(tls, TRY_S)))
     try:
         connection.trust(False)
         known = await _prove_as_client(connection, secret)
@@ -194,10 +244,15 @@ class Listener:
     """Accepts connections and hands over those whose peer knows the secret."""
 
     def __init__(
-        self, secret: bytes, serve: Callable[[Connection], Awaitable[None]], *, host: str
+        self,
+        secret: bytes,
+        serve: Callable[[Connection], Awaitable[None]],
+        *,
+        host: str,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """``serve`` is awaited for each connection, which is closed when it returns."""
-        self._secret, self._serve, self._host = secret, serve, host
+        self._secret, self._serve, self._host, self._tls = secret, serve, host, tls
         self._server: asyncio.Server | None = None
         self.refused = 0
         """Connections whose peer proved nothing."""
@@ -206,7 +261,12 @@ class Listener:
     async def start(self, port: int = 0) -> int:
         """Listen; returns the port."""
         self._server = await asyncio.start_server(
-            self._accept, self._host, port, limit=STRANGER_BYTES // 4
+            self._accept,
+            self._host,
+            port,
+            limit=STRANGER_BYTES // 4,
+            backlog=BACKLOG,
+            **_encrypted(self._tls, PROOF_WITHIN_S),
         )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import secrets
 import threading
@@ -43,6 +42,8 @@ from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
 from harness.engines.tasks.underway import UnderWay
 from harness.engines.tasks.unreached import Unreached, fresh_us_of
+from harness.engines.tasks.wire import contexts, tls_of
+from harness.errors import UsageError
 from harness.hosting.codec import decode, encode, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -296,8 +297,9 @@ class CoordinatorProcess:
         self._emit, self._ports = emit, ports
         self._redis = RedisEndpoint.from_json(configuration["redis"])
         self._host, self._port = configuration["listen"]
+        tls, _ = contexts(tls_of(configuration["tls"]))
         self._listener = Listener(
-            bytes.fromhex(configuration["secret"]), self._serve, host=self._host
+            bytes.fromhex(configuration["secret"]), self._serve, host=self._host, tls=tls
         )
         self._members: dict[int, ConnectedNode] = {}
         self._deciding: Deciding | None = None
@@ -328,9 +330,8 @@ class CoordinatorProcess:
         members = self._members
         self._deciding = self.decides(job, self._redis, members, self._emit, self._ports)
         directory = self._deciding.directory
-        begin = json.dumps({"begin": job.to_json()}, separators=(",", ":")).encode()
         for member in self._members.values():
-            member.send_body(begin)
+            member.send_body(job.begin)
             directory.changed(member)
         directory.tell()
         self._deciding.start()
@@ -417,7 +418,7 @@ class CoordinatorProcess:
             member.connection.send({"leave": True})
         elif self._deciding is not None:
             if running != self._deciding.job.run:
-                member.connection.send({"begin": self._deciding.job.to_json()})
+                member.send_body(self._deciding.job.begin)
             self._deciding.directory.welcome(member)
 
     def _hear(self, member: ConnectedNode, heard: Heard) -> None:
@@ -482,7 +483,10 @@ def main() -> None:
 
 def _die(emit: Emit, error: BaseException | None) -> None:
     """Report a bug and end: the harness gives the run up, as the next one would end likewise."""
-    emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:8000]})
+    died: dict[str, Any] = {"event": "died", "error": f"{type(error).__name__}: {error}"[:8000]}
+    if isinstance(error, UsageError):
+        died = {"event": "died", "error": error.what, "remedy": error.remedy}
+    emit(died)
     os._exit(1)
 
 

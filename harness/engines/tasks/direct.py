@@ -4,8 +4,9 @@ A lost connection is a lost message: the protocol asks again. So nothing here wa
 and nothing is kept for a peer that is not there beyond `MOST_WAITING_BYTES`, also while it is
 dialed. When two nodes dial each other at one time, the connection of the lower number stays.
 
-A peer that reads too slowly makes this node hold its sources back (`held`) once
-`wire.HOLD_BYTES` wait for it, for `PATIENCE_S` at most: a frozen peer must not stop the others.
+A peer that reads too slowly makes this node hold its sources back once `wire.HOLD_BYTES` wait for
+it, until it has caught up. One that has taken less than `SLOWEST_BYTES` in `PATIENCE_S` is as good
+as frozen, and must not stop the others.
 
 Tests: ``tests/engines/tasks/test_direct.py``."""
 
@@ -19,11 +20,11 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.cluster.endpoints import Tls
 from harness.engines.tasks.routes import Address
-from harness.engines.tasks.wire import Refused, Wire, contexts
+from harness.engines.tasks.wire import BACKLOG, Refused, Wire, contexts, reason
 from harness.hosting.frames import Header
 
 MOST_STRANGERS = 256
@@ -34,7 +35,9 @@ CONNECT_S = 1.0
 PROOF_S = 10.0
 """Seconds for the peer's kernel to answer, and for its process, which may be busy."""
 PATIENCE_S = 1.0
-"""Longest time for which one slow peer holds the sources back."""
+"""Time between two looks at a slow peer."""
+SLOWEST_BYTES = 1 << 18
+"""Bytes that a slow peer takes in that time; it holds no sources back while it takes fewer."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 1.0
 """Shortest and longest wait before a peer that could not be reached is dialed again."""
 UNREACHABLE_S = 5.0
@@ -108,12 +111,20 @@ class Peers:
         self._peers: dict[int, _Peer] = {}
         self._unproved: dict[Wire, None] = {}
         self._crowded: set[Wire] = set()
+        """Those that hold the sources back."""
+        self._looks: dict[Wire, asyncio.TimerHandle] = {}
+        """The next look at each that has too much to take."""
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str) -> Address:
         """Listen on one address of this machine; return it with the port."""
         self._server = await self._loop.create_server(
-            self._accept, host, 0, ssl=self._listening, ssl_handshake_timeout=self._proof_s()
+            self._accept,
+            host,
+            0,
+            backlog=BACKLOG,
+            ssl=self._listening,
+            ssl_handshake_timeout=self._proof_s(),
         )
         self.address = host, self._server.sockets[0].getsockname()[1]
         return self.address
@@ -225,7 +236,9 @@ class Peers:
         self._clear(peer)
         lasting = isinstance(error, Refused | ssl.SSLCertVerificationError)
         if lasting or now - peer.failing_since >= UNREACHABLE_S:
-            self._trouble(Trouble(node=peer.node, boot=peer.boot, address=address, why=_why(error)))
+            self._trouble(
+                Trouble(node=peer.node, boot=peer.boot, address=address, why=reason(error))
+            )
 
     # -- as the hub of its wires ---------------------------------------------------------------
 
@@ -277,12 +290,20 @@ class Peers:
         self.refused += 1
 
     def crowded(self, wire: Wire, held: bool) -> None:
-        before = bool(self._crowded)
+        if wire in self._looks:
+            self._looks.pop(wire).cancel()
+        self._hold(wire, held)
         if held:
-            self._crowded.add(wire)
-            self._loop.call_later(PATIENCE_S, self.crowded, wire, False)
-        else:
-            self._crowded.discard(wire)
+            self._looks[wire] = self._loop.call_later(PATIENCE_S, self._look, wire, wire.taken)
+
+    def _look(self, wire: Wire, before: int) -> None:
+        """Hold the sources back for a slow peer as long as it reads at all."""
+        self._hold(wire, wire.taken - before >= SLOWEST_BYTES)
+        self._looks[wire] = self._loop.call_later(PATIENCE_S, self._look, wire, wire.taken)
+
+    def _hold(self, wire: Wire, held: bool) -> None:
+        before = bool(self._crowded)
+        (self._crowded.add if held else self._crowded.discard)(wire)
         if before != bool(self._crowded) and self.receiver is not None:
             self.receiver.hold_sources(held)
 
@@ -315,12 +336,3 @@ class Peers:
 
     def _clear(self, peer: _Peer) -> None:
         peer.pending, peer.pending_bytes = [], 0
-
-
-def _why(error: Any) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer, as if a firewall drops the packets"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not one of this run's ({error.verify_message})"
-    number = getattr(error, "errno", None)
-    return os.strerror(number) if number else str(error) or type(error).__name__

@@ -82,7 +82,8 @@ class TaskEngine:
 
     def begin(self, work: Work) -> None:
         assert self._work is None, "one workload at a time"
-        self._job(work, start_unix_s=0).wiring  # noqa: B018  # what cannot be run is refused here
+        job = self._job(work, start_unix_s=0)
+        job.wiring, job.begin  # noqa: B018  # what cannot be run is refused here
         self.used, self._work = True, work
         self.check()
 

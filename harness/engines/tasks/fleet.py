@@ -147,6 +147,7 @@ class Fleet:
                 "listen": [self.cluster.harness_host, self._port],
                 "secret": self._secret,
                 "redis": self.cluster.redis.to_json(),
+                "tls": self._certificate(),
             }
         )
         heard = child.wait_for("its port", lambda e: e["event"] == "listening", within_s=ANSWER_S)
@@ -316,7 +317,7 @@ class Fleet:
         }
 
     def _certificate(self) -> dict[str, Any] | None:
-        """Return the run's certificate, with which nodes encrypt what they send to one another."""
+        """Return the run's certificate, with which its processes encrypt what they send."""
         tls = self.cluster.kafka.tls
         return asdict(tls) if tls is not None and tls.certificate is not None else None
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from harness.engines.tasks.control import MOST_BYTES, body_of
 from harness.engines.tasks.pacing import Links, Speed
 from harness.errors import FaultlineError, UsageError
 from harness.hosting.codec import CorruptData, from_parts, to_parts
@@ -88,6 +89,21 @@ class Job:
     def program(self) -> Program:
         """The tasks as the protocol numbers them."""
         return hosted(self.code)
+
+    @cached_property
+    def begin(self) -> bytes:
+        """The coordinator's frame that begins the pass on a node.
+
+        Raises `UsageError` if no node would take it."""
+        body = body_of({"begin": self.to_json()})
+        if len(body) > MOST_BYTES:
+            raise UsageError(
+                f"{self.workload.target} is {len(body) / 1e6:,.0f} MB with its parameters, and "
+                f"nodes take {MOST_BYTES / 1e6:,.0f} MB",
+                remedy="let the workload read large data where it runs, or from a topic, instead "
+                "of its own file and its parameters",
+            )
+        return body
 
     @property
     def wiring(self) -> Wiring:

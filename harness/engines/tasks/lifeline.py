@@ -37,10 +37,18 @@ LOOK_S = 0.25
 
 
 def hold(connection: Connection, words: Callable[[], bytes | None]) -> bool:
-    """Let a thread hold a connection that is then closed here; return False if it cannot."""
+    """Let a thread hold a connection that is then dropped here; return False if it cannot.
+
+    ``words`` must return None until it is dropped: only one may encrypt at a time."""
+    seal = connection.sealer()
+
+    def sealed() -> bytes | None:
+        said = words()
+        return seal(said) if said is not None else None
+
     with closing(connection.duplicate()) as connected:
         connected.setblocking(True)
-        return hold_alone(connected.fileno(), words)
+        return hold_alone(connected.fileno(), sealed)
 
 
 def hold_alone(

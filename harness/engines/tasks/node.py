@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import threading
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,7 +19,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from harness.cluster.endpoints import RedisEndpoint, Tls
+from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.tasks.control import Connection, connect, frame_of
 from harness.engines.tasks.direct import SCARCE, Peers, Trouble
 from harness.engines.tasks.heard import ACCEPTING
@@ -27,6 +28,7 @@ from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
 from harness.engines.tasks.store import Store
+from harness.engines.tasks.wire import contexts, tls_of
 from harness.errors import FaultlineError, UsageError
 from harness.hosting.codec import CorruptData, from_parts
 
@@ -41,6 +43,9 @@ class CoordinatorLink:
     def __init__(self, arguments: Mapping[str, Any], boot: int, ports: Ports) -> None:
         self._arguments, self._ports = arguments, ports
         self._boot = boot
+        _, self._tls = contexts(tls_of(arguments["tls"]))
+        self._line: Connection | None = None
+        """The lifeline, where no thread can hold it."""
         self._connection: Connection | None = None
         self._beaten_us = self._every_us = 0
         """When the last heartbeat was sent, and their interval; 0 without a pass."""
@@ -86,7 +91,7 @@ class CoordinatorLink:
         network reaches the coordinator, other nodes do, too."""
         host, port = self._arguments["coordinator"]
         secret = bytes.fromhex(self._arguments["secret"])
-        connection = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
+        connection = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S, tls=self._tls)
         address = peers.address or await peers.listen(connection.own_host())
         token = secrets.token_hex(8)
         connection.send(
@@ -109,11 +114,15 @@ class CoordinatorLink:
     async def _open_lifeline(self, host: str, port: int, secret: bytes, token: str) -> None:
         """Open a second connection, which shows the death of this process sooner than the first.
 
-        Where it cannot be held as it must be, the coordinator gets none."""
-        line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
-        if self._ports.hold(line, self.busy):
-            line.send({"lifeline": self._arguments["node"], "connection": token})
-        await line.leave()
+        Where no thread can hold it alone, it shows it together with the first."""
+        line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S, tls=self._tls)
+        line.send({"lifeline": self._arguments["node"], "connection": token})
+        dropped = threading.Event()
+        if self._ports.hold(line, lambda: self.busy() if dropped.is_set() else None):
+            await line.drop()
+            dropped.set()
+        else:
+            self._line = line
 
 
 class NodeProcess:
@@ -160,7 +169,6 @@ class NodeProcess:
 
     def _peers(self, link: CoordinatorLink, boot: int) -> Peers:
         """Return the connections to other nodes, which listen nowhere yet."""
-        tls = self._arguments["tls"]
 
         def trouble(found: Trouble) -> None:
             document = {"to": found.node, "boot": found.boot, "at": list(found.address)}
@@ -173,7 +181,7 @@ class NodeProcess:
             self._arguments["node"],
             boot,
             bytes.fromhex(self._arguments["secret"]),
-            tls=Tls(**tls) if tls is not None else None,
+            tls=tls_of(self._arguments["tls"]),
             trouble=trouble,
             scarce=scarce,
         )

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import os
 import secrets
 import socket
 import ssl
 import struct
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol, cast
 
@@ -31,6 +33,9 @@ STRANGER_BYTES = 4096
 """The most that is kept of a peer that has proved nothing."""
 HOLD_BYTES, GO_ON_BYTES = 4 << 20, 1 << 20
 """Bytes that wait for a peer from which on sources are held back, and below which they go on."""
+BACKLOG = 4_096
+"""Connections that may wait to be accepted: all nodes come at once when a coordinator is back. The
+kernel's own limit is ``net.core.somaxconn``."""
 SILENT_MS = 1_000
 """Time without an answer after which the kernel closes a connection."""
 
@@ -80,6 +85,7 @@ class Wire(asyncio.BufferedProtocol):
         self.proved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open = self._finished = False
         self._mine, self._asked = secrets.token_bytes(32), b""
+        self._written = 0
         self._buffer = bytearray(STRANGER_BYTES)
         self._filled = 0
         self._transport: asyncio.Transport | None = None
@@ -92,6 +98,11 @@ class Wire(asyncio.BufferedProtocol):
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     @property
+    def taken(self) -> int:
+        """Bytes that the kernel has taken so far."""
+        return self._written - self.waiting
+
+    @property
     def live(self) -> bool:
         """True if frames can be sent."""
         if self._transport is None or self._finished:
@@ -102,6 +113,7 @@ class Wire(asyncio.BufferedProtocol):
         """Send frames."""
         assert self._transport is not None, "no connection was made"
         for frame in frames:
+            self._written += len(frame)
             self._transport.write(frame)
 
     def finish(self) -> None:
@@ -278,6 +290,23 @@ def attentive(connected: socket.socket) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 1)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS)
+
+
+def tls_of(document: Mapping[str, Any] | None) -> Tls | None:
+    """Return the certificate in a process's arguments, if the run has one."""
+    return Tls(**document) if document is not None else None
+
+
+def reason(error: Exception) -> str:
+    """Return in words why a peer could not be reached."""
+    if isinstance(error, TimeoutError):
+        return "no answer, as if a firewall drops the packets"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not one of this run's ({error.verify_message})"
+    if isinstance(error, ssl.SSLError):  # its numbers are not the system's
+        return f"it does not encrypt as this run does ({error.reason or error})"
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if number else str(error) or type(error).__name__
 
 
 def contexts(tls: Tls | None) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:

@@ -11,11 +11,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from harness.protocol.coordinator.registry import Copy, NodeInfo
 from harness.protocol.inputs import CopyReport, HeartbeatReceived, NodeDisconnected
 
+RETURN_US = 10_000
+"""Time that one node takes of a coordinator that is back: all connect to it at once, each twice."""
+
 
 class Member:
     """One node, as the coordinator knows it."""
 
-    __slots__ = ("_said", "agrees_with", "alive", "boot", "copies", "heard_at", "info", "reports")
+    __slots__ = (
+        "_said",
+        "agrees_with",
+        "alive",
+        "boot",
+        "copies",
+        "grace_us",
+        "heard_at",
+        "info",
+        "reports",
+    )  # fmt: skip
 
     def __init__(self, info: NodeInfo) -> None:
         self.info = info
@@ -23,6 +36,8 @@ class Member:
         self.boot = 0
         """The highest boot number known; 0 before it has joined."""
         self.heard_at = 0
+        self.grace_us = 0
+        """Further time until its first heartbeat to this coordinator."""
         self.reports: dict[tuple[int, int], CopyReport] = {}
         """The reported copies, by task and incarnation."""
         self.copies: dict[tuple[int, int], Copy] = {}
@@ -36,7 +51,7 @@ class Member:
         assert all(report.position >= 0 for report in item.copies), "a report of a negative batch"
         assert item.boot >= self.boot, f"boot {item.boot} is over"
         assert now >= self.heard_at, "time goes forward"
-        self.alive, self.boot, self.heard_at = True, item.boot, now
+        self.alive, self.boot, self.heard_at, self.grace_us = True, item.boot, now, 0
         if item.copies != self._said:
             self._said, self.agrees_with = item.copies, None
             self.reports = {(report.task, report.incarnation): report for report in item.copies}
@@ -105,7 +120,9 @@ class Membership:
 
     def silent(self, since: int) -> list[int]:
         """Return the live nodes without a heartbeat since ``since``."""
-        return [n for n, member in self if member.alive and member.heard_at < since]
+        return [
+            n for n, member in self if member.alive and member.heard_at + member.grace_us < since
+        ]
 
     def report(self, copy: Copy) -> CopyReport | None:
         """Return the last report of this copy, if any."""
@@ -114,7 +131,7 @@ class Membership:
     def assume(self, copies: Sequence[Copy], now: int) -> list[int]:
         """Take the hosts of ``copies`` for alive after a crash of the coordinator.
 
-        They are lost only after the usual time without a heartbeat.
+        They are lost only after the usual time without a heartbeat, and `RETURN_US` for each node.
 
         Returns the nodes that have ended or booted again since their copies were placed. The
         coordinator learned that before it had read the registry, so those copies are lost."""
@@ -127,7 +144,7 @@ class Membership:
             elif copy.boot < member.boot or not member.alive:
                 ended[copy.node] = None
         for _, member in self:
-            member.heard_at = now
+            member.heard_at, member.grace_us = now, RETURN_US * len(self)
         return list(ended)
 
     @property

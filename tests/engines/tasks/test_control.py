@@ -6,29 +6,45 @@ import asyncio
 import json
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.engines.tasks import control
-from harness.engines.tasks.control import Connection, Listener, connect
-from harness.engines.tasks.wire import SILENT_MS
+from harness.engines.tasks import control, lifeline
+from harness.engines.tasks.control import Connection, Listener, connect, frame_of
+from harness.engines.tasks.lifeline import hold
+from harness.engines.tasks.wire import SILENT_MS, contexts
 from harness.errors import EnvironmentFailure
 from tests.engines.tasks.loops import in_a_loop
+from tests.engines.tasks.test_direct import certificates
 
 SECRET = b"known to both"
+NODES = 200
+
+
+@pytest.fixture(scope="module", params=["plain", "encrypted"])
+def ends(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """Give the settings of the listening and of the dialing end, without and with encryption."""
+    if request.param == "plain":
+        return None, None
+    return contexts(certificates(tmp_path_factory.mktemp("tls"), "ours"))
 
 
 def meeting(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run ``test(server's end, client's end)`` on one connection."""
 
     @in_a_loop
-    async def run() -> None:
+    async def run(ends: tuple[ssl.SSLContext | None, ssl.SSLContext | None]) -> None:
         accepted: asyncio.Queue[Connection] = asyncio.Queue()
         done = asyncio.Event()
 
@@ -36,12 +52,13 @@ def meeting(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
             accepted.put_nowait(connection)
             await done.wait()
 
-        listener = Listener(SECRET, serve, host="127.0.0.1")
+        listener = Listener(SECRET, serve, host="127.0.0.1", tls=ends[0])
         port = await listener.start()
-        client = await connect("127.0.0.1", port, SECRET, within_s=10)
-        await test(await accepted.get(), client)
+        client = await connect("127.0.0.1", port, SECRET, within_s=10, tls=ends[1])
+        server = await accepted.get()
+        await test(server, client)
         done.set()
-        client.close()
+        await asyncio.gather(server.leave(), client.leave())
         listener.stop()
 
     return run
@@ -266,6 +283,78 @@ async def test_a_machine_that_is_silent_is_noticed_by_the_kernel(
         connected = end._writer.get_extra_info("socket")
         assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENT_MS
+
+
+@meeting
+async def test_words_before_the_end_are_heard(server: Connection, client: Connection) -> None:
+    """Frames of a peer that is known to be dead still arrive."""
+    for number in range(1000):
+        client.send({"number": number, "ballast": "x" * 300})
+    while client._writer.transport.get_write_buffer_size():
+        await asyncio.sleep(0)
+    server.ended()
+    server.ended()
+    for number in range(1000):
+        frame = await server.receive()
+        assert frame is not None
+        assert frame["number"] == number
+    assert await server.receive() is None
+
+
+@meeting
+async def test_a_thread_that_holds_a_connection_goes_on_with_it(
+    server: Connection, client: Connection
+) -> None:
+    """What it says comes behind what was said before; then its end is heard."""
+    dropped = threading.Event()
+    said = iter([frame_of({"busy_us": 1}), frame_of({"busy_us": 2})])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lifeline.hold_alone, "__defaults__", (lambda: None, 0.001))
+        client.send({"lifeline": 0})
+        if not hold(client, lambda: next(said, None) if dropped.is_set() else None):
+            pytest.skip("this kernel gives no thread files of its own")
+    await client.drop()
+    dropped.set()
+    assert await server.receive() == {"lifeline": 0}
+    assert [await server.receive() for _ in range(2)] == [{"busy_us": 1}, {"busy_us": 2}]
+
+
+@in_a_loop
+async def test_a_peer_without_the_runs_certificate_gets_no_challenge(tmp_path: Path) -> None:
+    listening, _ = contexts(certificates(tmp_path, "ours"))
+    _, stranger = contexts(certificates(tmp_path, "theirs"))
+    served: list[Connection] = []
+
+    async def serve(connection: Connection) -> None:
+        served.append(connection)
+
+    listener = Listener(SECRET, serve, host="127.0.0.1", tls=listening)
+    port = await listener.start()
+    for tls, why in ((stranger, "certificate is not one of this run's"), (None, "hung up|answer")):
+        with pytest.raises(EnvironmentFailure, match=why):
+            await connect("127.0.0.1", port, SECRET, within_s=0.5, tls=tls)
+    assert not served
+    listener.stop()
+
+
+@in_a_loop
+async def test_every_node_of_many_is_in_the_queue_of_a_coordinator_that_does_not_accept_yet() -> (
+    None
+):
+    """All connect at once to a process that is busy: the kernel answers each of them."""
+    limit = Path("/proc/sys/net/core/somaxconn")
+    if not limit.exists() or int(limit.read_text()) < NODES:
+        pytest.skip(f"this kernel queues no {NODES} connections")
+
+    async def serve(connection: Connection) -> None:
+        return
+
+    listener = Listener(SECRET, serve, host="127.0.0.1")
+    port = await listener.start()
+    with ExitStack() as stack:
+        for _ in range(NODES):  # the loop does not turn here, so nobody is accepted
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+    listener.stop()
 
 
 CLIENT = """

@@ -10,6 +10,7 @@ import pytest
 
 from harness.cluster.base import ClusterSpec, Node
 from harness.engines.base import Setup
+from harness.engines.tasks import job as jobs
 from harness.engines.tasks.choices import (
     infos,
     links_of,
@@ -27,7 +28,7 @@ from harness.errors import UsageError
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Recovery
 from harness.protocol.schemes import SCHEMES
-from workloads.base import QUERY
+from workloads.base import QUERY, Reference
 from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
@@ -174,3 +175,15 @@ def test_a_job_crosses_a_connection() -> None:
     assert (again, again.wiring) == (job, WIRING)
     assert again.source(1) == ("in", 1)
     assert again.out_partition(WIRING.sinks[0]) == 0
+
+
+def test_a_job_that_no_node_would_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(
+        run="pass", workload=Reference(target="own.py:WORKLOAD"), files={"own.py": "x" * 2_000},
+        start_us=0, batch_us=1, scheme=scheme_of(Setup(scheme="active"), WIRING, 0.1),
+        nodes=nodes(), placement=(), topic_of={}, out_topic="out", out_partitions=1,
+    )  # fmt: skip
+    assert json.loads(job.begin)["begin"]["files"] == {"own.py": "x" * 2_000}
+    monkeypatch.setattr(jobs, "MOST_BYTES", 2_000)
+    with pytest.raises(UsageError, match=r"own\.py:WORKLOAD is .* MB with its parameters"):
+        replace(job).begin  # noqa: B018

@@ -18,7 +18,7 @@ import pytest
 from harness.cluster.endpoints import RedisEndpoint
 from harness.cluster.processes import HostProcess
 from harness.engines.tasks.clocks import Clock
-from harness.engines.tasks.control import Connection, Listener, connect
+from harness.engines.tasks.control import Connection, connect
 from harness.engines.tasks.coordinator import CoordinatorProcess
 from harness.engines.tasks.lifeline import hold_alone
 from tests.engines.tasks.loops import in_a_loop
@@ -95,32 +95,6 @@ def test_it_ends_when_its_process_is_killed() -> None:
         process.wait()
 
 
-@in_a_loop
-async def test_words_before_the_end_are_heard() -> None:
-    """Frames of a dead peer still arrive."""
-    heard: asyncio.Queue[Any] = asyncio.Queue()
-    known = asyncio.Event()
-
-    async def serve(connection: Connection) -> None:
-        await known.wait()
-        connection.ended()
-        connection.ended()
-        while (frame := await connection.receive()) is not None:
-            heard.put_nowait(frame)
-        heard.put_nowait(None)
-
-    listener = Listener(SECRET, serve, host="127.0.0.1")
-    client = await connect("127.0.0.1", await listener.start(), SECRET, within_s=60)
-    for number in range(1000):
-        client.send({"number": number})
-    known.set()
-    for number in range(1000):
-        assert await heard.get() == {"number": number}
-    assert await heard.get() is None
-    client.close()
-    listener.stop()
-
-
 class Coordinator:
     """Start one in this process, and collect its messages."""
 
@@ -129,7 +103,12 @@ class Coordinator:
         self._commands: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         redis = RedisEndpoint(host="127.0.0.1", port=1, password="x")
         process = CoordinatorProcess(
-            {"redis": redis.to_json(), "listen": ["127.0.0.1", 0], "secret": SECRET.hex()},
+            {
+                "redis": redis.to_json(),
+                "listen": ["127.0.0.1", 0],
+                "secret": SECRET.hex(),
+                "tls": None,
+            },
             self.said.put_nowait,
         )
         self._running = asyncio.ensure_future(process.run(self._commands))

@@ -24,8 +24,8 @@ from redis.exceptions import (
 )
 
 from harness.cluster.endpoints import RedisEndpoint
-from harness.cluster.local import servers
 from harness.cluster.local.launching import free_port
+from harness.cluster.redis_settings import redis_configuration
 from harness.engines.tasks import store as stores
 from harness.engines.tasks.store import RedisError, Store, StoreFull, TooFewReplicas
 from harness.environment.redis_server import find_redis
@@ -230,8 +230,10 @@ def test_what_a_replica_has_is_stored(endpoint: RedisEndpoint, tmp_path: Path) -
 def test_a_server_with_an_append_only_file_survives_a_kill(tmp_path: Path) -> None:
     """By the configuration of a local cluster with that option."""
     port = free_port()
-    assert "appendonly {append_only}\nappendfsync everysec\n" in servers._CONFIGURATION
-    more = "appendonly yes\nappendfsync always\n"  # or the test would have to wait for a second
+    here = {"host": "127.0.0.1", "port": port, "password": WORD, "directory": tmp_path}
+    text = redis_configuration(**here, append_only=True)
+    assert "appendfsync everysec\n" in text
+    more = text + "appendfsync always\n"  # or the test would have to wait for a second
     endpoint = RedisEndpoint(host="127.0.0.1", port=port, password=WORD)
 
     @in_a_loop

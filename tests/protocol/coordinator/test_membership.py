@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.protocol import inputs as told
+from harness.protocol.coordinator.membership import RETURN_US
 from harness.protocol.effects import CopyEvent, Effect, NoteCopy
 from harness.protocol.scheme import Recovery, Tentative
 from harness.simulator.topologies import chain
@@ -122,16 +123,6 @@ def test_a_connection_of_a_life_that_was_not_reported_yet_ends_the_one_before() 
     assert cluster.machine.members[0].alive is False, "a late heartbeat of that life"
 
 
-def test_a_coordinator_that_starts_again_gives_the_silent_their_time() -> None:
-    first = joined(0, 1, 2)
-    cluster = Cluster(registry=first.stored[-1])
-    cluster.beat(1, 2, now=SUSPECT_US)
-    cluster.sweep(SUSPECT_US)
-    assert cluster.hosts() == [0, 1]
-    cluster.sweep(SUSPECT_US + 1)
-    assert cluster.hosts() == [2, 1]
-
-
 def test_a_lost_task_takes_the_place_of_a_replica_that_is_needed_less() -> None:
     cluster = joined(
         *range(4), nodes=[node(n) for n in range(4)], replicated=(0, 1), recovery_order=(1, 0)
@@ -233,3 +224,21 @@ def test_what_was_given_up_long_ago_is_no_news() -> None:
     moved = cluster.primary(0)
     forgetting(cluster, now=2)
     assert cluster.primary(0) == moved
+
+
+def test_nodes_that_return_to_a_new_coordinator_all_at_once_have_time_to_do_so() -> None:
+    """Each connection takes the coordinator a while; one that has been heard has none left."""
+    count = 200
+    nodes, places = [node(n) for n in range(count)], range(count)
+    first = Cluster(wiring=chain(count - 1), nodes=nodes, placement=places)
+    first.beat(*places, now=0)
+    cluster = Cluster(
+        wiring=chain(count - 1), nodes=nodes, placement=places, registry=first.stored[-1]
+    )
+    grace_us = count * RETURN_US
+    cluster.beat(*places[1:], now=1)
+    cluster.sweep(SUSPECT_US + grace_us)
+    assert cluster.hosts()[0] == 0
+    assert None in cluster.hosts()[1:], "they had been heard"
+    cluster.sweep(SUSPECT_US + grace_us + 1)
+    assert cluster.hosts()[0] is None

@@ -197,7 +197,7 @@ class HostWorld:
         self.all.append(process)
         commands: asyncio.Queue[Any] = asyncio.Queue()
         configuration = {
-            "redis": _REDIS, "listen": [COORDINATOR, PORT], "secret": _SECRET,
+            "redis": _REDIS, "listen": [COORDINATOR, PORT], "secret": _SECRET, "tls": None,
         }  # fmt: skip
 
         def emit(event: Mapping[str, Any]) -> None:
