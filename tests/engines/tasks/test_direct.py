@@ -258,7 +258,7 @@ async def test_a_slow_peer_holds_sources_for_as_long_as_it_reads(
 @in_a_loop
 async def test_the_timer_of_an_earlier_hold_ends_no_later_one() -> None:
     node, slow = Node(0), SlowWire()
-    handles = []
+    handles: list[asyncio.TimerHandle] = []
     for held in (True, False, True):
         node.peers.crowded(slow, held)  # type: ignore[arg-type]
         handles += node.peers._looks.values()

@@ -230,8 +230,9 @@ def test_what_a_replica_has_is_stored(endpoint: RedisEndpoint, tmp_path: Path) -
 def test_a_server_with_an_append_only_file_survives_a_kill(tmp_path: Path) -> None:
     """By the configuration of a local cluster with that option."""
     port = free_port()
-    here = {"host": "127.0.0.1", "port": port, "password": WORD, "directory": tmp_path}
-    text = redis_configuration(**here, append_only=True)
+    text = redis_configuration(
+        host="127.0.0.1", port=port, password=WORD, directory=tmp_path, append_only=True
+    )
     assert "appendfsync everysec\n" in text
     more = text + "appendfsync always\n"  # or the test would have to wait for a second
     endpoint = RedisEndpoint(host="127.0.0.1", port=port, password=WORD)
