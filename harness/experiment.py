@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
 from harness.claims import Claim
+from harness.claims.samples import FEWEST
 from harness.measurement import Measurement, Origin
 from harness.results.record import Point, Profile
 
@@ -57,6 +58,9 @@ class Experiment:
     draw: Callable[[Any, Figure], None]
     """Draws the result of ``table``, also that of a part of the grid."""
     claims: Sequence[Claim]
+    fewest: int = FEWEST
+    """Least repetitions of each point behind a verdict on live runs, where a claim does not compare
+    a statistic of samples, which has its own number."""
     outages: Callable[[Mapping[str, pd.DataFrame]], pd.DataFrame] | None = None
     """Its kills for the report's first table, from its tables: ``engine`` (a name), ``scheme``,
     ``outage_s`` and ``not_over`` (then it was watched for that long). Without it the tables are

@@ -21,7 +21,6 @@ from harness.claims import (
     median_of,
     paper,
     unmeasured,
-    with_interval,
 )
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
@@ -164,7 +163,7 @@ def _more(samples: pd.DataFrame, column: str, one: Any, other: Any) -> Finding:
     if one == other or not {one, other} <= set(wide.columns):
         return unmeasured()
     apart = (wide[one] - wide[other]).dropna().groupby("repeat").mean()
-    return with_interval(at_least(median_of(apart), 0.0, samples=apart.round(4).tolist()))
+    return at_least(median_of(apart), 0.0, samples=apart.round(4).tolist())
 
 
 def _checkpoints(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

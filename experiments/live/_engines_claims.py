@@ -23,7 +23,6 @@ from harness.claims import (
     median_of,
     ratio_of,
     unmeasured,
-    with_interval,
 )
 
 BOUND_S = 1.0
@@ -126,7 +125,7 @@ def _compared(
     ratio, medians = ratio_of(*both), [median_of(each) for each in both]
     assert ratio is not None, column
     decide = at_most if column.startswith("latency") else at_least
-    decided = decide(
+    return decide(
         ratio,
         LIMITS[limit],
         tasks=_value(medians[0]),
@@ -138,7 +137,6 @@ def _compared(
         tasks_latency_s=_value(median_of(ours[2]["latency_p50_s"])),
         stock_latency_s=_value(median_of(theirs[2]["latency_p50_s"])),
     )
-    return with_interval(decided)
 
 
 def _value(sample: Sample | None) -> float | None:

@@ -22,7 +22,6 @@ from harness.claims import (
     invariant,
     median_of,
     unmeasured,
-    with_interval,
 )
 from harness.measure.recovery import Unrecovered
 from harness.results.tables import Results
@@ -74,7 +73,7 @@ def worst_of(
     if not known:
         return unmeasured(**measured, limit=limit)
     builder = at_least if least else at_most
-    found = {cell: with_interval(builder(sample, limit)) for cell, sample in known.items()}
+    found = {cell: builder(sample, limit) for cell, sample in known.items()}
     order = sorted(known, key=lambda cell: known[cell].value, reverse=not least)
     for wanted in (False, None, True):
         for cell in order:

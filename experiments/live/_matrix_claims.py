@@ -39,7 +39,6 @@ from harness.claims import (
     mean_of,
     not_asked,
     unmeasured,
-    with_interval,
 )
 from harness.measure.recovery import Unrecovered
 
@@ -167,7 +166,7 @@ def _less(
             for name in OURS
         }
         pairs = differences_of(tables, chosen, one, other, failures)
-        decided = with_interval(at_most(mean_of(pairs), 0.0, **means))
+        decided = at_most(mean_of(pairs), 0.0, **means)
         named = {"median": "mean difference"}
         measured = {named.get(name, name): value for name, value in decided.measured.items()}
         return replace(decided, measured=measured)
@@ -220,7 +219,7 @@ def stock_shorter_gap(tables: Tables, theirs: pd.DataFrame) -> Finding:
         scheme: pd.to_numeric(kills.loc[kills["scheme"] == scheme, "output_gap_s"]).dropna()
         for scheme in ("stock PPA", "stock checkpoint")
     }
-    return with_interval(at_most(difference_of(*(gap.tolist() for gap in gaps.values())), 0.0))
+    return at_most(difference_of(*(gap.tolist() for gap in gaps.values())), 0.0)
 
 
 CLAIMS = [

@@ -34,7 +34,6 @@ from harness.claims import (
     invariant,
     not_asked,
     paper,
-    with_interval,
 )
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -214,13 +213,10 @@ REASONS: Mapping[str, tuple[str, Cause]] = {
 
 
 def _measured(simulated: Claim) -> Claim:
-    """Return a claim of the simulated figure about what was measured, which is not circular.
-
-    What is decided by an interval needs enough samples for one."""
+    """Return a claim of the simulated figure about what was measured, which is not circular."""
     because, cause = REASONS[simulated.id]
     words = simulated.text.replace(f" {resources.CIRCULAR}", "")
-    claim = live(simulated, "used", because, cause)
-    return replace(claim, text=words, decide=lambda tables: with_interval(claim.decide(tables)))
+    return replace(live(simulated, "used", because, cause), text=words)
 
 
 def _ranges(tables: Tables) -> Finding:

@@ -45,7 +45,6 @@ from harness.claims import (
     paper,
     ratio_of,
     unmeasured,
-    with_interval,
 )
 from harness.experiment import Experiment
 from harness.figures.style import BLACK, legend_below, not_measured, stamp
@@ -354,7 +353,7 @@ def tentative_earlier(tables: Tables) -> Finding:
         return unmeasured(needed_once=UP_TO)
     best = max(factors, key=lambda cell: factors[cell].value)
     shown = {cell: described(one) for cell, one in factors.items()}
-    return with_interval(at_least(factors[best], UP_TO, cell=best, factors=shown))
+    return at_least(factors[best], UP_TO, cell=best, factors=shown)
 
 
 @invariant("tentative-corrected", "Every tentative result was replaced by a stable one in the end")

@@ -52,7 +52,6 @@ from harness.claims import (
     median_of,
     not_asked,
     ratio_of,
-    with_interval,
 )
 from harness.engines.structured.parameters import StockParameters
 from harness.engines.tasks.parameters import TaskParameters
@@ -429,7 +428,7 @@ def _shorter(scheme: str, way: str, stock: str) -> Claim:
                 median = median_of(samples(tables, one, measure))
                 both[f"{one} {measure}"] = None if median is None else median.value
         ratio = ratio_of(samples(tables, scheme, "outside_s"), samples(tables, stock, "outside_s"))
-        return with_interval(at_most(ratio, TENTH, **both))
+        return at_most(ratio, TENTH, **both)
 
     return shorter
 

@@ -23,7 +23,6 @@ from harness.claims import (
     hypothesis,
     invariant,
     median_of,
-    with_interval,
 )
 from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
@@ -212,7 +211,7 @@ def idle_cores(table: pd.DataFrame) -> Finding:
     by_part = ", ".join(f"{label} {mean:.3f}" for label, mean in means.items())
     why = _where_it_goes(table)
     idle = median_of(table["idle_cores"])
-    return with_interval(at_most(idle, LIMITS["idle_cores"], why, cores_by_part=by_part))
+    return at_most(idle, LIMITS["idle_cores"], why, cores_by_part=by_part)
 
 
 def _where_it_goes(table: pd.DataFrame) -> str | None:

@@ -14,14 +14,25 @@ tables that returns a `Finding`::
     ]
 
 A rule that compares repeated measurements with a limit gets a `Sample` (`median_of`, `ratio_of`): a
-limit inside its 95 % interval leaves the claim undecided.
+limit inside its 95 % interval leaves the claim undecided, and so do fewer samples than six. What
+was measured live is undecided below six samples under any rule, unless it is `counted`.
 
 Null rule: on a part of the grid a claim can be refuted by a cell (`every`), and is otherwise not
 measured; a rule that needs missing rows may simply fail there (`judge`)."""
 
 from __future__ import annotations
 
-from harness.claims.claim import Cause, Claim, ClaimKind, Finding, Rule, Verdict, Word, judge
+from harness.claims.claim import (
+    Cause,
+    Claim,
+    ClaimKind,
+    Finding,
+    Rule,
+    Verdict,
+    Word,
+    judge,
+    too_few,
+)
 from harness.claims.regions import region, shares
 from harness.claims.rules import (
     all_of,
@@ -36,7 +47,6 @@ from harness.claims.rules import (
     paper,
     together,
     unmeasured,
-    with_interval,
 )
 from harness.claims.samples import (
     Sample,
@@ -50,5 +60,5 @@ __all__ = [
     "Cause", "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of",
     "at_least", "at_most", "difference_of", "every", "found", "hypothesis", "invariant", "judge",
     "mean_of", "median_of", "near", "not_asked", "paper", "ratio_of",
-    "region", "shares", "together", "unmeasured", "with_interval",
+    "region", "shares", "together", "too_few", "unmeasured",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from harness.claims.samples import Sample
+from harness.claims.samples import FEWEST, Sample
 
 
 class ClaimKind(StrEnum):
@@ -28,7 +28,7 @@ class Word(StrEnum):
     HOLDS = "holds"
     DOES_NOT_HOLD = "does not hold"
     UNDECIDED = "undecided"
-    """It was measured, and the interval of the samples has the limit inside."""
+    """It was measured, and the interval of the samples has the limit inside, or too few were."""
     NOT_MEASURED = "not measured"
 
 
@@ -71,6 +71,9 @@ class Finding:
     """True if one cell of the grid refutes it: a refutation by a part of the grid is final."""
     sample: Sample | None = None
     """The number that was compared with a limit, if it is a statistic of samples."""
+    samples: int | None = None
+    """Number of independent samples behind it, where it has no ``sample``. None: the repetitions of
+    the experiment's points, if these were measured live."""
     asked: bool = True
     """False if the claim makes no sense of this grid; it then has no verdict."""
 
@@ -94,6 +97,9 @@ class Claim:
     unmeasured_because: str | None = None
     """The same where a complete campaign does not decide it."""
     rule: Rule = field(default_factory=Rule)
+    counted: bool = False
+    """True if it is about what one live run can show, such as lost results, and not about a size
+    that another run would find different."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +110,7 @@ class Verdict:
     text: str
     kind: ClaimKind
     held: bool | None
-    """None if it was not measured."""
+    """None if it was not measured, or is undecided."""
     measured: Mapping[str, Any]
     why: str | None = None
     """The reason for a verdict other than "holds"; never shown otherwise."""
@@ -112,6 +118,9 @@ class Verdict:
     """That reason in a word, where it does not hold."""
     rule: Rule = field(default_factory=Rule)
     sample: Sample | None = None
+    samples: int | None = None
+    """Number of independent samples behind it; None if it does not rest on samples."""
+    counted: bool = False
     post_hoc: bool = False
     """True if the rule was changed after the data of these seeds had been seen."""
     problem: str | None = None
@@ -121,7 +130,7 @@ class Verdict:
     def word(self) -> Word:
         """The verdict in a word."""
         if self.held is None:
-            return Word.NOT_MEASURED if self.sample is None else Word.UNDECIDED
+            return Word.NOT_MEASURED if self.samples is None else Word.UNDECIDED
         return Word.HOLDS if self.held else Word.DOES_NOT_HOLD
 
 
@@ -146,9 +155,10 @@ def judge(claim: Claim, tables: Any, *, missing: str | None = None) -> Verdict |
 
 def _verdict(claim: Claim, finding: Finding, problem: str | None = None) -> Verdict:
     held = None if finding.held is None else bool(finding.held)
-    why = finding.why
-    if why is None and held is None and finding.sample is not None:
-        why = f"the 95 % interval of {finding.sample.n} samples has the limit inside"
+    why, sample = finding.why, finding.sample
+    if why is None and held is None and sample is not None:
+        inside = f"the 95 % interval of {sample.n} samples has the limit inside"
+        why = too_few(sample.n, FEWEST) if sample.low is None else inside
     if why is None and claim.kind is not ClaimKind.INVARIANT:
         why = claim.because if held is False else claim.unmeasured_because
     return Verdict(
@@ -160,6 +170,13 @@ def _verdict(claim: Claim, finding: Finding, problem: str | None = None) -> Verd
         why=None if held else why,
         cause=claim.cause if held is False else None,
         rule=claim.rule,
-        sample=finding.sample,
+        sample=sample,
+        samples=finding.samples if sample is None else sample.n,
+        counted=claim.counted,
         problem=problem,
     )
+
+
+def too_few(samples: int, fewest: int) -> str:
+    """Return the sentence about samples that do not decide a claim, with what to do."""
+    return f"it takes {fewest} samples, and there are {samples}: measure with --repeats {fewest}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from harness.claims.claim import Cause, Claim, ClaimKind, Finding, Rule
-from harness.claims.samples import FEWEST, Sample
+from harness.claims.samples import Sample
 
 Number = Callable[[Any], float | Sample | None]
 """Takes an experiment's tables; None if the number was not measured."""
@@ -40,7 +40,8 @@ def at_most(
 ) -> Finding:
     """Return whether ``value`` is at most ``limit``, which is shown with the numbers.
 
-    A sample's interval with the limit inside leaves the claim undecided."""
+    A sample's interval with the limit inside leaves the claim undecided, and so does a sample that
+    is too small for an interval."""
     if isinstance(value, Sample):
         return _of_sample(value, value.below(limit), why, {**measured, "limit": limit})
     held = None if _null(value) else value <= limit  # type: ignore[operator]
@@ -64,15 +65,6 @@ def _of_sample(
     if sample.low is not None:
         shown["interval_95"] = [sample.low, sample.high]  # type: ignore[assignment]
     return Finding(held=held, why=why, measured={**shown, **measured}, sample=sample)
-
-
-def with_interval(finding: Finding) -> Finding:
-    """Leave a finding open whose sample is too small for an interval, and say what to do."""
-    sample = finding.sample
-    if sample is None or sample.low is not None:
-        return finding
-    why = f"it takes {FEWEST} samples for an interval, and there are {sample.n}: add --repeats"
-    return replace(finding, held=None, why=why)
 
 
 def together(findings: Mapping[str, Finding]) -> Finding:
@@ -121,6 +113,7 @@ class Sentence:
     cause: Cause | None = None
     unmeasured_because: str | None = None
     rule: Rule = field(default_factory=Rule)
+    counted: bool = False
 
     def __call__(self, decide: Callable[[Any], Finding]) -> Claim:
         """Make the claim that ``decide`` decides."""
@@ -133,6 +126,7 @@ class Sentence:
             cause=self.cause,
             unmeasured_because=self.unmeasured_because,
             rule=self.rule,
+            counted=self.counted,
         )
 
     def at_most(self, value: Number, limit: float) -> Claim:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims import ClaimKind, Verdict, judge
+from harness.claims import ClaimKind, Verdict, judge, too_few
 from harness.experiment import Experiment, Tables
+from harness.measurement import Origin
 from harness.results.record import Profile, plain
 from harness.results.store import Campaign
 
@@ -59,7 +60,7 @@ class Assessment:
                 "verdict": claim.word.value,
                 "rule": {"version": claim.rule.version, "since": claim.rule.since},
                 "post_hoc": claim.post_hoc,
-                "samples": None if claim.sample is None else claim.sample.n,
+                "samples": claim.samples,
                 "interval": None
                 if claim.sample is None or claim.sample.low is None
                 else [claim.sample.low, claim.sample.high],
@@ -98,6 +99,8 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
     claims = [replace(v, post_hoc=bool(seeds & {*v.rule.seen_seeds})) for v in claims]
     if profile is Profile.SMOKE:
         claims = [_undecided(verdict) for verdict in claims]
+    if experiment.origin is Origin.MEASURED:
+        claims = [_supported(verdict, campaign.samples, experiment.fewest) for verdict in claims]
     problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
     return replace(judged, table=table, claims=claims, problem=problem)
 
@@ -150,7 +153,26 @@ def _undecided(verdict: Verdict) -> Verdict:
     """Return the verdict of two instances on one machine: invariants alone are decided there."""
     if verdict.kind is ClaimKind.INVARIANT or verdict.held is None:
         return verdict
-    return replace(verdict, held=None, why=SMOKE_DECIDES, sample=None)
+    return replace(verdict, held=None, why=SMOKE_DECIDES, sample=None, samples=None)
+
+
+SUPPORTED = "2026-11-26"
+"""Since this day a verdict on what was measured live needs samples, also if it compares no
+statistic of them: a further version of each such rule."""
+
+
+def _supported(verdict: Verdict, repetitions: int, fewest: int) -> Verdict:
+    """Return a verdict on live measurements, undecided if too few samples are behind it."""
+    if verdict.kind is ClaimKind.INVARIANT or verdict.counted:
+        return verdict
+    rule = verdict.rule
+    if rule.since < SUPPORTED:
+        verdict = replace(verdict, rule=replace(rule, version=rule.version + 1, since=SUPPORTED))
+    samples = repetitions if verdict.samples is None else verdict.samples
+    if verdict.held is None or samples >= fewest:
+        return verdict
+    why = too_few(samples, fewest)
+    return replace(verdict, held=None, why=why, cause=None, samples=samples)
 
 
 def _incompleteness(campaign: Campaign) -> str:

@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -96,6 +97,12 @@ class Campaign:
     def skipped(self) -> Sequence[Record]:
         """Points that cannot be run, each with its reason."""
         return [record for record in self.records if record.status == SKIPPED]
+
+    @property
+    def samples(self) -> int:
+        """Number of valid runs of the point that has the fewest."""
+        runs = Counter(point_key(record.point, 0) for record in self.valid)
+        return min(runs.values(), default=0)
 
     @property
     def complete(self) -> bool:
