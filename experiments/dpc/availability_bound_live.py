@@ -118,6 +118,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     claims=CLAIMS,
     notes=(_live.NOTE,),
+    fewest=_shared.FEWEST,
     smoke_covered_by="stock/worker-kill",
     quick_by_page=True,
 )

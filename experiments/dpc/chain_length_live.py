@@ -127,6 +127,7 @@ EXPERIMENT = Experiment(
         f"{FAILURES_S[Profile.SMOKE]:g} s.",
     ),
     figure_size_in=(9.0, 4.0),
+    fewest=_shared.FEWEST,
     smoke_covered_by="stock/worker-kill",
     quick_by_page=True,
 )

@@ -22,6 +22,7 @@ from harness.claims import (
     paper,
     unmeasured,
 )
+from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import CYCLE, legend_below, not_measured, stamp
@@ -106,7 +107,7 @@ MEASUREMENT = Measurement(
             Profile.PAPER: (500, 2_000, 8_000),
         }.items()
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 50.0, Profile.QUICK: 56.0, Profile.PAPER: 480.0},
     run=run,
     scheduling=_live.SCHEDULING,
@@ -206,12 +207,13 @@ EXPERIMENT = Experiment(
         "a copy a reference, so what is measured is the checkpoint that the engine stores, packed "
         "and sent; Redis is not counted. A marker is the number of a batch in the kept input: the "
         "paper's is found by reading the state.",
-        "A sentence is decided by the median over repetitions, and open with fewer than five or "
+        "A sentence is decided by the median over repetitions, and open with fewer than six or "
         "where their interval contains no difference.",
         "Without a declared speed; quick has one interval, the paper's 200 ms. Neither on "
         "entering UP_FAILURE alone is drawn: without a failure it is the pass without both.",
     ),
     figure_size_in=(7.5, 4.0),
+    fewest=_shared.FEWEST,
     smoke_covered_by="stock/worker-kill",
     quick_by_page=True,
 )

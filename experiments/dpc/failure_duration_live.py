@@ -83,6 +83,7 @@ EXPERIMENT = Experiment(
     claims=[_live.converges, *(_live.on_points(each) for each in failure_duration.SENTENCES)],
     notes=(_live.NOTE,),
     figure_size_in=(9.5, 4.2),
+    fewest=_shared.FEWEST,
     smoke_covered_by="stock/worker-kill",
     quick_by_page=True,
 )

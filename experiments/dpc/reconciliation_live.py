@@ -217,6 +217,7 @@ EXPERIMENT = Experiment(
         "there: a batch that is taken back is dropped, not read.",
     ),
     figure_size_in=(9.0, 4.0),
+    fewest=_shared.FEWEST,
     smoke_covered_by="stock/worker-kill",
     quick_by_page=True,
 )

@@ -146,6 +146,7 @@ EXPERIMENT = Experiment(
         "through Kafka, the node and the client. The paper's buckets and values are lost.",
     ),
     figure_size_in=(7.0, 4.0),
+    fewest=_shared.FEWEST,
     smoke_covered_by="stock/worker-kill",
     quick_by_page=True,
 )

@@ -74,8 +74,9 @@ UP_TO, ACCEPTED = 0.4, (0.2, 0.6)
 
 ALIKE = 0.15
 
-SEVERAL = Rule(version=2, since="2026-11-26", seen_seeds=_runs.SEEN)
-"""Version 1 judged means of the runs that were there. Live that was one, and its noise decided."""
+SEVERAL = Rule(version=3, since="2026-11-26", seen_seeds=_runs.SEEN)
+"""Version 1 judged means of the runs that were there. Live that was one, and its noise decided.
+Version 2 took five for an interval."""
 
 STAMP = f"{_storm.STAMP}; processor and memory from declared demands"
 

@@ -25,6 +25,7 @@ from experiments.intervals.flink import POINTS as PRINTED
 from experiments.live import utilization
 from experiments.live._judged import all_if, numbers
 from harness.claims import Finding, every, found, hypothesis, paper
+from harness.claims.samples import FEWEST
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.flink.parameters import FlinkParameters
@@ -251,7 +252,7 @@ MEASUREMENT = Measurement(
     id="intervals/flink-live",
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: _GRID[:1], Profile.QUICK: _GRID, Profile.PAPER: _GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 230.0, Profile.QUICK: 360.0, Profile.PAPER: 1500.0},
     run=run,
     scheduling=Scheduling(keeps=lambda point: f"{point['engine']} for its utilization"),
@@ -322,7 +323,9 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
 
 
 @hypothesis(
-    "nothing-lost", "Flink neither loses nor changes a result through kills at either interval"
+    "nothing-lost",
+    "Flink neither loses nor changes a result through kills at either interval",
+    counted=True,
 )
 def nothing_lost(tables: Mapping[str, pd.DataFrame]) -> Finding:
     runs = tables["runs"]

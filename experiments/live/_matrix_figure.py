@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +134,8 @@ def written(sample: Sample | None, column: Column) -> str:
     text = f"{sample.value:,.{column.decimals}f}"
     if sample.low is None or sample.high is None or sample.low == sample.high:
         return text
-    return f"{text} ±{(sample.high - sample.low) / 2:,.{column.decimals}f}"
+    half = (sample.high - sample.low) / 2
+    return f"{text} ±{half:,.{column.decimals}f}" if math.isfinite(half) else f"{text} ±∞"
 
 
 def lost(tables: Tables, name: str, scheme: str, failures: str) -> Sample | None:
@@ -197,16 +199,23 @@ def _mark(
     x, y = 100 * cost.value, max(loss.value, least)
     heights = [y]
     ends: dict[str, Any] = {}
-    if cost.low is not None and cost.high is not None:
-        ends["xerr"] = [[x - 100 * cost.low], [100 * cost.high - x]]
-    if loss.low is not None and loss.high is not None:
-        heights += [min(y, max(loss.low, least)), max(loss.high, y)]
+    if costs := _ends(cost):
+        ends["xerr"] = [[x - 100 * costs[0]], [100 * costs[1] - x]]
+    if losses := _ends(loss):
+        heights += [min(y, max(losses[0], least)), max(losses[1], y)]
         ends["yerr"] = [[y - heights[1]], [heights[2] - y]]
     axes.errorbar(
         [x], [y], **ends, color=look.color, marker=look.marker, markersize=7, linestyle="none",
         markerfacecolor=look.color if FILLED[failures] else "none", elinewidth=0.8, capsize=2,
     )  # fmt: skip
     return heights
+
+
+def _ends(sample: Sample) -> tuple[float, float] | None:
+    """Return both ends of the interval; None without one that can be drawn."""
+    if sample.low is None or sample.high is None or math.isinf(sample.high - sample.low):
+        return None
+    return sample.low, sample.high
 
 
 def _legend(figure: Any) -> None:

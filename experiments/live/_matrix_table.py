@@ -47,12 +47,12 @@ MEASURES = (
     "difference_from_truth", "difference_from_twin", "results", "uncorrected",
 )  # fmt: skip
 PASSES, KILLS = "cells", "kills"
-"""Tables whose rows are samples."""
+"""Tables with a row per pass, and with one per failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of the matrix. Its samples are the passes, or the failures of all passes."""
+    """One column of the matrix. A sample is a pass, of whose failures it has the mean."""
 
     label: str
     source: str
@@ -67,12 +67,8 @@ class Column:
     """True if samples of several cells are compared as shares of their cell's mean: workloads
     differ by more than schemes."""
 
-    def values(self, rows: pd.DataFrame) -> Sequence[float]:
-        """Return the known samples among the rows of its table, in its unit."""
-        return [float(value) for value in self.of(rows).dropna()]
-
     def of(self, rows: pd.DataFrame) -> pd.Series[float]:
-        """Return the sample of each row of its table, null where there is none, in its unit."""
+        """Return the value of each row of its table, null where there is none, in its unit."""
         return pd.to_numeric(rows[self.name]) * self.factor
 
 
@@ -135,8 +131,9 @@ def kills_of(results: Results) -> pd.DataFrame:
     ``planned_at_s`` names a failure: all schemes of a run have the same.
     ``inside_s`` is the engine's own recovery, 0 where the dead nodes were no task's primary.
     ``outside_s`` is the time for which a user saw late output (where it was not back, that for
-    which it was watched). ``tentative_after`` is the tentative share of the first versions that
-    came, ``accuracy_after`` the accuracy of those of the windows that ended."""
+    which it was watched), null for a failure in an outage that had begun before.
+    ``tentative_after`` is the tentative share of the first versions that came, ``accuracy_after``
+    the accuracy of those of the windows that ended."""
     rows = _named(results, "recoveries")
     kills = rows.reindex(
         columns=["run", *CELL, "repeat", "target", "planned_at_s", "at_s", *OF_A_KILL]
@@ -151,10 +148,20 @@ def kills_of(results: Results) -> pd.DataFrame:
     unharmed = kills["paper_recovery_why_not"].eq(Unknown.NOTHING_LOST.value)
     return kills.assign(
         inside_s=pd.to_numeric(kills["paper_recovery_s"]).mask(unharmed, 0.0),
-        outside_s=outside_s,
+        outside_s=outside_s.mask(_in_an_earlier_outage(kills, outside_s)),
         tentative_after=pd.to_numeric(kills["came_tentative"]) / came.where(came > 0),
         accuracy_after=_accuracy_after(kills, _named(results, "accuracy")),
     )
+
+
+def _in_an_earlier_outage(kills: pd.DataFrame, outside_s: pd.Series[float]) -> pd.Series[bool]:
+    """Return which failures came while output was still late after an earlier one of the pass.
+
+    All of these end together, so that they are one outage, and the first of them has all of it."""
+    at_s = pd.to_numeric(kills["at_s"])
+    until_s = (at_s + outside_s).groupby([kills[name] for name in ("run", *CELL)])
+    before_s = until_s.transform(lambda ends: ends.cummax().shift())
+    return kills["overlaps"].eq(True) & (at_s < before_s)
 
 
 def _named(results: Results, series: str) -> pd.DataFrame:
@@ -211,50 +218,57 @@ def _slide_s(windows: pd.DataFrame) -> float:
 
 
 def of_cell(tables: Tables, column: Column, **cell: str) -> Sample | None:
-    """Return the mean of a column over the samples of a cell, or of all cells left open."""
+    """Return the mean of a column over the passes of a cell, or of all cells left open."""
     rows = tables[column.source]
     for name, value in cell.items():
         rows = rows[rows[name] == value]
-    return _mean(tuple(column.values(rows)))
+    return _mean(_by_pass(rows.assign(value=column.of(rows)), ["run", *CELL]))
 
 
 def of_scheme(
     tables: Tables, column: Column, scheme: str, failures: Sequence[str] = FAILURES
 ) -> Sample | None:
     """Return the mean of a column over all cells of a scheme under these failures."""
-    return _mean(tuple(samples_of(tables, column, scheme, failures)))
-
-
-def samples_of(
-    tables: Tables, column: Column, scheme: str, failures: Sequence[str] = FAILURES
-) -> Sequence[float]:
-    """Return the samples of a scheme under these failures.
-
-    Those of a relative column are shares of the mean of all schemes of ours in the same workload,
-    failures and repetition, so that 1 is the mean scheme."""
     rows = _comparable(tables, column, failures)
-    return [float(one) for one in rows.loc[rows["scheme"] == scheme, "value"].dropna()]
+    return _mean(_by_pass(rows[rows["scheme"] == scheme], PASS))
 
 
 def differences_of(
     tables: Tables, column: Column, one: str, other: str, failures: Sequence[str] = FAILURES
 ) -> Sequence[float]:
+    """Return what a scheme has more than another in each pass, in the mean of equal failures."""
+    return _by_pass(failure_by_failure(tables, column, one, other, failures).reset_index(), PASS)
+
+
+def failure_by_failure(
+    tables: Tables, column: Column, one: str, other: str, failures: Sequence[str] = FAILURES
+) -> pd.Series[float]:
     """Return what a scheme has more than another, in the same pass or after the same failure."""
     rows = _comparable(tables, column, failures)
     sides = [rows[rows["scheme"] == scheme].set_index(_SAME)["value"] for scheme in (one, other)]
-    return [float(value) for value in (sides[0] - sides[1]).dropna()]
+    return (sides[0] - sides[1]).dropna()
 
 
-_SAME = ["workload", "failures", "repeat", "planned_at_s"]
+def _by_pass(rows: pd.DataFrame, by: Sequence[str]) -> tuple[float, ...]:
+    """Return the mean of ``value`` in each pass that has one."""
+    means = rows.groupby(list(by), sort=False)["value"].mean()
+    return tuple(float(mean) for mean in means.dropna())
+
+
+PASS = ("workload", "failures", "repeat")
+_SAME = [*PASS, "planned_at_s"]
 
 
 def _comparable(tables: Tables, column: Column, failures: Sequence[str]) -> pd.DataFrame:
-    """Return the ``value`` of a column in every cell of ours, named by scheme and `_SAME`."""
+    """Return the ``value`` of a column in every cell of ours, named by scheme and `_SAME`.
+
+    That of a relative column is the share of the mean of all schemes of ours in the same workload,
+    failures and repetition, so that 1 is the mean scheme."""
     rows = tables[column.source]
     rows = rows[rows["failures"].isin(failures) & rows["scheme"].isin(OURS)]
     known = column.of(rows)
     if column.relative:
-        known /= known.groupby([rows[name] for name in _SAME[:-1]]).transform("mean")
+        known /= known.groupby([rows[name] for name in PASS]).transform("mean")
     named = rows.reindex(columns=["scheme", *_SAME]).assign(value=known)
     return named.fillna({"planned_at_s": 0.0})  # a pass has none
 
@@ -272,7 +286,8 @@ def outages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         {
             "engine": "tasks",
             "scheme": kills["scheme"],
+            "pass": kills[["run", *CELL]].astype(str).agg("/".join, axis=1),
             "outage_s": kills["outside_s"],
             "not_over": kills["recovery_at_least_s"].notna(),
         }
-    )
+    ).dropna(subset="outage_s")

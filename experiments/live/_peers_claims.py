@@ -39,6 +39,8 @@ JUDGED_S = 2.0
 """Shortest outage of that claim. Windows end every second, so the parts of a shorter one cannot be
 told from the wait for the next end."""
 RULE = Rule(version=6, since="2026-11-25", seen_seeds=(48017, 60601, 71803))
+BY_PASS = Rule(version=7, since="2026-11-26", seen_seeds=(48017, 60601, 71803, 71811))
+"""The kills of a pass are one sample, their median. Versions before took each of them for one."""
 AT_ONCE_S = 1.0
 """Most time of an "instant" fail-over, from detection until the state is there. Fixed on
 2026-11-23, before a kill was measured."""
@@ -62,6 +64,7 @@ def killed(tables: Mapping[str, pd.DataFrame]) -> Finding:
 @hypothesis(
     "exact-under-exactly-once",
     "Every system that promises exactly once gives the due results, each once, through every kill",
+    counted=True,
 )
 def exact(tables: Mapping[str, pd.DataFrame]) -> Finding:
     runs = tables["runs"]
@@ -74,6 +77,7 @@ def exact(tables: Mapping[str, pd.DataFrame]) -> Finding:
     "at-least-once-loses-nothing",
     "Every system that promises at least once may repeat a result, and neither loses nor changes "
     "one",
+    counted=True,
 )
 def nothing_lost(tables: Mapping[str, pd.DataFrame]) -> Finding:
     runs = tables["runs"]
@@ -108,6 +112,7 @@ def guarantee_kept(tables: Mapping[str, pd.DataFrame]) -> Finding:
     "waiting-loses-nothing",
     "Kafka Streams at its defaults loses results because its tasks do not wait for the slower "
     "partition: with max.task.idle.ms, and no other change, it neither loses nor changes one",
+    counted=True,
 )
 def waiting(tables: Mapping[str, pd.DataFrame]) -> Finding:
     runs = tables["runs"]
@@ -144,33 +149,34 @@ def adds_up(tables: Mapping[str, pd.DataFrame]) -> Finding:
 @hypothesis(
     "standby-takes-over-at-once",
     f"Kafka Streams with a standby has its state back within {AT_ONCE_S:g} s of the detection",
+    rule=BY_PASS,
 )
 def at_once(tables: Mapping[str, pd.DataFrame]) -> Finding:
     kills = _of(tables, STREAMS, TUNED)
-    back = median_of(kills["restart_s"] + kills["restore_s"])
-    return at_most(back, AT_ONCE_S)
+    back_s = (kills["restart_s"] + kills["restore_s"]).groupby(kills["run"]).median()
+    return at_most(median_of(back_s), AT_ONCE_S, kills=len(kills))
 
 
 @hypothesis(
     "detection-is-most-of-it",
     f"Kafka Streams as it comes waits for its session timeout for at least {HALF:.0%} of an outage",
-    rule=RULE,
+    rule=BY_PASS,
 )
 def mostly_detection(tables: Mapping[str, pd.DataFrame]) -> Finding:
     runs = tables["runs"]
     if not ((runs["engine"] == STREAMS) & (runs["tuning"] == AS_IT_COMES)).any():
         return not_asked()
     kills = _of(tables, STREAMS, AS_IT_COMES)
-    share = median_of(kills["detection_s"] / kills["outage_s"])
-    return at_least(share, HALF)
+    share = (kills["detection_s"] / kills["outage_s"]).groupby(kills["run"]).median()
+    return at_least(median_of(share), HALF, kills=len(kills))
 
 
 def _of(tables: Mapping[str, pd.DataFrame], engine: str, tuning: str) -> pd.DataFrame:
     """Return the kills of one system whose parts are known."""
-    columns = ["engine", "tuning", "outage_s", *PARTS]
+    columns = ["engine", "tuning", "run", "outage_s", *PARTS]
     kills = tables["outages"].reindex(columns=columns)
     mine = kills[(kills["engine"] == engine) & (kills["tuning"] == tuning)]
-    return mine.dropna().astype(dict.fromkeys(columns[2:], float))
+    return mine.dropna().astype(dict.fromkeys(columns[3:], float))
 
 
 def _by_system(runs: pd.DataFrame, numbers: pd.Series[Any]) -> str:

@@ -178,6 +178,7 @@ def outages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         {
             "engine": kills["engine"].mask(live, Mode.REAL_TIME.value),
             "scheme": kills["tuning"].mask(kills["tuning"] == LIVE_TUNED, TUNED),
+            "pass": kills["run"],
             "outage_s": kills["outage_s"],
             "not_over": ~kills["caught_up"].astype(bool),
         }

@@ -106,8 +106,8 @@ class Times:
 
 TIMES = {
     Profile.SMOKE: Times(passes=1, warmup_s=2),
-    Profile.QUICK: Times(passes=5, warmup_s=5),
-    Profile.PAPER: Times(passes=5, warmup_s=30, longer=3),
+    Profile.QUICK: Times(passes=6, warmup_s=5),
+    Profile.PAPER: Times(passes=6, warmup_s=30, longer=3),
 }
 
 

@@ -36,6 +36,7 @@ from harness.claims import (
     paper,
     unmeasured,
 )
+from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
@@ -115,7 +116,7 @@ MEASUREMENT = Measurement(
     id="live/checkpoint-cost",
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID[:1], Profile.PAPER: GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 85.0, Profile.PAPER: 900.0},
     run=run,
     scheduling=Scheduling(keeps=_topology.kept),

@@ -25,6 +25,7 @@ from experiments.live.edge_throughput import EVERY_REPORT_KMH
 from experiments.ppa import _random
 from experiments.ppa.drift import ADAPTED, KEPT, LOOKS
 from harness.claims import Finding, at_most, every, found, hypothesis, unmeasured
+from harness.claims.samples import FEWEST
 from harness.engines.base import EventKind
 from harness.experiment import Experiment
 from harness.figures.style import BLACK, GREY, not_measured, stamp
@@ -136,7 +137,7 @@ MEASUREMENT = Measurement(
     id="live/drift",
     origin=Origin.MEASURED,
     grid=dict.fromkeys(Profile, GRID),
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 50.0, Profile.QUICK: 65.0, Profile.PAPER: 180.0},
     run=run,
     scheduling=Scheduling(keeps=kept),

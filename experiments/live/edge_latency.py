@@ -34,6 +34,7 @@ from experiments.live._runs import outcome_of, task_run
 from experiments.live._topology import SPEC, kept
 from experiments.live.edge_throughput import BATCH_S, BEFORE_S, EVERY_REPORT_KMH, SCALES, Scale
 from harness.claims import Cause, Claim, Finding, not_asked
+from harness.claims.samples import FEWEST
 from harness.cluster.base import Action
 from harness.experiment import Experiment
 from harness.failures.schedule import FailureEvent, Schedule
@@ -158,7 +159,7 @@ MEASUREMENT = Measurement(
     id="live/edge-latency",
     origin=Origin.MEASURED,
     grid=GRID,
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45.0, Profile.QUICK: 42.0, Profile.PAPER: 140.0},
     run=run,
     scheduling=Scheduling(keeps=kept),

@@ -35,6 +35,7 @@ from harness.claims import (
     not_asked,
     paper,
 )
+from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -157,7 +158,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: grid(RATES[0], RATES[-1]),
         Profile.PAPER: grid(*RATES),
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 40.0, Profile.QUICK: 36.0, Profile.PAPER: 75.0},
     run=run,
     scheduling=Scheduling(keeps=kept),

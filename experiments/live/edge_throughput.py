@@ -28,6 +28,7 @@ from experiments.live._judged import Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._topology import SPEC, kept
 from harness.claims import Claim, Finding, not_asked
+from harness.claims.samples import FEWEST
 from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import Links, TaskParameters
@@ -172,7 +173,7 @@ MEASUREMENT = Measurement(
     id="live/edge-throughput",
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: GRID[-1:], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45.0, Profile.QUICK: 42.0, Profile.PAPER: 140.0},
     run=run,
     scheduling=Scheduling(keeps=kept),

@@ -57,6 +57,7 @@ from harness.claims import (
     not_asked,
     unmeasured,
 )
+from harness.claims.samples import FEWEST
 from harness.engines.structured.parameters import LEAST_CHECKPOINT_S
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
@@ -187,7 +188,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: _QUICK,
         Profile.PAPER: [*_QUICK, *_FURTHER],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 185, Profile.PAPER: 420},
     run=run,
     chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
@@ -201,7 +202,7 @@ versions had been judged on other measurements with that seed."""
 SAMPLED = Rule(
     version=4, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71701, 71805, 71807, 71808, 71809)
 )
-"""Comparisons of ladders: below five samples they are undecided, as those of recoveries (one had
+"""Comparisons of ladders: below six samples they are undecided, as those of recoveries (one had
 decided before); a rate counts as held that more than half of the runs hold (all had to), that the
 same run holds at a higher rate, or at which latency grows more slowly than by `KEPT_GROWTH`; none
 does at which a result takes longer than half of the run. One noisy pass had ended a ladder before:
@@ -361,7 +362,7 @@ def _within(
         return at_most(ms, LIMITS[limit], ms=ms, kills=len(known), from_outside_ms=outside_ms)
 
     rule = STRICTER if claim in COUNTED_ANEW else Rule()
-    return hypothesis(claim, text, rule=rule)(decide)
+    return hypothesis(claim, text, rule=rule, counted=share == 1.0)(decide)
 
 
 CLAIMS = [

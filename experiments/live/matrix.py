@@ -33,6 +33,7 @@ from experiments.live._matrix_figure import draw_matrix
 from experiments.live._matrix_network import CHECKPOINT, KEPT, SCHEMES, SPEC, Deployment, deploy
 from experiments.live._matrix_table import cells_of, kills_of, outages
 from experiments.stock._workloads import WORKLOADS
+from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
@@ -184,7 +185,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: grid((TOP_K, JOIN)),
         Profile.PAPER: grid(tuple(WORKLOADS), stock=True),
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 150.0, Profile.QUICK: 710.0, Profile.PAPER: 350.0},
     run=run,
     scheduling=Scheduling(keeps=_keeps),
@@ -244,15 +245,15 @@ EXPERIMENT = Experiment(
         "failures; a node that is away does not fail.",
         "Back inside: as the engine reports it, from the detection until all tasks are where they "
         "were. Back outside: from the first signal until results are on time again and were for "
-        f"{CALM_S:g} s; failures that follow closely share one. On time is at most "
-        f"{LATE_S:g} s, a batch, later than nine in ten of the twin's results: a task that a "
-        "replica took over stays some network delays farther away. Silence: by how much the "
-        "longest time without a result is longer than the twin's. After a failure: until the next "
-        "one.",
-        "Means; ± is half of the 95 % interval, from five samples on. Failures are samples of what "
-        "follows them, passes of what a pass shares. Where workloads are put together, resources "
-        "and latencies are shares of the mean of all schemes in the same cell. The last versions "
-        "are those after all corrections.",
+        f"{CALM_S:g} s; failures that follow closely share one, which counts from the first. On "
+        f"time is at most {LATE_S:g} s, a batch, later than nine in ten of the twin's results: a "
+        "task that a replica took over stays some network delays farther away. Silence: by how "
+        "much the longest time without a result is longer than the twin's. After a failure: until "
+        "the next one.",
+        f"Means over passes; ± is half of the 95 % interval, from {FEWEST} passes on. A pass has "
+        "the mean of its failures, which share too much to be samples. Where workloads are put "
+        "together, resources and latencies are shares of the mean of all schemes in the same cell. "
+        "The last versions are those after all corrections.",
         "Bytes cross the network between racks. A local cluster counts them with --network "
         "namespaces, and so does docker; loopback addresses have no counter (a dash).",
         "The stock engine, in the paper profile alone, runs in micro-batches on two workers, one "

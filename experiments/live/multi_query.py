@@ -21,6 +21,7 @@ from experiments.live._six_nodes import SPEC, kept
 from experiments.live.edge_throughput import EVERY_REPORT_KMH
 from experiments.ppa import _random
 from harness.claims import Finding, at_most, every, hypothesis, unmeasured
+from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
@@ -91,7 +92,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: _grid([*PRIORITIES][:1]),
         Profile.PAPER: _grid([*PRIORITIES]),
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45.0, Profile.QUICK: 45.0, Profile.PAPER: 110.0},
     run=run,
     scheduling=Scheduling(keeps=kept),

@@ -46,6 +46,7 @@ from harness.claims import (
     ratio_of,
     unmeasured,
 )
+from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.figures.style import BLACK, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
@@ -202,7 +203,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: [*grid(RATES)[:-2], *grid(RATES)[-1:]],
         Profile.PAPER: grid(RATES),
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 40.0, Profile.QUICK: 27.0, Profile.PAPER: 1500.0},
     run=run,
     scheduling=Scheduling(keeps=_topology.kept),
@@ -397,7 +398,7 @@ EXPERIMENT = Experiment(
         f"Half of the tasks is the sink and the whole subtree above one of its two inputs: "
         f"{len(_recovery.half_of_the_trees())} of 15. Each repetition kills at another place of "
         "the checkpoint interval and is one sample; error bars are 95 % intervals of medians, from "
-        "five samples on (--repeats 5).",
+        "six samples on (--repeats 6).",
         *_topology.TWO_MEASURES,
     ),
     figure_size_in=(9.0, 7.2),

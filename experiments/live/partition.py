@@ -21,6 +21,7 @@ from experiments.live._plans import WORKLOADS, plan_for
 from experiments.live._six_nodes import SPEC, kept
 from experiments.stock.partition import FAILURES, schedule
 from harness.claims import Claim, Finding, every, found, hypothesis, invariant
+from harness.claims.samples import FEWEST
 from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
 from harness.engines.tasks.parameters import TaskParameters
@@ -153,7 +154,7 @@ MEASUREMENT = Measurement(
     id="live/partition",
     origin=Origin.MEASURED,
     grid={profile: [{"rate_per_s": RATE_PER_S}] for profile in Profile},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 210, Profile.PAPER: 700},
     run=run,
     scheduling=Scheduling(keeps=kept),

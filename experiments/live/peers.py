@@ -38,6 +38,7 @@ from experiments.live._peers_rows import (
     outages,
     schedule_of,
 )
+from harness.claims.samples import FEWEST
 from harness.engines.base import BUSIEST
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -338,7 +339,7 @@ MEASUREMENT = Measurement(
     id="live/peers",
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: _QUICK, Profile.QUICK: _QUICK, Profile.PAPER: [*_WORDS, *_TOP]},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 190, Profile.PAPER: 420},
     run=run,
     scheduling=Scheduling(keeps=lambda point: f"{point['engine']}, {point['tuning']}"),

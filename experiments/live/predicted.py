@@ -21,6 +21,7 @@ from experiments.live._measured_costs import MeasuredCosts, counters, measure_co
 from experiments.live._rates import WATERMARK_S
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Finding, at_most, hypothesis
+from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, not_measured, plain_ticks
@@ -224,7 +225,7 @@ MEASUREMENT = Measurement(
     id="live/predicted",
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: _ALL[:1], Profile.QUICK: _ALL[::2], Profile.PAPER: _ALL},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 40, Profile.PAPER: 250},
     run=run,
     scheduling=Scheduling(keeps=kept),

@@ -24,6 +24,7 @@ from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
 from harness.claims import Cause, Finding, at_most, found, hypothesis, paper
+from harness.claims.samples import FEWEST
 from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
@@ -262,7 +263,7 @@ MEASUREMENT = Measurement(
     id="live/query-accuracy",
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 110.0, Profile.PAPER: 1000.0},
     run=run,
     scheduling=Scheduling(keeps=kept),

@@ -43,6 +43,7 @@ from experiments.live._topology import (
 )
 from experiments.ppa import _random
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
+from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -321,7 +322,7 @@ MEASUREMENT = Measurement(
     id="live/recovery",
     origin=Origin.MEASURED,
     grid=grid(),
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 70.0, Profile.PAPER: 1300.0},
     run=run,
     scheduling=Scheduling(keeps=_topology.kept),
@@ -391,7 +392,7 @@ EXPERIMENT = Experiment(
         "Below, a mark without a bar has too few samples for an interval: where a twin fell behind "
         "its load, nothing is known from outside.",
         "A run is one sample, with an input and phases of its own: error bars are 95 % intervals "
-        "of medians, from five samples on (--repeats 5).",
+        "of medians, from six samples on (--repeats 6).",
     ),
     figure_size_in=(10.0, 7.2),
     smoke_covered_by="stock/worker-kill",

@@ -53,6 +53,7 @@ from harness.claims import (
     not_asked,
     ratio_of,
 )
+from harness.claims.samples import FEWEST
 from harness.engines.structured.parameters import StockParameters
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
@@ -313,7 +314,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: _QUICK,
         Profile.PAPER: _ALL,
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 150, Profile.PAPER: 500},
     run=run,
     scheduling=Scheduling(keeps=_kept, early=True),
@@ -322,21 +323,22 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-SEEN = (20160516, 31339, 71503, 71504, 71505, 90211)
+SEEN = (20160516, 31339, 71503, 71504, 71505, 71811, 90211)
 """Seeds of the runs that were seen when the rules were changed."""
 TENTH = 0.1
 """Most that the task engine may take of the stock engine's recovery, as seen from outside. Fixed
 before measuring."""
-RULE = Rule(version=5, since="2026-11-23", seen_seeds=SEEN)
+RULE = Rule(version=6, since="2026-11-26", seen_seeds=SEEN)
 """Version 1 counted the windows that came half a second later than the median before the kill, of
 one kill; version 2 had ten times the rate and an input for each pass. In version 3 windows from the
 very begin of a pass counted as usual ones, in which processes were still starting up, so that it
 saw no outage below five seconds; and no lateness on either side counted as a missing number. In
 version 4 the cold process of the kill before held results up until shortly before the next kill,
-and tuned settings waited five seconds before they asked a dead process again."""
-FIRST = Rule(version=3, since="2026-11-23", seen_seeds=SEEN)
-"""The rule of the claims against real-time mode; versions 1 and 2 were changed with versions 3 and
-4 of `RULE`."""
+and tuned settings waited five seconds before they asked a dead process again. Version 5 decided by
+five samples, and called two outages that neither engine came back from equally long."""
+FIRST = Rule(version=4, since="2026-11-26", seen_seeds=SEEN)
+"""The rule of the claims against real-time mode; versions 1 to 3 were changed with versions 3 to 5
+of `RULE`."""
 AGAINST = {
     "stock": ("", "stock Spark in micro-batches as it comes", RULE),
     "stock tuned": ("-as-tuned", "stock Spark in micro-batches with tuned settings", RULE),

@@ -20,6 +20,7 @@ from experiments.live._judged import numbers, right_output
 from experiments.live._kills import OUTSIDE_NOTE, measure_kills
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Finding, at_most, hypothesis
+from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, ORANGE, not_measured, plain_ticks
@@ -109,7 +110,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: _QUICK,
         Profile.PAPER: _PAPER,
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 16, Profile.PAPER: 180},
     run=run,
     scheduling=Scheduling(keeps=kept),

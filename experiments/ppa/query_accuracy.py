@@ -27,6 +27,7 @@ from harness.claims import (
     paper,
     together,
 )
+from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION, stamp
 from harness.measurement import Context, Measurement, Origin
@@ -57,7 +58,7 @@ MEASUREMENT = Measurement(
     id="ppa/query-accuracy",
     origin=Origin.COMPUTED,
     grid=_random.everywhere(_accuracy.POINTS),
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 5, Profile.PAPER: 9},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: FEWEST, Profile.PAPER: 9},
     seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.0, Profile.PAPER: 30.0},
     run=run,
 )

@@ -290,7 +290,11 @@ def really_failed(tables: Tables) -> Finding:
     )
 
 
-@hypothesis("punctual", f"Every planned failure came within {PUNCTUAL_S:g} s of its instant")
+@hypothesis(
+    "punctual",
+    f"Every planned failure came within {PUNCTUAL_S:g} s of its instant",
+    counted=True,
+)
 def punctual(tables: Tables) -> Finding:
     """Judge the lateness; times count from the real failure, so a late one falsifies none."""
     late_s = tables["runs"]["failure_lateness_s"].astype(float)
@@ -302,7 +306,8 @@ def punctual(tables: Tables) -> Finding:
 
 def nothing_dropped(failure: str) -> Claim:
     """Claim it of the runs with a failure: a twin that drops rows makes its run invalid."""
-    return hypothesis("nothing-dropped", f"After {failure} the watermark drops no row")(
+    text = f"After {failure} the watermark drops no row"
+    return hypothesis("nothing-dropped", text, counted=True)(
         lambda tables: every(
             tables["runs"]["dropped_rows"] == 0, **named(tables["runs"], "dropped_rows")
         )

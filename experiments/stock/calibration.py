@@ -134,6 +134,7 @@ def _held(table: pd.DataFrame) -> dict[str, Any]:
     "This machine holds the shortest trigger of the grids at their rate, with a margin: the median "
     f"window takes at most {MEDIAN_INTERVALS:g} triggers and the slowest at most "
     f"{TAIL_INTERVALS:g}",
+    counted=True,
 )
 def shortest_trigger(table: pd.DataFrame) -> Finding:
     held, first = _held(table), table.iloc[0]
@@ -142,7 +143,9 @@ def shortest_trigger(table: pd.DataFrame) -> Finding:
 
 
 @hypothesis(
-    "some-trigger", "It holds some trigger and some rate, so that kills can be measured on it"
+    "some-trigger",
+    "It holds some trigger and some rate, so that kills can be measured on it",
+    counted=True,
 )
 def some_trigger(table: pd.DataFrame) -> Finding:
     held = _held(table)

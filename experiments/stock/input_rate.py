@@ -17,6 +17,7 @@ import pandas as pd
 from experiments.stock._scale import check_options, cluster_spec, keeps, spark_conf
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Finding, Rule, every, hypothesis
+from harness.claims.samples import FEWEST
 from harness.cluster.base import Cluster
 from harness.engines.structured.parameters import StockParameters
 from harness.experiment import Experiment
@@ -212,7 +213,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: [{"workload": name} for name in IN_QUICK],
         Profile.PAPER: [{"workload": name} for name in WORKLOADS],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 35, Profile.QUICK: 175, Profile.PAPER: 700},
     run=run,
     scheduling=Scheduling(keeps=keeps),
@@ -244,7 +245,7 @@ def _other_ends(last: pd.DataFrame) -> str | None:
 
 
 nothing_dropped = hypothesis(
-    "nothing-dropped", "Without a failure the watermark drops no row at any rate"
+    "nothing-dropped", "Without a failure the watermark drops no row at any rate", counted=True
 )(lambda table: every(table["dropped_rows"] == 0, dropped_rows=int(table["dropped_rows"].sum())))
 
 
@@ -253,7 +254,7 @@ OPEN = Rule(version=2, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71811))
 about the engine."""
 
 
-@hypothesis("saturated", "Every workload was driven to saturation", rule=OPEN)
+@hypothesis("saturated", "Every workload was driven to saturation", rule=OPEN, counted=True)
 def saturated(table: pd.DataFrame) -> Finding:
     last = _at_end(table, "last")
     by_generator = last["ended_by"].str.startswith(GENERATOR)

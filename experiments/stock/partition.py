@@ -30,6 +30,7 @@ from experiments.stock._kills import (
 from experiments.stock._own import RATE_PER_S
 from experiments.stock._scale import SCALES, cluster_spec, keeps
 from harness.claims import Finding, all_of, found, hypothesis
+from harness.claims.samples import FEWEST
 from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.experiment import Experiment
@@ -112,7 +113,7 @@ MEASUREMENT = Measurement(
             point(failure, interval_s) for interval_s in (2, 5) for failure in FAILURES
         ],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 170, Profile.PAPER: 220},
     run=measured,
     scheduling=Scheduling(keeps=keeps),

@@ -31,7 +31,7 @@ from harness.claims import (
     invariant,
     not_asked,
 )
-from harness.claims.samples import difference_of, median_of, ratio_of
+from harness.claims.samples import FEWEST, difference_of, median_of, ratio_of
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import Mode, StockParameters
@@ -119,11 +119,11 @@ class Scale:
 SCALES: Mapping[Profile, Scale] = {
     Profile.SMOKE: Scale(kinds=("worker",), kills=1, before_s=1, after_s=3, away_s=2, settle_s=1),
     Profile.QUICK: Scale(
-        kinds=("worker",), kills=5, before_s=6, after_s=12, first_warmup_s=12, settle_s=4
+        kinds=("worker",), kills=6, before_s=6, after_s=12, first_warmup_s=12, settle_s=4
     ),
     Profile.PAPER: Scale(
         kinds=tuple(KINDS),
-        kills=5,
+        kills=6,
         before_s=10,
         after_s=30,
         away_s=5,
@@ -244,7 +244,7 @@ MEASUREMENT = Measurement(
             point("active", 5),
         ],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 240, Profile.PAPER: 2700},
     run=run,
     scheduling=Scheduling(keeps=lambda point: f"{point['scheme']} default"),
@@ -335,7 +335,7 @@ def _equal(other: str, text: str) -> Claim:
     return decide
 
 
-@hypothesis("nothing-dropped", "After every kill the watermark drops no row")
+@hypothesis("nothing-dropped", "After every kill the watermark drops no row", counted=True)
 def nothing_dropped(tables: Tables) -> Finding:
     passes = tables["passes"]
     return every(passes["dropped_rows"] == 0, dropped_rows=_each(passes, "dropped_rows"))

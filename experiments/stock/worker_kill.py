@@ -12,6 +12,7 @@ from experiments.stock._figure import kill_experiment
 from experiments.stock._kills import point, run_kill
 from experiments.stock._own import OPTIONS
 from experiments.stock._scale import check_options, keeps, lasts
+from harness.claims.samples import FEWEST
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
@@ -35,7 +36,7 @@ MEASUREMENT = Measurement(
             for interval_s in (1, 2, 5, 10)
         ],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 150, Profile.PAPER: 330},
     run=run,
     scheduling=Scheduling(keeps=keeps),

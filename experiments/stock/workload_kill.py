@@ -30,6 +30,7 @@ from experiments.stock._kills import (
 from experiments.stock._scale import check_options, keeps
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Claim, Finding, every, found, hypothesis, invariant, not_asked, paper
+from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.figures.style import GREY, ORANGE, SCHEMES
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
@@ -69,7 +70,7 @@ MEASUREMENT = Measurement(
         Profile.QUICK: [_point(w, s) for s in ("checkpoint", "active") for w in IN_QUICK],
         Profile.PAPER: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 105, Profile.PAPER: 230},
     run=run,
     scheduling=Scheduling(keeps=keeps),

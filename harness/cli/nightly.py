@@ -40,15 +40,15 @@ Examples:
 )
 @click.option(
     "--pairs",
-    type=click.IntRange(min=5),
+    type=click.IntRange(min=8),
     default=None,
-    help="Samples of each metric and side.  [default: 12]",
+    help="Samples of each metric and side.  [default: 15]",
 )
 @click.option(
     "--live/--no-live",
     default=True,
     show_default=True,
-    help="Also compare the live engines, which starts two local clusters (six to eight minutes).",
+    help="Also compare the live engines, which starts two local clusters (8 to 11 minutes).",
 )
 @click.option(
     "--summary",

@@ -27,9 +27,9 @@ from harness.results.provenance import (
 from harness.seeds import derive_seed
 from harness.text import Notify
 
-PAIRS = 12
+PAIRS = 15
 """Pairs of samples of each metric; as many again for a metric that seems to have changed."""
-LIVE_PAIRS = 6
+LIVE_PAIRS = FEWEST_PAIRS
 """Pairs of passes of each engine: a pass takes half a minute."""
 
 Metric = HotLoop | LiveRatio
@@ -104,8 +104,7 @@ def compare_sides(
     suspects = [
         metric
         for metric in metrics
-        if (found := first.pairs[metric.name].compare(seed=seed))
-        and found.verdict is not Change.NO_CHANGE
+        if (found := first.pairs[metric.name].compare()) and found.verdict is not Change.NO_CHANGE
     ]
     fresh = Gathered({}, {})
     if suspects:
@@ -116,7 +115,6 @@ def compare_sides(
             first.pairs[metric.name],
             fresh.pairs.get(metric.name),
             measured_last_night=_was_measured(last, metric.name),
-            seed=seed,
         )
         for metric in metrics
     }
@@ -142,7 +140,7 @@ def _gather(
     uncertain = [
         loop
         for loop in loops
-        if (comparison := found.pairs[loop.name].compare(seed=seed)) and comparison.wide
+        if (comparison := found.pairs[loop.name].compare()) and comparison.wide
     ]
     if precisely and uncertain:
         report(f"more pairs of {', '.join(loop.name for loop in uncertain)}")

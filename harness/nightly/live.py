@@ -5,7 +5,7 @@ within the same minutes. First all passes of the one engine, then of the other, 
 takes half a minute to open; both sides open it at the same time. A pair's ratio is that of the
 passes with the same number.
 
-It takes six to eight minutes."""
+It takes eight to eleven minutes."""
 
 from __future__ import annotations
 

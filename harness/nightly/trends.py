@@ -53,6 +53,14 @@ def change_points(values: Sequence[float]) -> list[int]:
     return ends[:-1]
 
 
+def steps(values: NDArray[np.float64], points: Sequence[int]) -> list[float]:
+    """Return by how much, as a share, the mean between two change points is above the one before.
+
+    A level is that of its own nights alone, up to the next change."""
+    levels = [part.mean() for part in np.split(values, list(points))]
+    return [float(after / before - 1) for before, after in pairwise(levels)]
+
+
 def medians(nights: Sequence[Night], name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the nights (their indices) with a number of a metric, and its medians in seconds."""
     found = []
@@ -79,11 +87,12 @@ def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
         axes.plot([index] * len(samples), samples, ".", color=GREY, alpha=0.35, markersize=3)
     at, values = medians(nights, name)
     axes.plot(at, scale * values, "-o", color=BLUE)
-    for point in change_points(values.tolist()):
+    points = change_points(values.tolist())
+    for point, step in zip(points, steps(values, points), strict=True):
         where = (at[point - 1] + at[point]) / 2
         axes.axvline(where, color=VERMILION, linestyle="--", linewidth=1.2)
         axes.annotate(
-            f"level moves {values[point:].mean() / values[:point].mean() - 1:+.0%}",
+            f"level moves {step:+.0%}",
             xy=(where, 1.0), xycoords=("data", "axes fraction"),
             xytext=(3, -3), textcoords="offset points", va="top", fontsize=7, color=VERMILION,
         )  # fmt: skip

@@ -58,21 +58,21 @@ def show_kill(kill: Kill) -> HTML:
 def intervals(results: Library, *experiments: str) -> pd.DataFrame:
     """Return the parts of an outage by engine and scheme: median and 95 % interval in seconds.
 
-    An interval needs five kills; below that it is empty."""
+    A sample is a pass, with the median of its kills; an interval needs six, else it is empty."""
+    names = ["experiment", "engine", "scheme", "part"]
     rows = [row for name in experiments for row in _parts(kills(results, name))]
-    frame = pd.DataFrame(rows, columns=["experiment", "engine", "scheme", "part", "seconds"])
-    groups = frame.groupby(["experiment", "engine", "scheme", "part"], sort=False)["seconds"]
+    frame = pd.DataFrame(rows, columns=[*names, "pass", "seconds"])
     found = {}
-    for key, mine in groups:
-        sample = median_of(mine)
+    for key, mine in frame.groupby(names, sort=False):
+        sample = median_of(mine.groupby("pass")["seconds"].median())
         if sample is not None:
             found[key] = {
                 "median_s": sample.value,
                 "low_s": sample.low,
                 "high_s": sample.high,
-                "kills": sample.n,
+                "passes": sample.n,
+                "kills": len(mine),
             }
-    names = ["experiment", "engine", "scheme", "part"]
     return pd.DataFrame.from_dict(found, orient="index").rename_axis(names)
 
 
@@ -82,7 +82,7 @@ def _part(kill: Kill, name: str) -> str:
     return "restart to replay" if together else name
 
 
-def _parts(found: list[Kill]) -> Iterator[tuple[str, str, str, str, float]]:
+def _parts(found: list[Kill]) -> Iterator[tuple[str, str, str, str, str, float]]:
     for kill in found:
         if kill.found.record.status != "ok":
             continue
@@ -93,5 +93,6 @@ def _parts(found: list[Kill]) -> Iterator[tuple[str, str, str, str, float]]:
                     kill.facets["engine"][0],
                     kill.facets["scheme"][0],
                     _part(kill, phase.name),
+                    f"{kill.found.record.run}/{kill.variant}",
                     phase.until_s - phase.from_s,
                 )

@@ -1,4 +1,4 @@
-"""The report's first table: the outage under each engine and scheme, over all measured kills."""
+"""The report's first table: the outage under each engine and scheme, over all measured passes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ MEASURES = {
     "recovery_s": "caught up after",
 }
 """Columns of an experiment's table that measure an outage, with their words."""
+PASS = ("run", "variant", "pass")
+"""Columns that tell the passes of a table of kills apart, those that it has. Without one each kill
+has a pass of its own."""
 
 
 def outages(judged: Sequence[Assessment]) -> list[dict[str, Any]]:
@@ -82,13 +85,16 @@ def _kills(item: Assessment) -> tuple[str, pd.DataFrame] | None:
 def _summary(kills: pd.DataFrame) -> dict[str, Any] | None:
     """Return the outage of one engine and scheme as text; None without a measured one.
 
-    An outage that was not over while it was watched has no known end: it counts as endless, and
-    with the time that it was watched for what the median is at least."""
+    A sample is a pass, with the median of its kills. An outage that was not over while it was
+    watched has no known end: it counts as endless, and with the time that it was watched for what
+    the median is at least."""
+    kills = kills.reset_index(drop=True)
     not_over = kills["not_over"].astype(bool)
     outage_s = kills["outage_s"].astype(float)
     lasted_s = outage_s.mask(not_over, math.inf)
     watched_s = outage_s.mask(not_over & outage_s.isna(), 0.0)
-    sample, least = median_of(lasted_s), median_of(watched_s)
+    passes = [kills[name] for name in PASS if name in kills] or [kills.index.to_series()]
+    sample, least = (median_of(each.groupby(passes).median()) for each in (lasted_s, watched_s))
     if sample is None or least is None:
         return None
     known = math.isfinite(sample.value)
@@ -98,7 +104,8 @@ def _summary(kills: pd.DataFrame) -> dict[str, Any] | None:
         "at_least_s": shown_s,
         "interval_s": None if sample.low is None else (sample.low, sample.high),
         "outage": f"{'' if known else 'more than '}{shown_s:.3g} s{_between(sample)}",
-        "kills": sample.n,
+        "kills": int(lasted_s.notna().sum()),
+        "passes": sample.n,
         "never": int(not_over.sum()),
     }
 

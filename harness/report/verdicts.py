@@ -99,8 +99,7 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
     claims = [replace(v, post_hoc=bool(seeds & {*v.rule.seen_seeds})) for v in claims]
     if profile is Profile.SMOKE:
         claims = [_undecided(verdict) for verdict in claims]
-    if experiment.origin is Origin.MEASURED:
-        claims = [_supported(verdict, campaign.samples, experiment.fewest) for verdict in claims]
+    claims = [_supported(verdict, experiment, campaign.samples) for verdict in claims]
     problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
     return replace(judged, table=table, claims=claims, problem=problem)
 
@@ -156,22 +155,23 @@ def _undecided(verdict: Verdict) -> Verdict:
     return replace(verdict, held=None, why=SMOKE_DECIDES, sample=None, samples=None)
 
 
-SUPPORTED = "2026-11-26"
-"""Since this day a verdict on what was measured live needs samples, also if it compares no
-statistic of them: a further version of each such rule."""
+SAMPLES_SINCE = "2026-11-26"
+"""Since this day intervals are exact and need six samples, and so does any verdict on what was
+measured live: a further version of each such rule that is older."""
 
 
-def _supported(verdict: Verdict, repetitions: int, fewest: int) -> Verdict:
+def _supported(verdict: Verdict, experiment: Experiment, repetitions: int) -> Verdict:
     """Return a verdict on live measurements, undecided if too few samples are behind it."""
-    if verdict.kind is ClaimKind.INVARIANT or verdict.counted:
-        return verdict
+    live = experiment.origin is Origin.MEASURED and verdict.kind is not ClaimKind.INVARIANT
+    live &= not verdict.counted
     rule = verdict.rule
-    if rule.since < SUPPORTED:
-        verdict = replace(verdict, rule=replace(rule, version=rule.version + 1, since=SUPPORTED))
+    if (live or verdict.sample is not None) and rule.since < SAMPLES_SINCE:
+        rule = replace(rule, version=rule.version + 1, since=SAMPLES_SINCE)
+    verdict = replace(verdict, rule=rule)
     samples = repetitions if verdict.samples is None else verdict.samples
-    if verdict.held is None or samples >= fewest:
+    if not live or verdict.held is None or samples >= experiment.fewest:
         return verdict
-    why = too_few(samples, fewest)
+    why = too_few(samples, experiment.fewest)
     return replace(verdict, held=None, why=why, cause=None, samples=samples)
 
 

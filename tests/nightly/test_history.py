@@ -12,7 +12,7 @@ import pytest
 from harness.errors import UsageError
 from harness.figures.style import new_figure
 from harness.nightly.history import ClaimNight, History, MetricNight, Night
-from harness.nightly.trends import change_points, code_changes, draw, write_trends
+from harness.nightly.trends import change_points, code_changes, draw, steps, write_trends
 from harness.seeds import generator
 
 MACHINE = "2-cores"
@@ -109,6 +109,14 @@ def test_a_level_that_moves_is_marked_where_it_moves() -> None:
     steps = [1.0] * 15 + [1.25] * 25
     (found,) = change_points([level * each for level, each in zip(steps, noise, strict=True)])
     assert abs(found - 15) <= 1
+
+
+def test_a_level_is_that_of_its_own_nights() -> None:
+    """Levels of 1, 2 and 1 were said to move by 49 % up and 33 % down."""
+    nights = np.repeat([1.0, 2.0, 1.0], 20)
+    points = change_points(nights.tolist())
+    assert steps(nights, points) == pytest.approx([1.0, -0.5])
+    assert steps(nights, []) == []
 
 
 def test_a_level_that_only_scatters_has_no_change_point() -> None:

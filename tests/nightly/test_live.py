@@ -108,14 +108,14 @@ def test_a_side_that_leaves_an_order_unanswered_is_asked_no_more(
 
 def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
     _, decisions = gate.compare_sides(
-        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=1.3), last=None, pairs=6, seed=1,
+        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=1.3), last=None, pairs=8, seed=1,
         report=lambda text: None,
     )  # fmt: skip
     assert {name: each.verdict for name, each in decisions.items()} == {
         "live_cpu": Change.WORSE,
         "live_latency": Change.WORSE,
     }
-    assert len(log.read_text().splitlines()) == 2 * 4 * 6, "a second look took fresh passes"
+    assert len(log.read_text().splitlines()) == 2 * 4 * 8, "a second look took fresh passes"
 
 
 def test_live_ratios_are_chosen_by_name_like_hot_loops() -> None:

@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from harness.claims import Claim, Finding, found, invariant
+from harness.claims import Claim, Finding, Word, found, invariant
 from harness.cli.measure import exit_code
 from harness.experiment import Experiment
-from harness.measurement import Context
+from harness.measurement import Context, Origin
 from harness.report import build
 from harness.report.verdicts import SMOKE_DECIDES, Assessment, assess
 from harness.results.provenance import machine_name
@@ -71,6 +71,29 @@ def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
         ("invariant", True),
     ]
     assert claims[0].why == SMOKE_DECIDES
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_one_live_run_decides_only_what_is_counted(tmp_path: Path, counted: bool) -> None:
+    """What was simulated is decided by its one value, and so is an invariant."""
+    claims = [replace(rising, counted=counted), positive]
+    live = replace(
+        toy(), claims=claims, measurement=replace(toy().measurement, origin=Origin.MEASURED)
+    )
+    for repeats, held in ((1, counted or None), (5, counted or None), (6, True)):
+        store = RecordStore(tmp_path / str(repeats))
+        make(store, live, settings=replace(QUICK, repeats=repeats))
+        found = judged(store, live).claims
+        assert [claim.held for claim in found] == [held, True]
+        if held is None:
+            assert found[0].word is Word.UNDECIDED
+            assert (
+                found[0].why
+                == f"it takes 6 samples, and there are {repeats}: measure with --repeats 6"
+            )
+            assert (found[0].rule.version, found[0].rule.since) == (2, "2026-11-26")
+    shorter = replace(live, fewest=5)
+    assert judged(RecordStore(tmp_path / "5"), shorter).claims[0].held is True
 
 
 def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.planning.schedulers import replica_of
 from harness.report.verdicts import verdicts
-from tests.experiments.smoke import smoke_table
+from tests.experiments.smoke import repeated, smoke_table
 
 FIGURES: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
@@ -97,7 +97,7 @@ BENT = {
 @pytest.mark.parametrize("name", BENT)
 def test_a_claim_fails_where_the_numbers_say_so(name: str) -> None:
     bend, text = BENT[name]
-    table = smoke_table(FIGURES[name]).copy()
+    table = repeated(smoke_table(FIGURES[name]))
     (before,) = (claim for claim in claims_of(name, table) if claim.text.startswith(text))
     bend(table)
     (after,) = (claim for claim in claims_of(name, table) if claim.text.startswith(text))
@@ -120,9 +120,9 @@ def test_seeds_that_disagree_leave_the_lowest_latency_undecided() -> None:
         found = claims_of("edge/latency", pd.concat(runs, ignore_index=True))
         return next(each for each in found if each.id == "ras-lowest").word
 
-    assert word(0.1, 0.0, 0.1, 0.2, 0.1) is Word.HOLDS, "also if both are alike"
-    assert word(-0.06, 0.1, -0.05, 0.2, 0.1) is Word.UNDECIDED
-    assert word(-0.06, -0.05, -0.05, -0.1, -0.1) is Word.DOES_NOT_HOLD
+    assert word(0.1, 0.0, 0.1, 0.2, 0.1, 0.1) is Word.HOLDS, "also if both are alike"
+    assert word(-0.06, 0.1, -0.05, 0.2, 0.1, 0.1) is Word.UNDECIDED
+    assert word(-0.06, -0.05, -0.05, -0.1, -0.1, -0.1) is Word.DOES_NOT_HOLD
 
 
 @pytest.mark.parametrize("rate", _deployment.RATES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ from experiments.edge._deployment import MECHANISMS, deploy
 from experiments.live import edge_throughput
 from experiments.live._topology import SPEC
 from experiments.live.edge_throughput import EXPERIMENT, TASKS, Scale
+from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
 from tests.experiments.live.judging import failing, held, passes
 from workloads.accident import accidents
@@ -68,7 +70,7 @@ def test_tuples_count_in_the_second_in_which_their_result_came() -> None:
 
 def made_up() -> dict[str, pd.DataFrame]:
     rows: list[dict[str, Any]] = []
-    for name in MECHANISMS:
+    for repeat, name in product(range(FEWEST), MECHANISMS):
         for failure in (False, True):
             for second in range(19, 44):
                 hit = failure and 31 <= second < 34
@@ -76,7 +78,7 @@ def made_up() -> dict[str, pd.DataFrame]:
                 if failure and second == 34:  # all that was held back comes at once
                     share += {"ck-only+DRA": 3.0, "RPPG+DRA": 1.5}.get(name, 0.0)
                 rows.append(
-                    {"repeat": 0, "mechanism": name, "failure": failure, "second": second,
+                    {"repeat": repeat, "mechanism": name, "failure": failure, "second": second,
                      "tuples_per_s": share * throughput.OFFERED}
                 )  # fmt: skip
     each = [{"mechanism": name, "variant": "failure"} for name in MECHANISMS]

@@ -14,6 +14,7 @@ from experiments.live._kills import compare, recoveries
 from experiments.live._rates import REAL_TIME
 from experiments.live.engines import EXPERIMENT, RATES
 from harness.claims import Word
+from harness.claims.samples import FEWEST
 from harness.results.record import Profile
 from tests.experiments.live.judging import failing, held, judged, panels
 from tests.judging.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
@@ -118,7 +119,7 @@ def rung(engine: str, rate_per_s: float, **changed: Any) -> dict[str, Any]:
 
 def tables(
     *rungs: dict[str, Any], restored_ms: float = 20, failures: int = 0, each: int = 50,
-    samples: int = 5,
+    samples: int = FEWEST,
 ) -> Tables:  # fmt: skip
     """Return the tables of so many runs of these rungs, and of ``each`` kills of a scheme."""
     frame = pd.DataFrame(
@@ -212,7 +213,7 @@ def test_a_rate_counts_that_most_runs_hold() -> None:
     verdict = judged(EXPERIMENT, with_failures(2))["word-count/same-rate"]
     assert verdict.word is Word.HOLDS
     assert verdict.sample is not None
-    assert verdict.sample.n == 5
+    assert verdict.sample.n == 6
     assert judged(EXPERIMENT, with_failures(3))["word-count/same-rate"].held is None
 
 
@@ -254,10 +255,10 @@ def test_a_limit_within_the_interval_leaves_it_undecided() -> None:
     assert panels(EXPERIMENT, repeats(0.02))
 
 
-def test_four_samples_decide_nothing() -> None:
-    few = judged(EXPERIMENT, tables(*LADDERS, samples=4))["word-count/same-rate"]
+def test_five_samples_decide_nothing() -> None:
+    few = judged(EXPERIMENT, tables(*LADDERS, samples=5))["word-count/same-rate"]
     assert few.word is Word.UNDECIDED
-    assert few.why == "it takes 5 samples for an interval, and there are 4: add --repeats"
+    assert few.why == "it takes 6 samples, and there are 5: measure with --repeats 6"
     assert judged(EXPERIMENT, tables(*LADDERS))["word-count/same-rate"].word is Word.HOLDS
 
 

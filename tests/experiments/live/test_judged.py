@@ -19,8 +19,8 @@ from experiments.live._topology import PACED, SIMULATED
 from harness.claims import Sample, Word, hypothesis, judge, median_of
 from harness.figures.style import new_figure
 
-ABOVE, BELOW = median_of([2.0, 2.1, 2.2, 2.3, 2.4]), median_of([0.1, 0.2, 0.3, 0.4, 0.5])
-AROUND, FEW = median_of([0.5, 0.9, 1.1, 1.5, 1.9]), median_of([2.0])
+ABOVE, BELOW = median_of([2.0, 2.1, 2.2, 2.3, 2.4, 2.5]), median_of([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+AROUND, FEW = median_of([0.5, 0.9, 1.1, 1.2, 1.5, 1.9]), median_of([2.0])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_simulated_marks_are_those_of_the_instants_that_really_were() -> None:
 
 def test_an_interval_is_an_error_bar() -> None:
     axes = new_figure().subplots()
-    bar_of(axes, 1.0, [0.0, 1.0, 2.0, 3.0, 9.0], color="black", marker="o", least=0.01)
+    bar_of(axes, 1.0, [0.0, 1.0, 2.0, 3.0, 5.0, 9.0], color="black", marker="o", least=0.01)
     bar_of(axes, 2.0, [1.0], color="black", marker="o", least=0.01)
     bar_of(axes, 3.0, [], color="black", marker="o", least=0.01)
     bars = [bar for bar in axes.containers if isinstance(bar, ErrorbarContainer)]

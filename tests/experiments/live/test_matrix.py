@@ -18,18 +18,19 @@ from experiments.live import (
     _plans,
     matrix,
 )
-from experiments.live._matrix_claims import apart
 from experiments.live._matrix_failures import BATCH_S, CORRELATED, EXPONENTIAL, FAILURES
 from experiments.live._matrix_network import CHECKPOINT, DRA, FULL, PLACES, PPA, RAS, SCHEMES
-from experiments.live._matrix_table import BY_NAME, CONTENDERS, OURS
+from experiments.live._matrix_table import BY_NAME, COLUMNS, CONTENDERS, OURS
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import ClaimKind, Sample, Word
+from harness.claims.samples import FEWEST
 from harness.cluster.base import TOGETHER, Action
 from harness.measure.recovery import Unrecovered
 from harness.measurement import Context
 from harness.planning.tiers import paper_network
 from harness.results.record import Profile
 from harness.results.tables import Results
+from harness.seeds import generator
 from harness.topology.fidelity import Evaluator
 from tests.experiments.live.judging import failing, held, judged, panels
 from tests.experiments.smoke import SmokeContext
@@ -40,7 +41,7 @@ BACK_S = {CHECKPOINT: 3.0, FULL: 0.1, PPA: 1.0, RAS: 1.5, DRA: 2.5}
 CORES = {CHECKPOINT: 0.5, FULL: 0.9, PPA: 0.7, RAS: 0.65, DRA: 0.66}
 
 
-def made_up(repeats: int = 3, workloads: tuple[str, ...] = tuple(WORKLOADS)[:1]) -> Tables:
+def made_up(repeats: int = 6, workloads: tuple[str, ...] = tuple(WORKLOADS)[:1]) -> Tables:
     """Return the tables of a campaign as it is expected, with ten failures in each pass."""
     rows = [
         _pass(workload, scheme, failures, repeat)
@@ -167,7 +168,7 @@ def test_a_full_size_pass_has_a_minute_and_ten_failures_and_smoke_is_short() -> 
     assert len(grid[Profile.QUICK]) * lasts[Profile.QUICK] <= 25 * 60
     assert len(grid[Profile.SMOKE]) * lasts[Profile.SMOKE] <= 10 * 60
     assert {point["workload"] for point in grid[Profile.PAPER]} == set(WORKLOADS)
-    assert matrix.MEASUREMENT.repeats[Profile.PAPER] == 5
+    assert matrix.MEASUREMENT.repeats[Profile.PAPER] == FEWEST
 
 
 def test_what_came_after_a_failure_is_counted_up_to_the_next_one() -> None:
@@ -268,13 +269,41 @@ def test_schemes_that_no_column_separates_are_said_to_be_equal_and_why() -> None
     assert "3 of them on their primary's own node" in verdict.why
 
 
-def test_what_has_no_interval_separates_nothing() -> None:
-    tables = made_up(repeats=1, workloads=("world-cup",))
-    tables["kills"] = tables["kills"].iloc[:0]
+def test_too_few_passes_for_so_many_columns_separate_nothing() -> None:
+    tables = made_up(repeats=4)
     verdict = judged(matrix.EXPERIMENT, tables)["differ/checkpoint/ppa"]
-    assert verdict.word is Word.NOT_MEASURED
-    few = Sample(value=1.0, low=None, high=None, n=1)
-    assert not apart(few, Sample(value=2.0, low=1.9, high=2.1, n=9))
+    assert verdict.word is Word.UNDECIDED
+    assert "for 14 comparisons it takes 10 samples, and there are 8" in str(verdict.why)
+    decided = judged(matrix.EXPERIMENT, made_up())["differ/checkpoint/ppa"]
+    assert (decided.word, decided.measured["comparisons"]) == (Word.HOLDS, 14)
+
+
+def test_equal_schemes_are_seldom_called_different_however_many_columns_there_are() -> None:
+    draw = generator(0, "equal schemes")
+    (claim,) = (each for each in matrix.EXPERIMENT.claims if each.id == "differ/checkpoint/ppa")
+    tables = made_up()
+    called = 0
+    for _ in range(20):
+        for rows in tables.values():
+            for column in (each.name for each in COLUMNS if each.name in rows):
+                rows[column] = draw.normal(10.0, 1.0, len(rows))
+        called += bool(claim.decide(tables).held)
+    assert called <= 4, "5 % of 20 are 1; of 14 intervals that need not overlap one is in half"
+
+
+def test_a_sample_is_a_pass_however_many_failures_it_has() -> None:
+    tables = made_up(repeats=3)
+    verdict = judged(matrix.EXPERIMENT, tables)["replication-back-sooner"]
+    assert (verdict.word, verdict.samples) == (Word.HOLDS, 6), "sixty failures in six passes"
+
+
+def test_failures_in_one_outage_are_one() -> None:
+    kills = pd.DataFrame(
+        {"run": "a", "workload": "w", "scheme": PPA, "failures": CORRELATED,
+         "at_s": [1.0, 5.0, 9.0, 60.0], "overlaps": [True, True, True, False]}
+    )  # fmt: skip
+    hidden = _matrix_table._in_an_earlier_outage(kills, pd.Series([43.7, 39.7, 35.7, 2.0]))
+    assert hidden.tolist() == [False, True, True, False]
 
 
 def test_a_difference_within_the_noise_is_undecided() -> None:

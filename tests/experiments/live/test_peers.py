@@ -44,6 +44,7 @@ from experiments.live._peers_rows import (
     schedule_of,
 )
 from experiments.live.peers import EXPERIMENT
+from harness.claims.samples import FEWEST
 from harness.cluster.base import Action, ClusterSpec, Node
 from harness.engines.base import BUSIEST, Setup
 from harness.engines.kinds import find_engine
@@ -244,9 +245,10 @@ def test_quick_is_declared_and_planned_within_twenty_minutes() -> None:
 
 
 def tables(**changes: Any) -> dict[str, pd.DataFrame]:
-    """Return a row per system, and one kill of each kind, with all well."""
+    """Return six runs of each system, with one kill of each kind, with all well."""
     points = EXPERIMENT.grid[Profile.PAPER]
-    runs = pd.DataFrame([{**point, "run": number} for number, point in enumerate(points)])
+    runs = pd.DataFrame([point for point in points for _ in range(FEWEST)])
+    runs["run"] = range(len(runs))
     wrong = dict.fromkeys(("lost", "duplicated", "contradictions", "dropped"), 0)
     promised = [(e, t) in EXACTLY_ONCE for e, t in zip(runs.engine, runs.tuning, strict=True)]
     kills = runs.merge(pd.DataFrame({"kill": [WORKER, RACK]}), how="cross").assign(
