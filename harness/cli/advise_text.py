@@ -113,16 +113,20 @@ def _fitted(found: Advice) -> Iterator[str]:
     fitted = found.known.fitted
     if fitted is None:
         return
-    count = "recovery" if fitted.observations == 1 else "recoveries"
-    text = (
-        f"from {fitted.observations} {count} of yours: out for {format_duration(fitted.outage_s)}"
-    )
+    n = fitted.observations
+    count = "recovery" if n == 1 else "recoveries"
+    text = f"from {n} {count} of yours: out for {fitted.outages.describe()}"
     if fitted.capacity_per_s is not None:
         text += f", a capacity of {fitted.capacity_per_s:,.6g} tuples/s"
     if fitted.median_error is not None:
         text += f"; each predicted from the others, off by {fitted.median_error:.0%} at the median"
+    if n == 1:
+        text += "; one says nothing of how much they differ, so best and worst are not known"
     else:
-        text += "; with three or more, how well that fits would be said here"
+        text += (
+            f"; the next one is outside of what these {n} show with a probability of "
+            f"{2 / (n + 1):.0%}"
+        )
     yield from _filled(text)
     for note in found.known.notes:
         yield from _filled(note)

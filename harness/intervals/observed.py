@@ -14,7 +14,7 @@ import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from io import StringIO
 
 import numpy as np
@@ -31,6 +31,10 @@ SPREAD = 3.0
 COLUMNS = ("time", "lag")
 BACK = 0.05
 """Share of the way from the usual lag to the largest one, below which the lag is usual again."""
+AGAIN = 0.1
+"""Share of that way from which on another rise of the lag is another failure."""
+_FASTEST = 1.5
+"""Most that the lag may grow by, as a multiple of the rate: nothing else than input adds to it."""
 _BEFORE = 0.1
 """Share of a record's rows, from its first, that show the usual lag."""
 _FEWEST_ROWS = 5
@@ -193,35 +197,71 @@ def _line(observations: Sequence[Observation], rate_per_s: float) -> tuple[float
 def read_lag(text: str, *, name: str, interval_s: float, rate_per_s: float) -> Observation:
     """Return the recovery in a CSV of (time, lag), the lag in tuples.
 
-    ``time`` is in seconds or ISO 8601. The file begins before the failure and ends after the
-    recovery; the largest lag is where the job works again. Raises `UsageError` saying what lacks.
-    """
+    ``time`` is in seconds or ISO 8601. The file has one failure: it begins before it and ends after
+    the recovery; the largest lag is where the job works again. Raises `UsageError` saying what
+    lacks, also where the usual lag swings so much that it hides the beginning."""
     at_s, lag = _columns(text, name)
     calm = lag[: max(3, int(len(lag) * _BEFORE))]
     usual = float(np.median(calm))
     peak = int(np.argmax(lag))
-    limit = usual + BACK * (float(lag[peak]) - usual)
+    most = float(lag[peak])
+    limit = usual + BACK * (most - usual)
     before = np.flatnonzero(lag[:peak] <= calm.max())
     after = np.flatnonzero(lag[peak:] <= limit)
-    if not len(before) or lag[peak] <= usual:
+    if not len(before) or most <= usual:
         raise UsageError(
             f"{name}: the lag does not grow from a usual one",
             remedy="begin the file some rows before the failure",
         )
     if not len(after):
         raise UsageError(
-            f"{name}: the lag does not come back to {limit:,.4g} tuples",
+            f"{name}: the lag does not come back to {limit:,.6g} tuples",
             remedy="end the file after the recovery",
         )
-    start_s, back_s = float(at_s[before[-1]]), float(at_s[peak + after[0]])
-    caught_s = back_s - float(at_s[peak])
-    faster = (float(lag[peak]) - float(lag[peak + after[0]])) / caught_s
+    if calm.max() - calm.min() > limit - usual:
+        raise UsageError(
+            f"{name}: before the failure the lag swings from {calm.min():,.6g} to "
+            f"{calm.max():,.6g} tuples, so nothing tells when the job stopped",
+            remedy="give the lag of what was read instead of what was committed, or write what "
+            "you saw, as in 60s:217s",
+        )
+    start, back = int(before[-1]), peak + int(after[0])
+    second = _second(lag, usual, start, peak, back)
+    if second is not None:
+        raise UsageError(
+            f"{name}: the lag rises more than once, to {most:,.6g} tuples in row {peak + 1} and to "
+            f"{lag[second]:,.6g} in row {second + 1}",
+            remedy="cut the file to one failure and its recovery, and give a file for each",
+        )
+    outage_s = float(at_s[peak] - at_s[start])
+    grew = (most - float(lag[start])) / outage_s
+    if grew > _FASTEST * rate_per_s:
+        raise UsageError(
+            f"{name}: the lag grows by {grew:,.6g} tuples/s, and the rate is {rate_per_s:,.6g}",
+            remedy="give the rate of that time (--rate), and the lag in tuples",
+        )
+    faster = (most - float(lag[back])) / float(at_s[back] - at_s[peak])
     return Observation(
         interval_s=interval_s,
-        recovery_s=back_s - start_s,
-        outage_s=float(at_s[peak]) - start_s,
+        recovery_s=float(at_s[back] - at_s[start]),
+        outage_s=outage_s,
         capacity_per_s=rate_per_s + faster,
     )
+
+
+def _second(lag: NDArray[np.float64], usual: float, start: int, peak: int, back: int) -> int | None:
+    """Return the row of another rise than the one from ``start`` to ``peak``; None without any."""
+    much = AGAIN * (float(lag[peak]) - usual)
+    apart = lag - usual
+    apart[start : back + 1] = 0.0
+    # A fall on the way up ends an earlier rise, and a rise on the way down is another one.
+    up, down = lag[start : peak + 1], lag[peak : back + 1]
+    apart[start : peak + 1] = np.maximum.accumulate(up) - up
+    apart[peak : back + 1] = down - np.minimum.accumulate(down)
+    highest = int(np.argmax(apart))
+    if apart[highest] <= much:
+        return None
+    return start + int(np.argmax(lag[start:highest])) if start < highest < peak else highest
 
 
 def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -232,7 +272,8 @@ def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.floa
         raise UsageError(
             f"{name} has no column {' and no column '.join(missing)}"
             + (f", but {', '.join(found)}" if found else ""),
-            remedy="write time,lag in its first line: seconds or ISO 8601, and tuples that wait",
+            remedy="write time,lag in its first line: seconds or ISO 8601, and all tuples that "
+            "wait, of every partition together, as a plain number",
         )
     if len(rows) < _FEWEST_ROWS:
         raise UsageError(
@@ -254,7 +295,9 @@ def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def _time_s(text: str) -> float:
+    """Return seconds since some instant; without a zone in UTC, whose clock never changes."""
     try:
         return float(text)
     except ValueError:
-        return datetime.fromisoformat(text.strip()).timestamp()
+        time = datetime.fromisoformat(text.strip())
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -220,10 +221,22 @@ def test_ones_own_recoveries_decide_restart_and_capacity(shipped: Library) -> No
     assert now.parts.part(RESTART).mean_s == pytest.approx(30.0 - 1.0 - JOB.transfer_s)
 
 
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("seen", [(217.0, 20.0), (50.0, 46.0), (9.0, 10.0, 70.0), (1.0, 300.0)])
+def test_what_was_seen_is_between_best_and_worst(system: str, seen: Sequence[float]) -> None:
+    job = replace(JOB, system=system, interval_s=60.0)
+    none = pd.DataFrame(columns=list(COLUMNS))
+    observed = [Observation(interval_s=60.0, recovery_s=each) for each in seen]
+    total = known(job, none, observed).recovery(job, 60.0).total
+    assert total.best_s <= min(seen)
+    assert max(seen) <= total.worst_s
+    assert min(seen) <= total.mean_s <= max(seen)
+
+
 def test_an_outage_shorter_than_the_defaults_says_so(shipped: Library) -> None:
     job = replace(JOB, system="kafka-streams", interval_s=1.0)
     found = advise(job, shipped, observed=[Observation(interval_s=1.0, recovery_s=20.0)])
-    assert any("shorter than what the defaults" in note for note in found.known.notes)
+    assert any("is shorter than what the defaults" in note for note in found.known.notes)
     assert found.now is not None
     assert found.now.recovery is not None
     assert found.now.recovery.expected_s == pytest.approx(20.0)

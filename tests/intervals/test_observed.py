@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,6 +107,97 @@ def test_the_lag_over_time_shows_outage_recovery_and_capacity(iso: bool) -> None
     assert found.capacity_per_s == pytest.approx(1600.0, rel=0.01)
     fitted = fit_observed([found], rate_per_s=RATE)
     assert fitted.capacity_per_s == pytest.approx(1600.0, rel=0.01)
+
+
+def job(*failures: tuple[int, int], until: int = 300, commits_s: int = 1) -> dict[int, int]:
+    """Return by second the lag of a job with 10,000 tuples/s that can do 15,000.
+
+    Each failure is its second and how long it is out. The lag is that of offsets committed every
+    ``commits_s``, so it also has what was read since."""
+    lag, waits, committed_s = {}, 0, 0
+    for second in range(until + 1):
+        out = any(at < second <= at + lasts for at, lasts in failures)
+        waits = waits + 10_000 if out else max(0, waits - 5_000)
+        if waits or second % commits_s == 0:
+            committed_s = second
+        lag[second] = waits + 10_000 * (second - committed_s)
+    return lag
+
+
+def csv_of(lag: dict[int, int]) -> str:
+    return "time,lag\n" + "".join(f"{second},{waits}\n" for second, waits in lag.items())
+
+
+ZONED = datetime(2026, 10, 25, 2, 58, 30, tzinfo=timezone(timedelta(hours=2)))
+ONE, TWO, BIGGER = (
+    job((60, 45)),
+    job((60, 45), (340, 45), until=600),
+    job((60, 30), (240, 45), until=400),
+)
+READABLE = {
+    "plain": csv_of(ONE),
+    # Columns in another order, blanks, CRLF, a zone, in the night when clocks go back, every 5 s.
+    "with a zone": "lag, time ,topic\r\n" + "".join(
+        f"{waits},{(ZONED + timedelta(seconds=second)).isoformat()},orders\r\n"
+        for second, waits in ONE.items() if second % 5 == 0
+    ),
+    # Times of no zone over an hour that Berlin's clock has twice.
+    "without a zone": "time,lag\n" + "".join(
+        f"{datetime(2026, 10, 25, 2, 58, 30) + timedelta(seconds=second)},{waits}\n"
+        for second, waits in ONE.items()
+    ),
+    "summer": "time,lag\n" + "".join(
+        f"{datetime(2026, 3, 29, 1, 58, 30) + timedelta(seconds=second)},{waits}\n"
+        for second, waits in ONE.items()
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize("text", READABLE.values(), ids=READABLE)
+def test_a_record_of_the_lag_is_read_whatever_its_form(text: str) -> None:
+    found = read_lag(text, name="lag.csv", interval_s=60.0, rate_per_s=10_000.0)
+    assert found.outage_s == pytest.approx(45.0, abs=5.0)
+    assert found.recovery_s == pytest.approx(130.5, abs=5.0), "back at 5 % of the largest lag"
+    assert found.capacity_per_s == pytest.approx(15_000.0, rel=0.01)
+
+
+GRAFANA = '"Time","orders-0","orders-1"\n' + "".join(
+    f'"2026-10-25 00:58:{second:02}","{waits / 2000:.1f} K","{waits / 2000:.1f} K"\n'
+    for second, waits in ONE.items()
+    if second < 60
+)
+REFUSED = {
+    "two failures": (csv_of(TWO), "rises more than once, to 450,000 .* and to 450,000"),
+    "the larger one second": (csv_of(BIGGER), "to 450,000 tuples in row 286 and to 300,000 in row"),
+    "while it catches up": (csv_of(job((60, 45), (120, 20))), "rises more than once"),
+    "a smaller one later": (csv_of(job((60, 45), (130, 15))), "rises more than once"),
+    "by commits": (csv_of(job((60, 45), commits_s=30)), "swings from 0 to 290,000 tuples"),
+    "by commits, few rows before": (
+        csv_of({s: lag for s, lag in job((60, 45), commits_s=30).items() if 50 <= s <= 280}),
+        "swings|rises more than once",
+    ),
+    "never back": (csv_of(job((60, 45), until=120)), "does not come back to 22,500 tuples"),
+    "of Grafana": (GRAFANA, "no column time and no column lag, but Time, orders-0, orders-1"),
+    "in thousandths": (csv_of({s: 1000 * lag for s, lag in ONE.items()}), "and the rate is 10,000"),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED.values(), ids=REFUSED)
+def test_a_record_of_the_lag_that_would_give_a_wrong_number_is_refused(
+    text: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        read_lag(text, name="lag.csv", interval_s=60.0, rate_per_s=10_000.0)
 
 
 @pytest.mark.parametrize(
