@@ -1,10 +1,11 @@
 """Advice for a job: every scheme with its interval, cost and recovery, and their sources.
 
-The interval is T* of the utilization model (intervals), or a shorter one where recovery must end in
-time. The recovery from checkpoints is a sum of parts (`harness.advice.sums`), judged on kills that
-it was not fitted to (`harness.advice.judged`). Source replay, and the takeover of a replica, are
-formulas fitted to simulated runs of the papers' recovery topology (`harness.advice.evidence`): the
-sum has nothing to say about them. PPA's plan is the structure-aware planner's (ppa ICDE)."""
+The interval is T* of the utilization model (intervals), or a shorter one where results wait for it
+and have to come in time, or where recovery has to end in time. The recovery from checkpoints is a
+sum of parts (`harness.advice.sums`), judged on kills that it was not fitted to
+(`harness.advice.judged`). Source replay, and the takeover of a replica, are formulas fitted to
+simulated runs of the papers' recovery topology (`harness.advice.evidence`): the sum has nothing to
+say about them. PPA's plan is the structure-aware planner's (ppa ICDE)."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class Misjudged:
     """The believed mean time to failure over the real one."""
     interval_s: float
     lost: float
-    """Utilization at the right interval minus utilization at this one."""
+    """Share of the useful work at the right interval that is not done at this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,10 @@ class Advice:
     known: Known
     assumed: Sequence[str]
     options: Sequence[Option]
+    frontier: Sequence[Option]
+    """Checkpoints at several intervals, from short to long."""
+    best_interval_s: float
+    """T*."""
     now: Option | None
     """Checkpoints at the interval that the job has; None if it was not given."""
     chosen: Option | None
@@ -80,8 +85,18 @@ class Advice:
 
     @property
     def best(self) -> Option:
-        """Checkpoints at T*."""
+        """Checkpoints at T*, or at the longest interval with the wanted latency."""
         return next(o for o in self.options if o.scheme is SchemeName.CHECKPOINT)
+
+    @property
+    def for_latency(self) -> bool:
+        """True if the wanted latency, and not T*, decides the interval."""
+        return self.best.interval_s != self.best_interval_s
+
+    @property
+    def at_best(self) -> Option:
+        """Checkpoints at T*."""
+        return next(o for o in self.frontier if o.interval_s == self.best_interval_s)
 
     @property
     def live(self) -> pd.DataFrame:
@@ -156,6 +171,10 @@ class Advice:
             "observed": asdict(self.known.fitted) if self.known.fitted else None,
             "now": asdict(self.now) if self.now else None,
             "options": [asdict(option) for option in self.options],
+            "frontier": [asdict(option) for option in self.frontier],
+            "best_interval_s": self.best_interval_s,
+            "latency_s": self.job.latency_s if self.job.waits else None,
+            "checkpoint_s": self.job.checkpoint_s,
             "live": self.live.to_dict("records"),
             "median_error_live": self.judged.median_error if self.judged else None,
         }
@@ -201,7 +220,10 @@ def advise(
     topology = topology or chain(job)
     plan = StructureAware().plan(topology, int(job.budget * topology.total_cost))
     names = [f"{operator}[{index}]" for operator, index in map(topology.place, plan.tasks)]
-    usual = options.checkpoint(job, facts, system, interval_s)
+    interval_s = max(interval_s, system_named(job.system).least_interval_s)
+    at_best = options.checkpoint(job, facts, system, interval_s)
+    usual_s = min(options.for_latency_s(job, facts), interval_s)
+    usual = options.checkpoint(job, facts, system, usual_s)
     sooner = options.shortened(job, facts, system, usual, target_s)
     share = plan.cost / topology.total_cost
     now = None
@@ -220,6 +242,10 @@ def advise(
         known=facts,
         assumed=assumed,
         options=schemes,
+        frontier=options.frontier(
+            job, facts, system, [each for each in (at_best, usual, sooner, now) if each]
+        ),
+        best_interval_s=interval_s,
         now=now,
         chosen=options.choice(schemes, target_s),
         target_s=target_s,
@@ -256,13 +282,12 @@ def chain(job: Job) -> Topology:
 
 def _if_wrong(job: Job, system: CheckpointedSystem, interval_s: float) -> Sequence[Misjudged]:
     found = []
-    best = float(system.utilization(interval_s))
     for factor in (0.5, 2.0):
         believed = CheckpointedSystem(
             cost_s=system.cost_s, failure_rate_per_s=job.failure_rate_per_s / factor
         )
         chosen = float(believed.optimal_interval_s())
-        lost = best - float(system.utilization(chosen))
+        lost = -float(system.increase(chosen, over_s=interval_s))
         found.append(Misjudged(factor=factor, interval_s=chosen, lost=lost))
     return found
 

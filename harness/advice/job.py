@@ -21,6 +21,8 @@ ASSUMED: Mapping[str, float] = {
 }
 """The values for what was not given. An advice names those that it used."""
 ASSUMED_SYSTEM = "spark"
+ASSUMED_LATENCY_S = 10.0
+"""The longest latency that is wanted, where results wait for the interval and it is not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,8 @@ class Job:
     storage_bytes_per_s: float = ASSUMED["storage_bytes_per_s"]
     """Bandwidth of one node to and from the checkpoint store."""
     checkpoint_cost_s: float | None = None
-    """Time that a checkpoint takes from work; None: to write a node's share of the state."""
+    """Time that a checkpoint takes from work; None: as of the system, else to write a node's share
+    of the state."""
     system: str = ASSUMED_SYSTEM
     """A key of `harness.intervals.systems.SYSTEMS`."""
     failure: Failure = Failure.PROCESS
@@ -63,6 +66,8 @@ class Job:
     """Time from a failure until a lost transaction is settled; None: as the settings decide."""
     interval_s: float | None = None
     """Time between two checkpoints at present, if known."""
+    latency_s: float = ASSUMED_LATENCY_S
+    """The longest latency of a result that is wanted, if results wait for the interval."""
     budget: float = ASSUMED["budget"]
     """Share of the tasks that may have an active replica under PPA, 0 to 1."""
 
@@ -74,6 +79,7 @@ class Job:
             ("a node's mean time to failure", self.node_mttf_s),
             ("the speed of a task", self.speed_per_s),
             ("what a node stores per second", self.storage_bytes_per_s),
+            ("the latency", self.latency_s),
         ):
             if not 0.0 < number < math.inf:
                 raise UsageError(f"{words} is {number:g}", remedy="give a number above zero")
@@ -121,7 +127,25 @@ class Job:
     @property
     def checkpoint_s(self) -> float:
         """Cost of one checkpoint."""
-        return self.transfer_s if self.checkpoint_cost_s is None else self.checkpoint_cost_s
+        if self.checkpoint_cost_s is not None:
+            return self.checkpoint_cost_s
+        chosen_s = system_named(self.system).checkpoint_s
+        return self.transfer_s if chosen_s is None else chosen_s
+
+    @property
+    def checkpoint_why(self) -> str:
+        """The source of that cost."""
+        if self.checkpoint_cost_s is not None:
+            return "--checkpoint-cost"
+        system = system_named(self.system)
+        if system.checkpoint_s is not None:
+            return f"assumed: give --checkpoint-cost; {system.checkpoint_why}"
+        return "a node's state, to the store: give --checkpoint-cost if it is less"
+
+    @property
+    def waits(self) -> str:
+        """The reason why its results wait for the interval; empty if they do not."""
+        return system_named(self.system).waiting(exactly_once=self.exactly_once)
 
     @property
     def task_rate_per_s(self) -> float:

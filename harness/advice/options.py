@@ -5,8 +5,11 @@ takeover of a replica come from formulas fitted to simulated runs (`harness.advi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from harness.advice.evidence import FailureKind, Fit, SchemeName
 from harness.advice.job import Job
@@ -18,6 +21,13 @@ from harness.text import format_duration
 
 _INSIDE = 1.0 - 1e-9
 """Share of the way to an interval that just meets the target: rounding must not miss it."""
+_ROUND_S = (
+    *(0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30), *(60 * n for n in (1, 2, 5, 10, 20, 30)),
+    *(3600 * n for n in (1, 2, 4, 8, 12)), *(86_400 * n for n in (1, 2, 4, 7, 14, 30)),
+)  # fmt: skip
+"""Intervals of the frontier, in seconds."""
+_SHOWN = 5
+"""Number of those that are shown."""
 SIMULATED = (SchemeName.REPLAY, SchemeName.ACTIVE)
 """Schemes whose recovery comes from simulated runs."""
 
@@ -51,6 +61,10 @@ class Option:
     extra_tasks: float = 0.0
     """Replicas, as a share of the tasks."""
     interval_s: float | None = None
+    latency: Range | None = None
+    """Latency of a result, where it waits for the interval."""
+    stuck: str = ""
+    """Reason why the job cannot go on like that for long; empty if it can."""
     shortened: bool = False
     """True if the interval is shorter than T*, so that recovery ends in time."""
     offered: bool = True
@@ -90,12 +104,14 @@ def replay(job: Job, facts: Known, fits: Fits) -> Option:
             again_s = _again_s(job, job.window_s)
             ranges[failure] = _simulated(job, facts, found, again_s, restarts=True)
     expected = ranges[FailureKind.NODE]
-    lost = job.failure_rate_per_s * expected.expected_s if expected else 0.0
+    utilization = None
+    if expected is not None:
+        utilization = max(1.0 - job.failure_rate_per_s * expected.expected_s, 0.0)
     return Option(
         scheme=SchemeName.REPLAY,
         recovery=ranges[FailureKind.NODE],
         recovery_all=ranges[FailureKind.ALL],
-        utilization=max(1.0 - lost, 0.0),
+        utilization=utilization,
         unknown="needs --window" if job.window_s is None else "no runs",
         offered=system_named(job.system).replicas,
         notes=notes,
@@ -127,6 +143,7 @@ def checkpoint(job: Job, facts: Known, system: CheckpointedSystem, interval_s: f
     total = parts.total
     found = Range(expected_s=total.mean_s, low_s=total.best_s, high_s=total.worst_s)
     possible = interval_s >= job.checkpoint_s
+    utilization = float(system.utilization(interval_s)) if possible else None
     notes = ["a shorter interval recovers faster and leaves less time for work"]
     if not possible:
         notes.append(
@@ -139,10 +156,81 @@ def checkpoint(job: Job, facts: Known, system: CheckpointedSystem, interval_s: f
         # The whole pipeline goes back to a checkpoint, or each task does, at the same time.
         recovery_all=found,
         parts=parts,
-        utilization=float(system.utilization(interval_s)) if possible else None,
+        utilization=utilization,
         interval_s=interval_s,
+        latency=_latency(job, facts, interval_s),
+        stuck=_stuck(job, facts, total.mean_s, utilization),
         notes=notes,
     )
+
+
+def _stuck(job: Job, facts: Known, recovery_s: float, utilization: float | None) -> str:
+    between_s = 1.0 / job.failure_rate_per_s
+    if recovery_s >= between_s:
+        return (
+            f"never makes progress: a recovery takes {format_duration(recovery_s)} on average, and "
+            f"a failure comes every {format_duration(between_s)}"
+        )
+    needed = job.rate_per_s / facts.capacity_per_s
+    if utilization is not None and utilization <= needed:
+        return (
+            f"never keeps up: its input needs {needed:.1%} of the time, and {utilization:.1%} is "
+            "left for work"
+        )
+    return ""
+
+
+def _latency(job: Job, facts: Known, interval_s: float) -> Range | None:
+    """Return the time from a record to its result, if that waits for the interval.
+
+    The record comes at any time of the interval alike. In batches its result comes at the end of
+    the next one, which processes the input of a whole interval."""
+    if not job.waits:
+        return None
+    least_s = job.checkpoint_s + interval_s * _batch(job, facts)
+    return Range(expected_s=least_s + interval_s / 2.0, low_s=least_s, high_s=least_s + interval_s)
+
+
+def _batch(job: Job, facts: Known) -> float:
+    """Return the time to process the input of an interval after it, as a share of it."""
+    in_batches = system_named(job.system).in_batches
+    return job.rate_per_s / facts.capacity_per_s if in_batches else 0.0
+
+
+def shortest_s(job: Job, facts: Known) -> float:
+    """Return the shortest interval that leaves enough time for the input, without failures."""
+    left = 1.0 - job.rate_per_s / facts.capacity_per_s
+    return max(job.checkpoint_s / left, system_named(job.system).least_interval_s)
+
+
+def for_latency_s(job: Job, facts: Known) -> float:
+    """Return the longest interval with the wanted latency at worst; infinite if nothing waits.
+
+    If none that keeps up has that latency, twice the shortest: half of the spare time is left."""
+    if not job.waits:
+        return math.inf
+    longest_s = (job.latency_s - job.checkpoint_s) / (1.0 + _batch(job, facts))
+    shortest = shortest_s(job, facts)
+    return longest_s if longest_s > shortest else 2.0 * shortest
+
+
+def frontier(
+    job: Job, facts: Known, system: CheckpointedSystem, marked: Sequence[Option]
+) -> Sequence[Option]:
+    """Return checkpoints at a few intervals up to the longest of the ``marked`` ones, and those.
+
+    Up to T* a longer interval leaves more work and recovers later; after it, nothing is gained."""
+    known = {option.interval_s: option for option in marked if option.interval_s is not None}
+    shortest, longest = shortest_s(job, facts), max(known)
+    between = [
+        each
+        for each in _ROUND_S
+        if shortest < each < longest and all(not 0.7 < each / mark < 1.4 for mark in known)
+    ]
+    spread = np.linspace(0, len(between) - 1, min(len(between), _SHOWN)).round().astype(int)
+    for place in spread:
+        known[between[place]] = checkpoint(job, facts, system, between[place])
+    return [known[interval_s] for interval_s in sorted(known)]
 
 
 def shortened(
@@ -150,21 +238,21 @@ def shortened(
 ) -> Option | None:
     """Return checkpoints at the longest interval whose recovery ends in time even at worst.
 
-    None if T* is short enough, or if not even a checkpoint after the other is: recovery grows with
-    the interval on a straight line, so two points give the interval."""
+    None if the usual one is short enough, or if the job could not go on with one so short.
+    Recovery grows with the interval on a straight line, so two points give the interval."""
     if target_s is None or usual.recovery is None or usual.recovery.high_s <= target_s:
         return None
     assert usual.interval_s is not None
-    least_s = float(job.checkpoint_s)
+    least_s = shortest_s(job, facts)
     least = checkpoint(job, facts, system, least_s).recovery
     assert least is not None
-    if least.high_s >= target_s:
+    if least.high_s >= min(target_s, usual.recovery.high_s):
         return None
     share = (target_s - least.high_s) / (usual.recovery.high_s - least.high_s)
     interval_s = float(least_s + _INSIDE * share * (usual.interval_s - least_s))
     note = f"the longest interval with which recovery ends within {format_duration(target_s)}"
     found = checkpoint(job, facts, system, interval_s)
-    return replace(found, shortened=True, notes=[f"{note} at worst"])
+    return None if found.stuck else replace(found, shortened=True, notes=[f"{note} at worst"])
 
 
 def _takeover(job: Job, facts: Known, fits: Fits) -> Range | None:
@@ -220,6 +308,7 @@ def choice(options: Sequence[Option], target_s: float | None) -> Option | None:
         for option in options
         if target_s is not None
         and option.offered
+        and not option.stuck
         and option.recovery
         and option.recovery.high_s <= target_s
     ]

@@ -13,7 +13,7 @@ from experiments.stock._own import RATE_PER_S, own
 from experiments.stock._scale import cluster_spec
 from harness.advice import costs
 from harness.advice.advise import Option, advise
-from harness.advice.job import ASSUMED, Job
+from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, Job
 from harness.claims.samples import FEWEST
 from harness.errors import UsageError
 from harness.report.build import Picture, picture
@@ -187,6 +187,7 @@ def _job(
         f"a node fails every {format_duration(ASSUMED_MTTF_S)} (--mttf)" if mttf_s is None else "",
         "" if state else "1 MB of state (--state)",
         f"a task processes {ASSUMED['speed_per_s']:g} records/s",
+        f"a result may take {format_duration(ASSUMED_LATENCY_S)}",
     ]
     rate_per_s = float(runs["rate_per_s"].max())
     cluster = cluster_spec(settings.profile, settings.options)
@@ -217,8 +218,11 @@ def _line(option: Option) -> str:
         )
     work = f"{option.utilization:.2%}" if option.utilization is not None else "unknown"
     own = "" if option.offered else " (Spark has none: as it would be)"
+    if option.stuck:
+        return f"{option.label}{own}{every}: {option.stuck}"
+    late = f", results within {format_duration(option.latency.high_s)}" if option.latency else ""
     return (
-        f"{option.label}{own}{every}: {work} of the time for work, "
+        f"{option.label}{own}{every}{late}: {work} of the time for work, "
         f"{option.extra_tasks:.0%} more tasks, recovery of a node {recovery}"
     )
 

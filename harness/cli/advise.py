@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.advice.job import ASSUMED, ASSUMED_SYSTEM
+from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, ASSUMED_SYSTEM
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
 from harness.intervals.systems import SYSTEMS, Failure
@@ -69,6 +69,12 @@ def _help(option: str, words: str) -> str:
 @click.option("--exactly-once", is_flag=True, help="The job writes its output in transactions.")
 @click.option("--interval", metavar="DURATION", help="Time between two checkpoints that it has.")
 @click.option(
+    "--latency",
+    metavar="DURATION",
+    help="The longest time from a record to its result that is wanted, where results wait for the "
+    f"interval: micro-batches, transactions.  [assumed: {ASSUMED_LATENCY_S:g}s]",
+)
+@click.option(
     "--capacity",
     "capacity_per_s",
     type=float,
@@ -96,7 +102,8 @@ def _help(option: str, words: str) -> str:
 @click.option(
     "--checkpoint-cost",
     metavar="DURATION",
-    help="Time that a checkpoint takes from work.  [assumed: a node's state over --storage]",
+    help="Time that a checkpoint takes from work.  [assumed: a node's state over --storage; for "
+    "Spark and Kafka Streams, which write changes alone, 500 and 100 ms]",
 )
 @click.option(
     "--detection", metavar="DURATION", help="Time until a failure is noticed, for the default's."
@@ -134,7 +141,11 @@ def _help(option: str, words: str) -> str:
 @click.option("--judge", is_flag=True, help="Print predictions beside measurements, and stop.")
 @json_option
 def command(roots: tuple[Path, ...], judge: bool, as_json: bool, **given: Any) -> None:
-    """Compare every scheme for a job: interval, work, recovery and replicas.
+    """Find how often a job should checkpoint, and compare the schemes.
+
+    Intervals are shown with the time that they leave for work, the recovery, and the latency of a
+    result where results wait for the interval: then it is the longest that keeps --latency, else
+    T*, which leaves most time for work.
 
     A recovery is a sum: detect, restart, restore, replay, and what a transaction adds. Each part
     has a range over the moment of the failure and its source: a default setting of the system,
@@ -232,7 +243,7 @@ def _job(given: dict[str, Any]) -> tuple[Job, list[str]]:
     values.update({name: given[name] for name in names})
     for option, zero in (
         ("rack_mttf", False), ("window", False), ("interval", False), ("checkpoint_cost", False),
-        ("restart", True), ("detection", True), ("transaction", True),
+        ("latency", False), ("restart", True), ("detection", True), ("transaction", True),
     ):  # fmt: skip
         if given[option] is not None:
             flag = "--" + option.replace("_", "-")
@@ -247,4 +258,7 @@ def _job(given: dict[str, Any]) -> tuple[Job, list[str]]:
     assumed = [f"{option} {_ASSUMED[option]}" for option in missing]
     if "system" not in values:
         assumed.insert(0, f"--system {ASSUMED_SYSTEM}")
-    return Job(**values), assumed
+    job = Job(**values)
+    if job.waits and given["latency"] is None:
+        assumed.append(f"--latency {ASSUMED_LATENCY_S:g}s")
+    return job, assumed

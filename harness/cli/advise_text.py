@@ -20,37 +20,128 @@ _SCHEMES = "{:<22} {:>8} {:>7} {:>8} {:>9} {:>9} {:>9}"
 
 def words(found: Advice) -> list[str]:
     """Return the lines of an advice."""
+    job = found.job
     lines = [
-        *_filled(found.job.describe()),
-        *_filled(f"{found.system.title}; a {found.job.failure.value} fails"),
+        *_filled(job.describe()),
+        *_filled(f"{found.system.title}; a {job.failure.value} fails"),
         *_filled(
             f"it can do {found.known.capacity_per_s:,.6g} tuples/s ({found.known.capacity_why})"
         ),
+        *_filled(
+            f"a checkpoint takes {format_duration(job.checkpoint_s)} from work "
+            f"({job.checkpoint_why})"
+        ),
+        "",
+        *_answer(found),
+        "",
+        *_frontier(found),
         "",
     ]
     if found.now is not None:
-        every = format_duration(found.job.interval_s or 0.0)
+        every = format_duration(job.interval_s or 0.0)
         lines += _recovery(f"a failure today, with a {found.system.interval} of {every}", found.now)
-        lines += ["", *_changed(found.now, found.best)]
+        lines += ["", *_changed(found.now, found)]
     else:
         every = format_duration(found.best.interval_s or 0.0)
-        title = f"a failure, with a {found.system.interval} of T* = {every}"
-        lines += _recovery(title, found.best)
+        lines += _recovery(f"a failure, with a {found.system.interval} of {every}", found.best)
     lines += ["", *_fitted(found), *_schemes(found), ""]
     if found.target_s is not None:
         lines += [*_filled(_choice(found)), ""]
     lines += _notes(found)
-    lines += ["", "if T* were chosen for another mean time to failure:"]
-    lines += [
-        f"  {each.factor:g} times as long: every {format_duration(each.interval_s)}, "
-        f"{each.lost:.2%} of the time lost"
-        for each in found.interval_if_wrong
-    ]
+    if not found.for_latency:
+        lines += ["", "if T* were chosen for another mean time to failure:"]
+        lines += [
+            f"  {each.factor:g} times as long: every {format_duration(each.interval_s)}, "
+            f"{each.lost:.2%} of the useful work lost"
+            for each in found.interval_if_wrong
+        ]
     lines += ["", "placement:", *_each(found.placement)]
     lines += ["", "how far to trust it (docs/advice.md has every row):", *_each(found.accuracy)]
     if found.assumed:
         lines += ["", *_filled(f"assumed, because not given: {', '.join(found.assumed)}")]
     return [*lines, "", "sources:", *_each(found.sources)]
+
+
+def _answer(found: Advice) -> Iterator[str]:
+    """Say which interval, and why it is not another one."""
+    best, job, system = found.best, found.job, found.system
+    every = format_duration(best.interval_s or 0.0)
+    most_s = format_duration(found.best_interval_s)
+    latency = f"{system.arrives} within {format_duration(job.latency_s)} (--latency)"
+    if best.stuck:
+        yield from _filled(f"with a {system.interval} of {every} it {best.stuck}")
+        able = [format_duration(o.interval_s or 0.0) for o in found.frontier if not o.stuck]
+        if able:
+            yield from _filled(f"it goes on with {', '.join(able)}")
+        else:
+            yield from _filled(
+                f"no {system.interval} helps: raise what it can do (--capacity), or shorten the "
+                "detection and the restart"
+            )
+        return
+    text = f"{system.interval}: {every}"
+    if not found.for_latency:
+        text += " = T*, which leaves most time for work"
+    if best.latency is not None and found.for_latency:
+        at_best = found.at_best.latency
+        assert at_best is not None
+        if best.latency.high_s <= job.latency_s * (1 + 1e-9):
+            text += f", the longest with which {latency}: {job.waits}"
+        else:
+            text += (
+                f", twice the shortest that keeps up. With none {latency}: {job.waits}; here it "
+                f"takes up to {format_duration(best.latency.high_s)}"
+            )
+        text += (
+            f". T* = {most_s} leaves most time for work, but it takes up to "
+            f"{format_duration(at_best.high_s)} then"
+        )
+    elif best.latency is not None:
+        text += f"; {latency}"
+    yield from _filled(text)
+
+
+def _frontier(found: Advice) -> Iterator[str]:
+    """Yield a table of intervals: what a longer one gains in work, and costs in time."""
+    waits = bool(found.job.waits)
+    form = "{:>10} " + ("{:>9} {:>9} " if waits else "") + "{:>8} {:>9} {:>9}  {}"
+    head = ["latency", "at worst"] if waits else []
+    about = "work: share of the time; recovery: of one node"
+    if waits:
+        about += f"; latency: until {found.system.arrives}"
+    yield from _filled(about)
+    yield form.format("interval", *head, "work", "recovery", "at worst", "").rstrip()
+    for option in found.frontier:
+        assert option.recovery is not None
+        late = option.latency
+        yield form.format(
+            format_duration(option.interval_s or 0.0),
+            *([format_duration(late.expected_s), format_duration(late.high_s)] if late else []),
+            _work(option),
+            format_duration(option.recovery.expected_s),
+            format_duration(option.recovery.high_s),
+            ", ".join(_marks(found, option)),
+        ).rstrip()
+    for option in found.frontier:
+        if option.stuck and not found.best.stuck:
+            yield from _filled(f"{format_duration(option.interval_s or 0.0)}: {option.stuck}", "  ")
+
+
+def _marks(found: Advice, option: Option) -> Iterator[str]:
+    if found.now is not None and option.interval_s == found.now.interval_s:
+        yield "yours"
+    if option.interval_s == found.best_interval_s:
+        yield "T*"
+    elif option.interval_s == found.best.interval_s:
+        yield "--latency"
+    if option.shortened:
+        yield "--within"
+
+
+def _work(option: Option) -> str:
+    if option.stuck:
+        return "never"
+    return "–" if option.utilization is None else f"{option.utilization:.2%}"
 
 
 def _filled(text: str, indent: str = "") -> list[str]:
@@ -80,13 +171,14 @@ def _row(name: str, span: Span, why: str) -> Iterator[str]:
     if span.best_s != span.worst_s:
         ends = f"{format_duration(span.best_s)} to {format_duration(span.worst_s)}"
     start = _PARTS.format(name, format_duration(span.mean_s), ends)
-    first, *more = textwrap.wrap(why, WIDTH - len(start), break_on_hyphens=False)
+    first, *more = textwrap.wrap(why, max(WIDTH - len(start), 20), break_on_hyphens=False)
     yield start + first
     yield from (" " * len(start) + line for line in more)
 
 
-def _changed(now: Option, best: Option) -> Iterator[str]:
-    """Say what T* would change for a job that has another interval."""
+def _changed(now: Option, found: Advice) -> Iterator[str]:
+    """Say what the advised interval would change for a job that has another one."""
+    best = found.best
     assert now.recovery is not None
     assert best.recovery is not None
     assert best.interval_s is not None
@@ -94,18 +186,24 @@ def _changed(now: Option, best: Option) -> Iterator[str]:
     worst_s = best.recovery.high_s - now.recovery.high_s
     less = "shorter" if mean_s < 0 else "longer"
     text = (
-        f"T* is {format_duration(best.interval_s)}: a recovery would be "
+        f"with {format_duration(best.interval_s)} a recovery would be "
         f"{format_duration(abs(mean_s))} {less} on average, {format_duration(abs(worst_s))} at "
         "worst"
     )
+    if now.latency is not None and best.latency is not None:
+        text += (
+            f", a result would take up to {format_duration(best.latency.high_s)} instead of "
+            f"{format_duration(now.latency.high_s)}"
+        )
     if now.utilization is None or best.utilization is None:
         yield from _filled(text)
         yield from _filled(now.notes[-1])
         return
     gained = best.utilization - now.utilization
+    less = "more" if gained >= 0 else "less"
     yield from _filled(
         f"{text}, and {best.utilization:.2%} of the time would be left for work instead of "
-        f"{now.utilization:.2%}: {format_duration(gained * 365 * 86_400)} more in a year"
+        f"{now.utilization:.2%}: {format_duration(abs(gained) * 365 * 86_400)} {less} in a year"
     )
 
 
@@ -143,7 +241,7 @@ def _schemes(found: Advice) -> Iterator[str]:
         yield _SCHEMES.format(
             option.label + ("" if option.offered else " *"),
             format_duration(option.interval_s) if option.interval_s else "–",
-            "–" if option.utilization is None else f"{option.utilization:.2%}",
+            _work(option),
             f"{option.extra_tasks:.0%}",
             format_duration(one.expected_s) if one else "–",
             format_duration(one.high_s) if one else "–",
@@ -167,6 +265,8 @@ def _notes(found: Advice) -> Iterator[str]:
     for note in found.system.notes:
         yield from _filled(f"{found.system.key}: {note}", "  ")
     for option in found.options:
+        if not option.offered:
+            continue
         notes = list(option.notes)
         if option.first_output_s is not None:
             notes.insert(

@@ -19,6 +19,11 @@ START = Span(best_s=2.0, mean_s=5.0, worst_s=10.0)
 """Chosen: time until a task runs again, without its state, where no run says it."""
 CONNECTION = Span(best_s=0.0, mean_s=0.25, worst_s=1.0)
 """Chosen: time until the end of a killed process's connections is noticed, which has no setting."""
+_BATCH_S = 0.5
+_BATCH_WHY = "a batch without input takes 0.3 to 0.6 s in the records"
+_COMMIT_S = 0.1
+_COMMIT_WHY = "its changelog is written all the time, a commit ends it"
+_TRANSACTIONS = "output is in a transaction, which others read when its checkpoint is done"
 
 
 class Failure(StrEnum):
@@ -56,12 +61,29 @@ class System:
     settled_why: str = ""
     interval: str
     """The setting whose interval decides how much is read again."""
+    waits: str = ""
+    """Reason why a result also waits for that interval; empty if it does not."""
+    waits_exactly_once: str = ""
+    """The same, where output is written in transactions."""
+    arrives: str = "a result comes"
+    """What is over at the end of that wait."""
+    in_batches: bool = False
+    """True if the input of an interval is processed after it, as a batch."""
+    least_interval_s: float = 0.0
+    """The shortest interval that it allows."""
+    checkpoint_s: float | None = None
+    """Chosen: what a checkpoint takes from work; None where a node's state is written each time."""
+    checkpoint_why: str = ""
     engine: str = ""
     """The engine of this repository that runs it; empty for none."""
     replicas: bool = False
     """True if it has replicas of tasks that take over, and plans of which tasks have one."""
     settings: Sequence[Setting]
     notes: Sequence[str] = ()
+
+    def waiting(self, *, exactly_once: bool) -> str:
+        """Return the reason why a result waits for the interval; empty if it does not."""
+        return self.waits or (self.waits_exactly_once if exactly_once else "")
 
 
 _FLINK = "https://nightlies.apache.org/flink/flink-docs-release-"
@@ -170,9 +192,14 @@ _ALL = (
         wait=Span(best_s=0.0, mean_s=3.0, worst_s=6.0),
         wait_why="spark.locality.wait 3s, for each level of nearness to the lost state",
         interval="trigger interval",
+        waits="a record waits for the next trigger, then for the end of its batch",
+        in_batches=True,
+        checkpoint_s=_BATCH_S,
+        checkpoint_why=_BATCH_WHY,
         settings=(*_SPARK_SETTINGS, _LOCALITY),
         notes=(
-            "results wait for the trigger, too: T* is about work and recovery alone",
+            "a batch writes what it changed in the state, not all of it: --checkpoint-cost is the "
+            "time of a batch without input",
             "replicas would be a second query on other workers",
         ),
     ),
@@ -182,9 +209,14 @@ _ALL = (
         detect=_SPARK_DETECT,
         why=_SPARK_WHY,
         interval="checkpoint interval",
+        waits="results come at once, and are final when their checkpoint is done",
+        arrives="a result is final",
+        least_interval_s=5.0,
+        checkpoint_s=_BATCH_S,
+        checkpoint_why=_BATCH_WHY,
         settings=_SPARK_SETTINGS,
         notes=(
-            "the checkpoint interval is the duration of the trigger, at least 5 s",
+            "the checkpoint interval is the duration of the trigger, 5 s or more",
             "a lost task ends the query (tasks are not retried): something of yours starts it "
             "again, and that belongs to --restart",
         ),
@@ -198,6 +230,7 @@ _ALL = (
         wait=exactly(1.0),
         wait_why="restart-strategy exponential-delay, initial-backoff 1 s",
         interval="checkpoint interval",
+        waits_exactly_once=_TRANSACTIONS,
         settings=(_THRESHOLD, _HEARTBEATS, _BACKOFF),
         notes=(
             "every task of the pipeline restarts; without a free slot a new process must start",
@@ -211,6 +244,7 @@ _ALL = (
         wait=exactly(1.0),
         wait_why="restart-strategy fixed-delay, delay 1 s",
         interval="checkpoint interval",
+        waits_exactly_once=_TRANSACTIONS,
         settings=(_THRESHOLD, _HEARTBEATS, _DELAY),
         notes=(
             "every task of the pipeline restarts; without a free slot a new process must start",
@@ -224,6 +258,7 @@ _ALL = (
         wait=exactly(1.0),
         wait_why="restart-strategy fixed-delay, delay 1 s",
         interval="checkpoint interval",
+        waits_exactly_once=_TRANSACTIONS,
         settings=(_HEARTBEATS, _DELAY),
         notes=(
             "every task of the pipeline restarts; without a free slot a new process must start",
@@ -240,11 +275,11 @@ _ALL = (
         settled=Span(best_s=10.0, mean_s=15.0, worst_s=20.0),
         settled_why="transaction.timeout.ms 10000, then the broker's next look, one every 10 s",
         interval="commit interval",
+        waits_exactly_once=_TRANSACTIONS,
+        checkpoint_s=_COMMIT_S,
+        checkpoint_why=_COMMIT_WHY,
         settings=(_SESSION, _BEAT, *_TRANSACTION, _COMMITS),
-        notes=(
-            "its changelog is written all the time: give what a commit costs (--checkpoint-cost)",
-            "with standbys (num.standby.replicas) --state is what a standby still lacks",
-        ),
+        notes=("with standbys (num.standby.replicas) --state is what a standby still lacks",),
     ),
     System(
         key="kafka-streams-2",
@@ -254,6 +289,9 @@ _ALL = (
         wait=_REBALANCE,
         wait_why=_REBALANCE_WHY,
         interval="commit interval",
+        waits_exactly_once=_TRANSACTIONS,
+        checkpoint_s=_COMMIT_S,
+        checkpoint_why=_COMMIT_WHY,
         settings=(_SESSION, _BEAT, _COMMITS),
         notes=("a task's new producer ends its transaction at once, so there is no wait for it",),
     ),

@@ -36,6 +36,8 @@ JOB = Job(
     rate_per_s=20_000, state_bytes=4e9, node_mttf_s=30 * 86_400, nodes=20, racks=4, window_s=60,
     system="tasks",
 )  # fmt: skip
+NOTHING_RUN = Library([], [])
+"""Records without a run, which are read at once."""
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +154,75 @@ def test_checkpoints_that_leave_less_work_than_replicas_are_not_chosen(shipped: 
     assert choice([replace(sooner, utilization=0.4), active], 60.0) is active
     assert choice([sooner, active], 60.0) is sooner
     assert choice([replace(sooner, offered=False), active], 60.0) is active
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("latency_s", [2.0, 10.0, 1e5])
+def test_where_results_wait_for_the_interval_the_wanted_latency_bounds_it(
+    system: str, exactly_once: bool, latency_s: float
+) -> None:
+    job = replace(
+        JOB, system=system, exactly_once=exactly_once, latency_s=latency_s, checkpoint_cost_s=0.5
+    )
+    best = advise(job, NOTHING_RUN).best
+    waits = system.startswith("spark") or (exactly_once and system != "tasks")
+    assert (best.latency is not None) == waits
+    if waits and latency_s < 1e5:
+        assert best.latency is not None
+        within = latency_s if (system, latency_s) != ("spark-real-time", 2.0) else 2 * 5.0 + 0.5
+        assert best.latency.high_s == pytest.approx(within), "5 s is its shortest interval"
+    elif system != "spark-real-time":
+        assert best.interval_s == pytest.approx(
+            float(CheckpointedSystem(cost_s=0.5, failure_rate_per_s=job.failure_rate_per_s)
+                  .optimal_interval_s())
+        )  # fmt: skip
+
+
+def test_a_batch_takes_its_share_of_the_interval_and_a_record_waits_for_it() -> None:
+    job = replace(JOB, system="spark", capacity_per_s=40_000.0)
+    best = advise(job, NOTHING_RUN).best
+    interval_s = (10.0 - 0.5) / (1 + 0.5)
+    assert best.interval_s == pytest.approx(interval_s)
+    assert best.latency is not None
+    assert best.latency.low_s == pytest.approx(0.5 + interval_s / 2)
+    assert best.latency.expected_s == pytest.approx(0.5 + interval_s)
+
+
+def test_the_frontier_gives_more_work_and_later_recoveries_up_to_the_best_interval() -> None:
+    found = advise(replace(JOB, system="spark", interval_s=45.0), NOTHING_RUN)
+    rows = [
+        (row.interval_s, row.utilization, row.latency.high_s, row.recovery.expected_s)
+        for row in found.frontier
+        if row.interval_s and row.utilization and row.latency and row.recovery
+    ]
+    assert len(rows) == len(found.frontier) >= 5
+    assert all(np.diff(np.array(rows), axis=0).ravel() > 0)
+    assert rows[-1][0] == found.best_interval_s
+    assert {45.0, found.best.interval_s} <= {row[0] for row in rows}
+
+
+def test_a_checkpoint_that_leaves_too_little_work_is_not_chosen() -> None:
+    """A checkpoint after the other recovers soonest, and leaves nothing for the input."""
+    job = replace(JOB, system="flink-2", checkpoint_cost_s=1.0, detection_s=1.0, restart_s=1.0)
+    worst_s = advise(replace(job, interval_s=1.02), NOTHING_RUN).now
+    assert worst_s is not None
+    assert worst_s.recovery is not None
+    assert worst_s.stuck.startswith("never keeps up: its input needs 10.0% of the time, and 2")
+    assert advise(job, NOTHING_RUN, target_s=worst_s.recovery.high_s).chosen is None
+
+
+def test_a_job_that_fails_before_it_has_recovered_never_makes_progress() -> None:
+    found = advise(replace(JOB, system="flink-2", node_mttf_s=400.0), NOTHING_RUN, target_s=1e5)
+    assert found.best.stuck.startswith("never makes progress: a recovery takes ")
+    assert found.chosen is None
+    assert all(option.stuck for option in found.frontier)
+
+
+def test_what_is_not_known_of_source_replay_is_no_number() -> None:
+    unknown = option(advise(replace(JOB, window_s=None), NOTHING_RUN), SchemeName.REPLAY)
+    assert unknown.recovery is None
+    assert unknown.utilization is None
 
 
 def test_one_rack_keeps_no_replica(shipped: Library) -> None:

@@ -44,17 +44,40 @@ def test_people_read_it_in_80_columns() -> None:
     for words in (
         "a failure today, with a checkpoint interval of 10 min",
         "your runs: 3 of your recoveries",
-        "T* is",
+        "checkpoint interval: 24 min = T*, which leaves most time for work",
+        "recovery at worst",
+        "the next one is outside of what these 3 show with a probability of 50%",
         "more in a year",
         "from 3 recoveries of yours: out for",
         "each predicted from the others, off",
         "* Flink 1.14 to 1.18 has none: as it would be",
-        "its recovery is not known: needs --window",
         "assumed, because not given: --racks 1, --depth 3",
         "2 times as long: every",
         "on 6 recoveries that others published",
     ):
         assert words in " ".join(text.split()), words
+
+
+def test_micro_batches_are_bounded_by_the_latency() -> None:
+    text = " ".join(invoke(*JOB, "--interval", "2min").stdout.split())
+    for words in (
+        "trigger interval: 7.92 s, the longest with which a result comes within 10 s (--latency)",
+        "interval latency at worst work recovery at worst",
+        "7.92 s 6.04 s 10 s 93.68%",
+        "yours",
+        "a result would take up to 10 s instead of 2.41 min",
+        "--budget 0.5, --latency 10s",
+        "source replay * – – 0%",
+    ):
+        assert words in text, words
+    assert "source replay * – 100.00%" not in text
+    assert "if T* were chosen" not in text, "it is not"
+
+
+def test_a_job_that_cannot_go_on_is_told_so() -> None:
+    text = " ".join(invoke("--rate", "20000", "--state", "400GB", "--mttf", "1h").stdout.split())
+    assert "it never makes progress: a recovery takes 8.57 min on average, and a failure" in text
+    assert "no trigger interval helps" in text
 
 
 def test_a_file_of_the_lag_is_an_observation(tmp_path: Path) -> None:
