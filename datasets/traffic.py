@@ -251,7 +251,7 @@ class Locations(_PlannedSource):
         """Return, for each record, True if its segment is jammed when the record is due."""
         at_s = indices * self.population.partitions / self.population.location_rate
         earliest = int((at_s[0] - JAM_S[1]) * plan.report_rate)
-        latest = int(at_s[-1] * plan.report_rate)
+        latest = int(at_s[-1] * plan.report_rate + 1e-9)
         incidents = plan.covering(max(earliest, 0), latest)
         from_s = incidents.first_report / plan.report_rate
         jammed = np.zeros(len(indices), dtype=bool)

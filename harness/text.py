@@ -16,6 +16,8 @@ Notify = Callable[[str], None]
 _UNITS_S = {
     "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
 }  # fmt: skip
+_SHORTEST_S, _LONGEST_S = 1e-9, 1e15
+"""Ends of what is a duration: beyond them formulas under- and overflow, and no text has room."""
 
 
 def parse_duration_s(text: str, *, name: str, zero: bool = False) -> float:
@@ -47,8 +49,11 @@ def parse_duration_s(text: str, *, name: str, zero: bool = False) -> float:
             remedy=f"give {'0s or ' if zero else ''}a positive duration",
         )
     seconds = number * _UNITS_S[unit]
-    if not math.isfinite(seconds):
-        raise UsageError(f"{name}: {text!r} is endless", remedy="give a finite duration")
+    if not seconds <= _LONGEST_S or 0 < seconds < _SHORTEST_S:
+        raise UsageError(
+            f"{name}: {text!r} is too {'short' if seconds < _SHORTEST_S else 'long'}",
+            remedy="give a duration from 1 ns to 30 million years",
+        )
     return seconds
 
 
@@ -56,6 +61,7 @@ _UNITS_BYTES = {
     "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
     "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
 }  # fmt: skip
+_MOST_BYTES = 1e24
 
 
 def parse_bytes(text: str, *, name: str) -> float:
@@ -66,10 +72,11 @@ def parse_bytes(text: str, *, name: str) -> float:
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", text)
     known = {unit.lower(): size for unit, size in _UNITS_BYTES.items()}
     unit = match[2].lower().removesuffix("b") + "b" if match else ""
-    if match is None or unit not in known or not float(match[1]) > 0:
+    if match is None or unit not in known or not 0 < float(match[1]) * known[unit] <= _MOST_BYTES:
         raise UsageError(
             f"{name}: {text!r} is not an amount of data",
-            remedy=f"write a number above zero and a unit ({', '.join(_UNITS_BYTES)})",
+            remedy=f"write a number above zero, below 1e12 TB, and a unit "
+            f"({', '.join(_UNITS_BYTES)})",
         )
     return float(match[1]) * known[unit]
 

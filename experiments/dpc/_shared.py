@@ -167,7 +167,7 @@ def chain_wiring(length: int, memory: int) -> Wiring:
 def options_of(setting: Setting) -> Options:
     """Return the simulator's options for a run, with each task on a node of its own."""
     wiring = chain_wiring(setting.chain, setting.memory)
-    end_us = setting.begin_us + int(setting.failure_s * 1e6) + setting.settle_us
+    end_us = setting.begin_us + round(setting.failure_s * 1e6) + setting.settle_us
     scheme = Scheme(
         name="dpc",
         recovery=Recovery.LOCAL,
@@ -175,7 +175,7 @@ def options_of(setting: Setting) -> Options:
         window=20_000_000,  # nothing is trimmed, so nothing has to be bounded
         tentative=Tentative(
             closing=Closing.TASK,
-            bound_us=int(setting.bound_s * 1e6),
+            bound_us=round(setting.bound_s * 1e6),
             during_failure=setting.during_failure,
             during_stabilization=setting.during_stabilization,
             method=setting.method,
@@ -190,7 +190,7 @@ def options_of(setting: Setting) -> Options:
     failure = Fault(
         kind=FaultKind.LINK,
         at_us=setting.begin_us,
-        until_us=setting.begin_us + int(setting.failure_s * 1e6),
+        until_us=setting.begin_us + round(setting.failure_s * 1e6),
         target=0,
         other=STREAMS,
     )

@@ -33,7 +33,7 @@ def run(point: Point, context: Context) -> Outcome:
         chain=int(str(point["chain"])),
         rate_per_s=int(str(point["rate_per_s"])),
         bucket_us=bucket_us,
-        batches=int(LENGTH_S * 1e6) // bucket_us,
+        batches=round(LENGTH_S * 1e6) // bucket_us,
         seed=context.seed("network"),
     )
     return _shared.outcome(setting, ("mean_delay_s", "buffered_tuples"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from experiments.stock._workloads import SEGMENTS, TRAFFIC_BEFORE_S, USERS
+from harness.planning.base import budget_of
 from harness.planning.planners import planner
 from harness.topology.model import Topology
 from workloads.accident import accidents
@@ -50,7 +51,7 @@ def plan_for(scheme: str, workload: Workload, rate_per_s: float) -> tuple[int, .
     if scheme == "active":
         return tuple(range(topology.task_count))
     assert scheme == "ppa", scheme
-    return planner("sa").plan(topology, int(SHARE * topology.total_cost)).tasks
+    return planner("sa").plan(topology, budget_of(topology, SHARE)).tasks
 
 
 def second_query(

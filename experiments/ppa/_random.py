@@ -13,6 +13,7 @@ import pandas as pd
 from harness.claims import Finding, Rule, Sample, every, found
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.measurement import Context
+from harness.planning.base import budget_of
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED, generator
@@ -95,7 +96,7 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
 
 def budget(topology: Topology, ratio: float) -> int:
     """Return ``ratio`` of the cost of replicating everything, rounded down."""
-    return int(ratio * topology.total_cost + 1e-9)
+    return budget_of(topology, ratio)
 
 
 def specification(point: Point) -> Specification:

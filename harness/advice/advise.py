@@ -30,6 +30,7 @@ from harness.intervals.observed import Observation
 from harness.intervals.recovery import REPLAY
 from harness.intervals.systems import System, system_named
 from harness.intervals.utilization import CheckpointedSystem
+from harness.planning.base import budget_of
 from harness.planning.structure_aware import StructureAware
 from harness.results.library import Library
 from harness.topology.model import Edge, Operator, Topology
@@ -218,7 +219,7 @@ def advise(
     )
     interval_s = float(system.optimal_interval_s())
     topology = topology or chain(job)
-    plan = StructureAware().plan(topology, int(job.budget * topology.total_cost))
+    plan = StructureAware().plan(topology, budget_of(topology, job.budget))
     names = [f"{operator}[{index}]" for operator, index in map(topology.place, plan.tasks)]
     interval_s = max(interval_s, system_named(job.system).least_interval_s)
     at_best = options.checkpoint(job, facts, system, interval_s)

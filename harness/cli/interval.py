@@ -248,7 +248,7 @@ def _report(document: dict[str, Any]) -> list[str]:
         lines.append(
             f"  MTTF believed {format_duration(row['believed_mttf_s']):<9} (rate × {factor:<4g}) "
             f"→ every {format_duration(row['interval_s']):<9} "
-            f"utilization {_percent(row['utilization'])}, {_percent(row['lost'])} lost"
+            f"utilization {_percent(row['utilization'])}, {_percent(row['lost'])} of it lost"
         )
     return [*lines, ""]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +116,10 @@ def check_objective(objective: str) -> None:
     )
 
 
+_EXACT = Context(prec=1000)
+"""Enough digits for any budget that is typed; Python's own context keeps 28."""
+
+
 def parse_budget(text: str, total: int) -> int:
     """Return the units of a budget: ``"6"``, or a part of ``total`` (``"0.5"``, ``"50%"``).
 
@@ -125,9 +129,9 @@ def parse_budget(text: str, total: int) -> int:
     if re.fullmatch(r"[+-]?\d+", given):
         units = Decimal(given)
     elif re.fullmatch(r"[+-]?(\d+\.\d*|\.\d+)", given):
-        units = Decimal(given) * total
+        units = _EXACT.multiply(Decimal(given), Decimal(total))
     elif re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)\s*%", given):
-        units = Decimal(given.rstrip("% ")) * total / 100
+        units = _EXACT.multiply(Decimal(given.rstrip("% ")), Decimal(total).scaleb(-2))
     else:
         raise UsageError(
             f"--budget: {text!r} is not a budget",

@@ -254,7 +254,7 @@ def _settings(
         "compression.type": "none",
         "queue.buffering.max.messages": 2_000_000,
         "queue.buffering.max.kbytes": 1_048_576,
-        "message.timeout.ms": int(delivery_timeout_s * 1000),
+        "message.timeout.ms": round(delivery_timeout_s * 1000),
         "error_cb": lambda error: problems.append(str(error)),
     }
 

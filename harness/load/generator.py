@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness.child import Child
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.errors import EnvironmentFailure
 from harness.load.lag import LATE_S, LATE_SHARE
-from harness.load.plan import LoadPlan
+from harness.load.plan import LoadPlan, whole_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +164,9 @@ def send_markers(
     from confluent_kafka import Producer
 
     producer = Producer({**kafka.confluent(), "linger.ms": 0})
+    stamp_ms = int(whole_ms(np.array([at_unix_s]))[0])
     for partition in range(partitions):
-        producer.produce(topic, payload, partition=partition, timestamp=int(at_unix_s * 1000))
+        producer.produce(topic, payload, partition=partition, timestamp=stamp_ms)
     if producer.flush(20):
         raise EnvironmentFailure(
             f"the broker did not take the markers of {topic}",

@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -211,11 +211,15 @@ def _to_float(value: Any) -> float:
     return float(value)
 
 
+_ALL_DIGITS = Context(prec=100)
+"""More digits than any type has; Python's own context keeps 28."""
+
+
 def _to_decimal(value: Any, scale: int) -> Any:
     """Return the decimal at the scale of its type, or with all of its digits if it has more."""
     try:
         exact = _decimal(value)
-        rounded = exact.quantize(Decimal(1).scaleb(-scale))
+        rounded = exact.quantize(Decimal(1).scaleb(-scale), context=_ALL_DIGITS)
     except InvalidOperation:
         return value
     return rounded if rounded == exact else exact

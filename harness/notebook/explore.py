@@ -16,6 +16,7 @@ from harness.figures.style import BLUE, GREY, PLANNERS, SCHEMES, VERMILION, labe
 from harness.intervals.rivals import RIVALS
 from harness.intervals.utilization import CheckpointedSystem
 from harness.notebook.cards import Card, drawing
+from harness.planning.base import budget_of
 from harness.planning.planners import planner
 from harness.results.library import Library, load
 from harness.text import format_duration
@@ -91,11 +92,9 @@ def plans(topology: str = "recovery", budget: float = 0.5) -> Card:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for name in ("sa", "greedy"):
-            found = [
-                planner(name).plan(model, int(share * model.total_cost)).value for share in shares
-            ]
+            found = [planner(name).plan(model, budget_of(model, share)).value for share in shares]
             axes.plot(100 * shares, found, **PLANNERS[name].kwargs())
-        chosen = planner("sa").plan(model, int(budget * model.total_cost))
+        chosen = planner("sa").plan(model, budget_of(model, budget))
         axes.axvline(100 * budget, color=GREY, linestyle=":")
         axes.annotate(
             f"{len(chosen.tasks)} tasks, output fidelity {chosen.value:.2f}",

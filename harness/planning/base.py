@@ -102,6 +102,13 @@ class Planner(ABC):
         """Return the plan as flags over all tasks, and a proven bound if there is one."""
 
 
+def budget_of(topology: Topology, share: float) -> int:
+    """Return this share of the cost of replicating everything, in whole units, rounded down.
+
+    A product such as 0.29 * 100, which is a little below 29 in floating point, is 29."""
+    return int(share * topology.total_cost + 1e-9)
+
+
 def check_budget(topology: Topology, budget: int) -> None:
     """Refuse a budget that no plan can use."""
     if budget < 0:

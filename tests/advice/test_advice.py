@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.advice.advise import Advice, advise
+from harness.advice.advise import Advice, advise, chain
 from harness.advice.evidence import FailureKind, SchemeName, fit
 from harness.advice.job import ASSUMED, Job
 from harness.advice.live import COLUMNS
@@ -28,6 +28,7 @@ from harness.intervals.recovery import (
 )
 from harness.intervals.systems import SYSTEMS, Failure
 from harness.intervals.utilization import CheckpointedSystem
+from harness.planning.base import budget_of
 from harness.results import load
 from harness.results.library import Library
 from harness.text import parse_bytes, parse_duration_s, parse_share
@@ -96,6 +97,13 @@ def test_the_interval_is_the_utilization_models(shipped: Library) -> None:
     assert dear.best.interval_s is not None
     assert found.best.interval_s is not None
     assert dear.best.interval_s > found.best.interval_s
+
+
+@pytest.mark.parametrize(("share", "units"), [(0.29, 29), (0.57, 57), (0.58, 58), (1.0, 100)])
+def test_a_share_of_the_tasks_is_no_task_short(share: float, units: int) -> None:
+    topology = chain(replace(JOB, nodes=50, depth=1))
+    assert topology.total_cost == 100
+    assert budget_of(topology, share) == units
 
 
 def test_what_costs_more_recovers_faster(shipped: Library) -> None:

@@ -79,6 +79,8 @@ def test_the_budgets_grammar(text: str, units: int) -> None:
 
 def test_a_fraction_is_exact() -> None:
     assert parse_budget("0.29", 100) == 29
+    assert parse_budget("0." + "9" * 40, 10) == 9, "every digit counts"
+    assert parse_budget("99." + "9" * 40 + "%", 10) == 9
 
 
 @pytest.mark.parametrize("text", ["-1", "11", "1.1", "101%", "-0.5", "half", "", "1e-1", "nan"])

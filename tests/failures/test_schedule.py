@@ -273,7 +273,7 @@ def test_a_users_file(tmp_path: Path) -> None:
         ("failures:\n  - {at: 5, action: kill, target: r1}", "line 2.*no unit"),
         ("failures:\n  - {at: 1:30, action: kill, target: r1}", "line 2.*not a duration"),
         ("failures:\n  - {at: false, action: kill, target: r1}", "line 2.*not a duration"),
-        ("failures:\n  - {at: 1e400s, action: kill, target: r1}", "line 2.*endless"),
+        ("failures:\n  - {at: 1e400s, action: kill, target: r1}", "line 2.*too long"),
         ("failures:\n  - {at: [5s], action: kill, target: r1}", "line 2.*exactly one at"),
         ("failures:\n  - {at: 1s, at: 2s, action: kill, target: r1}", "line 2.*exactly one at"),
         ("failures:\n  - {[at]: 5s, action: kill, target: r1}", "line 2.*exactly one at"),

@@ -110,7 +110,7 @@ def recorded(
         assert rates is not None, f"{operator} is a source"
         parts = []
         for partition, rate in enumerate(rates):
-            count = int(seconds * rate)
+            count = int(seconds * rate + 1e-9)  # 0.29 * 100 is a little below 29
             at_us = start_us + (np.arange(count) * (1_000_000 / rate)).astype(np.int64)
             parts.append(
                 pa.table(

@@ -35,7 +35,7 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
         wanted = NewTopic(topic, 1, kafka.replication)
         for future in admin.create_topics([wanted], operation_timeout=_WITHIN_S).values():
             future.result(_WITHIN_S)
-        producer = Producer({**kafka.confluent(), "message.timeout.ms": int(_WITHIN_S * 1000)})
+        producer = Producer({**kafka.confluent(), "message.timeout.ms": round(_WITHIN_S * 1000)})
         refused: list[Any] = []
         producer.produce(topic, b"probe", on_delivery=lambda error, _: refused.append(error))
         producer.flush(_WITHIN_S)
