@@ -225,7 +225,7 @@ def frontier(
     between = [
         each
         for each in _ROUND_S
-        if shortest < each < longest and all(not 0.7 < each / mark < 1.4 for mark in known)
+        if shortest < each < longest and all(not 0.7 * mark < each < 1.4 * mark for mark in known)
     ]
     spread = np.linspace(0, len(between) - 1, min(len(between), _SHOWN)).round().astype(int)
     for place in spread:

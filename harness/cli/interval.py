@@ -243,12 +243,16 @@ def _report(document: dict[str, Any]) -> list[str]:
             f"{_percent(document['utilization'])}",
             f"  gain                       {_percent(document['gain'])}",
         ]
-    lines += [*_report_replay(document), "", "If the failure rate were misjudged:"]
+    lines += [
+        *_report_replay(document),
+        "",
+        "If the failure rate were misjudged, and the share of the useful work lost:",
+    ]
     for factor, row in zip(_WRONG_BY, document["sensitivity"], strict=True):
         lines.append(
             f"  MTTF believed {format_duration(row['believed_mttf_s']):<9} (rate × {factor:<4g}) "
             f"→ every {format_duration(row['interval_s']):<9} "
-            f"utilization {_percent(row['utilization'])}, {_percent(row['lost'])} of it lost"
+            f"utilization {_percent(row['utilization'])}, {_percent(row['lost'])} lost"
         )
     return [*lines, ""]
 
