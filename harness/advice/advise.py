@@ -211,12 +211,7 @@ def advise(
         for scheme in SIMULATED
         for failure in FailureKind
     }
-    outage = facts.recovery(job, 0.0)
-    system = CheckpointedSystem(
-        cost_s=job.checkpoint_s,
-        failure_rate_per_s=job.failure_rate_per_s,
-        restart_s=outage.total.mean_s - outage.part(REPLAY).mean_s,
-    )
+    system = _checkpointed(job, facts)
     interval_s = float(system.optimal_interval_s())
     topology = topology or chain(job)
     plan = StructureAware().plan(topology, budget_of(topology, job.budget))
@@ -260,6 +255,16 @@ def advise(
             if found is not None
         },
         sources=_sources(system_named(job.system), rows),
+    )
+
+
+def _checkpointed(job: Job, facts: Known) -> CheckpointedSystem:
+    """Return the utilization model of the job; its restart is the outage without the replay."""
+    outage = facts.recovery(job, 0.0)
+    return CheckpointedSystem(
+        cost_s=job.checkpoint_s,
+        failure_rate_per_s=job.failure_rate_per_s,
+        restart_s=outage.total.mean_s - outage.part(REPLAY).mean_s,
     )
 
 
