@@ -1,8 +1,9 @@
 """Messages between tasks as binary frames: what one node sends to another at one time.
 
-A frame is a header of 32 bytes and messages (all numbers little-endian)::
+A frame is a header of 36 bytes and messages (all numbers little-endian)::
 
-    frame:    magic 4 | length of the rest 4 | pass 8 | sent at 8 | messages 4 | 0 4
+    frame:    magic 4 | length of the rest 4 | pass 8 | sent at 8 | messages 4 |
+              crc32 of the rest 4 | crc32 of the header so far 4
     message:  kind 1 | stable 1 | 0 2 | to 4 | incarnation 8 | upstream 4 | cause 4 | batch 8 |
               term 8 | payload 8, then the cause and the payload
 
@@ -17,7 +18,9 @@ HOSTS  the copies on the sender; ``batch`` is the version; the payload is (task,
 =====  ========================================================================================
 
 A batch's header is packed and its payload encoded once, so an edge's message costs a third of what
-the general codec needs. Nothing is unpickled. `CorruptData` is raised for bytes of another origin.
+the general codec needs. Nothing is unpickled. `CorruptData` is raised for bytes of another origin
+and for wrong ones. The header has a checksum of its own: a wrong length would wait for bytes that
+never come.
 
 Tests: ``tests/hosting/test_frames.py``."""
 
@@ -25,14 +28,15 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.hosting.codec import CorruptData, Encoded, decode, encode
 from harness.protocol.inputs import BatchArrived, TaskMessage
 
-MAGIC = b"FLN1"
-HEADER = struct.Struct("<4sI8sQII")
+MAGIC = b"FLN2"
+HEADER = struct.Struct("<4sI8sQIII")
 MOST_MESSAGE_BYTES = 64 << 20
 """Largest message. A batch beyond it cannot be sent at all."""
 MOST_FRAME_BYTES = MOST_MESSAGE_BYTES + (1 << 20)
@@ -44,6 +48,7 @@ _MESSAGE = struct.Struct("<BBHiqiIqqQ")
 _PAIR = struct.Struct("<qq")
 _BATCH, _OTHER, _HOSTS = 1, 2, 3
 _NOBODY = -1
+_CHECKED = HEADER.size - 4
 
 Copies = tuple[tuple[int, int], ...]
 """(Task, incarnation) of the copies on a node, ascending."""
@@ -75,6 +80,8 @@ class Header(NamedTuple):
     run: bytes
     sent_us: int
     messages: int
+    crc: int
+    """Of the bytes that follow."""
 
 
 def run_id(run: str) -> bytes:
@@ -108,23 +115,31 @@ def pack_frames(run: bytes, sent_us: int, messages: Sequence[bytes]) -> list[byt
     for place, message in enumerate(messages):
         size += len(message)
         if size >= ENOUGH_BYTES or place == len(messages) - 1:
-            some = messages[begun : place + 1]
-            head = HEADER.pack(MAGIC, size, run, sent_us, len(some), 0)
-            frames.append(b"".join((head, *some)))
+            body = b"".join(messages[begun : place + 1])
+            frames.append(pack_header(run, sent_us, place + 1 - begun, body) + body)
             begun, size = place + 1, 0
     return frames
 
 
+def pack_header(run: bytes, sent_us: int, messages: int, body: bytes) -> bytes:
+    """Return the header of a frame."""
+    fields = MAGIC, len(body), run, sent_us, messages, zlib.crc32(body)
+    return HEADER.pack(*fields, zlib.crc32(HEADER.pack(*fields, 0)[:_CHECKED]))
+
+
 def unpack_header(data: bytes | bytearray | memoryview) -> Header:
-    """Return the header in the first 32 bytes; raise `CorruptData` if they are none."""
-    magic, length, run, sent_us, count, zero = HEADER.unpack_from(data)
-    if magic != MAGIC or zero or length > MOST_FRAME_BYTES:
+    """Return the header in the first 36 bytes; raise `CorruptData` if they are none."""
+    magic, length, run, sent_us, count, crc, check = HEADER.unpack_from(data)
+    right = check == zlib.crc32(memoryview(data)[:_CHECKED])
+    if magic != MAGIC or not right or length > MOST_FRAME_BYTES:
         raise CorruptData(f"a frame does not begin with {bytes(data[:8])!r}")
-    return Header(length, run, sent_us, count)
+    return Header(length, run, sent_us, count, crc)
 
 
 def unpack_messages(header: Header, body: memoryview) -> list[Delivery | Hosts]:
     """Return the messages of a frame, which share no memory with ``body``."""
+    if zlib.crc32(body) != header.crc:
+        raise CorruptData(f"the checksum of a frame of {len(body)} bytes is wrong")
     found: list[Delivery | Hosts] = []
     at, end = 0, len(body)
     for _ in range(header.messages):

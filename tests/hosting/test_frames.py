@@ -16,6 +16,7 @@ from harness.hosting.frames import (
     Delivery,
     Hosts,
     pack_frames,
+    pack_header,
     pack_hosts,
     pack_message,
     run_id,
@@ -88,7 +89,7 @@ def test_long_frames_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 3))
 def test_any_bytes_are_refused_or_messages(body: bytes, count: int) -> None:
-    head = HEADER.pack(frames.MAGIC, len(body), RUN, 0, count, 0)
+    head = pack_header(RUN, 0, count, body)
     try:
         found = unpack_messages(unpack_header(head), memoryview(body))
     except CorruptData:
@@ -97,19 +98,14 @@ def test_any_bytes_are_refused_or_messages(body: bytes, count: int) -> None:
 
 
 @pytest.mark.parametrize("place", range(0, 300, 7))
-def test_a_changed_byte_is_refused_or_harmless(place: int) -> None:
-    """Change one byte of a frame; the payload's own checksum is looked at when it is read."""
+def test_a_changed_byte_is_refused(place: int) -> None:
     (frame,) = pack_frames(RUN, 99, [pack_message(4, None, batch()), pack_message(2, 1, REQUEST)])
     bad = bytearray(frame)
     bad[place] ^= 0x55
-    try:
-        header = unpack_header(bad)
-        for found in unpack_messages(header, memoryview(bad)[HEADER.size :]):
-            assert isinstance(found, Delivery | Hosts)
-    except CorruptData:
-        return
+    with pytest.raises(CorruptData):
+        unpack_messages(unpack_header(bad), memoryview(bad)[HEADER.size :])
 
 
 def test_a_length_beyond_the_limit_is_refused() -> None:
     with pytest.raises(CorruptData):
-        unpack_header(HEADER.pack(frames.MAGIC, frames.MOST_FRAME_BYTES + 1, RUN, 0, 1, 0))
+        unpack_header(pack_header(RUN, 0, 1, bytes(frames.MOST_FRAME_BYTES + 1)))

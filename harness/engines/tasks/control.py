@@ -1,6 +1,7 @@
 """One authenticated connection per node to the coordinator, in JSON frames.
 
-A frame is four bytes of length (big-endian) and as many bytes of JSON. Before the first one both
+A frame is its length, the CRC-32 of its JSON, the CRC-32 of these eight bytes, and the JSON
+(numbers of four bytes, big-endian). A wrong one ends its connection. Before the first one both
 sides prove that they know the run's secret, each by an HMAC over the other's random challenge
 and its own role, so a proof can be neither repeated nor reflected. Nothing is unpickled. Frames
 carry the workload's code: where the run has a certificate, all of it is encrypted, as between nodes
@@ -21,6 +22,7 @@ import secrets
 import socket
 import ssl
 import struct
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any
@@ -46,7 +48,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.25
 """Shortest and longest wait between two attempts; some of it is drawn."""
 MOST_STRANGERS = 256
 """Connections at one time whose peer has proved nothing; then the oldest is closed."""
-_LENGTH = struct.Struct(">I")
+_HEAD = struct.Struct(">III")
 _SERVER, _CLIENT = b"coordinator", b"node"
 
 
@@ -72,18 +74,22 @@ class Connection:
         if self._writer.transport.get_write_buffer_size() > MOST_WAITING_BYTES:
             self.dropped += 1
             return False
-        self._writer.write(_LENGTH.pack(len(body)) + body)
+        self._writer.write(_framed(body))
         return True
 
     async def receive(self, most: int = MOST_BYTES) -> dict[str, Any] | None:
         """Return the next frame; None at the end of the connection, however it came.
 
-        A frame of more than ``most`` bytes is an end."""
+        A frame of more than ``most`` bytes, or with a wrong bit, is an end."""
         try:
-            (size,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            if size > most:
+            head = await self._reader.readexactly(_HEAD.size)
+            size, crc, check = _HEAD.unpack(head)
+            if check != zlib.crc32(head[:8]) or size > most:
                 return None
-            document = json.loads(await self._reader.readexactly(size))
+            body = await self._reader.readexactly(size)
+            if crc != zlib.crc32(body):
+                return None
+            document = json.loads(body)
         except (OSError, EOFError, ValueError, RecursionError):
             return None
         return document if isinstance(document, dict) else None
@@ -171,8 +177,12 @@ def body_of(document: Mapping[str, Any]) -> bytes:
 
 def frame_of(document: Mapping[str, Any]) -> bytes:
     """Return a whole frame, for who writes to a connection's duplicate."""
-    body = body_of(document)
-    return _LENGTH.pack(len(body)) + body
+    return _framed(body_of(document))
+
+
+def _framed(body: bytes) -> bytes:
+    head = _HEAD.pack(len(body), zlib.crc32(body), 0)[:8]
+    return b"".join((head, zlib.crc32(head).to_bytes(4, "big"), body))
 
 
 async def connect(

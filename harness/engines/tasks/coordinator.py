@@ -40,11 +40,12 @@ from harness.engines.tasks.heard import (
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
+from harness.engines.tasks.store import READ_AGAIN, damaged
 from harness.engines.tasks.underway import UnderWay
 from harness.engines.tasks.unreached import Unreached, fresh_us_of
 from harness.engines.tasks.wire import contexts, tls_of
 from harness.errors import UsageError
-from harness.hosting.codec import decode, encode, to_parts
+from harness.hosting.codec import CorruptData, decode, encode, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.machine import SWEEP, CoordinatorMachine
@@ -257,9 +258,13 @@ class Deciding:
         async def guarded() -> None:
             try:
                 await work()
-            except (RedisError, OSError) as error:
+            except (RedisError, OSError, CorruptData) as error:
                 self._requests.failed(key, operation, now_us())
                 self._emit(trouble_of(-1, f"Redis, {kind}", str(error)))
+                if isinstance(error, CorruptData) and operation.attempts >= READ_AGAIN:
+                    problem = damaged("the coordinator's registry", error)
+                    what, remedy = problem.what, problem.remedy
+                    self._emit({"event": "problem", "node": -1, "what": what, "remedy": remedy})
             else:
                 self._requests.done(key, operation)
 

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -34,7 +35,10 @@ _MOST_HELD = 64
 _ASK_S, _ASKED = 10.0, 5
 """Longest wait for the ends of a partition, and how often they are asked for where they are the
 same and do not fit: of two questions the client answers a refused one like the other."""
+_READ_AGAIN = 10
+"""How often records that fail their check are fetched before the run ends."""
 _OUT_OF_RANGE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
+_DAMAGED = "look at the disks and the memory of the broker, and of the machines on the way to it"
 _RETENTION = "the broker's retention has deleted what was not read yet: give the topic a longer one"
 SHARE_OF_BATCH, MOST_PATIENCE_S = 0.1, 0.01
 """Longest time for which the reader of a busy source lets the broker gather records: a share of a
@@ -56,6 +60,7 @@ def consumer_settings(client: Settings) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         "enable.partition.eof": False,
+        "check.crcs": True,  # the default is to deliver wrong bits
         "fetch.wait.max.ms": 4_000,  # an answer without records is of no use
         **_PATIENCE,
         "fetch.queue.backoff.ms": 5,  # the default of 1 s stalls a reader that fell behind
@@ -197,6 +202,10 @@ class Tail:
         self._prepare, self._due = prepare, due
         self._loop = asyncio.get_running_loop()
         self._stopped = False
+        self._behind: int | None = None
+        """The offset behind the last record that was read."""
+        self._damaged = 0
+        """Fetches since then whose records failed their check."""
         self._may_read = log.gate()
         self._may_read.set()
         log.start(self._run, f"read {topic}[{partition}]")
@@ -235,15 +244,35 @@ class Tail:
                     continue
                 # `consume` would wait its whole timeout for a full batch.
                 messages = [first, *consumer.consume(_AT_ONCE, 0)]
-                good = [m for m in messages if m.error() is None]
+                # The client goes on behind records that fail their check.
+                whole = list(takewhile(_is_whole, messages))
+                good = [m for m in whole if m.error() is None]
+                if good:
+                    self._behind, self._damaged = good[-1].offset() + 1, 0
                 held += self._prepare(good) if good else ()
                 if held and (self._due(held[-1]) or len(held) > _MOST_HELD):
                     self._call(self._give, held)
                     held = []
-                if len(good) < len(messages) and self._ends(messages):
+                if len(good) < len(whole) and self._ends(whole):
+                    return
+                if len(whole) < len(messages) and not self._read_again(consumer, messages):
                     return
         finally:
             consumer.close()
+
+    def _read_again(self, consumer: Any, messages: Sequence[Message]) -> bool:
+        """Go back to records that failed their check; return False if they are wrong for good."""
+        self._damaged += 1
+        error = next(message.error() for message in messages if not _is_whole(message))
+        why = f"records are damaged: {error.str()}"
+        if self._damaged > _READ_AGAIN:
+            self._report(why, final=True, remedy=_DAMAGED)
+            return False
+        self._report(why, final=False)
+        if self._behind is None:
+            return self._position(consumer)
+        consumer.assign([TopicPartition(*self._place, self._behind)])
+        return True
 
     def _ends(self, messages: Sequence[Message]) -> bool:
         """Report the errors among ``messages``; return True if nothing more can be read."""
@@ -305,6 +334,11 @@ class Tail:
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: this process ends
             self._loop.call_soon_threadsafe(function, *arguments)
+
+
+def _is_whole(message: Message) -> bool:
+    error = message.error()
+    return error is None or error.code() != KafkaError._BAD_MSG
 
 
 class Sender:

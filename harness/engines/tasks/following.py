@@ -81,10 +81,7 @@ class Following:
 
     async def _begin(self, *, beyond: int, because: ReadError | None) -> None:
         """Read from the stored end on if it is ``beyond`` an offset, else report ``because``."""
-        data = await self._stored_end()
-        end = decode(data) if data is not None else None
-        if end is not None and not isinstance(end, OutputEnd):
-            raise CorruptData(f"no end of an output partition: {type(end).__name__}")
+        end = await self._stored_end()
         begin = end.offset if end is not None else 0
         if because is not None and begin <= beyond:
             self._failed(because)
@@ -108,10 +105,15 @@ class Following:
         else:
             self._failed(error)
 
-    async def _stored_end(self) -> bytes | None:
+    async def _stored_end(self) -> OutputEnd | None:
+        """Return the stored end; None for a damaged one, as if there were none."""
         while True:
             try:
-                return await self._ends.get_end(self._sink)
+                data = await self._ends.get_end(self._sink)
+                end = None if data is None else decode(data)
+                return end if isinstance(end, OutputEnd) else None
+            except CorruptData:
+                return None
             except (RedisError, OSError) as error:
                 where = "{}[{}]".format(*self._place)
                 self._failed(ReadError(place=where, why=f"its end: {error}", final=False))

@@ -21,11 +21,11 @@ from harness.engines.tasks.exchange import KAFKA, Log, ReadError
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.messages import Messages, Streams
 from harness.engines.tasks.pacing import Lane, now_us
-from harness.engines.tasks.store import Store, StoreFull
+from harness.engines.tasks.store import READ_AGAIN, Store, StoreFull, damaged
 from harness.engines.tasks.underway import Key, Operation
 from harness.errors import EnvironmentFailure, UsageError
 from harness.hosting.answers import NoRoom, load_checkpoint, process, rebuild, store_checkpoint
-from harness.hosting.codec import Encoded, decode, encode, to_parts
+from harness.hosting.codec import CorruptData, Encoded, decode, encode, to_parts
 from harness.hosting.frames import Header
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -368,9 +368,12 @@ class Hosted(Copies):
         async def guarded() -> None:
             try:
                 answer = await work
-            except (RedisError, OSError) as error:
+            except (RedisError, OSError, CorruptData) as error:
                 self._requests.failed(key, operation, now_us())
                 self._link.send({"trouble": {"where": f"Redis, {key[0]}", "what": str(error)}})
+                if isinstance(error, CorruptData) and operation.attempts >= READ_AGAIN:
+                    name = self.job.wiring.names[key[1]]
+                    self._link.problem(damaged(f"the checkpoint of {name}", error))
             else:
                 if isinstance(answer, told.CheckpointFailed):
                     self._requests.failed(key, operation, now_us())

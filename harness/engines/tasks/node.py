@@ -47,12 +47,13 @@ class CoordinatorLink:
         self._line: Connection | None = None
         """The lifeline, where no thread can hold it."""
         self._connection: Connection | None = None
+        self._problem: Mapping[str, Any] | None = None
         self._beaten_us = self._every_us = 0
         """When the last heartbeat was sent, and their interval; 0 without a pass."""
 
     def beats(self, every_us: int) -> None:
         """Begin a pass with this interval of heartbeats; 0: end it."""
-        self._beaten_us, self._every_us = now_us(), every_us
+        self._beaten_us, self._every_us, self._problem = now_us(), every_us, None
 
     def busy(self) -> bytes | None:
         """Return a frame for the lifeline if the loop is late with its heartbeat."""
@@ -65,11 +66,15 @@ class CoordinatorLink:
         """Send a frame; it is lost while there is no coordinator."""
         if "heartbeat" in document:
             self._beaten_us = now_us()
+            if self._problem is not None:
+                self.send(self._problem)
         if self._connection is not None:
             self._connection.send(document)
 
     def problem(self, error: BaseException) -> None:
-        """Tell what this node cannot go on with, or without."""
+        """Tell what this node cannot go on with, or without, until the pass is over.
+
+        The coordinator may be away, and what is sent to it get lost: it is told again."""
         document: dict[str, Any]
         if isinstance(error, FaultlineError):
             usage = isinstance(error, UsageError)
@@ -77,7 +82,8 @@ class CoordinatorLink:
         else:
             lines = traceback.format_exception(error)
             document = {"what": "".join(lines)[-4000:], "remedy": "this is a bug: please report it"}
-        self.send({"problem": document})
+        self._problem = {"problem": document}
+        self.send(self._problem)
 
     async def leave(self) -> None:
         """Send the waiting frames, and close."""
@@ -209,6 +215,7 @@ class NodeProcess:
                 if not goes_on:
                     connection.close()
                     return
+            connection.close()  # a damaged frame ends it at this end alone
             if os.getppid() != self._parent:
                 return  # the executor is gone, and this process was left behind
 

@@ -42,10 +42,13 @@ from redis.exceptions import (
 
 from harness.cluster.endpoints import RedisEndpoint
 from harness.errors import EnvironmentFailure, FaultlineError
+from harness.hosting.codec import CorruptData
 
 REFUSED = b"refused"
 WAIT_MS = 1_000
 """Longest wait for the server's replicas, where they are asked for."""
+READ_AGAIN = 5
+"""How often what fails its check is loaded before the run ends."""
 CHECKPOINTS_SHARE = 0.9
 """Share of the server's ``maxmemory``, if it has one."""
 REFUSED_S = 60.0
@@ -154,6 +157,14 @@ class TooFewReplicas(ResponseError):
 
 class StoreFull(FaultlineError):
     """The store takes no more: a state is too large for it."""
+
+
+def damaged(what: str, error: CorruptData) -> EnvironmentFailure:
+    """Return the error that ends a run for something that was stored and cannot be read."""
+    return EnvironmentFailure(
+        f"{what} in Redis is damaged: {error.what}",
+        remedy="look at the memory and the disk of its machine, and who else writes to it",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,4 +367,4 @@ def _give_up(failure: EnvironmentFailure) -> NoReturn:
     raise failure
 
 
-__all__ = ["Found", "RedisError", "Store", "StoreFull"]
+__all__ = ["READ_AGAIN", "Found", "RedisError", "Store", "StoreFull", "damaged"]

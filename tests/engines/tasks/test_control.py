@@ -14,6 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,6 +126,18 @@ async def test_a_stranger_is_refused(words: bytes) -> None:
     listener.stop()
 
 
+@pytest.mark.parametrize("place", [0, 5, 9, 12, 20])
+@in_a_loop
+async def test_a_frame_with_a_wrong_bit_is_an_end(place: int) -> None:
+    """A wrong length must not wait for bytes that never come."""
+    reader, frame = asyncio.StreamReader(), bytearray(frame_of({"number": 7}))
+    frame[place] ^= 1
+    reader.feed_data(bytes(frame))
+    writer = SimpleNamespace(get_extra_info=lambda name: None)
+    async with asyncio.timeout(10):
+        assert await Connection(reader, writer).receive() is None  # type: ignore[arg-type]
+
+
 @in_a_loop
 async def test_a_proof_cannot_be_repeated() -> None:
     """A proof of one client is worthless on the next connection."""
@@ -234,7 +247,7 @@ async def test_who_proves_nothing_fills_no_memory_of_a_node() -> None:
     hung_up = asyncio.Event()
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(struct.pack(">I", control.MOST_BYTES) + b"x" * 100)
+        writer.write(frame_of({"challenge": "x" * control.STRANGER_BYTES})[:100])
         await reader.read()
         await closed(writer)
         hung_up.set()
@@ -394,11 +407,10 @@ async def closed(writer: asyncio.StreamWriter) -> None:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any]:
-    (size,) = struct.unpack(">I", await reader.readexactly(4))
+    size, *_ = struct.unpack(">III", await reader.readexactly(12))
     document: dict[str, Any] = json.loads(await reader.readexactly(size))
     return document
 
 
 def write_frame(writer: asyncio.StreamWriter, document: dict[str, Any]) -> None:
-    body = json.dumps(document).encode()
-    writer.write(struct.pack(">I", len(body)) + body)
+    writer.write(frame_of(document))

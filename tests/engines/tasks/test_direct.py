@@ -18,7 +18,14 @@ from harness.engines.tasks import direct, wire
 from harness.engines.tasks.direct import Peers, Trouble
 from harness.engines.tasks.wire import STRANGER_BYTES
 from harness.hosting.codec import CorruptData
-from harness.hosting.frames import HEADER, MAGIC, Header, Hosts, pack_frames, pack_hosts, run_id
+from harness.hosting.frames import (
+    Header,
+    Hosts,
+    pack_frames,
+    pack_header,
+    pack_hosts,
+    run_id,
+)
 from tests.engines.tasks.loops import in_a_loop
 
 SECRET, RUN = b"known to both", run_id("pass")
@@ -158,7 +165,7 @@ async def test_who_is_gone_gets_nothing(one: Node, other: Node, third: Node) -> 
 async def test_a_frame_that_makes_no_sense_ends_its_connection_alone(
     one: Node, other: Node
 ) -> None:
-    for bad in (b"x" * 64, HEADER.pack(MAGIC, 4, b"no pass!", 0, 1, 0) + b"four"):
+    for bad in (b"x" * 64, pack_header(b"no pass!", 0, 1, b"four") + b"four"):
         one.say(other, 1)
         await other.got.get()
         before = other.peers.refused

@@ -9,12 +9,13 @@ Tests: ``tests/engines/tasks/virtual/test_broker.py``."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from harness.engines.tasks.virtual.loop import (
+    EPOCH_S,
     Gate,
     Process,
     Strand,
@@ -22,16 +23,16 @@ from harness.engines.tasks.virtual.loop import (
     current,
     running_thread,
 )
-from harness.engines.tasks.virtual.streams import VirtualStreams
+from harness.engines.tasks.virtual.streams import VirtualStreams, damaged
 
 HOST = "10.0.0.2"
-EPOCH_S = 1_800_000_000
-"""The wall clock at the begin of a run."""
 DELAY_S = (0.000_3, 0.003)
 AGAIN_S = 0.1
 PRODUCE_WITHIN_S = 10.0
 """As ``message.timeout.ms`` in the engine's settings."""
 AWAY = KafkaError._ALL_BROKERS_DOWN
+DAMAGED = 0.3
+"""Share of the fetched sets of records that have a wrong bit, where any have."""
 Place = tuple[str, int]
 
 
@@ -86,16 +87,19 @@ class Partition:
 
     records: list[Record] = field(default_factory=list)
     low: int = 0
+    followed: int | None = None
+    """The first offset that no follower has, and that nobody can read; None: they have all."""
     waiting: list[tuple[Thread, int]] = field(default_factory=list)
 
     @property
     def high(self) -> int:
-        """The offset of the next record."""
-        return self.low + len(self.records)
+        """The offset behind the last record that can be read."""
+        end = self.low + len(self.records)
+        return end if self.followed is None else self.followed
 
     def since(self, offset: int, most: int) -> list[Record]:
         """Return records from an offset on."""
-        return self.records[offset - self.low : offset - self.low + most]
+        return self.records[offset - self.low : min(offset + most, self.high) - self.low]
 
 
 class Broker:
@@ -106,6 +110,10 @@ class Broker:
         self.away = self.silent = self.full = False
         """`away`: it refuses connections; `silent`: it answers nothing, and then everything;
         `full`: its disk takes nothing more."""
+        self.damages = False
+        """True while some of what is read has a wrong bit."""
+        self.disk_s = self.free_at = 0.0
+        """What its disk takes for a record, and when that has written all it was given."""
         self.loses_answers = 0.0
         """Share of the acknowledgements that get lost."""
         self.refuses: int | None = None
@@ -136,10 +144,33 @@ class Broker:
         """Append a record, which those hear that wait for it."""
         partition = self.partition(place)
         time_ms = self.wall_ms() if time_ms is None else time_ms
-        record = Record(partition.high, time_ms, value, headers, key)
+        end = partition.low + len(partition.records)
+        record = Record(end, time_ms, value, headers, key)
         partition.records.append(record)
-        self.appended(place, record)
-        self.wake(place)
+        if partition.followed is None:
+            self.appended(place, record)
+            self.wake(place)
+
+    def write(self, waiting: _Waiting) -> float:
+        """Append a record once the disk has it; return when that is."""
+        now, entry = self.loop.now, (waiting.place, waiting.value, waiting.headers, waiting.key)
+        if not self.disk_s and self.free_at <= now:
+            self.append(*entry)
+            return now
+        self.free_at = max(self.free_at, now) + self.disk_s
+        self.loop.outside(self.free_at, self.append, *entry)
+        return self.free_at
+
+    def lag(self, place: Place) -> None:
+        """Let no follower of a partition have its next records."""
+        partition = self.partition(place)
+        partition.followed = partition.high
+
+    def lead(self, place: Place) -> None:
+        """Let a follower lead, which lacks what it did not follow."""
+        partition = self.partition(place)
+        del partition.records[partition.high - partition.low :]
+        partition.followed = None
 
     def wake(self, place: Place) -> None:
         """Let the readers of a partition look again."""
@@ -164,8 +195,9 @@ class Broker:
 class VirtualConsumer:
     """A consumer of one partition, in a thread of its process."""
 
-    def __init__(self, broker: Broker, process: Process) -> None:
+    def __init__(self, broker: Broker, process: Process, settings: Mapping[str, Any]) -> None:
         self._broker, self._process = broker, process
+        self._checks = bool(settings.get("check.crcs"))
         self._place: Place = ("", -1)
         self._at = 0
         self._told_away = False
@@ -226,6 +258,11 @@ class VirtualConsumer:
             return [Failure(KafkaError._AUTO_OFFSET_RESET, "offset out of range")]
         found = partition.since(self._at, most)
         self._at += len(found)
+        if found and broker.damages and broker.loop.dice.random() < DAMAGED:
+            if self._checks:  # it goes on behind them, as librdkafka does
+                return [Failure(KafkaError._BAD_MSG, "a set of records failed its check")]
+            wrong = found[0]
+            found[0] = replace(wrong, body=damaged(wrong.body or b"\0", broker.loop.dice))
         return list(found)
 
     def _ask(self, timeout: float) -> None:
@@ -252,6 +289,7 @@ class _Waiting:
     key: bytes | None
     report: Callable[[KafkaError | None, Any], None] | None
     until: float
+    sent: bool = False
 
 
 class VirtualProducer:
@@ -297,20 +335,29 @@ class VirtualProducer:
         """Do nothing: a node that ends does not wait."""
 
     def _attempt(self, waiting: _Waiting) -> None:
-        broker, loop = self._broker, self._broker.loop
-        refused = broker.refuses if broker.reachable(self._process) else None
-        if refused is not None and not broker.full:
-            self._failed.append((waiting, KafkaError(refused, "refused")))
+        broker, loop, host = self._broker, self._broker.loop, self._process.host
+        answered = loop.network.carries(HOST, host)
+        heard = broker.reachable(self._process)
+        if not heard and not waiting.sent:  # on a connection of before: a new one needs answers
+            heard = not (broker.away or broker.silent) and loop.network.carries(host, HOST)
+        if heard and answered and broker.refuses is not None and not broker.full:
+            self._failed.append((waiting, KafkaError(broker.refuses, "refused")))
             return
-        if broker.reachable(self._process) and not broker.full:
-            broker.append(waiting.place, waiting.value, waiting.headers, waiting.key)
-            if loop.dice.random() >= broker.loses_answers:
+        if heard and not broker.full:
+            waiting.sent = True
+            written = broker.write(waiting)
+            if answered and loop.dice.random() >= broker.loses_answers:
+                if written > waiting.until:  # it is given up, and appended nevertheless
+                    loop.call_at(waiting.until, self._give_up, waiting, context=self._context)
                 return
         if loop.now >= waiting.until:
-            error = KafkaError(KafkaError._MSG_TIMED_OUT, "timed out in the queue")
-            self._failed.append((waiting, error))
+            self._give_up(waiting)
             return
         loop.call_later(AGAIN_S, self._attempt, waiting, context=self._context)
+
+    def _give_up(self, waiting: _Waiting) -> None:
+        error = KafkaError(KafkaError._MSG_TIMED_OUT, "timed out in the queue")
+        self._failed.append((waiting, error))
 
 
 class VirtualLog:
@@ -320,7 +367,7 @@ class VirtualLog:
         self._broker = broker
 
     def consumer(self, settings: Mapping[str, Any]) -> VirtualConsumer:
-        return VirtualConsumer(self._broker, _process())
+        return VirtualConsumer(self._broker, _process(), settings)
 
     def producer(self, settings: Mapping[str, Any]) -> VirtualProducer:
         return VirtualProducer(self._broker, _process(), settings)

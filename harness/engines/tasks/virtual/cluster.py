@@ -25,8 +25,15 @@ from harness.engines.tasks.node import NodeProcess
 from harness.engines.tasks.ports import Ports
 from harness.engines.tasks.virtual import broker as kafka
 from harness.engines.tasks.virtual import server as redis
-from harness.engines.tasks.virtual.faults import BATCH_US, HostFault, HostOptions, Kind
-from harness.engines.tasks.virtual.loop import Process, Strand, pay
+from harness.engines.tasks.virtual.faults import (
+    BATCH_US,
+    ONE_WAY,
+    HostFault,
+    HostOptions,
+    Kind,
+    Peer,
+)
+from harness.engines.tasks.virtual.loop import EPOCH_S, Process, Strand, current, pay
 from harness.engines.tasks.virtual.program import PLACE, SHAPES, Paid
 from harness.engines.tasks.virtual.streams import VirtualStreams
 from harness.hosting.codec import Encoded, from_parts
@@ -45,6 +52,9 @@ PLACED_S = (0.05, 1.0)
 BUSY_S = 3.0
 LOST_S = 1.0
 """What a failover loses."""
+KEPT_S = 2.0
+"""What is left of a source's records after the broker's retention."""
+HOUR_US = 3_600_000_000
 TOLD = 400
 """Events that a story ends with."""
 
@@ -90,8 +100,10 @@ class HostWorld:
         self.broker, self.server = kafka.Broker(self.loop), redis.Server(self.loop)
         self.network = self.loop.network
         self.broken: InvariantBroken | None = None
-        self.expected = ""
-        """Part of the message that ends this run as it should; empty: it should not end."""
+        self.expected: set[str] = set()
+        """Parts of the messages that may end this run."""
+        self.lost_confirmed = False
+        """True once the store has lost what it had confirmed."""
         self.ended = False
         """True once it has ended with that message."""
         self.story: deque[str] = deque(maxlen=TOLD)
@@ -146,6 +158,10 @@ class HostWorld:
             by_connection=options.by_connection,
         )
 
+    def _redis(self) -> Mapping[str, Any]:
+        replicas = self.options.store_replicas
+        return RedisEndpoint(host=redis.HOST, port=6379, replicas=replicas).to_json()
+
     def _load(self, source: int) -> None:
         """Append a partition's records in their time, or as soon as the broker is there."""
         topic, partition = self.job.source(source)
@@ -161,7 +177,7 @@ class HostWorld:
                 time_ms, value = waiting.popleft()
                 self.broker.append((topic, partition), value, time_ms=time_ms)
             if waiting:
-                self.loop.outside(waiting[0][0] / 1000 - kafka.EPOCH_S + 0.000_1, append)
+                self.loop.outside(waiting[0][0] / 1000 - EPOCH_S + 0.000_1, append)
 
         append()
 
@@ -171,8 +187,15 @@ class HostWorld:
             log=kafka.VirtualLog(self.broker),
             hold=self._hold,
             process=lambda: {"pid": 0},
-            clock=lambda: Clock(machine="one", ahead_us=0),
+            clock=self._clock,
         )
+
+    def _clock(self) -> Clock:
+        """Return the clock of the running process's machine."""
+        process = current()
+        assert process is not None, "only a process looks at its clock"
+        ahead_us = self.loop.wall_us() - self.loop.monotonic_us()
+        return Clock(machine=process.host, ahead_us=ahead_us)
 
     def _hold(self, connection: Connection, words: Callable[[], bytes | None]) -> bool:
         """Keep a lifeline, and look at the heartbeat in a strand of its own."""
@@ -197,7 +220,7 @@ class HostWorld:
         self.all.append(process)
         commands: asyncio.Queue[Any] = asyncio.Queue()
         configuration = {
-            "redis": _REDIS, "listen": [COORDINATOR, PORT], "secret": _SECRET, "tls": None,
+            "redis": self._redis(), "listen": [COORDINATOR, PORT], "secret": _SECRET, "tls": None,
         }  # fmt: skip
 
         def emit(event: Mapping[str, Any]) -> None:
@@ -214,11 +237,11 @@ class HostWorld:
         self._run(process, main, self._start_coordinator)
 
     def _start_node(self, number: int) -> None:
-        process = self.nodes[number] = Process(self.loop, f"node {number}", f"10.0.1.{number + 1}")
+        process = self.nodes[number] = Process(self.loop, f"node {number}", address(number))
         self.all.append(process)
         arguments = {
             "node": number, "worker": number, "coordinator": [COORDINATOR, PORT],
-            "secret": _SECRET, "kafka": {}, "redis": _REDIS, "tls": None, "run": "engine",
+            "secret": _SECRET, "kafka": {}, "redis": self._redis(), "tls": None, "run": "engine",
         }  # fmt: skip
 
         async def main() -> None:
@@ -294,7 +317,7 @@ class HostWorld:
                     f"{event['node']}: {self.options.wiring.names[note.task]} {note.event} "
                     f"incarnation {note.incarnation} term {note.term} at {note.position} {note.why}"
                 )
-        elif kind == "problem" and self.expected and self.expected in event["what"]:
+        elif kind == "problem" and any(part in event["what"] for part in self.expected):
             self.ended = True
         elif kind == "problem":
             self.broken = self.broken or InvariantBroken("ended", str(event["what"])[-1500:])
@@ -389,16 +412,31 @@ class HostWorld:
         return lambda: process.freeze(False)
 
     def _cut(self, fault: HostFault) -> Callable[[], None]:
-        here = f"10.0.1.{fault.node + 1}"
-        there = {
-            Kind.CUT: "*", Kind.LINK: f"10.0.1.{fault.other + 1}", Kind.NO_CONTROL: COORDINATOR,
-            Kind.NO_STORE: redis.HOST, Kind.NO_LOG: kafka.HOST,
-        }[fault.kind]  # fmt: skip
-        self.network.cut(here, there, True)
-        return lambda: self.network.cut(here, there, False)
+        both_ways = fault.kind not in ONE_WAY
+        link = address(fault.node), {
+            Peer.ALL: "*", Peer.NODE: address(fault.other), Peer.COORDINATOR: COORDINATOR,
+            Peer.STORE: redis.HOST, Peer.LOG: kafka.HOST,
+        }[_PEERS.get(fault.kind, fault.peer)]  # fmt: skip
+        one, other = reversed(link) if fault.kind is Kind.DEAF else link
+        self.network.cut(one, other, True, both_ways=both_ways)
+        return lambda: self.network.cut(one, other, False, both_ways=both_ways)
+
+    def _wire(self, fault: HostFault) -> Callable[[], None]:
+        return self._more(self.network.damages, address(fault.node), 1)
+
+    def _step(self, fault: HostFault) -> Callable[[], None]:
+        return self._more(self.loop.ahead_us, address(fault.node), fault.amount * HOUR_US)
+
+    def _more(self, counter: Counter[str], host: str, more: int) -> Callable[[], None]:
+        counter[host] += more
+
+        def over() -> None:
+            counter[host] -= more
+
+        return over
 
     def _trickle(self, fault: HostFault) -> Callable[[], None]:
-        here = f"10.0.1.{fault.node + 1}"
+        here = address(fault.node)
         self.network.slow(here, "*", True)
         return lambda: self.network.slow(here, "*", False)
 
@@ -444,7 +482,12 @@ class HostWorld:
             Kind.LOG_FULL: (broker, "full", True, False),
             Kind.LOG_REFUSES: (broker, "refuses", fault.amount, None),
             Kind.LOG_LOSSY: (broker, "loses_answers", 0.3, 0.0),
+            Kind.LOG_SLOW: (broker, "disk_s", 1.0, 0.0),
+            Kind.LOG_DAMAGE: (broker, "damages", True, False),
+            Kind.STORE_DAMAGE: (server, "damages", True, False),
         }[fault.kind]
+        if during is True and name == "damages":
+            self.expected.add("damaged")  # if it is wrong each time
         setattr(owner, name, during)
 
         def over() -> None:
@@ -454,12 +497,26 @@ class HostWorld:
         return over
 
     def _fail_over(self, fault: HostFault) -> None:
-        self.server.fail_over(LOST_S)
+        self.lost_confirmed |= self.server.fail_over(LOST_S)
+
+    def _rot(self, fault: HostFault) -> None:
+        self.server.rot()
+        self.expected.add("damaged")
+
+    def _leader(self, fault: HostFault) -> Callable[[], None]:
+        for place in self._places:
+            self.broker.lag(place)
+
+        def over() -> None:
+            for place in self._places:
+                self.broker.lead(place)
+
+        return over
 
     def _threads(self, fault: HostFault) -> Callable[[], None]:
         process = self.nodes[fault.node]
         process.bad_threads = True
-        self.expected = "an error that nobody expects"
+        self.expected.add("an error that nobody expects")
 
         def over() -> None:
             process.bad_threads = False
@@ -471,13 +528,31 @@ class HostWorld:
         for place, sink in self._places.items():
             self.broker.forget(place, below=self.server.end_of(sink, LOST_S))
 
+    def _input_retention(self, fault: HostFault) -> None:
+        before_ms = self.broker.wall_ms() - KEPT_S * 1000
+        for place in map(self.job.source, self.options.wiring.sources):
+            records = self.broker.partition(place).records
+            old = [record.at for record in records if record.time_ms < before_ms]
+            self.broker.forget(place, below=old[-1] + 1 if old else 0)
+        self.expected.add("is due")
+
+
+def address(node: int) -> str:
+    """Return a node's address."""
+    return f"10.0.1.{node + 1}"
+
 
 _KILLS = (Kind.KILL, Kind.COORDINATOR, Kind.POWER)
-_CUTS = (Kind.CUT, Kind.LINK, Kind.NO_CONTROL, Kind.NO_STORE, Kind.NO_LOG)
+_PEERS = {
+    Kind.CUT: Peer.ALL, Kind.LINK: Peer.NODE, Kind.NO_CONTROL: Peer.COORDINATOR,
+    Kind.NO_STORE: Peer.STORE, Kind.NO_LOG: Peer.LOG,
+}  # fmt: skip
 _FAULTS: Mapping[Kind, Callable[[HostWorld, HostFault], Callable[[], None] | None]] = {
     **dict.fromkeys(_KILLS, HostWorld._kill),
     **dict.fromkeys((Kind.FREEZE, Kind.STOP_COORDINATOR), HostWorld._freeze),
-    **dict.fromkeys(_CUTS, HostWorld._cut),
+    **dict.fromkeys((*_PEERS, *ONE_WAY), HostWorld._cut),
+    Kind.WIRE: HostWorld._wire,
+    Kind.CLOCK: HostWorld._step,
     Kind.TRICKLE: HostWorld._trickle,
     **dict.fromkeys((Kind.RESET, Kind.TEAR), HostWorld._reset),
     Kind.BUSY: HostWorld._busy,
@@ -485,12 +560,14 @@ _FAULTS: Mapping[Kind, Callable[[HostWorld, HostFault], Callable[[], None] | Non
     **dict.fromkeys(
         [kind for kind in Kind if kind.startswith(("store-", "log-"))], HostWorld._server
     ),
+    Kind.LEADER: HostWorld._leader,
+    Kind.ROT: HostWorld._rot,
     Kind.RETENTION: HostWorld._retention,
+    Kind.INPUT_RETENTION: HostWorld._input_retention,
     Kind.FAILOVER: HostWorld._fail_over,
     Kind.THREAD: HostWorld._threads,
 }
 _SECRET = "00" * 32
-_REDIS = RedisEndpoint(host=redis.HOST, port=6379).to_json()
 
 
 def _bare(part: Any) -> Any:

@@ -17,7 +17,8 @@ import heapq
 import random
 import secrets
 import threading
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
@@ -27,6 +28,8 @@ from harness.engines.tasks import pacing
 
 MOST_CALLS = 3_000_000
 """Callbacks after which a run counts as going in circles."""
+EPOCH_S = 1_800_000_000
+"""The wall clock at the begin of a run."""
 SWITCH_S = 0.000_05
 """Time until a thread's result is seen in the loop."""
 
@@ -147,6 +150,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.now = 0.0
         self.calls = 0
         self.dice = dice
+        self.ahead_us: Counter[str] = Counter()
+        """Host to how far its wall clock is ahead."""
         self.died: list[tuple[Process, BaseException | None]] = []
         """Errors that no handler of a process took."""
         self.watch: Callable[[], None] = lambda: None
@@ -158,6 +163,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the time as the running strand sees it: what it computes takes time."""
         strand = STRAND.get()
         return self.now if strand is None else max(self.now, strand.busy_until)
+
+    def monotonic_us(self) -> int:
+        """Return the monotonic clock, which is the same for all."""
+        return round(self.time() * 1e6)
+
+    def wall_us(self) -> int:
+        """Return the wall clock of the running process's machine."""
+        process = current()
+        ahead_us = self.ahead_us[process.host] if process is not None else 0
+        return EPOCH_S * 1_000_000 + self.monotonic_us() + ahead_us
 
     def burn(self, seconds: float) -> None:
         """Let the running strand compute for a while."""
@@ -398,25 +413,27 @@ class Gate:
 
 @contextmanager
 def virtual_time(loop: VirtualLoop, seed: int) -> Iterator[None]:
-    """Let the engine's clock be the loop's, and all its random numbers come from the seed."""
+    """Let the engine's clocks be the loop's, and all its random numbers come from the seed."""
     dice = random.Random(seed)
-    names: Mapping[str, Callable[..., Any]] = {
-        "token_bytes": lambda size=32: dice.randbytes(size),
-        "token_hex": lambda size=32: dice.randbytes(size).hex(),
-        "randbits": dice.getrandbits,
+    names: Mapping[tuple[Any, str], Callable[..., Any]] = {
+        (secrets, "token_bytes"): lambda size=32: dice.randbytes(size),
+        (secrets, "token_hex"): lambda size=32: dice.randbytes(size).hex(),
+        (secrets, "randbits"): dice.getrandbits,
+        (time, "time"): lambda: loop.wall_us() / 1e6,
+        (time, "time_ns"): lambda: loop.wall_us() * 1000,
     }
-    before = {name: getattr(secrets, name) for name in names}
+    before = {(owner, name): getattr(owner, name) for owner, name in names}
     state = random.getstate()
     random.seed(seed)
-    for name, function in names.items():
-        setattr(secrets, name, function)
+    for (owner, name), function in names.items():
+        setattr(owner, name, function)
     try:
-        with pacing.clock(lambda: round(loop.time() * 1e6)):
+        with pacing.clock(loop.monotonic_us):
             yield
     finally:
         random.setstate(state)
-        for name, function in before.items():
-            setattr(secrets, name, function)
+        for (owner, name), function in before.items():
+            setattr(owner, name, function)
 
 
 def pay() -> None:

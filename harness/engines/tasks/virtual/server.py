@@ -8,17 +8,21 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from typing import Any, TypeVar
 
 from redis.exceptions import ConnectionError as Refused
 from redis.exceptions import TimeoutError as TimedOut
 
+from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.tasks.store import Found, Store, StoreFull
 from harness.engines.tasks.virtual.loop import Process, current
-from harness.engines.tasks.virtual.streams import VirtualStreams
+from harness.engines.tasks.virtual.streams import VirtualStreams, damaged
 
 HOST = "10.0.0.3"
 DELAY_S = (0.000_2, 0.002)
+DAMAGED = 0.5
+"""Share of the answers that have a wrong bit, where any have."""
 ANSWER_S, CONNECT_S = 5.0, 2.0
 """Seconds after which the client gives up (``socket_timeout``, ``socket_connect_timeout``)."""
 T = TypeVar("T")
@@ -36,8 +40,17 @@ class Keys:
     boots: dict[int, int] = field(default_factory=dict)
 
 
-Done = tuple[float, str, Callable[[Keys], Any], bool]
-"""When a script ran, for which run, the script, and if its client waited for the replicas."""
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A script that has run."""
+
+    at: float
+    run: str
+    script: Callable[[Keys], Any]
+    waited: bool
+    """True if its client waited for the replicas."""
+    confirmed: bool
+    """True if the engine goes on as if it could not get lost."""
 
 
 class Server:
@@ -51,6 +64,8 @@ class Server:
         self.script_s = 0.0
         """What every script takes."""
         self.loses_answers = 0.0
+        self.damages = False
+        """True while some of its answers have a wrong bit."""
         self.free_at = 0.0
         self.waiting: list[Callable[[], None]] = []
         """What has come while it was silent."""
@@ -61,10 +76,10 @@ class Server:
         """Return a run's keys."""
         return self._runs.setdefault(run, Keys())
 
-    def run(self, run: str, script: Callable[[Keys], Any], *, waits: bool) -> Any:
+    def run(self, run: str, script: Callable[[Keys], Any], *, waits: bool, matters: bool) -> Any:
         """Run a script; ``waits``: its answer waits for the replicas."""
         answer = script(self.keys(run))
-        self._done.append((self.loop.now, run, script, waits))
+        self._done.append(Done(self.loop.now, run, script, waits, matters))
         return answer
 
     def catch_up(self) -> None:
@@ -76,10 +91,25 @@ class Server:
         for arrive in waiting:
             arrive()
 
-    def fail_over(self, lost_s: float) -> None:
-        """Go on with a replica: it lacks the last moments, but for what was waited for."""
-        self._done = self._lasting(lost_s)
+    def fail_over(self, lost_s: float) -> bool:
+        """Go on with a replica: it lacks the last moments, but for what was waited for.
+
+        Returns True if that is something the engine relies on."""
+        before, self._done = self._done, self._lasting(lost_s)
         self._runs = _carried_out(self._done)
+        return sum(one.confirmed for one in before) > sum(one.confirmed for one in self._done)
+
+    def rot(self) -> None:
+        """Change a bit of all that is held in bytes."""
+        dice = self.loop.dice
+        for keys in self._runs.values():
+            for states in keys.states.values():
+                for position, data in states.items():
+                    states[position] = damaged(data, dice)
+            for sink, (offset, end) in keys.ends.items():
+                keys.ends[sink] = offset, damaged(end, dice)
+            if keys.registry is not None:
+                keys.registry = keys.registry[0], damaged(keys.registry[1], dice)
 
     def end_of(self, sink: int, lost_s: float) -> int:
         """Return the stored end of a sink's partition that a failover would leave."""
@@ -88,24 +118,25 @@ class Server:
 
     def _lasting(self, lost_s: float) -> list[Done]:
         until = self.loop.now - lost_s
-        return [one for one in self._done if one[0] <= until or one[3]]
+        return [one for one in self._done if one.at <= until or one.waited]
 
 
 def _carried_out(done: list[Done]) -> dict[str, Keys]:
     """Return the keys of each run that these scripts leave."""
     runs: dict[str, Keys] = {}
-    for _, run, script, _ in done:
-        script(runs.setdefault(run, Keys()))
+    for one in done:
+        one.script(runs.setdefault(one.run, Keys()))
     return runs
 
 
 class VirtualStore(Store):
     """A process's client."""
 
-    def __init__(self, server: Server, run: str) -> None:
+    def __init__(self, server: Server, run: str, replicas: int = 1) -> None:
         process = current()
         assert process is not None, "only a process has a client"
         self._server, self._process, self._name = server, process, run
+        self._replicas = replicas
 
     async def put(
         self, task: int, *, term: int, position: int, checkpoint: bytes, forget_below: int = 0
@@ -195,7 +226,7 @@ class VirtualStore(Store):
         if server.away or server.crowded or process.no_descriptors:
             await asyncio.sleep(loop.dice.uniform(*DELAY_S))
             raise Refused("max number of clients reached" if server.crowded else "refused")
-        if not loop.network.reaches(process.host, HOST):
+        if not loop.network.carries(process.host, HOST):
             await asyncio.sleep(CONNECT_S)
             raise TimedOut("Timeout connecting to server")
         if takes_room and server.full:
@@ -223,11 +254,14 @@ class VirtualStore(Store):
         if server.away:
             return  # what had come is lost with the server
         server.free_at = max(server.free_at, loop.now) + server.script_s
-        found = server.run(self._name, script, waits=waits)
+        replicated = waits and self._replicas > 0
+        found = server.run(self._name, script, waits=replicated, matters=waits)
         if loop.dice.random() < server.loses_answers:
             return
-        if not loop.network.reaches(self._process.host, HOST):
+        if not loop.network.carries(HOST, self._process.host):
             return
+        if server.damages and loop.dice.random() < DAMAGED:
+            found = _damaged(found, loop.dice)
         at = server.free_at + loop.dice.uniform(*DELAY_S)
         loop.call_at(at, _settle, answer, found, context=home)
 
@@ -237,9 +271,21 @@ def _settle(answer: asyncio.Future[Any], found: Any) -> None:
         answer.set_result(found)
 
 
-def client(server: Server) -> Callable[[Any, str], VirtualStore]:
-    """Return the store of a port: an endpoint, which nobody looks at, and a run to a client."""
-    return lambda endpoint, run: VirtualStore(server, run)
+def _damaged(answer: Any, dice: Random) -> Any:
+    """Return an answer in which what it has in bytes has a wrong bit."""
+    match answer:
+        case bytes():
+            return damaged(answer, dice)
+        case (term, bytes(registry)):
+            return term, damaged(registry, dice)
+        case Found(checkpoint=bytes(checkpoint)):
+            return Found(checkpoint=damaged(checkpoint, dice))
+    return answer
+
+
+def client(server: Server) -> Callable[[RedisEndpoint, str], VirtualStore]:
+    """Return the store of a port: an endpoint and a run to a client."""
+    return lambda endpoint, run: VirtualStore(server, run, endpoint.replicas)
 
 
 __all__ = ["HOST", "Keys", "Process", "Server", "VirtualStore", "client"]

@@ -14,6 +14,7 @@ import errno
 import os
 from collections import Counter, deque
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from harness.engines.tasks.virtual.loop import Process, VirtualLoop, current
@@ -29,13 +30,17 @@ RELEASE_S = (0.005, 0.03)
 """Time until the kernel has closed what a killed process had open."""
 HELD_S = 0.000_5
 """Time until it has closed a lifeline."""
+DAMAGED = 0.05
+"""Share of the segments that have a wrong bit, where any have."""
 
 
 class Network:
-    """Which hosts reach which, and how fast."""
+    """Which hosts reach which, how fast, and how well."""
 
     def __init__(self, loop: VirtualStreams) -> None:
         self.loop = loop
+        self.damages: Counter[str] = Counter()
+        """Hosts whose bytes are wrong at times."""
         self._cut: Counter[tuple[str, str]] = Counter()
         self._slow: Counter[tuple[str, str]] = Counter()
         self.ends: dict[End, None] = {}
@@ -47,19 +52,26 @@ class Network:
         self._ports += 1
         return self._ports
 
-    def reaches(self, one: str, other: str) -> bool:
-        """Return True unless the link is cut."""
-        return one == other or not (
-            self._cut[one, other] or self._cut[one, "*"] or self._cut["*", other]
+    def carries(self, sender: str, receiver: str) -> bool:
+        """Return True unless what one host sends to another is lost."""
+        return sender == receiver or not (
+            self._cut[sender, receiver] or self._cut[sender, "*"] or self._cut["*", receiver]
         )
+
+    def reaches(self, one: str, other: str) -> bool:
+        """Return True unless the link is cut, in either direction: then nothing is acknowledged."""
+        return self.carries(one, other) and self.carries(other, one)
 
     def is_slow(self, one: str, other: str) -> bool:
         """Return True if it carries a byte a second."""
         return bool(self._slow[one, other] or self._slow[one, "*"] or self._slow["*", other])
 
-    def cut(self, one: str, other: str, cut: bool) -> None:
-        """Cut a link in both directions, or mend it; ``"*"`` is every other host."""
-        self._change(self._cut, one, other, cut)
+    def cut(self, one: str, other: str, cut: bool, *, both_ways: bool = True) -> None:
+        """Cut a link, or mend it; ``"*"`` is every other host.
+
+        One way is what ``one`` sends to ``other``. Kernels give such a connection up like one that
+        carries nothing."""
+        self._change(self._cut, one, other, cut, both_ways=both_ways)
         for end in list(self.ends):
             if cut:
                 end.doubt()
@@ -70,9 +82,22 @@ class Network:
         """Let a link carry a byte a second, or as much as before."""
         self._change(self._slow, one, other, slow)
 
-    def _change(self, counter: Counter[tuple[str, str]], one: str, other: str, more: bool) -> None:
-        for link in ((one, other), (other, one)):
+    def _change(
+        self,
+        counter: Counter[tuple[str, str]],
+        one: str,
+        other: str,
+        more: bool,
+        both_ways: bool = True,
+    ) -> None:
+        for link in ((one, other), (other, one))[: 1 + both_ways]:
             counter[link] += 1 if more else -1
+
+    def carried(self, sender: str, receiver: str, data: bytes) -> bytes:
+        """Return some bytes as they arrive."""
+        if self.damages[sender] or self.damages[receiver]:
+            return damaged(data, self.loop.dice) if self.loop.dice.random() < DAMAGED else data
+        return data
 
     def reset(self, dice_end: End) -> None:
         """Reset a connection at one end; the other learns it when it sends."""
@@ -90,6 +115,13 @@ class Network:
     def delay(self) -> float:
         """Draw the time of one segment."""
         return LATENCY_S + self.loop.dice.random() * JITTER_S
+
+
+def damaged(data: bytes, dice: Random) -> bytes:
+    """Return bytes with one wrong bit."""
+    wrong = bytearray(data)
+    wrong[dice.randrange(len(wrong))] ^= 1 << dice.randrange(8)
+    return bytes(wrong)
 
 
 class Listening:
@@ -177,13 +209,13 @@ class End:
         """Send what the peer has room for."""
         if self.gone:
             return
-        here, there = self.process.host, self.peer.process.host
-        if not self.network.reaches(here, there):
+        here, there = self._hosts()
+        if not self.network.carries(here, there):
             self.doubt()
             return
         loop, network = self.network.loop, self.network
         slow = network.is_slow(here, there)
-        if self._way and (slow or not network.reaches(here, there)):
+        if self._way and slow:
             return
         on_way = sum(len(data) for _, data in self._way)
         room = KERNEL_BYTES - len(self.peer.inbox) - on_way
@@ -220,7 +252,7 @@ class End:
         network, loop = self.network, self.network.loop
         if not self._way or self.gone:
             return
-        if not network.reaches(self.process.host, self.peer.process.host):
+        if not network.carries(*self._hosts()):
             self.doubt()
             loop.outside(loop.now + 0.2, self._arrive)  # sent again until it gets through
             return
@@ -232,7 +264,7 @@ class End:
             loop.outside(loop.now + network.delay(), self._refused)
             return
         if data:
-            peer.inbox += data
+            peer.inbox += network.carried(*self._hosts(), data)
         else:
             peer.ended = True
         peer.readable()
@@ -240,7 +272,7 @@ class End:
 
     def _refused(self) -> None:
         """Learn that the peer's kernel knows the connection no more."""
-        if self.network.reaches(self.process.host, self.peer.process.host):
+        if self.network.carries(*reversed(self._hosts())):
             self.fail(ConnectionResetError(errno.ECONNRESET, "reset by peer"))
             self.gone = True
 
