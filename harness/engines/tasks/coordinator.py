@@ -263,8 +263,7 @@ class Deciding:
                 self._emit(trouble_of(-1, f"Redis, {kind}", str(error)))
                 if isinstance(error, CorruptData) and operation.attempts >= READ_AGAIN:
                     problem = damaged("the coordinator's registry", error)
-                    what, remedy = problem.what, problem.remedy
-                    self._emit({"event": "problem", "node": -1, "what": what, "remedy": remedy})
+                    self._emit(problem_of(problem.what, problem.remedy))
             else:
                 self._requests.done(key, operation)
 

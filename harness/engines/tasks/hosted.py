@@ -305,7 +305,7 @@ class Hosted(Copies):
         what = checkpoint.term, checkpoint.position
         operation = self._requests.start(key, what, now_us())
         if operation is not None:
-            self._ask_store(key, operation, self._put(effect, operation))
+            self._ask_store(key, operation, partial(self._put, effect, operation))
 
     async def _put(self, effect: do.StoreCheckpoint, operation: Operation) -> told.NodeInput:
         checkpoint, data = effect.checkpoint, operation.data
@@ -332,7 +332,7 @@ class Hosted(Copies):
         key = f"load for term {effect.term}", effect.task, effect.incarnation
         operation = self._requests.start(key, effect.position, now_us())
         if operation is not None:
-            self._ask_store(key, operation, self._get(effect))
+            self._ask_store(key, operation, partial(self._get, effect))
 
     async def _get(self, effect: do.LoadCheckpoint) -> told.NodeInput:
         await self._cross(0)
@@ -361,13 +361,16 @@ class Hosted(Copies):
         await asyncio.sleep((passed - now_us() + self._links.way_to_store_us(self.node)) / 1e6)
 
     def _ask_store(
-        self, key: Key, operation: Operation, work: Coroutine[Any, Any, told.NodeInput]
+        self,
+        key: Key,
+        operation: Operation,
+        work: Callable[[], Coroutine[Any, Any, told.NodeInput]],
     ) -> None:
         """Hand over the store's answer; after an error the protocol's next request counts."""
 
         async def guarded() -> None:
             try:
-                answer = await work
+                answer = await work()
             except (RedisError, OSError, CorruptData) as error:
                 self._requests.failed(key, operation, now_us())
                 self._link.send({"trouble": {"where": f"Redis, {key[0]}", "what": str(error)}})

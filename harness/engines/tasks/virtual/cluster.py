@@ -54,6 +54,8 @@ LOST_S = 1.0
 """What a failover loses."""
 KEPT_S = 2.0
 """What is left of a source's records after the broker's retention."""
+UNPROMISED = ("one-life", "convergence")
+"""Invariants that need a store that keeps what it has confirmed."""
 HOUR_US = 3_600_000_000
 TOLD = 400
 """Events that a story ends with."""
@@ -125,7 +127,7 @@ class HostWorld:
         self._coordinator_code = type(
             "WatchedCoordinator", (CoordinatorProcess,), {"decides": decisions}
         )
-        self.loop.watch = self._check
+        self.loop.watch = self.check
         self.broker.appended = self._appended
 
     # -- starting ------------------------------------------------------------------------------
@@ -292,7 +294,8 @@ class HostWorld:
         last = self.options.batches
         return all(reader.next_stable >= last for reader in self._readers.values())
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise what was wrong so far."""
         if self.broken is not None:
             raise self.broken
         if self.loop.died:
@@ -300,12 +303,13 @@ class HostWorld:
             what = "".join(traceback.format_exception(error)) if error else "no exception"
             raise InvariantBroken("process", f"{process.name}: {what}"[-1500:])
 
-    def _guard(self, check: Callable[..., None], *arguments: Any, **more: Any) -> None:
+    def guard(self, check: Callable[..., None], *arguments: Any, **more: Any) -> None:
         """Check something; what is wrong ends the run, not the process."""
         try:
             check(*arguments, **more)
         except InvariantBroken as broken:
-            self.broken = self.broken or broken
+            if not (self.lost_confirmed and broken.invariant in UNPROMISED):
+                self.broken = self.broken or broken
 
     def _heard(self, event: Mapping[str, Any]) -> None:
         """Take an event of the coordinator's for the harness."""
@@ -328,27 +332,27 @@ class HostWorld:
         """Check an effect of a node's machine."""
         if isinstance(effect, do.ProcessBatch):
             inputs = tuple(_bare(part) for part in effect.inputs)
-            self._guard(self.bystander.processing, node, replace(effect, inputs=inputs))
+            self.guard(self.bystander.processing, node, replace(effect, inputs=inputs))
         elif isinstance(effect, do.Send):
             message = effect.message
             if isinstance(message, told.BatchArrived):
                 self.messages += 1
                 message = replace(message, payload=_bare(message.payload))
-                self._guard(self.bystander.sent, replace(effect, message=message))
+                self.guard(self.bystander.sent, replace(effect, message=message))
         elif isinstance(effect, do.NoteCopy):
             noted = Noted(at_us=round(self.loop.now * 1e6), node=node, note=effect)
-            self._guard(self.bystander.noted, noted)
+            self.guard(self.bystander.noted, noted)
 
     def after(self, hosted: Hosted, item: told.NodeInput) -> None:
         """Check the copies that have handled an input."""
         task = getattr(item, "task", None)
         for copy in hosted.machine.copies_of(task) if task is not None else ():
             copy.validate()
-            self._guard(self.bystander.handled, hosted.node, copy)
+            self.guard(self.bystander.handled, hosted.node, copy)
 
     def decided(self, term: int, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None:
         """Check the decisions of a coordinator."""
-        self._guard(self.bystander.decided, item, effects, newest=True, term=term)
+        self.guard(self.bystander.decided, item, effects, newest=True, term=term)
 
     def _appended(self, place: kafka.Place, record: kafka.Record) -> None:
         """Read the out topic by the rules of every reader."""
@@ -358,10 +362,11 @@ class HostWorld:
         entry = entry_of(record, sink)  # it is like a message
         if entry is None:
             raise InvariantBroken("readable", f"{OF_SINK} of a record in {place} is not {sink}")
-        found = [
-            replace(one, payload=_bare(one.payload)) for one in self._readers[sink].accept(entry)
-        ]
-        self._guard(self.bystander.published, sink, round(self.loop.now * 1e6), found)
+        reader = self._readers[sink]
+        found = [replace(one, payload=_bare(one.payload)) for one in reader.accept(entry)]
+        if reader.repeated:
+            raise InvariantBroken("stable-once", f"{record.at} of {place} repeats stable output")
+        self.guard(self.bystander.published, sink, round(self.loop.now * 1e6), found)
 
     # -- faults --------------------------------------------------------------------------------
 
@@ -486,7 +491,7 @@ class HostWorld:
             Kind.LOG_DAMAGE: (broker, "damages", True, False),
             Kind.STORE_DAMAGE: (server, "damages", True, False),
         }[fault.kind]
-        if during is True and name == "damages":
+        if name == "damages":
             self.expected.add("damaged")  # if it is wrong each time
         setattr(owner, name, during)
 
@@ -497,7 +502,8 @@ class HostWorld:
         return over
 
     def _fail_over(self, fault: HostFault) -> None:
-        self.lost_confirmed |= self.server.fail_over(LOST_S)
+        lost = self.server.fail_over(LOST_S)
+        self.lost_confirmed |= lost and not self.options.store_replicas
 
     def _rot(self, fault: HostFault) -> None:
         self.server.rot()

@@ -172,7 +172,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the wall clock of the running process's machine."""
         process = current()
         ahead_us = self.ahead_us[process.host] if process is not None else 0
-        return EPOCH_S * 1_000_000 + self.monotonic_us() + ahead_us
+        return round((EPOCH_S + self.time()) * 1e6) + ahead_us
 
     def burn(self, seconds: float) -> None:
         """Let the running strand compute for a while."""

@@ -50,12 +50,13 @@ def _violation(world: HostWorld) -> Violation | None:
         world.start()
         while loop.now < options.healed_s and not world.ended:
             await asyncio.sleep(0.5)
+        deadline = loop.now + SETTLE_S
+        while not (world.ended or world.finished()) and loop.now < deadline:
+            await asyncio.sleep(0.5)
         if world.ended:
             return
-        deadline = loop.now + SETTLE_S
-        while not world.finished() and loop.now < deadline:
-            await asyncio.sleep(0.5)
-        world.bystander.at_end(options.batches)
+        world.guard(world.bystander.at_end, options.batches)
+        world.check()
 
     def broken(invariant: str, what: str) -> Violation:
         story = "\n".join(world.story)

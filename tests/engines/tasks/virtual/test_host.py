@@ -7,18 +7,31 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
-from harness.engines.tasks import copies
+from harness.engines.tasks import control, copies, exchange, hosted
 from harness.engines.tasks.coordinator import Deciding
 from harness.engines.tasks.copies import Copies
 from harness.engines.tasks.following import Following
 from harness.engines.tasks.hosted import Hosted
+from harness.engines.tasks.node import CoordinatorLink
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.underway import NEVER_US
 from harness.engines.tasks.virtual.campaign import HostChoice
 from harness.engines.tasks.virtual.cluster import HostWorld
-from harness.engines.tasks.virtual.faults import HostFault, HostOptions, Kind, draw_host
+from harness.engines.tasks.virtual.faults import (
+    WEIGHTS,
+    HostFault,
+    HostOptions,
+    Kind,
+    Peer,
+    draw_faults,
+    draw_host,
+)
+from harness.engines.tasks.virtual.loop import VirtualLoop
 from harness.engines.tasks.virtual.run import simulate_host
+from harness.engines.tasks.virtual.server import VirtualStore
+from harness.hosting import codec, frames
 from harness.hosting.codec import from_parts
 from harness.protocol.effects import NoteCopy, SetTimer
 from harness.protocol.schemes import SCHEMES
@@ -26,7 +39,21 @@ from harness.protocol.schemes import SCHEMES
 
 def short(seed: int, scheme: str, shape: str = "chain") -> HostOptions:
     """Return a run of eight batches without faults."""
-    return replace(draw_host(seed, scheme=scheme, shape=shape), faults=(), batches=8)
+    drawn = draw_host(seed, scheme=scheme, shape=shape)
+    return replace(drawn, faults=(), batches=8, store_replicas=1)
+
+
+def test_every_fault_is_drawn() -> None:
+    drawn = [fault for seed in range(500) for fault in draw_faults(seed, 5)]
+    assert {fault.kind for fault in drawn} == set(Kind)
+    assert {fault.peer for fault in drawn if fault.kind is Kind.DEAF} == set(Peer)
+
+
+def test_another_kind_of_fault_changes_no_other_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [draw_faults(seed, 5) for seed in range(100)]
+    monkeypatch.delitem(WEIGHTS, Kind.KILL)
+    for with_it, without in zip(before, map(draw_faults, range(100), [5] * 100), strict=True):
+        assert {fault for fault in with_it if fault.kind is not Kind.KILL} <= set(without)
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "active"])
@@ -79,11 +106,8 @@ def test_an_error_of_a_client_that_is_dropped_is_found(monkeypatch: pytest.Monke
     assert broken_by(Kind.LOG_REFUSES) == "convergence"
 
 
-def test_a_coordinator_that_was_stopped_gives_no_living_node_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    stop = HostFault(kind=Kind.STOP_COORDINATOR, at_s=6.5, for_s=8.0)
-    options = replace(short(5, "checkpoint"), faults=(stop,))
+def losses(*faults: HostFault) -> int:
+    """Return how many copies are given up in a run that survives these faults."""
     lost: list[NoteCopy] = []
 
     def note(world: HostWorld, event: Mapping[str, Any]) -> None:
@@ -92,12 +116,43 @@ def test_a_coordinator_that_was_stopped_gives_no_living_node_up(
         heard(world, event)
 
     heard = HostWorld._heard
-    monkeypatch.setattr(HostWorld, "_heard", note)
-    assert simulate_host(options).violation is None
-    assert lost == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HostWorld, "_heard", note)
+        report = simulate_host(replace(short(5, "checkpoint"), faults=faults))
+    assert report.violation is None, "it is no mistake, but work for nothing"
+    return len(lost)
+
+
+def test_a_coordinator_that_was_stopped_gives_no_living_node_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop = HostFault(kind=Kind.STOP_COORDINATOR, at_s=6.5, for_s=8.0)
+    assert losses(stop) == 0
     monkeypatch.setattr(Deciding, "_set_timer", hasty)
-    assert simulate_host(options).violation is None, "it is no mistake, but work for nothing"
-    assert lost
+    assert losses(stop)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_step_of_a_wall_clock_gives_no_living_node_up(
+    monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    step = HostFault(kind=Kind.CLOCK, at_s=6.5, for_s=4.0, amount=hours)
+    assert losses(step) == 0
+    monkeypatch.setattr(VirtualLoop, "monotonic_us", VirtualLoop.wall_us)
+    assert losses() == 0
+    assert losses(step)
+
+
+def test_a_node_that_does_not_hear_the_coordinator_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its heartbeats come, but no order would arrive."""
+    deaf = HostFault(kind=Kind.DEAF, at_s=6.5, for_s=8.0, peer=Peer.COORDINATOR)
+    cut = replace(deaf, kind=Kind.NO_CONTROL)
+    assert losses(deaf)
+    monkeypatch.setattr(control, "attentive", lambda connected: None)
+    assert losses(cut), "its heartbeats do not come"
+    assert losses(deaf) == 0
 
 
 def hasty(self: Deciding, effect: SetTimer) -> None:
@@ -157,3 +212,107 @@ def test_input_that_the_broker_has_deleted_is_not_read_as_empty(
     else:
         assert report.violation is not None
         assert message in report.violation.what
+
+
+class Blind:
+    """A module of checksums that finds every bit right."""
+
+    crc32 = staticmethod(lambda *data: 0)
+
+
+def unchecked(client: exchange.Settings) -> dict[str, Any]:
+    """Return the settings of a consumer that delivers wrong bits."""
+    return {**SETTINGS(client), "check.crcs": False}
+
+
+def waits_for_no_replica(self: VirtualStore, server: Any, run: str, replicas: int = 1) -> None:
+    STORE(self, server, run, 0)
+
+
+def begins_where_records_are(self: exchange.Tail, consumer: Any) -> bool:
+    """Take the first records from an instant on for all that there were."""
+    place = TopicPartition(*self._place, self._begin.at_ms or self._begin.offset)
+    if self._begin.at_ms is not None:
+        (found,) = consumer.offsets_for_times([place], timeout=10)
+        _, high = consumer.get_watermark_offsets(place, timeout=10)
+        place.offset = found.offset if found.offset >= 0 else high
+    consumer.assign([place])
+    return True
+
+
+def tells_once(self: CoordinatorLink, error: Any) -> None:
+    self.send({"problem": {"what": str(error), "remedy": "", "usage": False}})
+
+
+SETTINGS, STORE = exchange.consumer_settings, VirtualStore.__init__
+MISTAKES = {
+    "frames without checksums": (Kind.WIRE, "full", 17, frames, "zlib", Blind, "convergence"),
+    "control frames without": (Kind.WIRE, "full", 10, control, "zlib", Blind, "ended"),
+    "checkpoints without": (Kind.STORE_DAMAGE, "full", 22, codec, "zlib", Blind, "equal-state"),
+    "a damaged checkpoint is loaded for ever": (
+        Kind.ROT, "chain", 7, hosted, "READ_AGAIN", NEVER_US, "convergence"
+    ),
+    "records without checks": (
+        Kind.LOG_DAMAGE, "chain", 5, exchange, "consumer_settings", unchecked, "equal-state"
+    ),
+    "go on behind damaged records": (
+        Kind.LOG_DAMAGE, "chain", 5, exchange.Tail, "_read_again", lambda *_: True, "equal-state"
+    ),
+    "trust an acknowledgement": (
+        Kind.LEADER, "chain", 5, copies, "READ_BACK_WITHIN_US", NEVER_US, "convergence"
+    ),
+    "wait for no replica": (
+        Kind.FAILOVER, "chain", 7, VirtualStore, "__init__", waits_for_no_replica, "one-life"
+    ),
+    "input that is gone counts as empty": (
+        Kind.INPUT_RETENTION, "chain", 5, exchange.Tail, "_position", begins_where_records_are,
+        "equal-state",
+    ),
+    "an error that ends a reader is lost": (
+        Kind.THREAD, "chain", 5, CoordinatorLink, "problem", tells_once, "convergence"
+    ),
+}  # fmt: skip
+TOGETHER = {
+    Kind.STORE_DAMAGE: ((Kind.KILL, 1.5, 0.5),),
+    Kind.ROT: ((Kind.KILL, 1.51, 0.5),),
+    Kind.INPUT_RETENTION: ((Kind.KILL, 1.51, 0.5),),
+    Kind.FAILOVER: ((Kind.KILL, -0.1, 0.5), (Kind.COORDINATOR, 0.1, 1.0)),
+    Kind.THREAD: ((Kind.COORDINATOR, -0.1, 3.0),),
+}
+"""Faults that must come with one, how much later, and their length."""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_that_one_kind_of_fault_shows(
+    monkeypatch: pytest.MonkeyPatch, mistake: str
+) -> None:
+    kind, shape, seed, owner, name, wrong, invariant = MISTAKES[mistake]
+    options = short(seed, "checkpoint", shape)
+    of_source = kind in (Kind.THREAD, Kind.INPUT_RETENTION)
+    node = options.placement[0 if of_source else 1]
+    late_s = 1.5 if kind in (Kind.STORE_DAMAGE, Kind.ROT, Kind.INPUT_RETENTION) else 0.0
+    long_s = {Kind.WIRE: 10.0, Kind.STORE_DAMAGE: 6.0}.get(kind, 3.0)
+    fault = HostFault(kind=kind, at_s=6.5 + late_s, for_s=long_s, node=node)
+    others = tuple(
+        HostFault(kind=other, at_s=6.5 + later, for_s=for_s, node=node)
+        for other, later, for_s in TOGETHER.get(kind, ())
+    )
+
+    def broken(*faults: HostFault) -> str | None:
+        report = simulate_host(replace(options, faults=faults))
+        return report.violation.invariant if report.violation is not None else None
+
+    assert broken(fault, *others) is None
+    monkeypatch.setattr(owner, name, wrong)
+    assert broken(*others) is None
+    assert broken(fault, *others) == invariant
+
+
+def test_a_store_without_replicas_may_lose_a_checkpoint_and_no_output_is_wrong() -> None:
+    """The run may stand still then."""
+    kill = HostFault(kind=Kind.KILL, at_s=6.4, for_s=0.5)
+    failover = HostFault(kind=Kind.FAILOVER, at_s=6.5, for_s=0.0)
+    crash = HostFault(kind=Kind.COORDINATOR, at_s=6.6, for_s=1.0)
+    options = replace(short(7, "checkpoint"), faults=(kill, failover, crash))
+    assert simulate_host(options).violation is None
+    assert simulate_host(replace(options, store_replicas=0)).violation is None
