@@ -247,7 +247,7 @@ def tells_once(self: CoordinatorLink, error: Any) -> None:
 SETTINGS, STORE = exchange.consumer_settings, VirtualStore.__init__
 MISTAKES = {
     "frames without checksums": (Kind.WIRE, "full", 17, frames, "zlib", Blind, "convergence"),
-    "control frames without": (Kind.WIRE, "full", 10, control, "zlib", Blind, "ended"),
+    "control frames without": (Kind.WIRE, "chain", 11, control, "zlib", Blind, "ended"),
     "checkpoints without": (Kind.STORE_DAMAGE, "full", 22, codec, "zlib", Blind, "equal-state"),
     "a damaged checkpoint is loaded for ever": (
         Kind.ROT, "chain", 7, hosted, "READ_AGAIN", NEVER_US, "convergence"
@@ -265,7 +265,7 @@ MISTAKES = {
         Kind.FAILOVER, "chain", 7, VirtualStore, "__init__", waits_for_no_replica, "one-life"
     ),
     "input that is gone counts as empty": (
-        Kind.INPUT_RETENTION, "chain", 5, exchange.Tail, "_position", begins_where_records_are,
+        Kind.INPUT_RETENTION, "chain", 16, exchange.Tail, "_position", begins_where_records_are,
         "equal-state",
     ),
     "an error that ends a reader is lost": (
