@@ -39,8 +39,10 @@ Faults, each for a while:
   coordinator, rival    the coordinator crashes; a second one starts
   replan                no fault: the plan of replicas changes
 
-With --host, the engine's own processes run instead, and connections, Kafka and Redis fail: cut or
-reset or a byte a second, silent, full, slow, refusing; a machine loses its power.
+With --host, the engine's own processes run instead, and connections, Kafka and Redis fail: cut in
+one direction or both, reset, a byte a second, wrong bits, silent, full, slow, refusing, lossy; a
+machine loses its power, or its wall clock steps. Some of these faults end a run with a message, as
+they should: input that is deleted while it is due, data that is damaged for good.
 Topologies there: chain diamond full join
 
 \b

@@ -36,16 +36,15 @@ _ASK_S, _ASKED = 10.0, 5
 """Longest wait for the ends of a partition, and how often they are asked for where they are the
 same and do not fit: of two questions the client answers a refused one like the other."""
 _READ_AGAIN = 10
-"""How often records that fail their check are fetched before the run ends."""
+"""Fetches of records that fail their check before the run ends."""
 _OUT_OF_RANGE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
-_DAMAGED = "look at the disks and the memory of the broker, and of the machines on the way to it"
+_DAMAGED = "look at the disks and the memory of the broker, and at the network to it"
 _RETENTION = "the broker's retention has deleted what was not read yet: give the topic a longer one"
 SHARE_OF_BATCH, MOST_PATIENCE_S = 0.1, 0.01
 """Longest time for which the reader of a busy source lets the broker gather records: a share of a
 batch, and an upper limit. Each answer costs a tenth of a millisecond, whatever its size."""
 
 Settings = Mapping[str, Any]
-
 
 _PATIENCE = {"socket.timeout.ms": 6_000, "socket.connection.setup.timeout.ms": 3_000}
 """For a broker that does not answer; the defaults are a minute and half of one."""
@@ -203,9 +202,8 @@ class Tail:
         self._loop = asyncio.get_running_loop()
         self._stopped = False
         self._behind: int | None = None
-        """The offset behind the last record that was read."""
         self._damaged = 0
-        """Fetches since then whose records failed their check."""
+        """The offset behind the last record, and the fetches since then that failed their check."""
         self._may_read = log.gate()
         self._may_read.set()
         log.start(self._run, f"read {topic}[{partition}]")
@@ -244,8 +242,7 @@ class Tail:
                     continue
                 # `consume` would wait its whole timeout for a full batch.
                 messages = [first, *consumer.consume(_AT_ONCE, 0)]
-                # The client goes on behind records that fail their check.
-                whole = list(takewhile(_is_whole, messages))
+                whole = list(takewhile(_is_whole, messages))  # the client goes on behind others
                 good = [m for m in whole if m.error() is None]
                 if good:
                     self._behind, self._damaged = good[-1].offset() + 1, 0
@@ -255,22 +252,19 @@ class Tail:
                     held = []
                 if len(good) < len(whole) and self._ends(whole):
                     return
-                if len(whole) < len(messages) and not self._read_again(consumer, messages):
+                wrong = messages[len(whole) : len(whole) + 1]
+                if wrong and not self._read_again(consumer, wrong[0].error()):
                     return
         finally:
             consumer.close()
 
-    def _read_again(self, consumer: Any, messages: Sequence[Message]) -> bool:
+    def _read_again(self, consumer: Any, error: KafkaError) -> bool:
         """Go back to records that failed their check; return False if they are wrong for good."""
         self._damaged += 1
-        error = next(message.error() for message in messages if not _is_whole(message))
-        why = f"records are damaged: {error.str()}"
-        if self._damaged > _READ_AGAIN:
-            self._report(why, final=True, remedy=_DAMAGED)
-            return False
-        self._report(why, final=False)
-        if self._behind is None:
-            return self._position(consumer)
+        final = self._damaged > _READ_AGAIN
+        self._report(f"records are damaged: {error.str()}", final=final, remedy=_DAMAGED)
+        if final or self._behind is None:
+            return not final and self._position(consumer)
         consumer.assign([TopicPartition(*self._place, self._behind)])
         return True
 

@@ -25,14 +25,8 @@ from harness.engines.tasks.node import NodeProcess
 from harness.engines.tasks.ports import Ports
 from harness.engines.tasks.virtual import broker as kafka
 from harness.engines.tasks.virtual import server as redis
-from harness.engines.tasks.virtual.faults import (
-    BATCH_US,
-    ONE_WAY,
-    HostFault,
-    HostOptions,
-    Kind,
-    Peer,
-)
+from harness.engines.tasks.virtual.breaking import COORDINATOR, FAULTS, address
+from harness.engines.tasks.virtual.faults import BATCH_US, HostFault, HostOptions
 from harness.engines.tasks.virtual.loop import EPOCH_S, Process, Strand, current, pay
 from harness.engines.tasks.virtual.program import PLACE, SHAPES, Paid
 from harness.engines.tasks.virtual.streams import VirtualStreams
@@ -44,19 +38,12 @@ from harness.protocol.output import OutputReader
 from harness.simulator.checkers import Bystander, InvariantBroken
 from workloads.base import Reference
 
-COORDINATOR = "10.0.0.1"
 PORT = 7000
 OUT = "out"
 PLACED_S = (0.05, 1.0)
 """Time until a process that ended on its own is started again."""
-BUSY_S = 3.0
-LOST_S = 1.0
-"""What a failover loses."""
-KEPT_S = 2.0
-"""What is left of a source's records after the broker's retention."""
 UNPROMISED = ("one-life", "convergence")
 """Invariants that need a store that keeps what it has confirmed."""
-HOUR_US = 3_600_000_000
 TOLD = 400
 """Events that a story ends with."""
 
@@ -116,10 +103,10 @@ class HostWorld:
         self.nodes: dict[int, Process] = {}
         self.coordinator: Process | None = None
         self.all: list[Process] = []
-        self._absent: Counter[str] = Counter()
+        self.absent: Counter[str] = Counter()
         """The faults that keep a process away."""
         self._readers = {sink: OutputReader() for sink in options.wiring.sinks}
-        self._places = {(OUT, number): sink for number, sink in enumerate(options.wiring.sinks)}
+        self.places = {(OUT, number): sink for number, sink in enumerate(options.wiring.sinks)}
         self.job = self._job()
         self._hosted = type("WatchedPass", (Watched,), {"world": self})
         decisions = type("WatchedDeciding", (WatchedDecisions,), {"world": self})
@@ -136,9 +123,9 @@ class HostWorld:
         """Start everything, and plan the load and the faults."""
         for source in self.options.wiring.sources:
             self._load(source)
-        self._start_coordinator()
+        self.start_coordinator()
         for number in range(len(self.options.nodes)):
-            self._start_node(number)
+            self.start_node(number)
         for fault in self.options.faults:
             self.loop.outside(fault.at_s, self._strike, fault)
 
@@ -217,7 +204,8 @@ class HostWorld:
         self.loop.call_at(self.loop.now + LOOK_S, look, context=context)
         return True
 
-    def _start_coordinator(self) -> None:
+    def start_coordinator(self) -> None:
+        """Start another life of the coordinator."""
         process = self.coordinator = Process(self.loop, "coordinator", COORDINATOR)
         self.all.append(process)
         commands: asyncio.Queue[Any] = asyncio.Queue()
@@ -236,9 +224,10 @@ class HostWorld:
         async def main() -> None:
             await self._coordinator_code(configuration, emit, self._ports()).run(commands)
 
-        self._run(process, main, self._start_coordinator)
+        self._run(process, main, self.start_coordinator)
 
-    def _start_node(self, number: int) -> None:
+    def start_node(self, number: int) -> None:
+        """Start another life of a node."""
         process = self.nodes[number] = Process(self.loop, f"node {number}", address(number))
         self.all.append(process)
         arguments = {
@@ -249,7 +238,7 @@ class HostWorld:
         async def main() -> None:
             await self._node_code(arguments, self._ports()).run()
 
-        self._run(process, main, lambda: self._start_node(number))
+        self._run(process, main, lambda: self.start_node(number))
 
     def _run(self, process: Process, main: Callable[[], Any], again: Callable[[], None]) -> None:
         self.tell(f"{process.name} starts")
@@ -260,7 +249,7 @@ class HostWorld:
             error = task.exception()
             why = "".join(traceback.format_exception(error)[-3:]) if error else "by itself"
             self.tell(f"{process.name} ends: {why}")
-            self._end(process)
+            self.end(process)
             wait = self.loop.dice.uniform(*PLACED_S)
             self.loop.outside(self.loop.now + wait, self._again, process, again)
 
@@ -268,10 +257,11 @@ class HostWorld:
 
     def _again(self, process: Process, start: Callable[[], None]) -> None:
         """Start a process unless a fault keeps it away, which starts it then."""
-        if not self._absent[process.name] and process in (*self.nodes.values(), self.coordinator):
+        if not self.absent[process.name] and process in (*self.nodes.values(), self.coordinator):
             start()
 
-    def _end(self, process: Process) -> None:
+    def end(self, process: Process) -> None:
+        """Kill a process."""
         process.kill()
         self.network.died(process)
 
@@ -356,7 +346,7 @@ class HostWorld:
 
     def _appended(self, place: kafka.Place, record: kafka.Record) -> None:
         """Read the out topic by the rules of every reader."""
-        sink = self._places.get(place)
+        sink = self.places.get(place)
         if sink is None:
             return
         entry = entry_of(record, sink)  # it is like a message
@@ -374,7 +364,7 @@ class HostWorld:
         """Begin a fault, and plan its end."""
         self.begun[fault.kind] += 1
         self.tell(f"fault: {fault}")
-        heal = _FAULTS[fault.kind](self, fault)
+        heal = FAULTS[fault.kind](self, fault)
         if heal is not None:
             self.loop.outside(self.loop.now + fault.for_s, self._heal, fault, heal)
 
@@ -383,196 +373,7 @@ class HostWorld:
         heal()
         self.broker.wake_all()
 
-    def _kill(self, fault: HostFault) -> Callable[[], None]:
-        if fault.kind is Kind.COORDINATOR:
-            process, start = self.coordinator, self._start_coordinator
-        else:
-            process = self.nodes[fault.node]
 
-            def start() -> None:
-                self._start_node(fault.node)
-
-        assert process is not None
-        self._absent[process.name] += 1
-        if fault.kind is Kind.POWER:
-            self.network.cut(process.host, "*", True)
-        self._end(process)
-
-        def back() -> None:
-            if fault.kind is Kind.POWER:
-                self.network.cut(process.host, "*", False)
-            self._absent[process.name] -= 1
-            now = self.coordinator if process is self.coordinator else self.nodes.get(fault.node)
-            if not self._absent[process.name] and (now is None or now.dead):
-                start()
-
-        return back
-
-    def _freeze(self, fault: HostFault) -> Callable[[], None]:
-        process = self.nodes[fault.node]
-        if fault.kind is Kind.STOP_COORDINATOR:
-            assert self.coordinator is not None
-            process = self.coordinator
-        process.freeze(True)
-        return lambda: process.freeze(False)
-
-    def _cut(self, fault: HostFault) -> Callable[[], None]:
-        both_ways = fault.kind not in ONE_WAY
-        link = address(fault.node), {
-            Peer.ALL: "*", Peer.NODE: address(fault.other), Peer.COORDINATOR: COORDINATOR,
-            Peer.STORE: redis.HOST, Peer.LOG: kafka.HOST,
-        }[_PEERS.get(fault.kind, fault.peer)]  # fmt: skip
-        one, other = reversed(link) if fault.kind is Kind.DEAF else link
-        self.network.cut(one, other, True, both_ways=both_ways)
-        return lambda: self.network.cut(one, other, False, both_ways=both_ways)
-
-    def _wire(self, fault: HostFault) -> Callable[[], None]:
-        return self._more(self.network.damages, address(fault.node), 1)
-
-    def _step(self, fault: HostFault) -> Callable[[], None]:
-        return self._more(self.loop.ahead_us, address(fault.node), fault.amount * HOUR_US)
-
-    def _more(self, counter: Counter[str], host: str, more: int) -> Callable[[], None]:
-        counter[host] += more
-
-        def over() -> None:
-            counter[host] -= more
-
-        return over
-
-    def _trickle(self, fault: HostFault) -> Callable[[], None]:
-        here = address(fault.node)
-        self.network.slow(here, "*", True)
-        return lambda: self.network.slow(here, "*", False)
-
-    def _reset(self, fault: HostFault) -> None:
-        """Reset connections, before or within what is about to be sent."""
-        process = self.nodes[fault.node]
-        for end in list(self.network.ends):
-            if end.process is process and not end.gone and not end.closed:
-                if fault.kind is Kind.TEAR:
-                    end.torn = True
-                else:
-                    self.network.reset(end)
-
-    def _busy(self, fault: HostFault) -> Callable[[], None]:
-        process = self.nodes[fault.node]
-        process.slow_us += round(BUSY_S * 1e6)
-
-        def over() -> None:
-            process.slow_us -= round(BUSY_S * 1e6)
-
-        return over
-
-    def _descriptors(self, fault: HostFault) -> Callable[[], None]:
-        process = self.nodes[fault.node]
-        process.no_descriptors = True
-
-        def over() -> None:
-            process.no_descriptors = False
-
-        return over
-
-    def _server(self, fault: HostFault) -> Callable[[], None]:
-        server, broker = self.server, self.broker
-        owner, name, during, usual = {
-            Kind.STORE_AWAY: (server, "away", True, False),
-            Kind.STORE_SILENT: (server, "silent", True, False),
-            Kind.STORE_SLOW: (server, "script_s", 1.0, 0.0),
-            Kind.STORE_FULL: (server, "full", True, False),
-            Kind.STORE_CROWDED: (server, "crowded", True, False),
-            Kind.STORE_LOSSY: (server, "loses_answers", 0.3, 0.0),
-            Kind.LOG_AWAY: (broker, "away", True, False),
-            Kind.LOG_SILENT: (broker, "silent", True, False),
-            Kind.LOG_FULL: (broker, "full", True, False),
-            Kind.LOG_REFUSES: (broker, "refuses", fault.amount, None),
-            Kind.LOG_LOSSY: (broker, "loses_answers", 0.3, 0.0),
-            Kind.LOG_SLOW: (broker, "disk_s", 1.0, 0.0),
-            Kind.LOG_DAMAGE: (broker, "damages", True, False),
-            Kind.STORE_DAMAGE: (server, "damages", True, False),
-        }[fault.kind]
-        if name == "damages":
-            self.expected.add("damaged")  # if it is wrong each time
-        setattr(owner, name, during)
-
-        def over() -> None:
-            setattr(owner, name, usual)
-            server.catch_up()
-
-        return over
-
-    def _fail_over(self, fault: HostFault) -> None:
-        lost = self.server.fail_over(LOST_S)
-        self.lost_confirmed |= lost and not self.options.store_replicas
-
-    def _rot(self, fault: HostFault) -> None:
-        self.server.rot()
-        self.expected.add("damaged")
-
-    def _leader(self, fault: HostFault) -> Callable[[], None]:
-        for place in self._places:
-            self.broker.lag(place)
-
-        def over() -> None:
-            for place in self._places:
-                self.broker.lead(place)
-
-        return over
-
-    def _threads(self, fault: HostFault) -> Callable[[], None]:
-        process = self.nodes[fault.node]
-        process.bad_threads = True
-        self.expected.add("an error that nobody expects")
-
-        def over() -> None:
-            process.bad_threads = False
-
-        return over
-
-    def _retention(self, fault: HostFault) -> None:
-        """Forget output whose end is stored: a broker that forgets more ends the run."""
-        for place, sink in self._places.items():
-            self.broker.forget(place, below=self.server.end_of(sink, LOST_S))
-
-    def _input_retention(self, fault: HostFault) -> None:
-        before_ms = self.broker.wall_ms() - KEPT_S * 1000
-        for place in map(self.job.source, self.options.wiring.sources):
-            records = self.broker.partition(place).records
-            old = [record.at for record in records if record.time_ms < before_ms]
-            self.broker.forget(place, below=old[-1] + 1 if old else 0)
-        self.expected.add("is due")
-
-
-def address(node: int) -> str:
-    """Return a node's address."""
-    return f"10.0.1.{node + 1}"
-
-
-_KILLS = (Kind.KILL, Kind.COORDINATOR, Kind.POWER)
-_PEERS = {
-    Kind.CUT: Peer.ALL, Kind.LINK: Peer.NODE, Kind.NO_CONTROL: Peer.COORDINATOR,
-    Kind.NO_STORE: Peer.STORE, Kind.NO_LOG: Peer.LOG,
-}  # fmt: skip
-_FAULTS: Mapping[Kind, Callable[[HostWorld, HostFault], Callable[[], None] | None]] = {
-    **dict.fromkeys(_KILLS, HostWorld._kill),
-    **dict.fromkeys((Kind.FREEZE, Kind.STOP_COORDINATOR), HostWorld._freeze),
-    **dict.fromkeys((*_PEERS, *ONE_WAY), HostWorld._cut),
-    Kind.WIRE: HostWorld._wire,
-    Kind.CLOCK: HostWorld._step,
-    Kind.TRICKLE: HostWorld._trickle,
-    **dict.fromkeys((Kind.RESET, Kind.TEAR), HostWorld._reset),
-    Kind.BUSY: HostWorld._busy,
-    Kind.DESCRIPTORS: HostWorld._descriptors,
-    **dict.fromkeys(
-        [kind for kind in Kind if kind.startswith(("store-", "log-"))], HostWorld._server
-    ),
-    Kind.LEADER: HostWorld._leader,
-    Kind.ROT: HostWorld._rot,
-    Kind.RETENTION: HostWorld._retention,
-    Kind.INPUT_RETENTION: HostWorld._input_retention,
-    Kind.FAILOVER: HostWorld._fail_over,
-    Kind.THREAD: HostWorld._threads,
-}
 _SECRET = "00" * 32
 
 

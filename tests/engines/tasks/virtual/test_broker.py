@@ -8,7 +8,11 @@ from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any
 
+import pytest
+
+from harness.engines.tasks import exchange
 from harness.engines.tasks.exchange import Begin, ReadError, Sender, Tail, consumer_settings
+from harness.engines.tasks.virtual import broker
 from harness.engines.tasks.virtual.broker import Broker, VirtualLog
 from harness.engines.tasks.virtual.loop import Process
 from harness.engines.tasks.virtual.streams import VirtualStreams
@@ -119,3 +123,79 @@ def test_retention_ends_a_reader_that_is_behind() -> None:
     reading.run(work)
     assert reading.errors[-1].gone
     assert reading.errors[-1].final
+
+
+def test_a_slow_disk_keeps_what_its_client_has_given_up() -> None:
+    reading = Reading()
+
+    async def work(sender: Sender) -> None:
+        reading.broker.disk_s = 6.0
+        sender.append(*PLACE, 0, b"one")
+        sender.append(*PLACE, 0, b"two")
+        await asyncio.sleep(11)
+        reading.broker.disk_s = 0.0
+        sender.append(*PLACE, 0, b"three")
+        sender.tend()
+        await asyncio.sleep(5)
+
+    reading.run(work)
+    assert len(reading.given_up) == 1
+    assert reading.values == [b"one", b"two", b"three"]
+
+
+def test_a_new_leader_lacks_what_its_followers_lacked() -> None:
+    reading = Reading()
+
+    async def work(sender: Sender) -> None:
+        for lags in (False, True):
+            if lags:
+                reading.broker.lag(PLACE)
+            sender.append(*PLACE, 0, b"%d" % lags)
+            await asyncio.sleep(0.5)
+        reading.broker.lead(PLACE)
+        sender.append(*PLACE, 0, b"next")
+        await asyncio.sleep(0.5)
+
+    reading.run(work)
+    assert reading.values == [b"0", b"next"]
+    assert reading.given_up == [], "it was acknowledged"
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_damaged_records_are_read_again(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    monkeypatch.setattr(broker, "DAMAGED", share)
+    reading = Reading()
+
+    async def work(sender: Sender) -> None:
+        reading.broker.damages = True
+        for number in range(20):
+            reading.broker.append(PLACE, b"%d" % number)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(15)
+
+    reading.run(work)
+    assert any("damaged" in error.why for error in reading.errors)
+    if share < 1:
+        assert reading.values == [b"%d" % number for number in range(20)]
+        assert not any(error.final for error in reading.errors)
+    else:
+        assert reading.values == []
+        assert [error.final for error in reading.errors].index(True) == exchange._READ_AGAIN
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_one_way_to_the_broker(deaf: bool) -> None:
+    """What a deaf client appends is there once more when its answer has not come."""
+    reading = Reading()
+
+    async def work(sender: Sender) -> None:
+        ends = ("10.0.0.2", "10.0.1.1") if deaf else ("10.0.1.1", "10.0.0.2")
+        reading.loop.network.cut(*ends, True, both_ways=False)
+        sender.append(*PLACE, 0, b"one")
+        await asyncio.sleep(1)
+        reading.values.append(b"until here")
+        reading.loop.network.cut(*ends, False, both_ways=False)
+        await asyncio.sleep(2)
+
+    reading.run(work)
+    assert reading.values == [b"until here", *[b"one"] * (1 + deaf)]

@@ -96,3 +96,41 @@ def test_a_failover_loses_the_last_moments() -> None:
         assert (await store.get(0, term=None, position=None)).checkpoint == b"waited for"
 
     run(work)
+
+
+def test_a_failover_loses_what_no_replica_was_waited_for() -> None:
+    async def work(store: VirtualStore, server: Server) -> None:
+        alone = VirtualStore(server, "run", replicas=0)
+        assert await store.put(0, term=1, position=2, checkpoint=b"waited for")
+        assert not server.fail_over(1.0)
+        assert await alone.put(0, term=1, position=3, checkpoint=b"not waited for")
+        assert server.fail_over(1.0), "it was confirmed"
+        assert (await store.get(0, term=None, position=None)).checkpoint == b"waited for"
+
+    run(work)
+
+
+def test_wrong_bits() -> None:
+    async def work(store: VirtualStore, server: Server) -> None:
+        await store.put_end(0, 1, b"end")
+        server.damages = True
+        read = [await store.get_end(0) for _ in range(20)]
+        assert b"end" in read
+        assert len(set(read)) > 1
+        server.damages = False
+        assert await store.get_end(0) == b"end"
+        server.rot()
+        assert await store.get_end(0) != b"end"
+
+    run(work)
+
+
+def test_an_answer_that_is_lost_one_way() -> None:
+    async def work(store: VirtualStore, server: Server) -> None:
+        server.loop.network.cut("10.0.0.3", "10.0.1.1", True, both_ways=False)
+        with pytest.raises(RedisError):
+            await store.put_end(0, 1, b"end")
+        server.loop.network.cut("10.0.0.3", "10.0.1.1", False, both_ways=False)
+        assert await store.get_end(0) == b"end", "carried out"
+
+    run(work)

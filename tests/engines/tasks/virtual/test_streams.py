@@ -6,7 +6,7 @@ import asyncio
 import random
 import socket
 from collections.abc import Callable, Coroutine
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 from harness.engines.tasks.virtual.loop import Process
@@ -215,3 +215,37 @@ def test_a_peer_that_does_not_read_fills_the_sender() -> None:
     pair.run(freeze)
     assert waiting
     assert 500_000 < waiting[0] < 1 << 20
+
+
+def test_a_cut_of_one_direction() -> None:
+    """What is sent the other way comes, until kernels give up what nobody acknowledges."""
+    reads = Reads(patient_ms=1000)
+
+    async def both(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"early\n")
+        await asyncio.sleep(1.0)
+        writer.write(b"late\n")
+        await asyncio.sleep(60)
+
+    pair = Pair(both, reads)
+
+    async def cut() -> None:
+        await asyncio.sleep(0.5)
+        pair.loop.network.cut(CLIENT, SERVER, True, both_ways=False)
+        await asyncio.sleep(60)
+
+    pair.run(cut)
+    assert [word for word, _ in reads.seen] == ["early", "late", "TimeoutError"]
+
+
+def test_a_wrong_bit() -> None:
+    reads = Reads()
+    pair = Pair(says(*["words"] * 100, every_s=0.01), reads)
+    pair.loop.network.damages[CLIENT] += 1
+
+    async def wait() -> None:
+        await asyncio.sleep(5)
+
+    with suppress(UnicodeDecodeError):
+        pair.run(wait)
+    assert any(word != "words" for word, _ in reads.seen)
