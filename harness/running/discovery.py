@@ -75,16 +75,11 @@ def page_of(experiment: Experiment) -> str:
 
 def place_of(experiment: Experiment) -> tuple[str, int]:
     """Return the page on which an experiment stands, and its number there; -1 for one of a test."""
-    return _places().get(experiment.id, (experiment.group, -1))
-
-
-@functools.cache
-def _places() -> Mapping[str, tuple[str, int]]:
-    return {
-        experiment.id: (page, number)
-        for page, chosen in by_page().items()
-        for number, experiment in enumerate(chosen)
-    }
+    for page, chosen in by_page().items():
+        for number, each in enumerate(chosen):
+            if each.id == experiment.id:
+                return page, number
+    return experiment.group, -1
 
 
 def find(ids: Sequence[str]) -> Sequence[Experiment]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from harness.errors import EnvironmentFailure
 
 
 @pytest.fixture(autouse=True)
-def _asked_anew() -> None:
+def _asked_anew() -> Iterator[None]:
+    server_versions.cache_clear()
+    yield
     server_versions.cache_clear()
 
 
