@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from experiments.live._outages import Steps
     from harness.engines.base import EngineKind, Setup
@@ -146,11 +147,7 @@ def _judged(
     )
     if len(kills):
         spoilt_s = _spoilt_s(record, truth, workload)
-        ends_s = [*kills["at_s"].iloc[1:], record.until_s]
-        kills["hit_work"] |= [
-            bool(spoilt_s.between(at_s, end_s + workload.window_s, inclusive="left").any())
-            for at_s, end_s in zip(kills["at_s"], ends_s, strict=True)
-        ]
+        kills["hit_work"] |= _hit(spoilt_s, kills["at_s"], record.until_s + workload.window_s)
         kills["kill"] = [RACK if str(one) in SPEC.rack_names else WORKER for one in kills["target"]]
     return Outcome(
         values={
@@ -180,6 +177,14 @@ def _spoilt_s(record: PassRecord, truth: pd.DataFrame, workload: Workload) -> pd
     begins_s = [each["window_start_s"] for each in (found.missing, found.extra, found.wrong)]
     ends_s: pd.Series[float] = pd.concat(begins_s).astype(float) + workload.window_s
     return ends_s
+
+
+def _hit(spoilt_s: pd.Series[float], kills_s: pd.Series[float], until_s: float) -> NDArray[Any]:
+    """Return for each kill: True if a spoilt window ended after it and before the next one."""
+    import numpy as np
+
+    number, _ = np.histogram(spoilt_s, [*kills_s, until_s])
+    return number > 0
 
 
 def _together(passes: Sequence[Outcome]) -> Outcome:

@@ -210,7 +210,12 @@ def test_a_result_that_was_lost_or_changed_names_its_window() -> None:
     truth = pd.DataFrame({"window_start_s": [1.0, 2.0, 3.0], "word": "a", "count": [1, 2, 3]})
     came = truth.assign(count=[1, 5, 3], stability="stable", arrival_s=9.0).head(2)
     record: Any = SimpleNamespace(deliveries=came)
-    assert sorted(peers._spoilt_s(record, truth, workload)) == [6.0, 7.0]
+    spoilt_s = peers._spoilt_s(record, truth, workload)
+    assert sorted(spoilt_s) == [6.0, 7.0]
+    kills = pd.DataFrame({"at_s": [5.0, 6.5, 8.0], "hit_work": [False, False, True]})
+    kills["hit_work"] |= peers._hit(spoilt_s, kills["at_s"], 12.0)
+    assert kills["hit_work"].tolist() == [True, True, True]
+    assert peers._hit(spoilt_s, kills["at_s"] + 3, 12.0).tolist() == [False, False, False]
 
 
 NODES = [
