@@ -41,6 +41,11 @@ class ClusterSpec:
         return self.racks * self.workers_per_rack * self.cores_per_worker
 
     @property
+    def memory_mb_per_node(self) -> int:
+        """Memory of each node: equal parts of its worker's."""
+        return self.memory_mb_per_worker // self.nodes_per_worker
+
+    @property
     def rack_names(self) -> list[str]:
         """The racks' names: r1, r2 and so on."""
         return [f"r{rack}" for rack in range(1, self.racks + 1)]

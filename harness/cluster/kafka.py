@@ -20,6 +20,14 @@ HEAP = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Xss512k", "-XX:-UsePerfData
 STARTED = "Kafka Server started"
 """Text in the broker's log once it serves."""
 
+OWN_SETTINGS = {
+    # A group's first members come together, within the time that nobody measures.
+    "group.initial.rebalance.delay.ms": "0",
+    # By default only every 10 s, longer than most timeouts of transactions that clients choose.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+"""Settings of a run's own broker that decide how long its clients wait; engines read them back."""
+
 LOG4J = """\
 status=error
 appender.c.type=Console
@@ -59,7 +67,7 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
+{own}
 message.max.bytes=16777216
 log.segment.bytes=67108864
 log.retention.check.interval.ms=10000
@@ -108,6 +116,7 @@ class BrokerIdentity:
                 f'user_controller="{self.controller_password}"',
             ),
             data=data,
+            own="\n".join(f"{name}={value}" for name, value in OWN_SETTINGS.items()),
         )
 
     def format_arguments(self, properties: str) -> str:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import pandas as pd
 
 from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage
+from harness.engines.settings import Setting
 from harness.errors import UsageError
 from harness.failures.schedule import ENDS
 from harness.load.plan import LoadPlan
@@ -195,6 +196,11 @@ class Engine(Protocol):
 
     def events(self) -> Sequence[Event]:
         """Return the events since `begin`, in the order of time; after `end`, too."""
+
+    def settings(self) -> Sequence[Setting]:
+        """Return the settings of the work, as asked for and as the running system reports them.
+
+        `begin` raises `EnvironmentFailure` where the two differ (`demand_reported`)."""
 
     def usage(self) -> Mapping[str, Usage]:
         """Return the usage of processes that belong to no node (a driver, a coordinator), by name.

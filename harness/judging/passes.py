@@ -23,6 +23,7 @@ from harness.cluster.base import Cluster
 from harness.cluster.neighbours import neighbours
 from harness.engines.base import Engine, Event, EventKind, Targets, Work
 from harness.engines.deliveries import BEHIND, COPY_HEADER, NEWEST, relative_windows
+from harness.engines.settings import table
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
 from harness.failures.injector import InjectedFailure, Injector
@@ -148,6 +149,8 @@ class PassRecord:
     """`Engine.closes_after_s`; None for the workload's watermark delay."""
     undelivered: str | None = None
     """The missing windows and the engine's last report, if it did not close the last window."""
+    settings: pd.DataFrame = field(default_factory=lambda: table([]))
+    """What the engine was asked to run with, and what it reports (`harness.engines.settings`)."""
     died: str | None = None
     """The engine's last error, if it died while the pass ran and did not come back."""
     clock_jump_s: float | None = None
@@ -468,6 +471,7 @@ class Pass:
             incidents=_frame([e for e in events if e.kind is not EventKind.PROGRESS], start),
             usage=usage.assign(at_s=usage["at_unix_s"] - start).drop(columns="at_unix_s"),
             drained=drained,
+            settings=table(self._engine.settings()),
             closes_after_s=self._engine.closes_after_s(self.plan.workload),
         )
 

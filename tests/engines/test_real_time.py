@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared
+from harness.cluster.processes import RUN_VARIABLE, WORKER_VARIABLE
 from harness.engines.base import BUSIEST, Engine, Setup, Targets
 from harness.engines.kinds import find_engine
 from harness.engines.structured import parts, real_time
@@ -22,6 +24,7 @@ from harness.engines.structured.driver import (
 )
 from harness.engines.structured.parameters import Mode, StockParameters
 from harness.errors import UsageError
+from tests.cluster.helpers import eventually
 from tests.engines.toy import NODE, ToyCluster
 from workloads.accident import accidents
 from workloads.synthetic import synthetic
@@ -181,15 +184,16 @@ def test_the_busiest_node_is_chosen_when_it_fails_and_is_the_one_that_comes_back
     assert cluster.dead == set()
 
 
-def test_an_executor_is_killed_with_its_children_and_its_worker_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A process counts as the executor of an address by its command line."""
-    executor = psutil.Popen(
-        ["bash", "-c", "sleep 100 & wait", "CoarseGrainedExecutorBackend", "127.0.9.9"]
-    )
-    other = psutil.Popen(["sleep", "100"])
-    monkeypatch.setattr(psutil, "process_iter", lambda: [executor, other])
+def test_an_executor_is_killed_with_its_children_and_no_other_runs_is() -> None:
+    """Both have the same address: another run on this machine gives its workers the same ones."""
+
+    def executor(run: str) -> psutil.Popen:
+        return psutil.Popen(
+            ["bash", "-c", "sleep 100 & wait", "CoarseGrainedExecutorBackend", "127.0.9.9"],
+            env={**os.environ, RUN_VARIABLE: run, WORKER_VARIABLE: "r1w1"},
+        )
+
+    mine, others = executor("mine"), executor("another")
     here = Node(name="r1n1", rack="r1", worker="r1w1", host="127.0.9.9")
 
     class Here:
@@ -198,18 +202,31 @@ def test_an_executor_is_killed_with_its_children_and_its_worker_is_not(
         def nodes(self) -> list[Node]:
             return [here]
 
+        def driver_environment(self) -> dict[str, str]:
+            return {RUN_VARIABLE: "mine"}
+
     names = parts.names(cast(Cluster, Here()), 1)
     assert names == ["driver-0", "executor-r1n1"]
+    children = [child_of(mine), child_of(others)]
     with parts.prepare(
         "executor-r1n1", cast(Cluster, Here()), lambda copy: 0, lambda copy: None
     ) as prepared:
         (victim,) = prepared.apply()
-    assert executor.wait(20) == -9
-    assert other.is_running()
-    other.kill()
-    other.wait(20)
-    assert victim.felt
-    assert executor.pid in victim.processes
+    try:
+        assert mine.wait(20) == -9
+        assert others.is_running()
+        assert victim.felt
+        assert set(victim.processes) == {mine.pid, children[0].pid}
+    finally:
+        others.kill()
+        others.wait(20)
+        children[1].kill()
+
+
+def child_of(process: psutil.Popen) -> psutil.Process:
+    """Return its child, once it has one."""
+    eventually(lambda: bool(process.children()), limit_s=20)
+    return process.children()[0]
 
 
 def test_contributions_are_the_windows_of_each_word() -> None:

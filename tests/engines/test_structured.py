@@ -9,9 +9,10 @@ import pytest
 
 from harness.child import Child, Event
 from harness.cluster.base import Cluster
+from harness.engines.settings import FIRST_COMPILER
 from harness.engines.structured.applications import Application
 from harness.engines.structured.engine import StructuredEngine
-from harness.engines.structured.settings import BRIEF, application_conf
+from harness.engines.structured.settings import application_conf
 from harness.errors import EnvironmentFailure
 
 
@@ -74,9 +75,9 @@ def test_only_what_says_nothing_of_times_leaves_sparks_defaults() -> None:
     brief, usual = (
         application_conf(cluster, name="x", cores=2, brief=brief) for brief in (True, False)
     )
-    assert BRIEF in brief["spark.driver.extraJavaOptions"]
+    assert FIRST_COMPILER in brief["spark.driver.extraJavaOptions"]
     assert brief["spark.locality.wait"] == "0s"
-    assert BRIEF not in usual["spark.driver.extraJavaOptions"]
+    assert FIRST_COMPILER not in usual["spark.driver.extraJavaOptions"]
     assert "spark.locality.wait" not in usual
     own = application_conf(
         cluster, name="x", cores=2, brief=True, own={"spark.locality.wait": "1s"}

@@ -32,6 +32,7 @@ from harness.engines.base import (
     Work,
 )
 from harness.engines.deliveries import deliveries
+from harness.engines.settings import Setting
 from harness.errors import EnvironmentFailure
 from harness.measure.collector import Message
 from harness.measure.versions import Stability
@@ -106,6 +107,9 @@ class Toy:
 
     def targets(self) -> Sequence[Node]:
         return [NODE]
+
+    def settings(self) -> Sequence[Setting]:
+        return [Setting(part=NODE.name, name="speed", asked=None, reported="1")]
 
     def closes_after_s(self, workload: Workload) -> float:
         return 0.0 if self._scheme == "revise" else DELAY_MS / 1000

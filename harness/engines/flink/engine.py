@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import re
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any, ClassVar
 
 from harness.child import DIED, Child
 from harness.cluster.base import Cluster, ClusterSpec, Usage
-from harness.cluster.local.launching import free_port
 from harness.cluster.run_directory import write_private
 from harness.engines.base import ClusterNeeds, Event, Setup, Work
 from harness.engines.children import used_by
+from harness.engines.flink import reported
 from harness.engines.flink.events import MASTER, checkpoints, noticed
 from harness.engines.flink.parameters import TUNED, FlinkParameters
 from harness.engines.flink.settings import (
     CONF_FILE,
+    DIRECT_MB,
+    KEYS_FILE,
     LOG4J,
     LOG_FILE,
-    MASTER_HEAP_MB,
-    TASK_DIRECT_MB,
-    TASK_HEAP_OF_JVM_MB,
+    Keys,
     Master,
     conf_text,
     configuration,
@@ -30,6 +35,7 @@ from harness.engines.flink.settings import (
 from harness.engines.flink.sql import FORM, statements
 from harness.engines.programs.engine import ProgramKind, json_lines
 from harness.engines.programs.start import Beside, Job, Line, Start
+from harness.engines.settings import DRIVER_MB, Setting, java_options
 from harness.environment.cache import to_stderr
 from harness.environment.jars import ensure_sets
 from harness.environment.java import Java, find_java
@@ -44,6 +50,10 @@ STANDBY = "standby"
 JAVAS = (17, 21)
 """What its documentation supports."""
 READY_WITHIN_S = 120.0
+_ANSWERS_WITHIN_S = 6 * READY_WITHIN_S
+"""For a start, each statement and the job's start, which have their own time within that."""
+_MASTER_DIRECT_MB = 256
+_KEYS_TEXT, _PASSWORD = "internal.base64", "FAULTLINE_KEYS"
 _REGISTERED = re.compile(r"\{.*Successful registration at resource manager.*\}")
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
@@ -108,34 +118,40 @@ class FlinkKind(ProgramKind):
 
     def beside(self, work: Work, setup: Setup, cluster: Cluster) -> Beside:
         """Start the JobManager; fetch the jars with the first start."""
-        host = cluster.harness_host
-        master = Master(
-            host=host,
-            rpc_port=free_port(host),
-            blob_port=free_port(host),
-            rest_port=free_port(),
-            gateway_port=free_port(),
-        )
-        return JobManager(self, work, setup, cluster, master)
+        return JobManager(self, work, setup, cluster)
 
     def start(self, job: Job, cluster: Cluster) -> Start:
         assert isinstance(job.beside, JobManager)
         settings = job.beside.settings(host=job.node.host)
         command = java_command(
             the_java().executable, the_jars(), _TASK_MANAGER, "--configDir", ".",
-            heap_mb=TASK_HEAP_OF_JVM_MB, direct_mb=TASK_DIRECT_MB,
+            heap_mb=cluster.spec.memory_mb_per_node, direct_mb=DIRECT_MB, brief=job.setup.brief,
         )  # fmt: skip
-        # Its name is its node's and tells its incarnations apart.
-        named = f'exec "$@" -D "taskmanager.resource-id={job.node.name}-$$"'
+        # Its name is its node's and tells its incarnations apart. Files are texts.
+        named = (
+            f"base64 -d {_KEYS_TEXT} > {KEYS_FILE} && "
+            f'exec "$@" -D "taskmanager.resource-id={job.node.name}-$$"'
+        )
         return Start(
             command=["sh", "-c", named, "flink", *command],
-            files={CONF_FILE: conf_text(settings), LOG_FILE: LOG4J},
+            files={
+                CONF_FILE: conf_text(settings),
+                LOG_FILE: LOG4J,
+                _KEYS_TEXT: job.beside.keys_text,
+            },
             ready=_REGISTERED,
             ready_within_s=READY_WITHIN_S,
         )
 
     def transactional(self, setup: Setup) -> bool:
         return parameters_of(setup).transactional
+
+    def read_back(
+        self, jobs: Sequence[Job], lines: Sequence[Line], cluster: Cluster
+    ) -> Sequence[Setting]:
+        master = jobs[0].beside
+        assert isinstance(master, JobManager)
+        return master.read_back(lines)
 
     def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
         return [*noticed(lines), *checkpoints(lines)]
@@ -147,14 +163,14 @@ class JobManager(Beside):
     It is outside of the nodes that are killed, as Spark's driver and the task engine's coordinator
     are."""
 
-    def __init__(
-        self, kind: FlinkKind, work: Work, setup: Setup, cluster: Cluster, master: Master
-    ) -> None:
+    def __init__(self, kind: FlinkKind, work: Work, setup: Setup, cluster: Cluster) -> None:
         """Return when the JobManager answers."""
-        self._work, self._cluster, self._master = work, cluster, master
+        self._work, self._cluster, self._brief = work, cluster, setup.brief
+        self._master = Master(host=cluster.harness_host)
         self._given = parameters_of(setup)
         self._jars, java = the_jars(), the_java()
         self._java = java.executable
+        self._keys = new_keys(java, work.directory / KEYS_FILE)
         self._checkpoints = cluster.checkpoint_location(f"{work.name}-flink")
         self._remedy = f"look for the first error in {work.directory}/*/out.log"
         self._child = Child(
@@ -165,17 +181,33 @@ class JobManager(Beside):
             environment=cluster.driver_environment(),
         )
         try:
-            self._order("jobmanager", _JOB_MANAGER, "--configDir", ".", rest=master.rest_port)
-            self._wait("jobmanager")
+            self._order(
+                "jobmanager", _JOB_MANAGER, "--configDir", ".", settings=self._settings(self._keys)
+            )
+            said = self._wait("jobmanager")
+            self._master = replace(
+                self._master, rpc_port=said["rpc_port"], rest_port=said["rest_port"]
+            )
         except BaseException:
             self.stop()
             raise
 
-    def settings(self, host: str | None = None) -> dict[str, str | int | float | bool]:
-        """Return Flink's configuration; ``host`` is a TaskManager's own address."""
+    @property
+    def keys_text(self) -> str:
+        """The file of `Keys`, as a text."""
+        return base64.b64encode(Path(self._keys.path).read_bytes()).decode()
+
+    def settings(self, host: str) -> dict[str, str | int | float | bool]:
+        """Return the configuration of a TaskManager on ``host``, its own address."""
+        return self._settings(replace(self._keys, path=KEYS_FILE), host=host)
+
+    def _settings(
+        self, keys: Keys | None, host: str | None = None
+    ) -> dict[str, str | int | float | bool]:
         return configuration(
             self._given, self._master, nodes=len(self._cluster.nodes()),
-            checkpoints=self._checkpoints, host=host,
+            checkpoints=self._checkpoints, heap_mb=self._cluster.spec.memory_mb_per_node,
+            keys=keys, host=host,
         )  # fmt: skip
 
     def begun(self) -> None:
@@ -186,8 +218,17 @@ class JobManager(Beside):
             **kafka.java_properties(),
         }
         made = statements(work.workload.form(FORM), work, client, self._given)
-        self._order("submit", _GATEWAY, rest=self._master.gateway_port, statements=made)
-        self._wait("runs")
+        self._order(
+            "submit", _GATEWAY, settings=self._settings(None), statements=made, ask=reported.ASKED
+        )
+        self._said = self._wait("runs")["said"]
+
+    def read_back(self, lines: Sequence[Line]) -> list[Setting]:
+        """Return what it and the TaskManagers report of their settings."""
+        return reported.settings(
+            self._given, self._settings(None), self._said, [*self.lines(), *lines],
+            java=java_options(self._cluster.spec.memory_mb_per_node, brief=self._brief),
+        )  # fmt: skip
 
     def raise_problems(self) -> None:
         for died in self._child.since(0, DIED):
@@ -206,14 +247,21 @@ class JobManager(Beside):
     def stop(self) -> None:
         self._child.stop(within_s=10.0)
 
-    def _order(self, order: str, main: str, *arguments: str, rest: int, **more: object) -> None:
+    def _order(
+        self,
+        order: str,
+        main: str,
+        *arguments: str,
+        settings: Mapping[str, str | int | float | bool],
+        **more: object,
+    ) -> None:
         place = self._place(order)
         place.mkdir(mode=0o700, parents=True)
-        write_private(place / CONF_FILE, conf_text(self.settings()))
+        write_private(place / CONF_FILE, conf_text(settings))
         write_private(place / LOG_FILE, LOG4J)
         command = java_command(
             self._java, self._jars, main, *arguments,
-            heap_mb=MASTER_HEAP_MB, direct_mb=MASTER_HEAP_MB,
+            heap_mb=DRIVER_MB, direct_mb=_MASTER_DIRECT_MB, brief=self._brief,
         )  # fmt: skip
         self._child.send(
             {
@@ -221,7 +269,6 @@ class JobManager(Beside):
                 "name": main.rpartition(".")[2],
                 "command": command,
                 "directory": str(place),
-                "rest": f"http://127.0.0.1:{rest}",
                 "within_s": READY_WITHIN_S,
                 **more,
             }
@@ -230,9 +277,33 @@ class JobManager(Beside):
     def _place(self, order: str) -> Path:
         return self._work.directory / order
 
-    def _wait(self, event: str) -> None:
+    def _wait(self, event: str) -> Mapping[str, Any]:
         def come(said: Mapping[str, Any]) -> bool:
             return said["event"] in (event, DIED)
 
-        self._child.wait_for(event, come, within_s=2 * READY_WITHIN_S)
+        said = self._child.wait_for(event, come, within_s=_ANSWERS_WITHIN_S)
         self.raise_problems()
+        return said
+
+
+def new_keys(java: Java, path: Path) -> Keys:
+    """Make a key and its certificate in a file of Java's, for one pass.
+
+    Flink's own choice of ciphers asks for an RSA key."""
+    password = token_urlsafe(24)
+    command = [
+        str(java.home / "bin" / "keytool"), "-genkeypair", "-keystore", str(path),
+        "-storetype", "PKCS12", "-storepass:env", _PASSWORD, "-alias", "flink",
+        "-keyalg", "RSA", "-keysize", "2048", "-dname", "CN=faultline", "-validity", "30",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, env={**os.environ, _PASSWORD: password}, capture_output=True, text=True,
+        timeout=READY_WITHIN_S, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise EnvironmentFailure(
+            f"{command[0]} made no key for Flink: {(done.stdout + done.stderr).strip()}",
+            remedy="set FAULTLINE_JAVA_HOME to a whole Java 17 or 21",
+        )
+    path.chmod(0o600)
+    return Keys(path=str(path), password=password)

@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,12 @@ from harness.child import DIED, Emit, orders, speaker
 ANSWER_S = 30.0
 _POLL_S = 0.2
 _LAST_LINES = 8
+_PORTS = {
+    "rpc_port": re.compile(r"Actor system started at pekko\S*://flink@\S+:(\d+)"),
+    "rest_port": re.compile(r"Rest endpoint listening at \S+:(\d+)"),
+}
+"""Where a log says the port that the process has bound."""
+_UNDER_WAY = ("RUNNING", "PENDING", "INITIALIZED")
 _FATAL = ("FAILED", "CANCELED", "FINISHED")
 _WORDS = 600
 _ERROR = re.compile(r"Exception\b|Error\b|Caused by|\berror\b|FATAL|Could not")
@@ -49,30 +55,33 @@ class Master:
 
     def jobmanager(self, order: Mapping[str, Any]) -> None:
         """Start it, and return when it answers."""
-        self._rest = str(order["rest"])
         process = self._start(order)
-        self._until(process, order, self._rest, "/overview")
+        ports = self._until(process, order, _PORTS, "/overview")
+        self._rest = _url(ports)
         threading.Thread(target=self._watch, args=(process, order), daemon=True).start()
-        self._emit({"event": "jobmanager", "pid": process.pid})
+        self._emit({"event": "jobmanager", "pid": process.pid, **ports})
 
     def submit(self, order: Mapping[str, Any]) -> None:
-        """Start the gateway, execute the statements, end it; return when every task runs."""
-        gateway, process = str(order["rest"]), self._start(order)
-        self._until(process, order, gateway, "/v1/info")
+        """Start the gateway, execute the statements, end it; return when every task runs.
+
+        What it then reports of its settings is in the event, by the path of the question."""
+        process = self._start(order)
+        gateway = _url(self._until(process, order, ["rest_port"], "/v1/info"))
         session = _ask(gateway, "/v1/sessions", {})["sessionHandle"]
-        job = None
+        job, within_s = None, float(order["within_s"])
         for statement in order["statements"]:
-            job = _execute(gateway, session, statement) or job
+            job = _execute(gateway, session, statement, within_s) or job
         process.terminate()
         if job is None:
             raise Refused("the last statement started no job")
-        deadline = time.monotonic() + float(order["within_s"])
+        deadline = time.monotonic() + within_s
         while not self._runs(job):
             if time.monotonic() > deadline:
                 raise Refused(self._why_not(job), ROOM)
             time.sleep(_POLL_S)
         threading.Thread(target=self._follow, args=(job,), daemon=True).start()
-        self._emit({"event": "runs", "job": job})
+        said = {path: _ask(self._rest, path.format(job=job)) for path in order["ask"]}
+        self._emit({"event": "runs", "job": job, "said": said})
 
     def close(self) -> None:
         self._ending.set()
@@ -92,13 +101,19 @@ class Master:
         return process
 
     def _until(
-        self, process: subprocess.Popen[bytes], order: Mapping[str, Any], base: str, path: str
-    ) -> None:
+        self,
+        process: subprocess.Popen[bytes],
+        order: Mapping[str, Any],
+        listens: Iterable[str],
+        path: str,
+    ) -> Mapping[str, int]:
+        """Return the ports that it has chosen, by their names in `_PORTS`, once it answers."""
         deadline = time.monotonic() + float(order["within_s"])
         while True:
             try:
-                _ask(base, path)
-                return
+                ports = _ports(order, listens)
+                _ask(_url(ports), path)
+                return ports
             except (OSError, Refused) as error:
                 if process.poll() is not None or time.monotonic() > deadline:
                     code = process.poll()
@@ -146,17 +161,39 @@ class Master:
                 continue  # the JobManager's own end is another one's report
 
 
-def _execute(gateway: str, session: str, statement: str) -> str | None:
+def _ports(order: Mapping[str, Any], listens: Iterable[str]) -> dict[str, int]:
+    """Return the ports that a process says it listens on, once it has said all of them."""
+    text = Path(order["directory"], "out.log").read_text(errors="replace")
+    found = {name: _PORTS[name].search(text) for name in listens}
+    if silent := [name for name, said in found.items() if said is None]:
+        raise Refused(f"it has not said its {' and '.join(silent)} yet")
+    return {name: int(said[1]) for name, said in found.items() if said is not None}
+
+
+def _url(ports: Mapping[str, int]) -> str:
+    return f"http://127.0.0.1:{ports['rest_port']}"
+
+
+def _execute(gateway: str, session: str, statement: str, within_s: float) -> str | None:
     """Execute one statement; return the job that it started."""
+    deadline = time.monotonic() + within_s
+
+    def wait(state: str) -> None:
+        if time.monotonic() > deadline:
+            first = statement.partition("(")[0].strip()  # what follows can hold a password
+            raise Refused(
+                f"its gateway has not executed {first!r} within {within_s:g} s ({state})",
+                "let the machine do less at the same time, then start again",
+            )
+        time.sleep(_POLL_S / 2)
+
     base = f"/v1/sessions/{session}"
     operation = _ask(gateway, f"{base}/statements", {"statement": statement})["operationHandle"]
     path = f"{base}/operations/{operation}"
-    while _ask(gateway, f"{path}/status")["status"] in ("RUNNING", "PENDING", "INITIALIZED"):
-        time.sleep(_POLL_S / 2)
-    found = _ask(gateway, f"{path}/result/0")
-    while found.get("resultType") == "NOT_READY":
-        time.sleep(_POLL_S / 2)
-        found = _ask(gateway, f"{path}/result/0")
+    while (status := _ask(gateway, f"{path}/status")["status"]) in _UNDER_WAY:
+        wait(status)
+    while (found := _ask(gateway, f"{path}/result/0")).get("resultType") == "NOT_READY":
+        wait("NOT_READY")
     job = found.get("jobID")
     return None if job is None else str(job)
 

@@ -25,7 +25,7 @@ class FlinkParameters:
     """``state.changelog.enabled``: state changes are written continuously, so that a checkpoint has
     little left to write."""
     local_recovery: bool = False
-    """``execution.checkpointing.local-backup.enabled`` and ``state.local-recovery.from-local``: a
+    """``execution.checkpointing.local-backup.enabled``, ``execution.state-recovery.from-local``: a
     living TaskManager restores from its own disk."""
     heartbeat_interval_s: float | None = None
     """None: 10 s."""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
 from harness.engines.flink.parameters import FlinkParameters
+from harness.engines.settings import java_options
 
-_DELAY = "restart-strategy.exponential-delay"
-CONF_FILE, LOG_FILE = "config.yaml", "log4j.properties"
+DELAY = "restart-strategy.exponential-delay"
+CONF_FILE, LOG_FILE, KEYS_FILE = "config.yaml", "log4j.properties", "internal.p12"
 _MB = 1 << 20
-TASK_HEAP_MB, FRAMEWORK_MB, NETWORK_MB, MANAGED_MB, METASPACE_MB = 256, 128, 32, 64, 160
-OVERHEAD_MB = 64
-MASTER_HEAP_MB = 256
-"""Memory of the processes, chosen for word count at some thousand records a second. Flink's own
-scripts compute it from one total; they are not in the wheel."""
+FRAMEWORK_MB, NETWORK_MB, MANAGED_MB, METASPACE_MB, OVERHEAD_MB = 128, 32, 64, 256, 64
+"""Memory of a TaskManager beside the heap of its tasks, enough for word count at some thousand
+records a second. Flink's own scripts compute it from one total; they are not in the wheel."""
+DIRECT_MB = FRAMEWORK_MB + NETWORK_MB
 STARTUP = "100 s"
 """Time for a process's RPC layer to start; its own 10 s are too few while a machine with two cores
 starts six JVMs. Nothing of it is in a recovery."""
@@ -56,14 +56,21 @@ OPENS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Master:
-    """The addresses of the JobManager and of the SQL gateway."""
+    """The JobManager as its clients find it."""
 
     host: str
-    """Of the JobManager, for the nodes."""
-    rpc_port: int
-    blob_port: int
-    rest_port: int
-    gateway_port: int
+    """For the nodes; REST is on this machine's own address alone."""
+    rpc_port: int = 0
+    """0 before it runs: it chooses its ports itself and says so in its log."""
+    rest_port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """The key with which the processes of one pass know each other, as a file of Java's."""
+
+    path: str
+    password: str = field(repr=False)
 
 
 def configuration(
@@ -72,29 +79,33 @@ def configuration(
     *,
     nodes: int,
     checkpoints: str,
+    heap_mb: int,
+    keys: Keys | None = None,
     host: str | None = None,
 ) -> dict[str, str | int | float | bool]:
-    """Return Flink's settings; ``host`` is a TaskManager's own address."""
+    """Return Flink's settings; ``host`` is a TaskManager's own address.
+
+    ``heap_mb``: of a TaskManager. ``keys``: of the connections between all of them; the SQL gateway
+    has none."""
     chosen: dict[str, str | int | float | bool | None] = {
         "jobmanager.rpc.address": master.host,
         "jobmanager.rpc.port": master.rpc_port,
         "jobmanager.bind-host": master.host,
-        "blob.server.port": master.blob_port,
         "pekko.startup-timeout": STARTUP,
         "rest.address": "127.0.0.1",
         "rest.bind-address": "127.0.0.1",
         "rest.port": master.rest_port,
-        "rest.bind-port": str(master.rest_port),
+        "rest.bind-port": "0",
         "web.submit.enable": False,
         "sql-gateway.endpoint.rest.address": "127.0.0.1",
         "sql-gateway.endpoint.rest.bind-address": "127.0.0.1",
-        "sql-gateway.endpoint.rest.port": master.gateway_port,
-        "sql-gateway.endpoint.rest.bind-port": str(master.gateway_port),
+        "sql-gateway.endpoint.rest.bind-port": "0",
         "execution.target": "remote",
         "taskmanager.host": host,
         "taskmanager.bind-host": host,
         "io.tmp.dirs": "./tmp",
-        **_memory(),
+        **_memory(heap_mb),
+        **_internal(keys),
         "taskmanager.numberOfTaskSlots": given.slots_per_node,
         "taskmanager.load-balance.mode": "SLOTS" if given.spread else None,
         "parallelism.default": given.parallelism or nodes,
@@ -104,14 +115,16 @@ def configuration(
         "execution.checkpointing.storage": "filesystem",
         "execution.checkpointing.unaligned.enabled": given.unaligned,
         "execution.checkpointing.local-backup.enabled": given.local_recovery,
-        "state.local-recovery.from-local": given.local_recovery,
+        "execution.state-recovery.from-local": given.local_recovery,
         "state.changelog.enabled": given.changelog,
         "state.changelog.storage": "filesystem" if given.changelog else None,
         "dstl.dfs.base-path": f"{checkpoints}/changelog" if given.changelog else None,
         "heartbeat.interval": _ms(given.heartbeat_interval_s),
         "heartbeat.timeout": _ms(given.heartbeat_timeout_s),
-        f"{_DELAY}.initial-backoff": _ms(given.restart_delay_s),
-        f"{_DELAY}.reset-backoff-threshold": _ms(given.restart_delay_again_s),
+        # Without it Flink takes its defaults, and the two below for nothing.
+        "restart-strategy.type": "exponential-delay",
+        f"{DELAY}.initial-backoff": _ms(given.restart_delay_s),
+        f"{DELAY}.reset-backoff-threshold": _ms(given.restart_delay_again_s),
         **given.settings,
     }
     return {name: value for name, value in chosen.items() if value is not None}
@@ -123,27 +136,42 @@ def conf_text(settings: Mapping[str, str | int | float | bool]) -> str:
 
 
 def java_command(
-    java: Path, jars: Sequence[Path], main: str, *arguments: str, heap_mb: int, direct_mb: int
+    java: Path,
+    jars: Sequence[Path],
+    main: str,
+    *arguments: str,
+    heap_mb: int,
+    direct_mb: int,
+    brief: bool,
 ) -> list[str]:
     """Return the command of one of Flink's processes, in a directory with its two files."""
     return [
-        str(java), f"-Xmx{heap_mb}m", f"-XX:MaxDirectMemorySize={direct_mb}m",
-        f"-XX:MaxMetaspaceSize={METASPACE_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-        f"-Dlog4j2.configurationFile={LOG_FILE}", "-Djava.io.tmpdir=.", *OPENS,
-        "-cp", ":".join(map(str, jars)), main, *arguments,
+        str(java), *java_options(heap_mb, brief=brief), f"-XX:MaxDirectMemorySize={direct_mb}m",
+        f"-XX:MaxMetaspaceSize={METASPACE_MB}m", f"-Dlog4j2.configurationFile={LOG_FILE}",
+        "-Djava.io.tmpdir=.", *OPENS, "-cp", ":".join(map(str, jars)), main, *arguments,
     ]  # fmt: skip
 
 
-TASK_HEAP_OF_JVM_MB = TASK_HEAP_MB + FRAMEWORK_MB
-TASK_DIRECT_MB = FRAMEWORK_MB + NETWORK_MB
+def _internal(keys: Keys | None) -> dict[str, bool | str]:
+    """Return the encryption of connections between Flink's own processes, both sides with a key.
+
+    Flink has no other way to refuse another user of the machine."""
+    if keys is None:
+        return {}
+    stores = {f"{kind}store": keys.path for kind in ("key", "trust")}
+    passwords = dict.fromkeys(
+        ("keystore-password", "key-password", "truststore-password"), keys.password
+    )
+    own = {f"security.ssl.internal.{name}": value for name, value in (stores | passwords).items()}
+    return {"security.ssl.internal.enabled": True, **own}
 
 
-def _memory() -> dict[str, str | float]:
+def _memory(heap_mb: int) -> dict[str, str | float]:
     """Return the parts of a TaskManager's memory, each set, as its own scripts would."""
     return {
         "taskmanager.cpu.cores": 1.0,
         "taskmanager.memory.framework.heap.size": f"{FRAMEWORK_MB}m",
-        "taskmanager.memory.task.heap.size": f"{TASK_HEAP_MB}m",
+        "taskmanager.memory.task.heap.size": f"{heap_mb - FRAMEWORK_MB}m",
         "taskmanager.memory.framework.off-heap.size": f"{FRAMEWORK_MB}m",
         "taskmanager.memory.task.off-heap.size": "0m",
         "taskmanager.memory.network.min": f"{NETWORK_MB}m",

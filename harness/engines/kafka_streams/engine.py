@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.cluster.base import Cluster
+from harness.cluster.endpoints import KafkaEndpoint
+from harness.cluster.kafka import OWN_SETTINGS
 from harness.engines.base import ClusterNeeds, Event, EventKind, Setup, Work
 from harness.engines.kafka_streams.parameters import TUNED, KafkaStreamsParameters
 from harness.engines.programs.engine import ProgramKind
 from harness.engines.programs.start import Job, Line, Start
+from harness.engines.settings import JAVA, Setting, java_options, read_back, speed_of
 from harness.environment.jars import ensure_sets
 from harness.environment.java import find_java
 
@@ -28,6 +31,12 @@ READY_WITHIN_S = 120.0
 _RUNNING = re.compile(r'\{"event":"state".*"to":"RUNNING".*\}')
 _STORES = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$"
 _INTERNAL_WITHIN_S = 20.0
+_REPORTED = (
+    "group.protocol", "processing.guarantee", "max.task.idle.ms", "session.timeout.ms",
+    "heartbeat.interval.ms", "transaction.timeout.ms", "commit.interval.ms",
+    "num.standby.replicas", "rack.aware.assignment.tags", "dsl.store.suppliers.class",
+)  # fmt: skip
+"""Settings that a row rests on; `settings` has their values."""
 
 
 def parameters_of(setup: Setup) -> KafkaStreamsParameters:
@@ -60,9 +69,8 @@ class KafkaStreamsKind(ProgramKind):
         form = job.work.workload.form(FORM)
         return Start(
             command=[
-                str(find_java().executable), "-Xmx512m", "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-                "-cp", classpath, str(form["class"]), PROPERTIES,
+                str(find_java().executable), *_java(job, cluster), "-cp", classpath,
+                str(form["class"]), PROPERTIES,
             ],
             files={PROPERTIES: properties_text(settings(job, parameters_of(job.setup)))},
             ready=_RUNNING,
@@ -71,6 +79,23 @@ class KafkaStreamsKind(ProgramKind):
 
     def transactional(self, setup: Setup) -> bool:
         return parameters_of(setup).transactional
+
+    def read_back(
+        self, jobs: Sequence[Job], lines: Sequence[Line], cluster: Cluster
+    ) -> Sequence[Setting]:
+        found = [*_of_broker(cluster.kafka)]
+        for job in jobs:
+            own = [line.document for line in lines if line.node == job.node.name]
+            said = {name: value for each in own for name, value in each.get("values", {}).items()}
+            java = [each["options"] for each in own if each.get("event") == "java"]
+            asked = settings(job, parameters_of(job.setup))
+            names = asked["faultline.report"].split(",")
+            found += read_back(
+                job.node.name,
+                {**{name: asked.get(name) for name in names}, JAVA: speed_of(_java(job, cluster))},
+                {**said, JAVA: speed_of(" ".join(java).split())},
+            )
+        return found
 
     def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
         return [*_noticed(lines), *_dropped(lines)]
@@ -113,6 +138,8 @@ def settings(job: Job, given: KafkaStreamsParameters) -> dict[str, str]:
         "dsl.store.suppliers.class": _STORES
         + ("InMemoryDslStoreSuppliers" if given.in_memory else "RocksDBDslStoreSuppliers"),
         **given.settings,
+        "faultline.report": ",".join([*_REPORTED, *given.settings]),
+        "faultline.waits": str(given.idle_s > 0).lower(),
         "faultline.node": job.node.name,
         "faultline.in": job.work.topic_of[source.name],
         "faultline.in.partitions": str(source.partitions),
@@ -123,6 +150,24 @@ def settings(job: Job, given: KafkaStreamsParameters) -> dict[str, str]:
         "faultline.grace.ms": _ms(workload.watermark_delay_s),
     }
     return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _java(job: Job, cluster: Cluster) -> list[str]:
+    return java_options(cluster.spec.memory_mb_per_node, brief=job.setup.brief)
+
+
+def _of_broker(kafka: KafkaEndpoint) -> Iterator[Setting]:
+    """Yield what the brokers report of `OWN_SETTINGS`; only a run's own was asked for them."""
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    admin = kafka.admin()
+    brokers = admin.list_topics(timeout=_INTERNAL_WITHIN_S).brokers
+    asked = dict.fromkeys(OWN_SETTINGS) if kafka.topic_prefix else OWN_SETTINGS
+    for number in sorted(brokers):
+        resource = ConfigResource(ResourceType.BROKER, str(number))
+        said = admin.describe_configs([resource])[resource].result(timeout=_INTERNAL_WITHIN_S)
+        reported = {name: said[name].value for name in asked if name in said}
+        yield from read_back(f"broker {number}", asked, reported)
 
 
 def properties_text(given: Mapping[str, str]) -> str:

@@ -32,7 +32,9 @@ class KafkaStreamsParameters:
     idle_s: float = 0.0
     """``max.task.idle.ms``: how long a task waits for input of a partition that has none, before it
     takes a later record of another one. By default it does not wait, and a window may close while a
-    slower partition still has records for it."""
+    slower partition still has records for it. A task has one partition of each topic that it reads,
+    so to wait for the slower input partition it needs a repartition topic for each; without waiting
+    the query has one, as ``groupBy`` makes it."""
     transaction_timeout_s: float | None = None
     """``transaction.timeout.ms`` of exactly-once; None: 10 s, the default of Kafka Streams."""
     commit_interval_s: float | None = None
@@ -64,6 +66,11 @@ class KafkaStreamsParameters:
 
 TUNED = KafkaStreamsParameters(
     standbys=1, rack_aware=True, guarantee=EXACTLY_ONCE, session_timeout_s=6.0, in_memory=False,
-    idle_s=120.0,
+    idle_s=120.0, transaction_timeout_s=4.0,
 )  # fmt: skip
-"""Its documentation's advice for recovery, and a wait for the slower partition."""
+"""Its documentation's advice for recovery, and a wait for the slower partition.
+
+The death of a member is noticed 4 to 6 s after it: the session's 6 s count from its last heartbeat,
+one every 2 s. Nothing that it left open holds up the others for longer: the broker ends its
+transactions after 4 s, and looks for such ones twice a second (`harness.cluster.kafka`). A member
+that lives commits ten times a second."""

@@ -24,6 +24,7 @@ from harness.engines.deliveries import COPY_HEADER, deliveries
 from harness.engines.members import score_members
 from harness.engines.programs.start import JOB_FILE, Beside, Job, Line, Start
 from harness.engines.programs.truth import truth_of, why_no_truth
+from harness.engines.settings import Setting, demand_reported
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Collector, Message
 from workloads.base import Workload
@@ -45,6 +46,7 @@ _REPORTED = (
 @dataclass(slots=True, kw_only=True)
 class _Running:
     node: Node
+    job: Job
     start: Start
     program: RunningProgram
     first: int
@@ -71,6 +73,7 @@ class ProgramEngine:
         self._beside: Beside | None = None
         self._work: Work | None = None
         self._lines: list[Line] = []
+        self._settings: Sequence[Setting] = ()
         self._start_unix_s = 0.0
         self._due: pd.DataFrame | None = None
         self._used: Mapping[str, Usage] = {}
@@ -114,6 +117,7 @@ class ProgramEngine:
             self._wait_until_ready()
             if beside is not None:
                 beside.begun()
+            self._read_back()
         except BaseException:
             self.end()
             raise
@@ -126,7 +130,9 @@ class ProgramEngine:
             env=start.env,
             files={JOB_FILE: job.document(), **start.files},
         )
-        running = _Running(node=node, start=start, program=program, first=program.incarnation)
+        running = _Running(
+            node=node, job=job, start=start, program=program, first=program.incarnation
+        )
         self._running.append(running)
 
     def _wait_until_ready(self) -> None:
@@ -247,6 +253,15 @@ class ProgramEngine:
         ]
         return found.sort_values("arrival_s", kind="stable", ignore_index=True)
 
+    def settings(self) -> Sequence[Setting]:
+        return self._settings
+
+    def _read_back(self) -> None:
+        """Raise if the programs do not report the settings that they were given."""
+        jobs, lines = [one.job for one in self._running], list(_read_lines(self._running))
+        self._settings = self._kind.read_back(jobs, lines, self._cluster)
+        demand_reported(self.name, self._settings)
+
     def events(self) -> Sequence[Event]:
         lines = [*_read_lines(self._running)] if self._running else self._lines
         if self._beside is not None:
@@ -294,6 +309,12 @@ class ProgramKind(EngineKind):
     def transactional(self, setup: Setup) -> bool:
         """Return True if results can be read only some time after they were written."""
         return False
+
+    def read_back(
+        self, jobs: Sequence[Job], lines: Sequence[Line], cluster: Cluster
+    ) -> Sequence[Setting]:
+        """Return what the programs of a pass report of their settings; by default nothing."""
+        return ()
 
     def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
         """Return the events in lines of JSON: ``event`` (a kind), ``at_ms``, ``target``, ``cause``.

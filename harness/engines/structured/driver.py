@@ -74,6 +74,12 @@ class Supervised:
         self._thread.join()
         self._query.stop()
 
+    def state_tasks(self) -> Sequence[int]:
+        """Return the number of tasks of each operator with a state, by the newest report."""
+        newest = self._query._jsq.lastProgress()
+        operators = json.loads(newest.json())["stateOperators"] if newest is not None else ()
+        return [operator["numShufflePartitions"] for operator in operators]
+
     def _watch(self) -> None:
         seen: set[str] = set()
         while not self._stopping.wait(POLL_S):
@@ -222,6 +228,7 @@ class Driver:
         commands: Mapping[str, Callable[..., None]] = {
             "begin": self.begin,
             "end": self.end,
+            "settings": self.settings,
             "truth": self.truth,
             "score": self.score,
         }
@@ -281,6 +288,22 @@ class Driver:
             self._query.stop()
         self._query = None
         self._emit({"event": "ended"})
+
+    def settings(self, *, names: Sequence[str]) -> None:
+        """Report these settings of the running session, and the Java under it.
+
+        Also the number of tasks that keep the query's state, from its newest progress."""
+        values = {name: self._spark.conf.get(name, None) for name in names}
+        assert self._query is not None, "a query runs"
+        java = self._spark._jvm.java.lang.management.ManagementFactory
+        self._emit(
+            {
+                "event": "settings",
+                "values": {name: value for name, value in values.items() if value is not None},
+                "java": list(java.getRuntimeMXBean().getInputArguments()),
+                "state_tasks": self._query.state_tasks(),
+            }
+        )
 
     def truth(self, *, topics: Mapping[str, str], path: str) -> None:
         """Write the results of the batch query over the same topics to a Parquet file."""

@@ -18,10 +18,12 @@ from harness.cluster.base import Cluster, ClusterSpec, Node, Prepared, Usage
 from harness.engines.base import ClusterNeeds, EngineKind, Event, EventKind, Scored, Setup, Work
 from harness.engines.children import used_by
 from harness.engines.deliveries import deliveries
+from harness.engines.settings import Setting, demand_reported
 from harness.engines.structured import parts, real_time, standby
 from harness.engines.structured.accuracy import read_scores, write_results
 from harness.engines.structured.applications import Application, application_specs
 from harness.engines.structured.parameters import StockParameters
+from harness.engines.structured.settings import READ_BACK, read_back_of
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
 from harness.measure.values import from_arrow
@@ -67,6 +69,7 @@ class StructuredEngine:
         self._orders: list[Mapping[str, Any]] = []
         self._struck: set[int] = set()
         """Applications whose driver the schedule has killed."""
+        self._settings: Sequence[Setting] = ()
         self._ending = False
         """True while a query has the order to end and has not reported its end."""
 
@@ -130,6 +133,19 @@ class StructuredEngine:
                 within_s=300,
                 since=mark,
             )
+        self._settings = list(self._read_back())
+        demand_reported(self.name, self._settings)
+
+    def _read_back(self) -> Iterator[Setting]:
+        own = self._parameters.conf
+        for application in self.applications:
+            mark, conf = application.mark(), application.spec.conf
+            application.order("settings", names=[*READ_BACK, *own])
+            said = application.wait_for("its settings", _is("settings"), within_s=60, since=mark)
+            yield from read_back_of(conf, own, said, application.spec.name)
+
+    def settings(self) -> Sequence[Setting]:
+        return self._settings
 
     def begins_at(self, unix_s: float) -> None:
         """Event time is in the records; a query needs no clock."""

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from harness.engines.settings import FIRST_COMPILER
 from harness.engines.structured import sample
-from harness.engines.structured.settings import BRIEF, FILE_MANAGER
+from harness.engines.structured.settings import FILE_MANAGER
 from harness.errors import FaultlineError, UsageError
 from harness.measure.versions import compare
 from workloads.base import QUERY, SOURCE_COLUMNS, Workload
@@ -202,7 +203,7 @@ def local_session() -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "ERROR",
         # A sample lasts seconds: better code would not pay.
-        "spark.driver.extraJavaOptions": BRIEF,
+        "spark.driver.extraJavaOptions": FIRST_COMPILER,
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,

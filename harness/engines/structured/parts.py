@@ -6,14 +6,20 @@ must be the machine's own, so only the local cluster has them."""
 
 from __future__ import annotations
 
-import os
 import signal
-import time
-from collections.abc import Callable, Iterable, Sequence
-
-import psutil
+from collections.abc import Callable, Sequence
 
 from harness.cluster.base import Cluster, Prepared, Victim
+from harness.cluster.local.workers import is_executor
+from harness.cluster.processes import (
+    RUN_VARIABLE,
+    HeldProcess,
+    ProcessStat,
+    hold,
+    members,
+    signal_held,
+    tree,
+)
 
 DRIVER, EXECUTOR = "driver-", "executor-"
 
@@ -31,51 +37,45 @@ def names(cluster: Cluster, applications: int) -> list[str]:
 def prepare(
     part: str, cluster: Cluster, driver_of: Callable[[int], int], killed: Callable[[int], None]
 ) -> Prepared:
-    """Find the processes of a part; its `Prepared.apply` kills them.
+    """Find the processes of a part and hold them; its `Prepared.apply` kills them.
 
     ``driver_of`` gives the pid of an application's driver; ``killed`` is told of its end."""
-    if part.startswith(DRIVER):
-        copy = int(part.removeprefix(DRIVER))
-        root = psutil.Process(driver_of(copy))
-        found = [root, *root.children(recursive=True)]
+    copy = int(part.removeprefix(DRIVER)) if part.startswith(DRIVER) else None
+    held = hold(
+        tree([driver_of(copy)])
+        if copy is not None
+        else _executors(cluster, part.removeprefix(EXECUTOR))
+    )
 
-        def end_driver() -> Sequence[Victim]:
+    def apply() -> Sequence[Victim]:
+        if copy is not None:
             killed(copy)
-            return [_kill(part, found)]
+        return [_kill(part, held)]
 
-        return Prepared(end_driver)
-    host = {node.name: node.host for node in cluster.nodes()}[part.removeprefix(EXECUTOR)]
-    executors = list(_executors(host))
-    return Prepared(lambda: [_kill(part, executors)])
+    def close() -> None:
+        for process in held:
+            process.close()
 
-
-def _executors(host: str) -> Iterable[psutil.Process]:
-    """Yield the executors of a worker's address, with their own children."""
-    for process in psutil.process_iter():
-        try:
-            command = process.cmdline()
-            if any("CoarseGrainedExecutorBackend" in word for word in command) and host in command:
-                yield process
-                yield from process.children(recursive=True)
-        except psutil.Error:  # it ended meanwhile, or is another user's
-            continue
+    return Prepared(apply, close)
 
 
-def _kill(part: str, found: Iterable[psutil.Process]) -> Victim:
-    began_unix_s = time.time()
-    reached = []
-    for process in found:
-        try:
-            if process.is_running():  # not another process with its pid
-                os.kill(process.pid, signal.SIGKILL)
-                reached.append(process.pid)
-        except (ProcessLookupError, psutil.Error):
-            continue
+def _executors(cluster: Cluster, node: str) -> Sequence[ProcessStat]:
+    """Return the executors of a node's worker in this very cluster, with their own children.
+
+    Another run's worker can have the same address."""
+    worker = {each.name: each.worker for each in cluster.nodes()}[node]
+    own = members(cluster.driver_environment()[RUN_VARIABLE]).get(worker, ())
+    return tree(stat.pid for stat in own if is_executor(stat.pid))
+
+
+def _kill(part: str, held: Sequence[HeldProcess]) -> Victim:
+    done = signal_held(held, signal.SIGKILL)
+    reached = tuple(stat.pid for stat in done.processes)
     return Victim(
         node=part,
         reached=bool(reached),
-        began_unix_s=began_unix_s if reached else None,
-        at_unix_s=time.time(),
+        began_unix_s=done.began_unix_s if reached else None,
+        at_unix_s=done.at_unix_s,
         executors=len(reached),
-        processes=tuple(reached),
+        processes=reached,
     )

@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from harness.cluster.spark import FIXED
+from harness.engines.settings import (
+    DRIVER_MB,
+    FIRST_COMPILER,
+    JAVA,
+    Setting,
+    read_back,
+    speed_of,
+)
 
 FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
-BRIEF = "-XX:TieredStopAtLevel=1"
-"""Compile quickly rather than well: for runs that end before the better code would pay."""
 BRIEF_SETTINGS = {"spark.locality.wait": "0s"}
-"""Settings of the same runs, which measure no times: after a kill no task waits seconds for a place
-near its state."""
+"""Settings of the smoke profile, which measures no times: after a kill no task waits seconds for a
+place near its state."""
+READ_BACK = (
+    "spark.executor.cores", "spark.executor.memory", "spark.executor.extraJavaOptions",
+    "spark.network.timeout", "spark.executor.heartbeatInterval", "spark.task.maxFailures",
+    "spark.locality.wait", "spark.shuffle.io.retryWait",
+    "spark.sql.streaming.stateStore.providerClass",
+)  # fmt: skip
+"""Settings that a row rests on, besides those that are its own; their values are in
+`application_conf`."""
+_SECRET = re.compile(FIXED["spark.redaction.regex"])
+
+
+def read_back_of(
+    conf: Mapping[str, str], own: Iterable[str], said: Mapping[str, Any], driver: str
+) -> Iterator[Setting]:
+    """Yield what an application reports, for which ``conf`` was asked; no secret is among it.
+
+    ``own``: names of the row's own settings. ``said``: a report of its ``driver``."""
+    names = [name for name in dict.fromkeys([*READ_BACK, *own]) if not _SECRET.search(name)]
+    yield from read_back(driver, {name: conf.get(name) for name in names}, said["values"])
+    options = [f"-Xmx{DRIVER_MB}m", *conf.get("spark.driver.extraJavaOptions", "").split()]
+    java = {JAVA: speed_of(options)} if "spark.driver.memory" not in own else {}
+    yield from read_back(driver, java, {JAVA: speed_of(said["java"])})
+    tasks = {"numShufflePartitions": None}
+    counts = " ".join(map(str, said["state_tasks"])) or None
+    yield from read_back("state operators", tasks, {"numShufflePartitions": counts})
 
 
 def application_conf(
@@ -32,7 +67,7 @@ def application_conf(
     default too, in memory with a file of changes per batch. docs/stock-settings.md has the measured
     cost of each choice."""
     java_options = {
-        option: f"{value} {BRIEF}" if brief else value
+        option: f"{value} {FIRST_COMPILER}" if brief else value
         for option, value in cluster_conf.items()
         if option.endswith(".extraJavaOptions")
     }
@@ -40,7 +75,7 @@ def application_conf(
         **cluster_conf,
         **java_options,
         "spark.app.name": name,
-        "spark.driver.memory": "768m",
+        "spark.driver.memory": f"{DRIVER_MB}m",
         "spark.sql.session.timeZone": "UTC",
         # A task per slot: more would only add scheduling to batches of a second.
         "spark.sql.shuffle.partitions": str(cores),

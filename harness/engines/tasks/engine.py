@@ -14,6 +14,7 @@ import pandas as pd
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
 from harness.engines.members import score_members
+from harness.engines.settings import Setting
 from harness.engines.tasks.adapting import Adapting, Alternating, Changing, SourceRates
 from harness.engines.tasks.choices import (
     infos,
@@ -75,6 +76,10 @@ class TaskEngine:
 
     def targets(self) -> Sequence[Node]:
         return self.fleet.nodes
+
+    def settings(self) -> Sequence[Setting]:
+        """Return nothing: its nodes run this code, and take their settings from the job."""
+        return ()
 
     def closes_after_s(self, workload: Workload) -> float:
         """Batches are cut by intended time, so nothing is late."""

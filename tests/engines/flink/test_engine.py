@@ -20,7 +20,7 @@ from harness.engines.flink import master
 from harness.engines.flink.engine import CLASSES, HERE, LOCK, WHEEL, FlinkKind, the_jars, the_java
 from harness.engines.flink.events import MASTER
 from harness.engines.flink.parameters import EXACTLY_ONCE, TUNED, FlinkParameters
-from harness.engines.flink.settings import Master, conf_text, configuration
+from harness.engines.flink.settings import Keys, Master, conf_text, configuration
 from harness.engines.flink.sql import statements
 from harness.engines.programs.start import Line
 from harness.environment.jars import locked_jars
@@ -33,7 +33,8 @@ from workloads.toolkit.durations import sql_seconds
 from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__], depth=4)
-MADE = Master(host="10.0.0.1", rpc_port=1, blob_port=2, rest_port=3, gateway_port=4)
+MADE = Master(host="10.0.0.1", rpc_port=1, rest_port=3)
+KEYS = Keys(path="internal.p12", password="of the run")
 
 
 class TestFlinkKind(EngineKindContract):
@@ -104,7 +105,9 @@ def test_an_interval_is_exact_to_the_millisecond(length_s: float, text: str) -> 
 
 
 def of(given: FlinkParameters) -> dict[str, Any]:
-    found = configuration(given, MADE, nodes=4, checkpoints="file:///c", host="10.0.0.2")
+    found = configuration(
+        given, MADE, nodes=4, checkpoints="file:///c", heap_mb=640, keys=KEYS, host="10.0.0.2"
+    )
     document: dict[str, Any] = yaml.safe_load(conf_text(found))
     return document
 

@@ -1,8 +1,10 @@
 package faultline;
 
 import java.io.FileInputStream;
+import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -20,15 +22,22 @@ import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ListTransactionsOptions;
 import org.apache.kafka.clients.admin.TransactionListing;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.config.ConfigResource;
-import org.apache.kafka.common.serialization.Serde;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.StreamsMetadata;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
 import org.apache.kafka.streams.kstream.Consumed;
@@ -42,14 +51,17 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.StateRestoreListener;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
+import org.apache.kafka.streams.processor.internals.DefaultKafkaClientSupplier;
 
 /**
  * What the programs share: counts of keys in hopping windows, and an instance that reports events.
  *
  * <p>Kafka Streams has no watermark that crosses a repartition topic: a window closes by the newest
- * record that its task has seen. So the keys of each input partition have a repartition topic of
- * their own, and max.task.idle.ms decides if the counting task waits for the slower one. A marker
- * (an empty record) goes to every partition, and is counted as the key {@link #MARKER}.
+ * record that its task has seen, and max.task.idle.ms lets a task wait for the slower one of its
+ * partitions, which are of different topics. So the keys go through one repartition topic, as
+ * groupBy makes it, unless the counting task is to wait: then each input partition has one of its
+ * own. A marker (an empty record) goes to every partition, and is counted as the key
+ * {@link #MARKER}.
  *
  * <p>Prints a line of JSON for each event that no one outside sees.
  */
@@ -72,28 +84,40 @@ final class Runner {
                                 own.getProperty("faultline.in"),
                                 Consumed.with(Serdes.ByteArray(), Serdes.ByteArray()))
                         .process(keys);
-        Serde<String> text = Serdes.String();
-        Serde<Integer> number = Serdes.Integer();
+        if (!Boolean.parseBoolean(own.getProperty("faultline.waits"))) {
+            return counted(through(found, "keys", counters), own);
+        }
         KStream<String, Integer> together = null;
         for (int each = 0; each < inputs; each++) {
             int partition = each;
             KStream<String, Integer> mine =
-                    found.filter((key, from) -> from == partition)
-                            .repartition(
-                                    Repartitioned.with(text, number)
-                                            .withName("from-" + partition)
-                                            .withNumberOfPartitions(counters)
-                                            .withStreamPartitioner(
-                                                    (topic, key, from, all) -> place(key, all)));
+                    through(
+                            found.filter((key, from) -> from == partition),
+                            "from-" + partition,
+                            counters);
             together = together == null ? mine : together.merge(mine);
         }
-        return together.groupByKey(Grouped.with(text, number))
+        return counted(together, own);
+    }
+
+    private static KStream<String, Integer> through(
+            KStream<String, Integer> keys, String topic, int counters) {
+        return keys.repartition(
+                Repartitioned.with(Serdes.String(), Serdes.Integer())
+                        .withName(topic)
+                        .withNumberOfPartitions(counters)
+                        .withStreamPartitioner((name, key, from, all) -> place(key, all)));
+    }
+
+    private static KTable<Windowed<String>, Long> counted(
+            KStream<String, Integer> keys, Properties own) {
+        return keys.groupByKey(Grouped.with(Serdes.String(), Serdes.Integer()))
                 .windowedBy(
                         TimeWindows.ofSizeAndGrace(
                                         millis(own, "faultline.window.ms"),
                                         millis(own, "faultline.grace.ms"))
                                 .advanceBy(millis(own, "faultline.slide.ms")))
-                .count(Materialized.with(text, Serdes.Long()))
+                .count(Materialized.with(Serdes.String(), Serdes.Long()))
                 .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()));
     }
 
@@ -118,6 +142,56 @@ final class Runner {
         System.out.println(
                 "{\"event\":\"" + event + "\",\"at_ms\":" + System.currentTimeMillis() + rest + "}");
         System.out.flush();
+    }
+
+    /** Reports the values of the settings with these names, of those that this part knows. */
+    private static void report(String part, Set<String> names, AbstractConfig config) {
+        String values =
+                config.values().entrySet().stream()
+                        .filter(each -> names.contains(each.getKey()))
+                        .filter(each -> each.getValue() != null)
+                        .map(each -> quoted(each.getKey()) + ":" + quoted(text(each.getValue())))
+                        .sorted()
+                        .collect(Collectors.joining(","));
+        say("settings", ",\"part\":\"" + part + "\",\"values\":{" + values + "}");
+    }
+
+    private static String text(Object value) {
+        if (value instanceof List<?> many) {
+            return many.stream().map(Runner::text).collect(Collectors.joining(","));
+        }
+        return value instanceof Class<?> type ? type.getName() : value.toString();
+    }
+
+    private static String quoted(String text) {
+        return "\"" + text.replace("\\", "\\\\").replace("\"", "\\\"") + "\"";
+    }
+
+    /** The clients that Kafka Streams makes; their settings are reported as they get them. */
+    static final class Reporting extends DefaultKafkaClientSupplier {
+        private final Set<String> names;
+
+        Reporting(Set<String> names) {
+            this.names = names;
+        }
+
+        @Override
+        public Producer<byte[], byte[]> getProducer(Map<String, Object> config) {
+            Map<String, Object> whole = new HashMap<>(config);
+            whole.put("key.serializer", ByteArraySerializer.class);
+            whole.put("value.serializer", ByteArraySerializer.class);
+            report("producer", names, new ProducerConfig(whole));
+            return super.getProducer(config);
+        }
+
+        @Override
+        public Consumer<byte[], byte[]> getConsumer(Map<String, Object> config) {
+            Map<String, Object> whole = new HashMap<>(config);
+            whole.put("key.deserializer", ByteArrayDeserializer.class);
+            whole.put("value.deserializer", ByteArrayDeserializer.class);
+            report("consumer", names, new ConsumerConfig(whole));
+            return super.getConsumer(config);
+        }
     }
 
     /** Restorations of stores from their changelogs. */
@@ -218,7 +292,17 @@ final class Runner {
         if (client.getProperty("group.protocol").equals("streams")) {
             standbys(client);
         }
-        KafkaStreams streams = new KafkaStreams(build.apply(own).build(), client);
+        Set<String> names = Set.of(own.getProperty("faultline.report").split(","));
+        say(
+                "java",
+                ",\"options\":"
+                        + quoted(
+                                String.join(
+                                        " ",
+                                        ManagementFactory.getRuntimeMXBean().getInputArguments())));
+        report("streams", names, new StreamsConfig(client));
+        KafkaStreams streams =
+                new KafkaStreams(build.apply(own).build(), client, new Reporting(names));
         CountDownLatch ended = new CountDownLatch(1);
         streams.setGlobalStateRestoreListener(new Restorations());
         streams.setStateListener(

@@ -1,0 +1,102 @@
+"""Flink's settings as its processes report them: what REST answers, and what their logs say.
+
+Flink's configuration is no report: it repeats names that Flink does not know, and settings that
+others switch off. It stands for those alone of which no process says more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.engines.flink.events import MASTER
+from harness.engines.flink.parameters import AT_LEAST_ONCE, EXACTLY_ONCE, FlinkParameters
+from harness.engines.flink.settings import DELAY
+from harness.engines.programs.start import Line
+from harness.engines.settings import JAVA, Setting, read_back, speed_of
+
+_CONFIGURATION, _CHECKPOINTS = "/jobmanager/config", "/jobs/{job}/checkpoints/config"
+_JOB, _TASK_MANAGERS = "/jobs/{job}/config", "/taskmanagers"
+ASKED = (_CONFIGURATION, _CHECKPOINTS, _JOB, _TASK_MANAGERS)
+_REPEATED = (
+    "heartbeat.interval", "heartbeat.timeout", "taskmanager.load-balance.mode",
+    "execution.checkpointing.local-backup.enabled", "execution.state-recovery.from-local",
+)  # fmt: skip
+_RESTART = re.compile(
+    r"Using restart back off time strategy (\w+)RestartBackoffTimeStrategy\((.*?)\) for"
+)
+_TYPE, _TYPES = "restart-strategy.type", {"ExponentialDelay": "exponential-delay"}
+_ENCRYPTED, _SSL = "security.ssl.internal.enabled", re.compile(r"NettyConfig .*ssl enabled: (\w+)")
+_SINK, _TRANSACTIONAL = (
+    "sink.delivery-guarantee",
+    "Created transactional FlinkKafkaInternalProducer",
+)
+
+
+def settings(
+    given: FlinkParameters,
+    configured: Mapping[str, object],
+    said: Mapping[str, Any],
+    lines: Sequence[Line],
+    *,
+    java: Sequence[str],
+) -> list[Setting]:
+    """Return each setting of a row, as the JobManager and the TaskManagers report it.
+
+    ``said``: answers by the questions in `ASKED`. ``java``: options of the TaskManagers' Java."""
+    checkpoints, job = said[_CHECKPOINTS], said[_JOB]["execution-config"]
+    asked = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in configured.items()
+    }
+    interval = "execution.checkpointing.interval"
+    reports = {
+        **{each["key"]: each["value"] for each in said[_CONFIGURATION]},
+        **dict(_restart(lines)),
+        interval: f"{checkpoints['interval']} ms",
+        "execution.checkpointing.unaligned.enabled": checkpoints["unaligned_checkpoints"],
+        "parallelism.default": job["job-parallelism"],
+        _SINK: _guarantee(lines),
+    }
+    names = (
+        _TYPE, f"{DELAY}.initial-backoff", f"{DELAY}.reset-backoff-threshold",
+        interval, "execution.checkpointing.unaligned.enabled", "parallelism.default",
+        *_REPEATED, *given.settings,
+    )  # fmt: skip
+    found = [*read_back("JobManager", {name: asked.get(name) for name in names}, reports)]
+    found += read_back("sink", {_SINK: given.guarantee}, reports)
+    slots = "taskmanager.numberOfTaskSlots"
+    for each in said[_TASK_MANAGERS]["taskmanagers"]:
+        name = str(each["id"]).partition("-")[0]
+        found += read_back(name, {slots: asked[slots]}, {slots: each["slotsNumber"]})
+    by_node: dict[str, list[str]] = {}
+    for line in lines:
+        if line.node != MASTER and "said" in line.document:
+            by_node.setdefault(line.node, []).append(str(line.document["said"]))
+    for node, texts in by_node.items():
+        own = {JAVA: speed_of(map(str.strip, texts)), _ENCRYPTED: _encrypted(texts)}
+        found += read_back(node, {JAVA: speed_of(java), _ENCRYPTED: "true"}, own)
+    return found
+
+
+def _restart(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
+    """Yield what the JobManager's newest line says of the time between failure and restart."""
+    said = [_RESTART.search(str(line.document.get("said"))) for line in lines]
+    if not (found := list(filter(None, said))):
+        return
+    kind, values = found[-1].groups()
+    yield _TYPE, _TYPES.get(kind, kind)
+    numbers = dict(each.split("=") for each in values.split(", "))
+    yield f"{DELAY}.initial-backoff", f"{numbers.get('initialBackoffMS')} ms"
+    yield f"{DELAY}.reset-backoff-threshold", f"{numbers.get('resetBackoffThresholdMS')} ms"
+
+
+def _guarantee(lines: Sequence[Line]) -> str:
+    """Return what its producers are: those of transactions say so."""
+    transactional = any(_TRANSACTIONAL in str(line.document.get("said")) for line in lines)
+    return EXACTLY_ONCE if transactional else AT_LEAST_ONCE
+
+
+def _encrypted(texts: Sequence[str]) -> str | None:
+    found = [_SSL.search(text) for text in texts]
+    return next((one[1] for one in reversed(found) if one is not None), None)
