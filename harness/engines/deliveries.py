@@ -38,11 +38,11 @@ def deliveries(
 
     ``origin_unix_s`` is the event time at which the load began, by default ``start_unix_s``.
 
-    Columns: ``window_start_s``, the workload's other columns, ``arrival_s`` (the broker's append
-    time since the start of the load), ``copy``, and ``stability`` (the header of that name, stable
-    without one)."""
+    Columns: ``window_start_s``, the workload's other columns, ``arrival_s``
+    (`Message.arrival_ms` since the start of the load), ``copy``, and ``stability`` (the header of
+    that name, stable without one)."""
     frame = decode([message.value for message in messages], workload.columns)
-    frame["arrival_s"] = [message.append_ms / 1000 - start_unix_s for message in messages]
+    frame["arrival_s"] = [message.arrival_ms / 1000 - start_unix_s for message in messages]
     frame["copy"] = [message.copy for message in messages]
     frame[STABILITY] = [
         message.headers.get(STABILITY, Stability.STABLE.value.encode()).decode()

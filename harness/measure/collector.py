@@ -1,18 +1,20 @@
 """A reader of an out topic, in the place of a user of the results.
 
-A result's arrival is the broker's append time (topics with ``message.timestamp.type`` =
-``LogAppendTime``): it is taken nearest to the sink and does not depend on this reader's own delays.
-"""
+A result arrives when the broker's log would give it to a reader, by the broker's clock (topics with
+``message.timestamp.type`` = ``LogAppendTime``): nearest to the sink, and independent of this
+reader's own delays. That is its append time, and in a transaction that of the marker with which it
+becomes readable (`harness.measure.commits`)."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import EnvironmentFailure
+from harness.measure.commits import read_log, readable
 
 _MOST_AT_ONCE = 20_000
 _LOOK_UP_S = 10.0
@@ -32,8 +34,14 @@ class Message:
     headers: Mapping[str, bytes] = field(default_factory=dict)
     """All of its headers, for the engine (`harness.engines.base.Engine.read`)."""
     key: bytes | None = None
-    read_ms: int = 0
-    """When it was read here, in ms since the epoch; only after the end of its transaction."""
+    readable_ms: int = 0
+    """When its transaction no longer held it back; 0 before `Collector.finish`, and outside of
+    transactions."""
+
+    @property
+    def arrival_ms(self) -> int:
+        """When a reader could have it, by the broker's clock, in ms since the epoch."""
+        return max(self.append_ms, self.readable_ms)
 
 
 class Collector:
@@ -46,6 +54,7 @@ class Collector:
         from confluent_kafka import Consumer, TopicPartition
 
         self._topic, self._partitions, self._header = topic, partitions, copy_header
+        self._client = client
         self._messages: list[Message] = []
         self._stopping = threading.Event()
         self._finishing = threading.Event()
@@ -114,7 +123,16 @@ class Collector:
                 f"topic {self._topic} cannot be read: {self._problem}",
                 remedy="look at the broker's log in the run directory",
             )
-        return sorted(self._messages, key=lambda m: (m.append_ms, m.partition, m.offset))
+        assert self._ends is not None, "they were looked up"
+        messages = self._messages
+        if len(messages) < sum(self._ends):  # the others are markers, or were aborted
+            messages = self._with_times(messages, self._ends)
+        return sorted(messages, key=lambda m: (m.arrival_ms, m.partition, m.offset))
+
+    def _with_times(self, messages: Sequence[Message], ends: Sequence[int]) -> list[Message]:
+        log = read_log(self._client, self._topic, ends)
+        times = {partition: readable(batches) for partition, batches in log.items()}
+        return [replace(m, readable_ms=times[m.partition].of(m.offset)) for m in messages]
 
     def _has(self, ends: Sequence[int]) -> bool:
         return all(have >= end for have, end in zip(self._reached, ends, strict=True))
@@ -173,5 +191,4 @@ class Collector:
             copy=int(headers.get(self._header, b"0")),
             headers=headers,
             key=message.key(),
-            read_ms=time.time_ns() // 1_000_000,
         )

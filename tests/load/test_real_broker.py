@@ -11,19 +11,24 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
 from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.endpoints import KafkaEndpoint
+from harness.cluster.kafka import OWN_SETTINGS
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.run_directory import read_journal
+from harness.engines.kafka_streams.engine import _of_broker
+from harness.engines.settings import demand_reported
+from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure
 from harness.load.generator import LoadGenerator
 from harness.load.plan import LoadPlan, Stream
 from harness.load.profile import RateProfile
+from harness.measure.collector import Collector
 from workloads.base import Reference
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.deep]
@@ -102,6 +107,52 @@ def test_another_client_reads_every_record_at_its_intended_time(
         assert abs(record.timestamp / 1000 - meant_s) <= 0.001
         seen[record.partition] += 1
     assert list(seen.values()) == list(stream.counts())
+
+
+def test_a_result_in_a_transaction_arrives_with_its_end(cluster: LocalCluster) -> None:
+    """By the broker's clock alone: one that was held back by an older transaction, with its end."""
+    kafka, topic = cluster.kafka, "committed"
+
+    def sender(name: str | None) -> Producer:
+        made = Producer({**kafka.confluent(), **({"transactional.id": name} if name else {})})
+        if name:
+            made.init_transactions(30)
+        return made
+
+    def send(producer: Producer, value: bytes, partition: int = 0) -> None:
+        producer.produce(topic, value, partition=partition)
+        assert producer.flush(30) == 0
+
+    first, second, plain = sender("first"), sender("second"), sender(None)
+    with topics(kafka, {topic: 2}, appended=[topic]):
+        first.begin_transaction()
+        send(first, b"held")
+        second.begin_transaction()
+        send(second, b"behind it")
+        second.commit_transaction(30)
+        send(plain, b"outside")
+        send(plain, b"elsewhere", partition=1)
+        time.sleep(1)
+        before_ms = time.time() * 1000
+        first.commit_transaction(30)
+        second.begin_transaction()
+        send(second, b"never", partition=1)
+        second.abort_transaction(30)
+        with Collector(kafka.confluent(), topic, 2, copy_header="copy") as collector:
+            read_ms = time.time() * 1000
+            found = {one.value: one for one in collector.finish()}
+    assert found.keys() == {b"held", b"behind it", b"outside", b"elsewhere"}
+    held = [found[name] for name in (b"held", b"behind it", b"outside")]
+    (arrival_ms,) = {one.arrival_ms for one in held}
+    assert before_ms - 1 <= arrival_ms <= read_ms, "the marker's own append time"
+    assert all(one.append_ms < before_ms - 900 for one in held)
+    assert found[b"elsewhere"].arrival_ms == found[b"elsewhere"].append_ms
+
+
+def test_the_brokers_settings_are_those_of_the_run(cluster: LocalCluster) -> None:
+    found = list(_of_broker(cluster.kafka))
+    assert {one.name: one.asked for one in found} == OWN_SETTINGS
+    demand_reported("kafka-streams", found)
 
 
 def test_a_killed_broker_is_one_clear_message(cluster: LocalCluster, tmp_path: Path) -> None:

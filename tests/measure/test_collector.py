@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, Producer
 from harness.errors import EnvironmentFailure
 from harness.measure import collector as collecting
 from harness.measure.collector import Collector
+from harness.measure.commits import Batch, readable
 from tests.engines.tasks.pushing import FETCH, pushing_broker
 
 
@@ -107,3 +108,47 @@ def test_records_that_were_deleted_before_they_were_read_are_an_error() -> None:
             pytest.raises(EnvironmentFailure, match="topic short cannot be read"),
         ):
             collector.finish(silence_s=5)
+
+
+def data(first: int, last: int, at_ms: int, producer: int = -1) -> Batch:
+    transactional = producer >= 0
+    return Batch(
+        first=first, last=last, append_ms=at_ms, producer=producer, transactional=transactional
+    )
+
+
+def marker(offset: int, at_ms: int, producer: int) -> Batch:
+    return Batch(
+        first=offset, last=offset, append_ms=at_ms, producer=producer, transactional=True,
+        marker=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        pytest.param([data(0, 1, 10), data(2, 2, 20)], {0: 10, 1: 10, 2: 20}, id="none"),
+        pytest.param([data(0, 3, 10, 7), marker(4, 90, 7)], {0: 90, 3: 90}, id="one"),
+        pytest.param(
+            [data(0, 0, 10, 7), marker(1, 90, 7), data(2, 2, 95, 7), marker(3, 99, 7)],
+            {0: 90, 2: 99},
+            id="one after the other",
+        ),
+        pytest.param(
+            [data(0, 0, 10, 7), data(1, 1, 20, 8), marker(2, 30, 8), data(3, 3, 40),
+             marker(4, 90, 7), data(5, 5, 95)],
+            {0: 90, 1: 90, 3: 90, 5: 95},
+            id="behind an earlier one",
+        ),
+        pytest.param(
+            [data(0, 0, 10, 8), data(1, 1, 20, 7), marker(2, 30, 8), marker(3, 90, 7)],
+            {0: 30, 1: 90},
+            id="before a later one",
+        ),
+    ],
+)  # fmt: skip
+def test_a_record_is_there_when_nothing_holds_it_back(
+    batches: list[Batch], expected: dict[int, int]
+) -> None:
+    times = readable(batches)
+    assert {offset: times.of(offset) for offset in expected} == expected

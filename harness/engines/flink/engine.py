@@ -143,9 +143,6 @@ class FlinkKind(ProgramKind):
             ready_within_s=READY_WITHIN_S,
         )
 
-    def transactional(self, setup: Setup) -> bool:
-        return parameters_of(setup).transactional
-
     def read_back(
         self, jobs: Sequence[Job], lines: Sequence[Line], cluster: Cluster
     ) -> Sequence[Setting]:

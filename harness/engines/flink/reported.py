@@ -97,6 +97,6 @@ def _guarantee(lines: Sequence[Line]) -> str:
     return EXACTLY_ONCE if transactional else AT_LEAST_ONCE
 
 
-def _encrypted(texts: Sequence[str]) -> str | None:
-    found = [_SSL.search(text) for text in texts]
-    return next((one[1] for one in reversed(found) if one is not None), None)
+def _encrypted(texts: Sequence[str]) -> bool | None:
+    found = [said for text in texts if (said := _CALLS.search(text)) is not None]
+    return found[-1][1] is not None if found else None

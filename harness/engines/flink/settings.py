@@ -153,9 +153,10 @@ def java_command(
 
 
 def _internal(keys: Keys | None) -> dict[str, bool | str]:
-    """Return the encryption of connections between Flink's own processes, both sides with a key.
+    """Return the encryption of calls and code between Flink's processes, both sides with a key.
 
-    Flink has no other way to refuse another user of the machine."""
+    Flink has no other way to refuse another user of the machine. Records between tasks are not
+    encrypted, as in the other engines on such a cluster."""
     if keys is None:
         return {}
     stores = {f"{kind}store": keys.path for kind in ("key", "trust")}

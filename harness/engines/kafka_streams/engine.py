@@ -77,9 +77,6 @@ class KafkaStreamsKind(ProgramKind):
             ready_within_s=READY_WITHIN_S,
         )  # fmt: skip
 
-    def transactional(self, setup: Setup) -> bool:
-        return parameters_of(setup).transactional
-
     def read_back(
         self, jobs: Sequence[Job], lines: Sequence[Line], cluster: Cluster
     ) -> Sequence[Setting]:

@@ -58,11 +58,6 @@ class KafkaStreamsParameters:
                 remedy="leave session_timeout_s out, or use the protocol classic",
             )
 
-    @property
-    def transactional(self) -> bool:
-        """True if results are written in transactions."""
-        return self.guarantee == EXACTLY_ONCE
-
 
 TUNED = KafkaStreamsParameters(
     standbys=1, rack_aware=True, guarantee=EXACTLY_ONCE, session_timeout_s=6.0, in_memory=False,

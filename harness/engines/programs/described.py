@@ -54,7 +54,6 @@ class Description:
     ready: str = READY
     ready_within_s: float = READY_WITHIN_S
     stop_within_s: float = 10.0
-    transactional: bool = False
     guarantee: str = Guarantee.AT_LEAST_ONCE.value
     """A `Guarantee`, which every figure with this engine judges."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -106,9 +105,6 @@ class DescribedKind(ProgramKind):
     def _words(self) -> dict[str, str]:
         cache = cache_directory() / "engines" / self.name
         return {"here": str(self._here), "cache": str(cache), "python": sys.executable}
-
-    def transactional(self, setup: Setup) -> bool:
-        return self._description.transactional
 
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
         own = self._description.workloads
@@ -217,7 +213,6 @@ _FORMS: Sequence[tuple[str, Any, str]] = (
     ("ready", str, "a regular expression for a line of its output"),
     ("ready_within_s", (int, float), "a number of seconds"),
     ("stop_within_s", (int, float), "a number of seconds"),
-    ("transactional", bool, "true or false"),
     ("guarantee", str, "at-least-once or exactly-once"),
     ("env", dict, "names and values"),
     ("nodes", int, "a whole number"),

@@ -75,6 +75,7 @@ class ProgramEngine:
         self._lines: list[Line] = []
         self._settings: Sequence[Setting] = ()
         self._start_unix_s = 0.0
+        self._counted, self._heard_s = 0, 0.0
         self._due: pd.DataFrame | None = None
         self._used: Mapping[str, Usage] = {}
         self._stack = ExitStack()
@@ -197,9 +198,10 @@ class ProgramEngine:
         return True
 
     def _silent(self) -> bool:
-        """Return True if the last result was read `SILENCE_S` ago."""
-        last = self._collector.newest
-        return last is not None and time.time() - last.read_ms / 1000 > SILENCE_S
+        """Return True if there are results, and the last one was read `SILENCE_S` ago."""
+        if (count := self._collector.count) != self._counted:
+            self._counted, self._heard_s = count, time.monotonic()
+        return count > 0 and time.monotonic() - self._heard_s > SILENCE_S
 
     def raise_problems(self) -> None:
         """Raise for a program that ended by itself; a killed one is a failure that was planned."""
@@ -239,19 +241,14 @@ class ProgramEngine:
             _demand_none(self.name, left)
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
-        """Return every result; of a transactional engine by the time at which it could be read.
+        """Return every result, with ``appended_s``: when the broker had it.
 
-        It then has ``appended_s``, too: when the broker had it, which no reader saw yet."""
+        In a transaction no reader could see it yet then."""
         for message in messages:
             _demand_result(self.name, message.value, work.workload)
         found = deliveries(messages, work.workload, start_unix_s)
-        if not self._kind.transactional(self._setup):
-            return found
-        found["appended_s"] = found["arrival_s"]
-        found["arrival_s"] = [
-            max(message.append_ms, message.read_ms) / 1000 - start_unix_s for message in messages
-        ]
-        return found.sort_values("arrival_s", kind="stable", ignore_index=True)
+        found["appended_s"] = [message.append_ms / 1000 - start_unix_s for message in messages]
+        return found
 
     def settings(self) -> Sequence[Setting]:
         return self._settings
@@ -305,10 +302,6 @@ class ProgramKind(EngineKind):
     def beside(self, work: Work, setup: Setup, cluster: Cluster) -> Beside | None:
         """Start what the engine has on no node, before its programs; by default nothing."""
         return None
-
-    def transactional(self, setup: Setup) -> bool:
-        """Return True if results can be read only some time after they were written."""
-        return False
 
     def read_back(
         self, jobs: Sequence[Job], lines: Sequence[Line], cluster: Cluster

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -16,13 +18,23 @@ import yaml
 
 from harness.cluster.base import ClusterSpec
 from harness.engines.base import EventKind, Setup
-from harness.engines.flink import master
-from harness.engines.flink.engine import CLASSES, HERE, LOCK, WHEEL, FlinkKind, the_jars, the_java
+from harness.engines.flink import master, reported
+from harness.engines.flink.engine import (
+    CLASSES,
+    HERE,
+    LOCK,
+    WHEEL,
+    FlinkKind,
+    new_keys,
+    the_jars,
+    the_java,
+)
 from harness.engines.flink.events import MASTER
 from harness.engines.flink.parameters import EXACTLY_ONCE, TUNED, FlinkParameters
 from harness.engines.flink.settings import Keys, Master, conf_text, configuration
 from harness.engines.flink.sql import statements
 from harness.engines.programs.start import Line
+from harness.engines.settings import Setting, demand_reported, java_options
 from harness.environment.jars import locked_jars
 from harness.environment.java import Java
 from harness.environment.wheels import wheel_directory
@@ -125,14 +137,91 @@ def test_factors_have_flinks_names() -> None:
     given = of(FlinkParameters(unaligned=True, changelog=True, local_recovery=True))
     assert given["execution.checkpointing.unaligned.enabled"]
     assert given["dstl.dfs.base-path"] == "file:///c/changelog"
-    assert given["state.local-recovery.from-local"]
+    assert given["execution.state-recovery.from-local"]
     again = of(FlinkParameters(restart_delay_s=0.1, restart_delay_again_s=3))
+    assert again["restart-strategy.type"] == "exponential-delay", "the others are its own"
     assert again["restart-strategy.exponential-delay.initial-backoff"] == "100 ms"
     assert again["restart-strategy.exponential-delay.reset-backoff-threshold"] == "3000 ms"
     tuned = of(TUNED)
     assert tuned["heartbeat.timeout"] == "6000 ms"
     assert tuned["taskmanager.numberOfTaskSlots"] == 2, "as many stand by as run"
     assert TUNED.guarantee == EXACTLY_ONCE
+
+
+@pytest.mark.slow
+def test_flink_knows_every_setting() -> None:
+    """It ignores a name that it does not know."""
+    wheel = wheel_directory(str(WHEEL))
+    if not wheel.is_dir():
+        pytest.skip("Flink is not in the cache, and a test fetches nothing")
+    known = b""
+    for jar in [*(wheel / "pyflink" / "lib").glob("flink-*.jar")]:
+        with zipfile.ZipFile(jar) as file:
+            options = [name for name in file.namelist() if name.endswith("Options.class")]
+            known += b"".join(map(file.read, options))
+    given = of(replace(TUNED, changelog=True, restart_delay_again_s=3.0))
+    own = {name for name in given if not name.startswith("sql-gateway.")}
+    assert {name for name in own if name.encode() not in known} == set()
+
+
+def reports(**changes: Any) -> list[Setting]:
+    """Return the settings of tuned Flink, as its processes would report them."""
+    strategy = (
+        "Using restart back off time strategy ExponentialDelayRestartBackoffTimeStrategy("
+        "initialBackoffMS={}, maxBackoffMS=60000, resetBackoffThresholdMS=3000, "
+        "jitterFactor=0.1) for insert-into (ab12)."
+    ).format(changes.get("backoff", 100))
+    given = replace(TUNED, restart_delay_again_s=3.0)
+    configured = configuration(
+        given, MADE, nodes=4, checkpoints="file:///c", heap_mb=640, keys=None
+    )
+    answers = {
+        "/jobmanager/config": [
+            {"key": name, "value": str(value).lower() if value is True else str(value)}
+            for name, value in configured.items()
+        ],
+        "/jobs/{job}/checkpoints/config": {
+            "interval": changes.get("interval", 1000), "unaligned_checkpoints": False,
+        },
+        "/jobs/{job}/config": {"execution-config": {"job-parallelism": 4}},
+        "/taskmanagers": {"taskmanagers": [{"id": "r1n1-7", "slotsNumber": 2}]},
+    }  # fmt: skip
+    lines = [
+        said(1, strategy),
+        said(1, "    -Xmx640m", node="r1n1"),
+        said(1, "Actor system started at pekko.ssl.tcp://flink@10.0.0.2:7", node="r1n1"),
+        said(1, f"Created {changes.get('producer', 'transactional')} FlinkKafkaInternalProducer",
+             node="r1n1"),
+    ]  # fmt: skip
+    return reported.settings(
+        given, configured, answers, lines, java=java_options(640, brief=changes.get("brief", False))
+    )
+
+
+def test_what_flink_reports_is_what_was_asked() -> None:
+    found = reports()
+    demand_reported("flink", found)
+    rows = {one.name: one.reported for one in found}
+    assert rows["restart-strategy.type"] == "exponential-delay"
+    assert rows["restart-strategy.exponential-delay.initial-backoff"] == "100 ms"
+    assert rows["execution.checkpointing.interval"] == "1000 ms"
+    assert rows["sink.delivery-guarantee"] == EXACTLY_ONCE
+    assert rows["security.ssl.internal.enabled"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"backoff": 1000}, "initial-backoff of JobManager is 1000 ms, and 100 ms was asked for"),
+        ({"interval": 500}, "checkpointing.interval of JobManager is 500 ms, and 1000 ms"),
+        ({"producer": "plain"}, "delivery-guarantee of sink is at-least-once, and exactly-once"),
+        ({"brief": True}, "options of Java of r1n1 is -Xmx640m, and -XX:TieredStopAtLevel=1"),
+    ],
+)
+def test_what_runs_otherwise_is_an_error(change: Mapping[str, Any], says: str) -> None:
+    with pytest.raises(EnvironmentFailure) as caught:
+        demand_reported("flink", reports(**change))
+    assert says in caught.value.what
 
 
 def test_wrong_parameters_are_refused() -> None:
@@ -278,6 +367,8 @@ def answering(answers: Mapping[str, tuple[int, Any]]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
+        do_POST = do_GET  # noqa: N815  # the base's own name
+
         def log_message(self, *_: object) -> None:
             """Print nothing."""
 
@@ -315,6 +406,47 @@ def test_a_refused_statement_shows_flinks_innermost_cause() -> None:
     assert "\tat" not in str(caught.value)
 
 
+def test_a_statement_has_a_deadline() -> None:
+    """A gateway that is lost in its work answers for ever that it is busy."""
+    path = "/v1/sessions/s/operations/o/status"
+    with (
+        answering(
+            {"/v1/sessions/s/statements": (200, {"operationHandle": "o"}),
+             path: (200, {"status": "RUNNING"})}
+        ) as base,
+        pytest.raises(master.Refused, match=r"'CREATE TABLE `x`' within 0.2 s \(RUNNING\)") as why,
+    ):  # fmt: skip
+        master._execute(base, "s", "CREATE TABLE `x` (`y` STRING) WITH ('password')", 0.2)
+    assert "password" not in str(why.value)
+
+
+def test_a_process_says_which_ports_it_has_bound(tmp_path: Path) -> None:
+    order = {"directory": str(tmp_path)}
+    log = tmp_path / "out.log"
+    log.write_text("Actor system started at pekko.ssl.tcp://flink@10.0.0.1:4711\n")
+    assert master._ports(order, ["rpc_port"]) == {"rpc_port": 4711}
+    with pytest.raises(master.Refused, match="it has not said its rest_port yet"):
+        master._ports(order, ["rpc_port", "rest_port"])
+    log.write_text(log.read_text() + "Rest endpoint listening at 127.0.0.1:8099\n")
+    ports = master._ports(order, ["rpc_port", "rest_port"])
+    assert master._url(ports) == "http://127.0.0.1:8099"
+
+
+def test_flinks_own_connections_have_a_key_of_the_pass(tmp_path: Path) -> None:
+    java = the_java()
+    made = new_keys(java, tmp_path / "internal.p12")
+    other = new_keys(java, tmp_path / "other.p12")
+    assert Path(made.path).stat().st_mode & 0o077 == 0
+    assert made.password != other.password
+    assert made.password not in repr(made)
+    given = of(TUNED)
+    assert given["security.ssl.internal.enabled"] is True
+    assert given["security.ssl.internal.keystore"] == KEYS.path
+    assert given["security.ssl.internal.truststore-password"] == KEYS.password
+    without = configuration(TUNED, MADE, nodes=4, checkpoints="file:///c", heap_mb=640)
+    assert not [name for name in without if "ssl" in name], "the gateway has no key"
+
+
 def never_answers(place: Path, printed: str) -> master.Refused:
     """Return the error of a JobManager that prints this and ends."""
     above = master.Master(lambda event: None)
@@ -322,7 +454,7 @@ def never_answers(place: Path, printed: str) -> master.Refused:
     order = {
         "name": "StandaloneSessionClusterEntrypoint",
         "command": ["sh", "-c", "cat printed; exit 1"],
-        "directory": str(place), "rest": "http://127.0.0.1:9", "within_s": 5,
+        "directory": str(place), "within_s": 5,
     }  # fmt: skip
     with pytest.raises(master.Refused, match="exit code 1") as caught:
         above.jobmanager(order)

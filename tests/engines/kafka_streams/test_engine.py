@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from harness.cluster.base import Node
+from harness.cluster.base import ClusterSpec, Node
 from harness.cluster.endpoints import KafkaEndpoint
+from harness.cluster.kafka import OWN_SETTINGS
 from harness.engines.base import EventKind, Setup
+from harness.engines.kafka_streams import engine
 from harness.engines.kafka_streams.engine import (
     CLASSES,
     LOCK,
@@ -21,6 +24,7 @@ from harness.engines.kafka_streams.engine import (
 )
 from harness.engines.kafka_streams.parameters import TUNED, KafkaStreamsParameters
 from harness.engines.programs.start import Job, Line
+from harness.engines.settings import Setting, demand_reported
 from harness.environment.jars import LOCK as OWN_LOCK
 from harness.environment.jars import ensure_sets, locked_jars
 from harness.errors import EnvironmentFailure, UsageError
@@ -87,6 +91,52 @@ def test_tuned_settings_are_those_of_its_documentation() -> None:
     assert (given["session.timeout.ms"], given["heartbeat.interval.ms"]) == ("6000", "2000")
     assert given["rack.aware.assignment.tags"] == "rack"
     assert given["client.tag.rack"] == "r1"
+
+
+def test_what_the_dead_left_open_ends_before_they_are_missed() -> None:
+    """A member is missed at the earliest a session after its last heartbeat before the kill."""
+    given = settings(job(), TUNED)
+    missed_ms = int(given["session.timeout.ms"]) - int(given["heartbeat.interval.ms"])
+    scan_ms = int(OWN_SETTINGS["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+    assert int(given["transaction.timeout.ms"]) <= missed_ms
+    assert scan_ms <= missed_ms // 8, "what the broker looks for is not long over"
+
+
+@pytest.mark.parametrize(("given", "waits"), [(KafkaStreamsParameters(), "false"), (TUNED, "true")])
+def test_only_a_query_that_waits_has_a_repartition_topic_for_each_input_partition(
+    given: KafkaStreamsParameters, waits: str
+) -> None:
+    assert settings(job(), given)["faultline.waits"] == waits
+
+
+def reported(given: KafkaStreamsParameters, **changes: str) -> list[Setting]:
+    """Return the settings of one instance, as it would report them."""
+    asked = settings(job(), given)
+    values = {name: asked[name] for name in asked["faultline.report"].split(",") if name in asked}
+    parts = [{"session.timeout.ms": "45000"}, values | changes]
+    said = [
+        Line(node="r1n1", document={"event": "settings", "at_ms": 1, "values": each})
+        for each in parts
+    ]
+    java = Line(node="r1n1", document={"event": "java", "at_ms": 1, "options": "-Xmx640m -Dx=y"})
+    cluster = SimpleNamespace(kafka=None, spec=ClusterSpec(memory_mb_per_worker=640))
+    one = replace(job(), setup=Setup(scheme="standby", parameters=given))
+    return list(KafkaStreamsKind().read_back([one], [java, *said], cast(Any, cluster)))
+
+
+def test_an_instances_clients_report_their_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_of_broker", lambda kafka: [])
+    found = reported(TUNED)
+    demand_reported("kafka-streams", found)
+    rows = {one.name: (one.asked, one.reported) for one in found}
+    assert rows["transaction.timeout.ms"] == ("4000", "4000")
+    assert rows["options of Java"] == ("-Xmx640m", "-Xmx640m")
+    default = {one.name: one for one in reported(KafkaStreamsParameters())}
+    assert (default["session.timeout.ms"].asked, default["session.timeout.ms"].reported) == (
+        None, "45000",
+    )  # fmt: skip
+    with pytest.raises(EnvironmentFailure, match=r"max.task.idle.ms of r1n1 is 0, and 120000"):
+        demand_reported("kafka-streams", reported(TUNED, **{"max.task.idle.ms": "0"}))
 
 
 def test_the_form_of_a_workload_reaches_its_class() -> None:
