@@ -26,7 +26,8 @@ _RESTART = re.compile(
     r"Using restart back off time strategy (\w+)RestartBackoffTimeStrategy\((.*?)\) for"
 )
 _TYPE, _TYPES = "restart-strategy.type", {"ExponentialDelay": "exponential-delay"}
-_ENCRYPTED, _SSL = "security.ssl.internal.enabled", re.compile(r"NettyConfig .*ssl enabled: (\w+)")
+_ENCRYPTED = "security.ssl.internal.enabled"
+_CALLS = re.compile(r"Actor system started at pekko(\.ssl)?\.tcp://flink@")
 _SINK, _TRANSACTIONAL = (
     "sink.delivery-guarantee",
     "Created transactional FlinkKafkaInternalProducer",
