@@ -8,8 +8,8 @@ others leave over:
 * *detection*: from the injector's first signal to the engine's own report;
 * *new place* and *restoration*: durations that the engine reports, or Spark's event log;
 * *open transaction*: those of the dead between two tasks, from when state was there until the
-  broker lists none (the engine asks it), and then the first late result, from its append by the
-  broker's clock until a reader gets it;
+  broker lists none (the engine asks it), and then the first late result, from its append until it
+  can be read, both by the broker's clock;
 * *replay*: from the first late result until the last one, in the out topic alone.
 
 So nothing makes them add up. Time between the report that state is there and the first late result
@@ -53,7 +53,7 @@ def windows_of(record: PassRecord, workload: Workload, *, settled_s: float) -> p
 
     A window without any result is late until the next one comes, for ever if none does. Of a
     repeated result the first counts, of one that is revised the first with the value that
-    stays. ``appended_s`` is the same by the broker's clock, which in a transaction is earlier.
+    stays. ``appended_s`` is its append, which in a transaction is earlier.
     Windows that end before ``settled_s`` are left out."""
     stable = record.deliveries[record.deliveries["stability"] == "stable"]
     first = stable.drop_duplicates(workload.identity_in_run)

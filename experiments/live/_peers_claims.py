@@ -111,7 +111,8 @@ def guarantee_kept(tables: Mapping[str, pd.DataFrame]) -> Finding:
 @hypothesis(
     "waiting-loses-nothing",
     "Kafka Streams at its defaults loses results because its tasks do not wait for the slower "
-    "partition: with max.task.idle.ms, and no other change, it neither loses nor changes one",
+    "partition: with max.task.idle.ms, and a repartition topic for each input partition so that a "
+    "task can wait at all, it neither loses nor changes one",
     counted=True,
 )
 def waiting(tables: Mapping[str, pd.DataFrame]) -> Finding:

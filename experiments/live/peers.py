@@ -161,7 +161,7 @@ def _judged(
             "died": record.died,
             **_cost(record, system.first_s),
         },
-        series={"outages": kills, "windows": windows},
+        series={"outages": kills, "windows": windows, "settings": record.settings},
         invalid=_invalid(point, record, kills, usual_s, timed=profile is not Profile.SMOKE),
     )
 
@@ -418,20 +418,27 @@ EXPERIMENT = Experiment(
         "Tuned: Spark with 2 partitions of state, without spark.locality.wait and with a "
         "spark.shuffle.io.retryWait of 200 ms, in real-time mode with a rack's slots free; the "
         "task engine with active replicas; Kafka "
-        "Streams with one standby on the other rack, exactly once, a session timeout of 6 s and "
-        "max.task.idle.ms, a wait for the slower input partition; Flink with as many free slots as "
+        "Streams with one standby on the other rack, exactly once, a session timeout of 6 s, "
+        "transactions that end 4 s after their sender, before it is missed, and max.task.idle.ms, "
+        "a wait for the slower input partition; Flink with as many free slots as "
         "used ones, exactly once, a checkpoint every second, local recovery and heartbeats of "
         "1 s. Flink waits before a restart, and longer with each one within an hour (1 s, growing "
         f"by half; tuned: 0.1 s); here it forgets them after {RARE_S:g} s of work, because ten "
-        "kills in one pass stand for ten that are far apart.",
+        "kills in one pass stand for ten that are far apart. Each system reports its settings once "
+        "it runs (the series settings); a pass with others than those of its row ends with an "
+        "error.",
+        f"All programs on nodes have the same Java, with a heap of {SPEC.memory_mb_per_node} MB "
+        "and all else as Java chooses it; the smoke profile alone uses its first compiler only.",
         "Kafka Streams has no watermark that crosses a repartition topic: at its defaults a task "
         "does not wait for a partition that stands still, its windows close by the others, and "
-        "late records are dropped. They are counted as its own metric reports them.",
+        "late records are dropped. They are counted as its own metric reports them. A task waits "
+        "for partitions of different topics alone, so a query that waits has a repartition topic "
+        "for each of the two input partitions, and one for both as it comes.",
         "Kafka Streams gives one final result per window (suppress until the window closes), at "
         "its defaults with the next commit, every 30 s. In real-time mode Spark gives every "
-        "change; a result arrives when the value that stays first came. The outages of a system "
-        "that writes in transactions count until a result can be read, of the others until the "
-        "broker has it.",
+        "change; a result arrives when the value that stays first came. For every system a result "
+        "arrives when the broker's log would give it to a reader, by the broker's clock: when it "
+        "was appended, and in a transaction when the marker was with which it becomes readable.",
         "Parts, each measured by itself: detection, from the first signal until the engine's own "
         "report (Spark: the driver removed an executor; Kafka Streams: the group rebalanced; "
         "Flink: a task failed; task engine: a connection ended); a new place and restoration, as "

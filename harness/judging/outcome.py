@@ -475,7 +475,9 @@ def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
         together: pd.DataFrame = pd.concat(filled or frames[:1], ignore_index=True)
         return together
 
+    settings = broken.record.settings
     return {
+        **({"settings": settings} if len(settings) else {}),
         again.FIRST: stacked(lambda seen: seen.first),
         again.FURTHER: stacked(lambda seen: seen.record.deliveries.drop(seen.first.index)),
         "windows": stacked(lambda seen: seen.windows),
