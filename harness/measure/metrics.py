@@ -41,7 +41,8 @@ METRICS: tuple[Metric, ...] = (
         unit="s",
         direction=Direction.LOWER,
         definition="Arrival of a result in the out topic (the broker's append time; in a "
-        "transaction that of the marker with which it becomes readable) minus the intended send time of the record that closes it: for a window, the first record at or "
+        "transaction that of the marker with which it becomes readable) minus the intended send "
+        "time of the record that closes it: for a window, the first record at or "
         "after its end plus the time for which the engine waits for late records (the watermark's "
         "delay under the stock engine, none under the task engine). A revised result arrives when "
         "the value that stays first comes, and counts from the newest record that goes into it, "
