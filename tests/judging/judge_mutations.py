@@ -230,7 +230,7 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
     ]),
     # What is read
     (collector, "Collector.finish", [
-        ("(m.append_ms, m.partition, m.offset)", "(m.partition, m.append_ms, m.offset)", by_collector.test_everything_is_read_in_the_order_of_arrival),
+        ("(m.arrival_ms, m.partition, m.offset)", "(m.partition, m.arrival_ms, m.offset)", by_collector.test_everything_is_read_in_the_order_of_arrival),
     ]),
     (collector, "Collector._read", [
         ("message.timestamp()[1]", "0", by_collector.test_everything_is_read_in_the_order_of_arrival),

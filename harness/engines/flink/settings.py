@@ -164,7 +164,7 @@ def _internal(keys: Keys | None) -> dict[str, bool | str]:
         ("keystore-password", "key-password", "truststore-password"), keys.password
     )
     own = {f"security.ssl.internal.{name}": value for name, value in (stores | passwords).items()}
-    return {"security.ssl.internal.enabled": True, **own}
+    return {"security.ssl.internal.enabled": True, "taskmanager.data.ssl.enabled": False, **own}
 
 
 def _memory(heap_mb: int) -> dict[str, str | float]:
