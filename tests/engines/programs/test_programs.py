@@ -16,6 +16,8 @@ from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines.base import EngineKind, Setup
 from harness.engines.kinds import find_engine
 from harness.engines.programs.described import SCHEME, engine_of_file
+from harness.engines.programs.engine import ProgramKind
+from harness.engines.settings import Setting
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.failures.schedule import NO_FAILURES
 from harness.judging import passes
@@ -116,6 +118,17 @@ def test_an_engine_that_is_never_ready_is_named_with_its_last_lines(
     assert isinstance(error, EnvironmentFailure)
     assert "did not print 'ready' on a line of its own within 0.5 s" in error.what
     assert "ready_within_s" in error.remedy
+
+
+@pytest.mark.slow
+def test_a_pass_does_not_begin_with_other_settings_than_its_row(
+    failing: Callable[..., FaultlineError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Setting(part="r1n1", name="delay", asked="1 s", reported="2 s")
+    monkeypatch.setattr(ProgramKind, "read_back", lambda *_: [other])
+    error = failing("")
+    assert isinstance(error, EnvironmentFailure)
+    assert "delay of r1n1 is 2 s, and 1 s was asked for" in error.what
 
 
 @pytest.mark.slow
