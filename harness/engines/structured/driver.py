@@ -21,6 +21,7 @@ from harness.child import DIED, Emit, orders, speaker
 from harness.engines.deliveries import BEHIND, NEWEST, UNREAD
 from harness.engines.structured import accuracy, frames, sample
 from harness.engines.structured.parameters import Mode
+from harness.engines.structured.settings import SHUFFLE_PARTITIONS
 from harness.errors import UsageError
 from harness.measure.versions import Stability
 from workloads.base import QUERY, Reference, Workload
@@ -36,7 +37,6 @@ RESTART_PAUSE_S, LONGEST_PAUSE_S = 0.5, 4.0
 one before until the query reports progress again."""
 RESTART_ATTEMPTS = 40
 """Starts in a row without progress, after which the query counts as dead."""
-SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _MODES = {
     Mode.MICRO_BATCH: (Stability.STABLE, "append", "processingTime"),
     Mode.REAL_TIME: (Stability.REVISION, "update", "realTime"),
@@ -293,13 +293,16 @@ class Driver:
         """Report these settings of the running session, and the Java under it.
 
         Also the number of tasks that keep the query's state, from its newest progress."""
-        values = {name: self._spark.conf.get(name, None) for name in names}
         assert self._query is not None, "a query runs"
+        values = {}
+        for name in names:
+            with contextlib.suppress(Exception):  # Spark knows none of this name
+                values[name] = self._spark.conf.get(name)
         java = self._spark._jvm.java.lang.management.ManagementFactory
         self._emit(
             {
                 "event": "settings",
-                "values": {name: value for name, value in values.items() if value is not None},
+                "values": values,
                 "java": list(java.getRuntimeMXBean().getInputArguments()),
                 "state_tasks": self._query.state_tasks(),
             }

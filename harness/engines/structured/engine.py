@@ -23,7 +23,7 @@ from harness.engines.structured import parts, real_time, standby
 from harness.engines.structured.accuracy import read_scores, write_results
 from harness.engines.structured.applications import Application, application_specs
 from harness.engines.structured.parameters import StockParameters
-from harness.engines.structured.settings import READ_BACK, read_back_of
+from harness.engines.structured.settings import SHUFFLE_PARTITIONS, read_back_names, read_back_of
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
 from harness.measure.values import from_arrow
@@ -138,9 +138,12 @@ class StructuredEngine:
 
     def _read_back(self) -> Iterator[Setting]:
         own = self._parameters.conf
-        for application in self.applications:
-            mark, conf = application.mark(), application.spec.conf
-            application.order("settings", names=[*READ_BACK, *own])
+        for application, order in zip(self.applications, self._orders, strict=True):
+            conf = dict(application.spec.conf)
+            if "shuffle_partitions" in order:  # real-time mode has its own number
+                conf[SHUFFLE_PARTITIONS] = str(order["shuffle_partitions"])
+            mark = application.mark()
+            application.order("settings", names=read_back_names(own))
             said = application.wait_for("its settings", _is("settings"), within_s=60, since=mark)
             yield from read_back_of(conf, own, said, application.spec.name)
 

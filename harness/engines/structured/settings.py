@@ -23,15 +23,22 @@ FILE_MANAGER = (
 BRIEF_SETTINGS = {"spark.locality.wait": "0s"}
 """Settings of the smoke profile, which measures no times: after a kill no task waits seconds for a
 place near its state."""
-READ_BACK = (
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_READ_BACK = (
     "spark.executor.cores", "spark.executor.memory", "spark.executor.extraJavaOptions",
     "spark.network.timeout", "spark.executor.heartbeatInterval", "spark.task.maxFailures",
     "spark.locality.wait", "spark.shuffle.io.retryWait",
-    "spark.sql.streaming.stateStore.providerClass",
+    "spark.sql.streaming.stateStore.providerClass", SHUFFLE_PARTITIONS,
 )  # fmt: skip
 """Settings that a row rests on, besides those that are its own; their values are in
 `application_conf`."""
 _SECRET = re.compile(FIXED["spark.redaction.regex"])
+
+
+def read_back_names(own: Iterable[str]) -> list[str]:
+    """Return the names of settings that an application is to report; ``own`` are the row's."""
+    names = dict.fromkeys([*_READ_BACK, *own])
+    return [name for name in names if not _SECRET.search(name)]
 
 
 def read_back_of(
@@ -40,8 +47,8 @@ def read_back_of(
     """Yield what an application reports, for which ``conf`` was asked; no secret is among it.
 
     ``own``: names of the row's own settings. ``said``: a report of its ``driver``."""
-    names = [name for name in dict.fromkeys([*READ_BACK, *own]) if not _SECRET.search(name)]
-    yield from read_back(driver, {name: conf.get(name) for name in names}, said["values"])
+    asked = {name: conf.get(name) for name in read_back_names(own)}
+    yield from read_back(driver, asked, said["values"])
     options = [f"-Xmx{DRIVER_MB}m", *conf.get("spark.driver.extraJavaOptions", "").split()]
     java = {JAVA: speed_of(options)} if "spark.driver.memory" not in own else {}
     yield from read_back(driver, java, {JAVA: speed_of(said["java"])})
@@ -78,7 +85,7 @@ def application_conf(
         "spark.driver.memory": f"{DRIVER_MB}m",
         "spark.sql.session.timeZone": "UTC",
         # A task per slot: more would only add scheduling to batches of a second.
-        "spark.sql.shuffle.partitions": str(cores),
+        SHUFFLE_PARTITIONS: str(cores),
         # Every failure here is deliberate; a task that was hit several times must not end the job.
         "spark.task.maxFailures": "8",
         # On a local disk the default one starts a `chmod` for every file that it writes, which
