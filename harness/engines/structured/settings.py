@@ -25,20 +25,21 @@ BRIEF_SETTINGS = {"spark.locality.wait": "0s"}
 place near its state."""
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _READ_BACK = (
-    "spark.executor.cores", "spark.executor.memory", "spark.executor.extraJavaOptions",
-    "spark.network.timeout", "spark.executor.heartbeatInterval", "spark.task.maxFailures",
-    "spark.locality.wait", "spark.shuffle.io.retryWait",
-    "spark.sql.streaming.stateStore.providerClass", SHUFFLE_PARTITIONS,
+    "spark.executor.cores", "spark.executor.memory", "spark.network.timeout",
+    "spark.executor.heartbeatInterval", "spark.task.maxFailures", "spark.locality.wait",
+    "spark.shuffle.io.retryWait", "spark.sql.streaming.stateStore.providerClass",
+    SHUFFLE_PARTITIONS,
 )  # fmt: skip
 """Settings that a row rests on, besides those that are its own; their values are in
 `application_conf`."""
-_SECRET = re.compile(FIXED["spark.redaction.regex"])
+_LEFT_OUT = re.compile(FIXED["spark.redaction.regex"] + r"|^spark\.eventLog\.")
+"""Secrets, and the place of a log, which is another one in each run."""
 
 
 def read_back_names(own: Iterable[str]) -> list[str]:
     """Return the names of settings that an application is to report; ``own`` are the row's."""
     names = dict.fromkeys([*_READ_BACK, *own])
-    return [name for name in names if not _SECRET.search(name)]
+    return [name for name in names if not _LEFT_OUT.search(name)]
 
 
 def read_back_of(
