@@ -481,9 +481,6 @@ def _clocks_s() -> float:
     return time.time() - time.monotonic()
 
 
-_UNKEPT = (BEHIND, NEWEST)
-
-
 def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:
     """Return a row per event; columns that an event lacks are null."""
     columns: dict[str, Any] = {"at_s": float, "copy": int, "event": str}
@@ -496,7 +493,7 @@ def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:
             "event": event.kind.value,
             "target": event.target,
             "cause": event.cause,
-            **{name: value for name, value in event.detail.items() if name not in _UNKEPT},
+            **{name: value for name, value in event.detail.items() if name not in (BEHIND, NEWEST)},
         }
         for event in events
     ]
