@@ -249,6 +249,9 @@ def test_what_was_not_over_lasted_longer_than_it_was_watched(
     assert found is not None
     assert found.describe() == said
     assert found.not_over == over.count(False)
+    one = lasting(seconds, over, passes=["a"] * len(seconds))
+    assert one is not None
+    assert (one.low, one.median) == (None, found.median), "one pass has no interval"
     assert lasting([], []) is None
 
 

@@ -129,7 +129,7 @@ def _rows(judged: Judged) -> Iterator[list[str]]:
             yield [*start, str(len(mine)), "", "", "no late result", ""]
             continue
         predicted = ratio = ""
-        measured = lasting(felt["recovery_s"], felt["over"])
+        measured = lasting(felt["recovery_s"], felt["over"], passes=felt["run"])
         assert measured is not None
         known = felt.dropna(subset=["predicted_s"])
         if len(known):

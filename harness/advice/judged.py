@@ -47,7 +47,7 @@ class Judged:
     def error(self) -> Lasting | None:
         """The median of the errors; None without any."""
         known = self.predicted
-        return lasting(known["error"], known["over"])
+        return lasting(known["error"], known["over"], passes=known["run"])
 
     @property
     def median_error(self) -> float | None:

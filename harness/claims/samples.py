@@ -221,7 +221,7 @@ class Lasting:
     low: float | None
     high: float | None
     """Ends of the median's 95 % interval, the second infinite where nothing tells it; None below
-    `FEWEST` durations."""
+    `FEWEST` passes."""
     mean: float
     """The mean by Kaplan and Meier, up to the longest time that one was watched for."""
     n: int
@@ -247,12 +247,15 @@ class Lasting:
         return f"{text} ({self.low:.3g} to {self.high:.3g} s)"
 
 
-def lasting(seconds: Iterable[float], over: Iterable[bool]) -> Lasting | None:
+def lasting(
+    seconds: Iterable[float], over: Iterable[bool], *, passes: Iterable[Any] | None = None
+) -> Lasting | None:
     """Return the median of durations, each known to its end or, where not ``over``, at least.
 
     None without any. By Kaplan and Meier: one that was not over counts among those that lasted
     longer than it was watched. The interval are the times at which half may still last, by the
-    log-log interval of their share (Brookmeyer and Crowley, Biometrics 1982)."""
+    log-log interval of their share (Brookmeyer and Crowley, Biometrics 1982). ``passes`` names the
+    pass of each, without it each has its own: an interval needs `FEWEST` of them."""
     from scipy.stats import CensoredData, ecdf  # takes as long to import as the rest of harness
 
     lasted_s, ended = np.asarray(list(seconds), float), np.asarray(list(over), bool)
@@ -261,7 +264,7 @@ def lasting(seconds: Iterable[float], over: Iterable[bool]) -> Lasting | None:
     left = ecdf(CensoredData(uncensored=lasted_s[ended], right=lasted_s[~ended])).sf
     at_s, share = left.quantiles, left.probabilities
     low = high = None
-    if len(lasted_s) >= FEWEST:
+    if (len(lasted_s) if passes is None else len(set(passes))) >= FEWEST:
         with warnings.catch_warnings():  # it has no ends where all, or none, are left
             warnings.simplefilter("ignore", RuntimeWarning)
             between: Any = left.confidence_interval(CONFIDENCE, method="log-log")
