@@ -85,11 +85,14 @@ def _published() -> Iterator[str]:
 
 
 def _verdict(error: Lasting, what: str) -> str:
+    """Return a median error beside the aim; an interval with the aim inside decides nothing."""
     within = "within the aim" if error.median <= AIM else "not within the aim"
     least = "" if error.known else "at least "
     text = f"Median error of the {error.n} {what}s: {least}{error.shown:.1%}"
     if error.low is not None and error.high is not None and math.isfinite(error.high):
         text += f" (95 % interval {error.low:.1%} to {error.high:.1%})"
+        if error.low <= AIM < error.high:
+            within = "undecided beside the aim"
     return f"{text}, {within} of {AIM:.0%}."
 
 
@@ -115,7 +118,8 @@ def _live(kills: Kills) -> Iterator[str]:
                 f"too few to judge: a prediction needs {FEWEST_KILLS} of other runs."
             )
         else:
-            yield f"* {system}: {_verdict(one.error, 'kill')}"
+            few = "" if one.error.low is not None else " From fewer than six runs: undecided."
+            yield f"* {system}: {_verdict(one.error, 'kill')}{few}"
     for reason, count in kills.left_out.items():
         yield f"* Left out, {count}: {reason}."
 
