@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from datasets.accident import REPORT, SENSOR_ERROR_KMH
+from harness.seeds import derive_seed
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.model import Query as Question
 from workloads.base import QUERY, TASKS, Contributions, Entry, Query, Reference, Source, Workload
@@ -223,7 +224,11 @@ def two_highways(
                 name=name,
                 records=Reference(
                     target="datasets.accident:Cars",
-                    parameters={"seed": seed + number, "partitions": roads, "cars": cars},
+                    parameters={
+                        "seed": derive_seed(seed, name),
+                        "partitions": roads,
+                        "cars": cars,
+                    },
                 ),
                 partitions=roads,
                 share=shares[number],

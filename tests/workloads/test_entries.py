@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 import workloads
 from harness.errors import UsageError
-from workloads.base import QUERY, TASKS, RecordSource
+from workloads.accident import two_highways
+from workloads.base import QUERY, TASKS, RecordSource, Reference, Workload
 from workloads.entries import all_workloads, workload_entry
 from workloads.examples.hottest import WORKLOAD
 from workloads.toolkit.operators import program_of, timeline_of
@@ -28,6 +30,17 @@ def test_an_entry_builds_the_same_workload_everywhere(name: str) -> None:
     assert again.sources == workload.sources, "another process builds the same input"
     for source in workload.sources:
         assert isinstance(source.records.build(), RecordSource)
+
+
+@pytest.mark.parametrize("make", [*(e.make for e in all_workloads().values()), two_highways])
+def test_no_stream_of_one_seed_is_one_of_the_next(make: Callable[..., Workload]) -> None:
+    """Seeds of streams are derived by name: ``seed + 1`` would be the first stream of the next."""
+
+    def streams(seed: int) -> list[Reference]:
+        return [source.records for source in make(seed=seed).sources]
+
+    assert not [each for each in streams(5) if each in streams(6)]
+    assert all(streams(5).count(each) == 1 for each in streams(5))
 
 
 @pytest.mark.parametrize("name", WITH_TASKS)
