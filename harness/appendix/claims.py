@@ -127,8 +127,8 @@ def _interval(verdict: Verdict) -> str:
         return ""
     runs = f"{sample.n} {'sample' if sample.n == 1 else 'samples'}"
     if sample.low is None or sample.high is None:
-        return f"{sample.value:.4g}, {runs}: too few for an interval"
-    return f"{sample.value:.4g} [{sample.low:.4g}, {sample.high:.4g}], {runs}"
+        return f"{sample.value:z.4g}, {runs}: too few for an interval"
+    return f"{sample.value:z.4g} [{sample.low:z.4g}, {sample.high:z.4g}], {runs}"
 
 
 def _differs(figure: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -175,8 +175,8 @@ def _sample(numbers: Sequence[float | None] | None) -> str:
     if numbers is None:
         return "–"
     value, low, high, count = numbers
-    interval = "" if low is None else f" [{low:.3g}, {high:.3g}]"
-    return f"{value:.3g}{interval} of {count}"
+    interval = "" if low is None else f" [{low:z.3g}, {high:z.3g}]"
+    return f"{value:z.3g}{interval} of {count}"
 
 
 def _cell(median: float | None, ratio: float | None) -> str:

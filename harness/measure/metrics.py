@@ -30,7 +30,7 @@ class Metric:
     unit: str
     direction: Direction
     definition: str
-    text: Callable[[float], str] = "{:.3g}".format
+    text: Callable[[float], str] = "{:z.3g}".format
     """Writes a value for people."""
 
 

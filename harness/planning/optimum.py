@@ -93,7 +93,8 @@ def _solve(
             f"the solver gave up on {tasks} tasks: {result.message}",
             remedy="use the planner sa, and report this topology",
         )
-    bound = 1.0 if result.mip_dual_bound is None else -float(result.mip_dual_bound)
+    # The solver's bound may be below zero by its tolerance, and 0.0 negated is -0.0.
+    bound = 1.0 if result.mip_dual_bound is None else max(0.0, -float(result.mip_dual_bound))
     found = None if result.x is None else result.x[:tasks] > 0.5
     assert found is None or found.shape == (tasks,)
     return found, bound, result.status == 0

@@ -450,7 +450,7 @@ def _number(value: Any) -> str:
     if isinstance(value, int | float) and 10_000 <= abs(value) < 1e15:
         return f"{float(f'{value:.4g}') if isinstance(value, float) else value:,.0f}"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:z.4g}"
     return str(value)
 
 

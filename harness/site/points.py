@@ -116,4 +116,4 @@ def _cell(name: str, runs: list[Mapping[str, Any]]) -> str:
     if not numbers:
         return "–"
     number = median(numbers) / (1e6 if name.endswith("_bytes") else 1)
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:z.3g}"

@@ -38,6 +38,12 @@ def test_equals_exhaustive_search_without_joins_and_bounds_it_with_them(
         assert plan.bound == pytest.approx(expected, abs=1e-6)
 
 
+def test_a_bound_of_nothing_has_no_sign() -> None:
+    bound = Optimum().plan(named.q1(), 0).bound
+    assert bound is not None
+    assert f"{bound:.4f}" == "0.0000"
+
+
 def test_out_of_time_there_is_still_a_plan_and_a_bound() -> None:
     plan = Optimum(time_limit_s=0.0).plan(named.q1(), 10)
     assert plan.bound is not None
