@@ -151,11 +151,3 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 def nearest(given: str, known: Iterable[str]) -> str | None:
     """Return the known name nearest to a misspelt one, if any is near."""
     return next(iter(get_close_matches(given, list(known), n=1)), None)
-
-
-def not_yaml(name: str, error: Exception) -> str:
-    """Return, in a line, where and why ``name`` is not YAML; ``error`` is PyYAML's."""
-    mark = getattr(error, "problem_mark", None)
-    where = f", line {mark.line + 1}" if mark else ""
-    problem = getattr(error, "problem", None) or "it cannot be read"
-    return f"{name}{where} is not YAML: {problem}"

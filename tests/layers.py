@@ -77,8 +77,8 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (["harness.cache"], "the user's cache of fetched and unpacked files"),
     (
-        ["harness.errors", "harness.seeds", "harness.text"],
-        "errors, derived seeds, quantities as text, used by everything else",
+        ["harness.errors", "harness.seeds", "harness.text", "harness.yaml_files"],
+        "errors, derived seeds, quantities as text, YAML with its mistakes; used by all else",
     ),
     (["harness"], "the version"),
 )

@@ -18,7 +18,8 @@ import yaml
 from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.text import did_you_mean, not_yaml, parse_duration_s, read_given
+from harness.text import did_you_mean, parse_duration_s, read_given
+from harness.yaml_files import compose_yaml
 
 EXAMPLE = "- {at: 20s, action: kill, target: r1n1}"
 _KEYS = ("at", "action", "target")
@@ -26,15 +27,9 @@ _KEYS = ("at", "action", "target")
 
 def read_schedule(path: Path) -> Schedule:
     """Read a schedule. Raises `UsageError` that names the file, the line and the remedy."""
-    try:
-        root = yaml.compose(
-            read_given(path, "--failures: ", f"name a YAML file with lines such as {EXAMPLE}"),
-            Loader=yaml.SafeLoader,
-        )
-    except yaml.YAMLError as error:
-        raise UsageError(
-            not_yaml(f"--failures: {path}", error), remedy=f"write lines such as {EXAMPLE}"
-        ) from None
+    text = read_given(path, "--failures: ", f"name a YAML file with lines such as {EXAMPLE}")
+    remedy = f"write lines such as {EXAMPLE}"
+    root = compose_yaml(text, name=f"--failures: {path}", remedy=remedy)
     entries = _entries(path, root)
     return Schedule(events=[_event(path, entry) for entry in entries], origin=str(path))
 
@@ -72,13 +67,13 @@ def _event(path: Path, node: Any) -> FailureEvent:
 def _scalars(node: Any) -> dict[str, str] | None:
     """Return a mapping of plain values as written, without YAML's guesses (1:30 would be 90).
 
-    None for anything else, and for a key given twice."""
+    None for anything else."""
     if not isinstance(node, yaml.MappingNode):
         return None
     pairs = [item for pair in node.value for item in pair]
     entry = {key.value: value.value for key, value in node.value if isinstance(key.value, str)}
     plain = all(isinstance(item, yaml.ScalarNode) for item in pairs)
-    return entry if plain and len(entry) == len(node.value) else None
+    return entry if plain else None
 
 
 def _at_s(where: str, at: str) -> float:

@@ -20,12 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import yaml
-
 from harness.errors import UsageError
-from harness.text import did_you_mean, not_yaml
+from harness.text import did_you_mean
 from harness.topology.model import Edge, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning
+from harness.yaml_files import parse_yaml
 
 T = TypeVar("T")
 
@@ -40,10 +39,7 @@ def from_yaml_text(text: str, *, name: str = "the topology") -> Topology:
     """Return the topology in ``text``; ``name`` is its name in errors (the file).
 
     Raises `UsageError` that names the line, operator, edge or query at fault."""
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError(not_yaml(name, error), remedy=_EXAMPLE) from None
+    document = parse_yaml(text, name=name, remedy=_EXAMPLE)
     if not isinstance(document, dict) or "operators" not in document:
         raise UsageError(f"{name} is not a topology: it has no list of operators", remedy=_EXAMPLE)
     _check_keys(document, {"operators", "edges", "queries"}, name)

@@ -151,6 +151,9 @@ def test_a_file_that_is_no_description_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("a: [")
     with pytest.raises(UsageError, match="line 1 is not YAML"):
         read_settings(tmp_path / "broken.yaml")
+    (tmp_path / "twice.yaml").write_text("kafka: {}\nredis: {}\nkafka: {}\n")
+    with pytest.raises(UsageError, match="line 3 is not YAML: the key 'kafka' is there twice"):
+        read_settings(tmp_path / "twice.yaml")
     (tmp_path / "list.yaml").write_text("- 1")
     with pytest.raises(UsageError, match="holds no keys"):
         read_settings(tmp_path / "list.yaml")

@@ -275,7 +275,11 @@ def test_a_users_file(tmp_path: Path) -> None:
         ("failures:\n  - {at: false, action: kill, target: r1}", "line 2.*not a duration"),
         ("failures:\n  - {at: 1e400s, action: kill, target: r1}", "line 2.*too long"),
         ("failures:\n  - {at: [5s], action: kill, target: r1}", "line 2.*exactly one at"),
-        ("failures:\n  - {at: 1s, at: 2s, action: kill, target: r1}", "line 2.*exactly one at"),
+        (
+            "failures:\n  - {at: 1s, at: 2s, action: kill, target: r1}",
+            "line 2.*'at' is there twice",
+        ),
+        ("failures:\n  - {at: 1s, action: kill, target: r1}\nfailures: []", "line 3.*twice"),
         ("failures:\n  - {[at]: 5s, action: kill, target: r1}", "line 2.*exactly one at"),
         ("failures:\n  - kill r1", "line 2.*exactly one at"),
     ],

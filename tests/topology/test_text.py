@@ -43,6 +43,8 @@ def test_one_rate_is_every_tasks_and_queries_are_optional() -> None:
         ("- 1", "t.yaml is not a topology"),
         ("operators: [", "t.yaml, line 1 is not YAML"),
         ("a: \tb\n\t- c", "is not YAML"),
+        ("operators: []\nedges: []\noperators: []", "line 3.*'operators' is there twice.*line 1"),
+        ("operators:\n- {name: a,\n   rate: 1, rate: 2}", "line 3.*the key 'rate' is there twice"),
         ("operators: 3", "operators is not a list"),
         ("operators: [x]", "entry 1 of operators"),
         ("operators: [{parallelism: 1}]", "operator 1: name is missing"),

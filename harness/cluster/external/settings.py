@@ -17,12 +17,11 @@ from string import Formatter
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import yaml
-
 from harness.cluster.base import Action, Node
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint, Tls
 from harness.errors import UsageError
-from harness.text import did_you_mean, not_yaml, read_given
+from harness.text import did_you_mean, read_given
+from harness.yaml_files import parse_yaml
 
 _RACK = re.compile(r"r[1-9][0-9]*")
 _TOP = ("kafka", "redis", "spark", "checkpoints", "nodes", "commands")
@@ -111,13 +110,9 @@ def name_of(path: Path) -> str:
 
 def read_settings(path: Path) -> ExternalSettings:
     """Read and check a description. Raises `UsageError` with file, key and remedy."""
-    try:
-        document = yaml.safe_load(read_given(path, "--cluster: ", _LIKE))
-    except yaml.YAMLError as error:
-        raise UsageError(
-            not_yaml(f"--cluster: {path}", error),
-            remedy="correct that line; docker/external-example.yaml shows every key",
-        ) from None
+    remedy = "correct that line; docker/external-example.yaml shows every key"
+    text = read_given(path, "--cluster: ", _LIKE)
+    document = parse_yaml(text, name=f"--cluster: {path}", remedy=remedy)
     return _Reader(path).settings(document)
 
 

@@ -14,15 +14,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-import yaml
-
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Guarantee, Setup
 from harness.engines.programs.engine import ProgramKind
 from harness.engines.programs.start import READY, READY_WITHIN_S, Job, Start
 from harness.environment.cache import cache_directory, locked, to_stderr
 from harness.errors import EnvironmentFailure, UsageError
-from harness.text import did_you_mean
+from harness.text import did_you_mean, read_given
+from harness.yaml_files import parse_yaml
 from workloads.base import TASKS, Workload, load_file
 
 SUFFIXES = (".yaml", ".yml")
@@ -150,10 +149,7 @@ def engine_of_file(path: Path) -> EngineKind:
                 remedy=f"write {KIND} = MyKind(), an instance of a subclass of EngineKind",
             )
         return kind
-    try:
-        document = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no YAML: {error}", remedy=_EXAMPLE) from error
+    document = parse_yaml(read_given(path, "", _EXAMPLE), name=str(path), remedy=_EXAMPLE)
     return DescribedKind(_described(path, document), path.resolve().parent)
 
 

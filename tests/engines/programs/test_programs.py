@@ -180,7 +180,8 @@ def test_an_engine_that_is_killed_before_it_is_ready_is_not_waited_for(
         ("name: x\ncommand: [no-such-program]\n", "there is no program 'no-such-program'"),
         ("name: x\ncommand: [cat]\nready_within_s: soon\n", "ready_within_s is 'soon'"),
         ("name: x\ncommand: [cat]\nguarantee: always\n", "guarantee is 'always'"),
-        ("name: [x\n", "is no YAML"),
+        ("name: [x\n", "line 2 is not YAML"),
+        ("name: x\ncommand: [cat]\nname: y\n", "line 3 is not YAML: the key 'name' is there twice"),
     ],
 )
 def test_a_mistake_in_a_file_is_named(
