@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from harness.results.record import Outcome, Point, Profile
-from harness.seeds import derive_seed
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -162,8 +161,3 @@ class Measurement:
     def measured(self) -> bool:
         """True if its runs need real servers."""
         return self.origin is Origin.MEASURED
-
-
-def run_seed(root_seed: int, measurement_id: str, repeat: int, *names: str | int) -> int:
-    """Return the seed behind `Context.seed`."""
-    return derive_seed(root_seed, measurement_id, repeat, *names)

@@ -22,6 +22,11 @@ def derive_seed(root: int, *names: str | int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
+def run_seed(root: int, measurement: str, repeat: int, *names: str | int) -> int:
+    """Return the seed for ``names`` of a measurement's run, behind `Context.seed`."""
+    return derive_seed(root, measurement, repeat, *names)
+
+
 def generator(root: int, *names: str | int) -> np.random.Generator:
     """Return a random generator for the component called ``names`` under ``root`` alone."""
     import numpy as np  # commands that draw nothing do not load it

@@ -35,7 +35,8 @@ def parse_yaml(text: str, *, name: str, remedy: str) -> Any:
 
 def compose_yaml(text: str, *, name: str, remedy: str) -> yaml.Node | None:
     """Return the document as nodes, each with its line. Raises `UsageError`."""
-    return _read(text, name, remedy, nodes=True)
+    root: yaml.Node | None = _read(text, name, remedy, nodes=True)
+    return root
 
 
 def _read(text: str, name: str, remedy: str, *, nodes: bool) -> Any:

@@ -27,7 +27,7 @@ def machines(records: Iterable[Record]) -> list[dict[str, Any]]:
     """Return each machine and set of versions with the number of its runs, the most runs first."""
     found: dict[str, dict[str, Any]] = {}
     for record in records:
-        facts = {**record.machine, **record.versions}
+        facts = {**record.machine, **record.stated_versions}
         mine = found.setdefault(repr(sorted(facts.items())), {"facts": facts, "runs": 0})
         mine["runs"] += 1
     return sorted(found.values(), key=lambda each: (-each["runs"], repr(each["facts"])))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import redis
     from confluent_kafka.admin import AdminClient
 
+_ANSWER_WITHIN_S = 5.0
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -173,6 +174,16 @@ class RedisEndpoint:
         import redis
 
         return redis.Redis(**self.parameters(on_executor=on_executor), **options)
+
+    def server_version(self) -> str | None:
+        """Return the version that the server itself states; None if it does not answer."""
+        import redis
+
+        try:
+            stated = self.client(socket_timeout=_ANSWER_WITHIN_S).info("server")
+        except (OSError, redis.RedisError):
+            return None
+        return str(stated.get("valkey_version") or stated["redis_version"])
 
     def parameters(self, *, on_executor: bool = False) -> dict[str, Any]:
         """Return the arguments of `redis.Redis` and of its asynchronous twin."""

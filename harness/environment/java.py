@@ -42,6 +42,10 @@ class Java:
     """``home/bin/java``."""
     version: int
     """The feature release: 17, 21, ..."""
+    build: str = ""
+    """Its whole version: ``"21.0.8+9-LTS"``."""
+    vendor: str = ""
+    """The builder: ``"Eclipse Adoptium"``."""
     source: str
     """The place of its discovery: ``"JAVA_HOME"``, ``"PATH"``, ``"wheel"``, ..."""
 
@@ -98,18 +102,30 @@ def probe(executable: Path, source: str) -> Java | Unusable:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Unusable(source=source, why=f"{executable} does not run: {error}")
     said = answer.stderr + answer.stdout
+
+    def stated(name: str) -> str:
+        found = re.search(rf"^\s*{re.escape(name)} = (.+?)\s*$", said, re.MULTILINE)
+        return found[1] if found else ""
+
     version = _version(said)
     if version is not None and version < OLDEST:
         return Unusable(source=source, why=f"it is Java {version}, {OLDEST} or newer is needed")
-    home = re.search(r"^\s*java\.home = (.+?)\s*$", said, re.MULTILINE)
-    if answer.returncode != 0 or version is None or home is None:
+    home = stated("java.home")
+    if answer.returncode != 0 or version is None or not home:
         words = " ".join(said.split())[:200] or "it printed nothing"
         why = f"{executable} ended with exit code {answer.returncode}: {words}"
         return Unusable(source=source, why=why)
-    root = Path(home[1])
+    root = Path(home)
     if not re.search(rf"^{re.escape(_VECTOR)}(@|$)", answer.stdout, re.MULTILINE):
         root = _without_vector_flag(root)
-    return Java(home=root, executable=root / "bin" / "java", version=version, source=source)
+    return Java(
+        home=root,
+        executable=root / "bin" / "java",
+        version=version,
+        build=stated("java.runtime.version"),
+        vendor=stated("java.vendor"),
+        source=source,
+    )
 
 
 def _candidates() -> Iterator[tuple[str, Path]]:

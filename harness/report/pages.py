@@ -77,7 +77,7 @@ def overview(judged: Sequence[Assessment]) -> dict[str, Any]:
     newest = max(records, key=lambda record: record.started_unix_s, default=None)
     return {
         "machine": describe_machine() if newest is None else newest.machine,
-        "versions": describe_versions() if newest is None else newest.versions,
+        "versions": describe_versions() if newest is None else newest.stated_versions,
         "profiles": ", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
         "outages": outages(judged),
         "score": _score(claims),

@@ -1,4 +1,4 @@
-"""The code that a record depends on: all that its measurement reaches, and the pins of packages.
+"""What a record depends on: all code that its measurement reaches, its data files, and the pins.
 
 A module reaches what it imports anywhere in its text (not what only the type checker sees), and
 every module of ours that it names in a string: ``"harness.load.child"`` for ``python -m``, or
@@ -6,9 +6,12 @@ every module of ours that it names in a string: ``"harness.load.child"`` for ``p
 neither followed nor counted, because one more backend would discard every measurement; a
 measurement names its choices (`Measurement.chooses`).
 
-Modules under ``experiments`` are followed definition by definition, from the function that
-`Measurement.run` names. A module's tables, drawing and claims are in the same file, and no record
-depends on them.
+Modules under ``experiments`` and ``harness.running`` are followed definition by definition, the
+former from the function that `Measurement.run` names. A module's tables, drawing and claims are in
+the same file, and no record depends on them.
+
+A module also reaches the files and folders next to it, or from the root, that it names in a string
+(`_data_files`): locks of jars and wheels, classes of Java.
 
 The code counts, not its text: comments, docstrings and layout may change."""
 
@@ -36,8 +39,8 @@ CHOSEN_FROM = frozenset(
     }
 )
 """Lists by name. A new entry changes nothing for a run that chose another one."""
-PARTED = "experiments"
-"""The package whose modules are followed definition by definition."""
+PARTED = ("experiments.", "harness.running.")
+"""Packages whose modules are followed definition by definition."""
 NOT_MEASURING = (
     "harness.claims",
     "harness.cli",
@@ -49,36 +52,38 @@ NOT_MEASURING = (
     "harness.results",
 )
 """Modules that describe, tabulate, draw and keep: they cannot change what was measured."""
-LOCKS = (ROOT / "harness/environment/jars.lock.json", ROOT / "harness/environment/redis.lock")
-"""The lock files of servers, for runs that reach a cluster."""
-_STARTS_SERVERS = "harness.environment"
 MEASUREMENT = "MEASUREMENT"
 """The name of the measuring half in an experiment's module."""
 _NAME = re.compile(rf"(?:{'|'.join(TOPS)})(?:\.\w+)+(?=:\w+$|$)")
+_FILE_NAME = re.compile(r"[\w$-]+([./][\w$-]+)*")
 
 
 def code_fingerprint(roots: Iterable[str]) -> str:
-    """Return a hash of all code that ``roots`` reach.
+    """Return a hash of all code that ``roots`` reach, with its data files.
 
-    It includes the pins of the packages in use, and the lock files of servers if it starts any. A
-    root is a module, or ``module:name`` for a definition of an experiment's module."""
+    It includes the pins of the packages in use. A root is a module, or ``module:name`` for a
+    definition of a module that is followed so."""
     found = _follow(roots)
     digest = sha256()
     for name, code in sorted(found.code.items()):
         digest.update(f"{name} {code}\n".encode())
+    for path in sorted(found.files):
+        digest.update(f"{path} {sha256((ROOT / path).read_bytes()).hexdigest()}\n".encode())
     for line in sorted(_pins(found.foreign)):
         digest.update(f"{line}\n".encode())
-    if any(name.startswith(_STARTS_SERVERS) for name in found.code):
-        for lock in LOCKS:
-            digest.update(lock.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def reached(roots: Iterable[str]) -> frozenset[str]:
     """Return every module of ours that can run because of ``roots``.
 
-    Of an experiment's module these are definitions, as ``module:name``."""
+    Of a module that is followed so these are definitions, as ``module:name``."""
     return frozenset(_follow(roots).code)
+
+
+def reached_files(roots: Iterable[str]) -> frozenset[str]:
+    """Return every data file that can be read because of ``roots``, by its path in the tree."""
+    return frozenset(_follow(roots).files)
 
 
 class _Reached:
@@ -87,6 +92,8 @@ class _Reached:
     def __init__(self) -> None:
         self.code: dict[str, str] = {}
         """A hash of the code by module, or by ``module:name``."""
+        self.files: set[str] = set()
+        """Data files, by their path in the tree."""
         self.foreign: set[str] = set()
         """Top-level packages of others."""
 
@@ -103,9 +110,42 @@ def _follow(roots: Iterable[str]) -> _Reached:
             continue
         found.code[name] = part.code
         found.foreign |= part.foreign
+        found.files |= _data_files(name.partition(":")[0], part.texts)
         for used in part.uses:
             waiting.extend(_with_packages(used))
     return found
+
+
+def _data_files(module: str, texts: frozenset[str]) -> set[str]:
+    """Return the files that are no modules and have one of these names, or lie in such a folder.
+
+    A name is looked for next to the module. From the root only a path with a folder, or a lock,
+    counts: any word could be the name of a folder there."""
+    file = _file(module)
+    assert file is not None, module
+    home = file.parent
+    places = [home / name for name in texts & _data_in(home, home.stat().st_mtime_ns)]
+    inside = [path for place in places for path in (place, *place.rglob("*"))]
+    inside += [ROOT / text for text in texts if "/" in text or text.endswith(".lock")]
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in inside
+        if path.is_file() and (path.suffix != ".py" or not _is_ours(path))
+    }
+
+
+@functools.cache
+def _data_in(directory: Path, _changed_ns: int) -> frozenset[str]:
+    """Return the names of files and folders in a package that are no modules and hold none."""
+    return frozenset(
+        place.name
+        for place in directory.iterdir()
+        if place.suffix not in (".py", ".pyc") and not any(place.rglob("*.py"))
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    return path.relative_to(ROOT).parts[0] in TOPS
 
 
 def modules_under(name: str) -> frozenset[str]:
@@ -134,7 +174,7 @@ def _pins(tops: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A module, or one definition of an experiment's module."""
+    """A module, or one definition of it."""
 
     code: str
     """A hash of its code."""
@@ -142,6 +182,8 @@ class _Part:
     """Modules of ours, and definitions as ``module:name``."""
     foreign: frozenset[str]
     """Packages of others."""
+    texts: frozenset[str]
+    """Strings that may name a file."""
 
 
 def _part(name: str) -> _Part | None:
@@ -159,12 +201,13 @@ def _parsed(path: Path, _changed_ns: int) -> _Part:
     """Return a whole module as one part."""
     tree = ast.parse(path.read_bytes())
     nodes = list(_at_run_time(tree))
-    return _Part(_hash([tree]), frozenset(_uses(nodes)), frozenset(_foreign(nodes)))
+    texts = frozenset(_file_names(nodes))
+    return _Part(_hash([tree]), frozenset(_uses(nodes)), frozenset(_foreign(nodes)), texts)
 
 
 @functools.cache
 def _parted(path: Path, module: str, _changed_ns: int) -> Mapping[str, _Part]:
-    """Return the definitions of an experiment's module by name.
+    """Return the definitions of a module by name.
 
     The part ``""`` has the statements that define nothing; they run in any case. `MEASUREMENT` is
     the expression after ``run=`` in its call."""
@@ -246,7 +289,8 @@ class _Scope:
             match node:
                 case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in names:
                     self._resolve(name, attribute, uses, foreign)
-        return _Part(_hash(body), frozenset(uses), frozenset(foreign))
+        texts = frozenset(_file_names(nodes))
+        return _Part(_hash(body), frozenset(uses), frozenset(foreign), texts)
 
     def _resolve(self, name: str, attribute: str, uses: set[str], foreign: set[str]) -> None:
         if name in self.defined:
@@ -289,7 +333,7 @@ def _with_packages(name: str) -> Iterator[str]:
 
 
 def _is_parted(module: str) -> bool:
-    return module.startswith(f"{PARTED}.")
+    return module.startswith(PARTED)
 
 
 def _hash(nodes: Iterable[ast.AST]) -> str:
@@ -321,6 +365,13 @@ def _uses(nodes: Iterable[ast.AST]) -> Iterator[str]:
             named = _NAME.match(node.value)
             if named:
                 yield named[0]
+
+
+def _file_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and len(text) < 100 and _FILE_NAME.fullmatch(text):
+            yield text
 
 
 def _foreign(nodes: Iterable[ast.AST]) -> Iterator[str]:

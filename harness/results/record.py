@@ -34,6 +34,9 @@ class Profile(StrEnum):
 
 SCHEMA_VERSION = 4
 
+NOT_RECORDED = "not recorded"
+SERVERS = ("java", "java_vendor", "kafka", "redis", "jars")
+"""The servers in the versions of a measured run; records from before 2026-11-26 lack some."""
 OK, INVALID, FAILED, SKIPPED = "ok", "invalid", "failed", "skipped"
 VARIANTS = "variants"
 """The series with the values of each pass of a run (`harness.judging.run.together`)."""
@@ -189,6 +192,12 @@ class Record:
             reason=reason,
             attempt=attempt.number,
         )
+
+    @property
+    def stated_versions(self) -> Mapping[str, str]:
+        """Versions, with `NOT_RECORDED` for servers that a run had and its record does not name."""
+        servers = SERVERS if self.backend else ()
+        return {**dict.fromkeys(servers, NOT_RECORDED), **self.versions}
 
     @property
     def question(self) -> Question:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.cluster.backends import Backend, recorded_backend
 from harness.measurement import Measurement
@@ -12,13 +12,24 @@ from harness.results.reach import code_fingerprint, modules_under
 from harness.results.record import Record
 from harness.running.discovery import all_experiments
 
+RUN_BY: Mapping[bool, Sequence[str]] = {
+    False: ["harness.running.computed:_Context"],
+    True: ["harness.running.execution:_RunContext", "harness.judging.foreign"],
+}
+"""What surrounds a run, computed or measured: its seeds, its cluster, the load beside it."""
+
 
 def code_of(measurement: Measurement, backend: Backend) -> str:
-    """Return the fingerprint of all code that a run on such a cluster depends on."""
-    roots = {measurement.root, *measurement.chooses}
+    """Return the fingerprint of all that a run on such a cluster depends on."""
+    return code_fingerprint(roots_of(measurement, backend))
+
+
+def roots_of(measurement: Measurement, backend: Backend) -> frozenset[str]:
+    """Return the modules and definitions from which the code of such a run is followed."""
+    roots = {measurement.root, *measurement.chooses, *RUN_BY[measurement.measured]}
     if measurement.measured:
         roots |= modules_under(backend.code)
-    return code_fingerprint(roots)
+    return frozenset(roots)
 
 
 def of_other_code(records: Iterable[Record]) -> Mapping[str, int]:

@@ -20,15 +20,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
-from harness.cluster.base import Cluster, ClusterSpec
 from harness.errors import FaultlineError
 from harness.experiment import Experiment
-from harness.measurement import Kept, Origin, run_seed
+from harness.measurement import Kept, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.running.discovery import all_experiments
 from harness.running.peaks import PeakMemory, size_of
+from harness.seeds import run_seed
+
+if TYPE_CHECKING:  # no record of a computed run depends on clusters
+    from harness.cluster.base import Cluster, ClusterSpec
 
 Answer = TypeVar("Answer")
 

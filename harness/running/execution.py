@@ -5,24 +5,24 @@ interrupted command continues when it is given once more."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.cluster.backends import BACKENDS, DEFAULT, Backend
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.environment.servers import server_versions
+from harness.environment.servers import jar_versions, server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment
 from harness.judging.foreign import under_conditions
 from harness.judging.passes import WARM_UP
-from harness.measurement import Kept, Origin, run_seed
+from harness.measurement import Kept, Origin
 from harness.results.library import SHIPPED
 from harness.results.provenance import (
     describe_commit,
@@ -50,8 +50,8 @@ from harness.running.plan import (
     Execution,
     PendingRun,
     PlannedRun,
-    RunObserver,
     RunSettings,
+    fingerprints,
     grouped,
     once,
     options_for,
@@ -59,10 +59,16 @@ from harness.running.plan import (
     stage_of,
 )
 from harness.running.warm_cluster import ClusterPool, keep_logs
-from workloads.packages import files_of
+from harness.seeds import run_seed
+
+if TYPE_CHECKING:
+    from harness.running.plan import RunObserver
 
 LOGS = "logs"
 """Folder with the logs of a failed run, next to its record."""
+
+UNPINNED = ("java", "java_vendor", "redis")
+"""Servers that are the machine's own where it has some. Runs with others are not pooled."""
 
 ATTEMPTS = 3
 """Largest number of attempts at a run that stays invalid or in doubt."""
@@ -243,8 +249,8 @@ class Runner:
             experiment=experiment.measurement.id,
             profile=settings.profile,
             root_seed=settings.root_seed,
-            options=_fingerprints(options_for(experiment, settings.options)),
-            machine={**describe_machine(), **self._java(experiment)},
+            options=fingerprints(options_for(experiment, settings.options)),
+            machine={**describe_machine(), **self._unpinned(experiment)},
             backend=self._backend.name if experiment.origin is Origin.MEASURED else "",
         )
 
@@ -257,16 +263,27 @@ class Runner:
             self._codes[experiment.measurement.id] = code_of(experiment.measurement, self._backend)
         return self._codes[experiment.measurement.id]
 
-    def _java(self, experiment: Experiment) -> Mapping[str, str]:
-        """Return the version of Java, which is not pinned: other versions fill other tables."""
-        return {name: v for name, v in self._servers(experiment).items() if name == "java"}
+    def _unpinned(self, experiment: Experiment) -> Mapping[str, str]:
+        """Return Java and Redis of this machine, which are not pinned: others fill other tables."""
+        servers = self._servers(experiment)
+        return {name: v for name, v in servers.items() if name in UNPINNED}
 
     def _servers(self, experiment: Experiment) -> Mapping[str, str]:
-        """Return the versions of the servers, if a run needs any and this machine starts them."""
-        measured = experiment.origin is Origin.MEASURED and self._backend.name.startswith(DEFAULT)
-        return server_versions() if measured else {}
+        """Return the versions of the servers, if a run needs any.
 
-    def _attempt(self, run: PlannedRun, settings: RunSettings) -> Attempt:
+        Where this machine does not start them, its Java alone runs: the driver's."""
+        if experiment.origin is not Origin.MEASURED:
+            return {}
+        found = server_versions()
+        if self._backend.name.startswith(DEFAULT):
+            return found
+        return {name: found[name] for name in ("java", "java_vendor")}
+
+    def _attempt(self, run: PlannedRun, settings: RunSettings, engine: str = "") -> Attempt:
+        """Return the attempt at a run, after it: a run fetches what is not there."""
+        versions = {**describe_versions(), **self._servers(run.experiment)}
+        if run.experiment.origin is Origin.MEASURED:
+            versions |= {"jars": _jars(engine), **self._pool.versions}
         return Attempt(
             question=self.question(run.experiment, settings),
             point=dict(run.point),
@@ -274,8 +291,9 @@ class Runner:
             repeats=_repeats(run.experiment, settings),
             code=self.code(run.experiment),
             commit=describe_commit(),
-            versions={**describe_versions(), **self._servers(run.experiment)},
+            versions=versions,
             started_unix_s=time.time(),
+            engine=engine,
         )
 
     def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
@@ -354,20 +372,23 @@ class Runner:
             calibration=self._calibration(run.experiment, settings),
             meanwhile=meanwhile,
         )
-        attempt = replace(self._attempt(run, settings), number=number)
-        started = time.monotonic()
+        started_unix_s, started = time.time(), time.monotonic()
         with PeakMemory() as memory:
             outcome, why = self._measure(run, context)
         if outcome is not None and context.passes:
             outcome = under_conditions(outcome, context.passes, settings.profile)
-        attempt = replace(attempt, engine=context.engine)
         made = RunResult(
             outcome=outcome,
             why=why,
-            started_unix_s=attempt.started_unix_s,
+            started_unix_s=started_unix_s,
             seconds=time.monotonic() - started,
             peak_memory_bytes=memory.largest_bytes,
             disk_bytes=size_of(scratch, self._pool.run_directory),
+        )
+        attempt = replace(
+            self._attempt(run, settings, context.engine),
+            number=number,
+            started_unix_s=started_unix_s,
         )
         return self._keep(run, attempt, made, scratch)
 
@@ -413,6 +434,14 @@ class Runner:
         self._pool.close()
 
 
+def _jars(engine: str) -> str:
+    """Return the pinned jars of the servers, and of the engine if it has some of its own."""
+    from harness.engines.kinds import ENGINES  # a computed run loads no engine
+
+    packages = [Path(inspect.getfile(type(kind))).parent for kind in ENGINES if kind.name == engine]
+    return jar_versions(*packages)
+
+
 def _always(seconds: float) -> Seconds:
     return lambda point, cold: seconds
 
@@ -455,22 +484,3 @@ def check_options(experiments: Sequence[Experiment], settings: RunSettings) -> N
 def _some(names: Sequence[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _fingerprints(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return options as a record has them.
-
-    A file is its name and a hash of its content, so an edited file is another campaign. What Python
-    compiles beside the files of a package is not its content."""
-    return {name: _fingerprint(value) for name, value in sorted(options.items())}
-
-
-def _fingerprint(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_fingerprint(item) for item in value]
-    if isinstance(value, Path):
-        digest = sha256()
-        for file in files_of(value):
-            digest.update(file.read_bytes())
-        return {"path": str(value), "sha256": digest.hexdigest()}
-    return value

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from harness.results.record import Point, Profile, Record, point_key
 from harness.results.store import Campaign, RecordStore
 from harness.running.computed import AT_ONCE, RunPool, RunResult, Task, takes
 from harness.seeds import DEFAULT_SEED
+from workloads.packages import files_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +284,25 @@ def options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[s
     return {
         name: value for name, value in options.items() if name in experiment.measurement.accepts
     }
+
+
+def fingerprints(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options as a record has them.
+
+    A file is its name and a hash of its content, so an edited file is another campaign. What Python
+    compiles beside the files of a package is not its content."""
+    return {name: _fingerprint(value) for name, value in sorted(options.items())}
+
+
+def _fingerprint(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_fingerprint(item) for item in value]
+    if isinstance(value, Path):
+        digest = sha256()
+        for file in files_of(value):
+            digest.update(file.read_bytes())
+        return {"path": str(value), "sha256": digest.hexdigest()}
+    return value
 
 
 def grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:

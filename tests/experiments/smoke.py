@@ -11,10 +11,10 @@ import pandas as pd
 
 from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
-from harness.measurement import Context, Measurement, run_seed
+from harness.measurement import Context, Measurement
 from harness.results.record import Profile
 from harness.results.tables import Results
-from harness.seeds import DEFAULT_SEED
+from harness.seeds import DEFAULT_SEED, run_seed
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="faultline-smoke-")
 """The series of all smoke grids of this process; removed when it ends."""

@@ -201,8 +201,8 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
 @pytest.mark.parametrize(
     ("measured", "shown"),
     [
-        (True, "yes"), (None, "–"), (3, "3"), (2 / 3, "0.6667"), (math.inf, "–"), ("x", "x"), (-0.0, "0"),
-        ([1, 0.5], "1, 0.5"), ({"a": 1, "b": False}, "a: 1; b: no"), ({}, "–"),
+        (True, "yes"), (None, "–"), (3, "3"), (2 / 3, "0.6667"), (-0.0, "0"), (math.inf, "–"),
+        ("x", "x"), ([1, 0.5], "1, 0.5"), ({"a": 1, "b": False}, "a: 1; b: no"), ({}, "–"),
         ([], "none"), (9999, "9999"), (13714, "13,714"), (104123.4, "104,100"), (-2e4, "-20,000"),
     ],
 )  # fmt: skip

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,16 +26,23 @@ from harness.results.reach import (
     code_fingerprint,
     modules_under,
     reached,
+    reached_files,
 )
+from harness.running.code import roots_of
 from harness.running.discovery import all_experiments
 from tests.levels import deep
 
-WORKER_KILL = [
-    "experiments.stock.worker_kill:MEASUREMENT",
-    "harness.engines.structured.engine",
-    *modules_under("harness.cluster.local"),
+ROOTS = {e.measurement.id: roots_of(e.measurement, BACKENDS["local"]) for e in all_experiments()}
+WORKER_KILL, PLANNING = ROOTS["stock/worker-kill"], ROOTS["ppa/multi-query"]
+FLINK, PEERS, TASKS = "intervals/flink-live", "live/peers", "live/recovery"
+LIVE = {FLINK, PEERS, TASKS, "stock/worker-kill"}
+SOME = [*sorted(LIVE), "ppa/multi-query"]
+DATA = [
+    path.relative_to(ROOT).as_posix()
+    for top in ("harness", "workloads", "datasets", "experiments")
+    for path in sorted((ROOT / top).rglob("*"))
+    if path.is_file() and path.suffix not in (".py", ".pyc", ".md", ".j2", ".css", ".js")
 ]
-PLANNING = ["experiments.ppa.multi_query:MEASUREMENT"]
 
 
 @pytest.fixture(scope="module")
@@ -51,26 +62,36 @@ def checkout(whole: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return whole
 
 
-def changes(checkout: Path, roots: list[str], file: str, before: str, after: str) -> bool:
+@pytest.fixture(scope="module")
+def unchanged(whole: Path) -> Mapping[str, str]:
+    """Return the fingerprints of `SOME` before any change."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reach, "ROOT", whole)
+        return {name: code_fingerprint(ROOTS[name]) for name in SOME}
+
+
+def changes(checkout: Path, roots: Iterable[str], file: str, before: str, after: str) -> bool:
     """Return True if an edit changes the fingerprint; an empty ``before`` appends ``after``."""
     path = checkout / file
     text = path.read_text() if path.exists() else None
     old = code_fingerprint(roots)
     assert text is None or before in text, f"{file} does not say {before!r}"
-    _forget()
     try:
-        path.write_text((text or "") + after if not before else str(text).replace(before, after, 1))
+        _write(path, (text or "") + after if not before else str(text).replace(before, after, 1))
         return code_fingerprint(roots) != old
     finally:
-        path.unlink() if text is None else path.write_text(text)
-        _forget()
+        path.unlink() if text is None else _write(path, text)
         assert code_fingerprint(roots) == old
 
 
-def _forget() -> None:
-    """Clear the caches: two edits within the resolution of a file's time look alike."""
-    reach._parsed.cache_clear()
-    reach._locked.cache_clear()
+def _write(path: Path, text: str) -> None:
+    """Write a file with a time of its own: two edits within a clock's tick would look alike."""
+    path.write_text(text)
+    now = time.time_ns() + next(_EDITS) * 1_000_000
+    os.utime(path, ns=(now, now))
+
+
+_EDITS = itertools.count()
 
 
 @pytest.mark.parametrize(
@@ -116,9 +137,80 @@ def test_what_cannot_change_a_measurement_keeps_it(
     assert not changes(checkout, WORKER_KILL, file, before, after)
 
 
+def depend_on(file: str) -> set[str]:
+    """Return those of `SOME` whose records are to depend on a data file."""
+    if file.startswith("harness/engines/flink/"):
+        return {FLINK, PEERS}
+    if file.startswith("harness/engines/kafka_streams/"):
+        return {PEERS}
+    servers = ("jars.lock.json", "jre.lock", "redis.lock")
+    return LIVE if file in [f"harness/environment/{name}" for name in servers] else set()
+
+
+@pytest.mark.parametrize("file", DATA)
+def test_a_data_file_counts_for_those_who_read_it(
+    checkout: Path, unchanged: Mapping[str, str], file: str
+) -> None:
+    path = checkout / file
+    content = path.read_bytes()
+    try:
+        path.write_bytes(content + b" ")
+        after = {name: code_fingerprint(ROOTS[name]) for name in SOME}
+    finally:
+        path.write_bytes(content)
+    assert {name for name in SOME if unchanged[name] != after[name]} == depend_on(file)
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["removed", "added"])
+def test_a_class_that_comes_or_goes_counts(
+    checkout: Path, unchanged: Mapping[str, str], gone: bool
+) -> None:
+    folder = checkout / "harness/engines/flink/classes/faultline"
+    moved = folder / "Paced.class", folder.parent / "Paced.class"
+    if gone:
+        shutil.move(*moved)
+    else:
+        shutil.copy(*moved)
+    try:
+        after = {name: code_fingerprint(ROOTS[name]) for name in SOME}
+    finally:
+        shutil.move(moved[1], moved[0])
+    assert {name for name in SOME if unchanged[name] != after[name]} == {FLINK, PEERS}
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "whose"),
+    [
+        ("harness/seeds.py", 'join([str(root), *', 'join(["x", str(root), *', set(SOME)),
+        ("harness/seeds.py", "repeat, *names)", "repeat + 1, *names)", set(SOME)),
+        ("harness/running/execution.py", "if name != WARM_UP:", "if True:", LIVE),
+        ("harness/running/warm_cluster.py", "if warm.spec != spec:", "if True:", LIVE),
+        ("harness/running/computed.py", "self._source, self.repeat", "self._source, 0",
+         {"ppa/multi-query"}),
+        ("harness/judging/foreign.py", "HIGH_STEAL = 0.10", "HIGH_STEAL = 0.11", LIVE),
+        ("harness/running/execution.py", "ATTEMPTS = 3", "ATTEMPTS = 4", set()),
+        ("harness/running/plan.py", "def grouped(", "def grouped_(", set()),
+        ("harness/running/durations.py", "", "SOMETHING = 1\n", set()),
+    ],
+)  # fmt: skip
+def test_what_surrounds_a_run_counts(
+    checkout: Path, file: str, before: str, after: str, whose: set[str]
+) -> None:
+    assert {name for name in SOME if changes(checkout, ROOTS[name], file, before, after)} == whose
+
+
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=lambda backend: backend.name)
 def test_every_backend_says_where_its_code_is(backend: Backend) -> None:
     assert modules_under(backend.code), f"there is no {backend.code}"
+
+
+def test_a_container_counts_for_those_who_run_in_one() -> None:
+    found = {
+        name: reached_files(modules_under(BACKENDS[name].code)) for name in ("local", "docker")
+    }
+    ours = {"docker/Dockerfile", "docker/fetch.py", "docker/role", "build.lock"}
+    assert ours <= found["docker"]
+    assert not ours & found["local"]
 
 
 def test_a_planner_counts_for_those_who_plan(checkout: Path) -> None:

@@ -70,6 +70,15 @@ def test_a_record_names_the_engine_it_measured_and_so_does_its_campaign(tmp_path
     assert (campaign.engines, campaign.backends) == (["structured", "tasks"], ["docker"])
 
 
+def test_what_an_older_record_does_not_name_was_not_recorded() -> None:
+    old = replace(attempt(question=replace(QUESTION, backend="local")), versions={"java": "21.0.8"})
+    stated = Record.completed(old, Outcome(), seconds=1).stated_versions
+    unnamed = ("java_vendor", "kafka", "redis", "jars")
+    assert stated == {"java": "21.0.8", **dict.fromkeys(unnamed, "not recorded")}
+    computed = Record.completed(attempt(), Outcome(), seconds=1)
+    assert computed.stated_versions == {}, "it had no servers"
+
+
 def test_a_failed_run_has_no_numbers() -> None:
     record = Record.failed(attempt(), "the broker died", seconds=1)
     assert (record.status, record.values, record.settled) == (FAILED, {}, False)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.base import Action
+from harness.environment.servers import UNKNOWN
 from harness.experiment import Experiment
 from harness.measurement import Context
-from harness.results.record import SKIPPED, Outcome, Point, Profile
+from harness.results.record import NOT_RECORDED, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.running.computed import AT_ONCE
 from harness.running.discovery import find
@@ -105,17 +106,47 @@ def test_nothing_is_computed_beside_a_measurement(tmp_path: Path, profile: Profi
     assert not any(run.patient or run.bears_others for run in runs)
 
 
-def test_a_measured_run_names_its_servers_and_another_java_is_another_question(
+def test_a_measured_run_names_its_servers_and_another_java_or_redis_is_another_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for java, made in (("17.0.1", 6), ("17.0.1", 0), ("21.0.2", 6)):
-        servers = {"java": java, "kafka": "4.1.0", "redis": "8.0.0"}
+    for java, vendor, redis, made in (
+        ("17.0.1+9", "Azul", "8.0.0", 6),
+        ("17.0.1+9", "Azul", "8.0.0", 0),
+        ("21.0.2+9", "Azul", "8.0.0", 6),
+        ("21.0.2+9", "Eclipse Adoptium", "8.0.0", 6),
+        ("21.0.2+9", "Eclipse Adoptium", "6.2.12", 6),
+    ):
+        servers = {"java": java, "java_vendor": vendor, "kafka": "4.1.0", "redis": redis}
         monkeypatch.setattr(
             "harness.running.execution.server_versions", lambda found=servers: found
         )
         records = make(RecordStore(tmp_path), measured("stock/toy")).finished
         assert len(records) == made
         assert all(servers.items() <= record.versions.items() for record in records)
+        assert all("kafka_2.13 4." in record.versions["jars"] for record in records)
+        assert not any(NOT_RECORDED in record.stated_versions.values() for record in records)
+
+
+def test_what_a_run_fetched_is_in_its_record_and_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first run on a machine nobody knows which Java will serve."""
+    servers = {"java": UNKNOWN, "java_vendor": UNKNOWN, "kafka": "4.1.0", "redis": UNKNOWN}
+    monkeypatch.setattr("harness.running.execution.server_versions", lambda: dict(servers))
+
+    def run(point: Point, context: Context) -> Outcome:
+        servers.update(java="21.0.8", java_vendor="JetBrains", redis="6.2.12")
+        context.measures("flink")
+        return Outcome(values={"y": 1})
+
+    toy = measured("stock/toy", run=run)
+    records = make(RecordStore(tmp_path), toy).finished
+    assert {record.machine["java"] for record in records} == {"21.0.8"}
+    assert {record.versions["redis"] for record in records} == {"6.2.12"}
+    assert all("apache-flink-libraries" in record.versions["jars"] for record in records)
+    assert make(RecordStore(tmp_path), toy).finished == [], (
+        "the same question, now that it is known"
+    )
 
 
 def test_what_the_cluster_cannot_do_is_skipped_before_anything_is_started(tmp_path: Path) -> None:

@@ -18,8 +18,12 @@ from harness.text import Notify
 
 REPOSITORY_NAME = "faultline"
 BASE_VARIABLE = "FAULTLINE_DOCKER_BASE"
-_CONTEXT = ("build.lock", "requirements.lock", "docker", "harness", "workloads", "datasets")
-_LEFT_OUT = ("__pycache__", ".yaml", ".md")
+_CONTEXT = (
+    "build.lock", "requirements.lock", "docker/Dockerfile", "docker/fetch.py", "docker/role",
+    "harness", "workloads", "datasets",
+)  # fmt: skip
+"""Files and folders of the image. A record depends on those that are named as files."""
+_LEFT_OUT = ("__pycache__", ".md")
 
 
 def python_version() -> str:

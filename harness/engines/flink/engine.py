@@ -45,7 +45,8 @@ from workloads.base import Workload
 
 NAME = "flink"
 HERE = Path(__file__).parent
-WHEEL, LOCK, CLASSES = HERE / "flink.lock", HERE / "jars.lock.json", HERE / "classes"
+WHEEL, LOCK = HERE / "flink.lock", HERE / "jars.lock.json"
+CLASSES, SOURCES = HERE / "classes", HERE / "java"
 STANDBY = "standby"
 JAVAS = (17, 21)
 """What its documentation supports."""

@@ -21,8 +21,8 @@ from harness.engines.base import EventKind, Setup
 from harness.engines.flink import master, reported
 from harness.engines.flink.engine import (
     CLASSES,
-    HERE,
     LOCK,
+    SOURCES,
     WHEEL,
     FlinkKind,
     new_keys,
@@ -59,7 +59,7 @@ def test_the_shipped_class_is_that_of_its_source(tmp_path: Path) -> None:
     if not wheel.is_dir():
         pytest.skip("Flink is not in the cache, and a test fetches nothing")
     jars = sorted((wheel / "pyflink" / "lib").glob("*.jar"))
-    require_compiled(HERE / "java", CLASSES, jars, tmp_path)
+    require_compiled(SOURCES, CLASSES, jars, tmp_path)
 
 
 def made(given: FlinkParameters) -> list[str]:
