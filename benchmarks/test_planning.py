@@ -6,6 +6,7 @@ on every machine: `ratio` in each benchmark's extra info."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from harness.planning.structure_aware import StructureAware
 from harness.seeds import generator
 from harness.topology.fidelity import Evaluator, output_fidelity
 from harness.topology.generate import Specification, random_topology
-from harness.topology.model import Topology
+from harness.topology.model import Edge, Operator, Topology
+from harness.topology.partitioning import Partitioning
 from tests.topology import oracle
 
 if TYPE_CHECKING:
@@ -85,12 +87,36 @@ def exponent(sizes: list[int], times: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
-@pytest.mark.parametrize("grows", ["operators", "tasks", "budget"])
+def apart(tasks: int) -> Topology:
+    """Return five operators whose tasks are connected one to one: as many separate chains."""
+    names = [f"operator {number}" for number in range(5)]
+    rates = tuple(generator(0, "rates").integers(1, 50, tasks).astype(float).tolist())
+    operators = [Operator(name=name, parallelism=tasks) for name in names[1:]]
+    return Topology(
+        operators=(Operator(name=names[0], parallelism=tasks, rate=rates), *operators),
+        edges=tuple(
+            Edge(upstream=up, downstream=down, partitioning=Partitioning.ONE_TO_ONE)
+            for up, down in pairwise(names)
+        ),
+    )
+
+
+@pytest.mark.parametrize("grows", ["operators", "tasks", "budget", "chains"])
 def test_growth_of_the_structure_aware_planner(benchmark: BenchmarkFixture, grows: str) -> None:
-    """O(R N M^2 E): at most cubic in N (R and E grow with it), cubic in M, linear in R."""
-    sizes = {"operators": [10, 20, 40], "tasks": [5, 10, 20, 40], "budget": [20, 40, 60, 80]}[grows]
+    """O(R N M^2 E): at most cubic in N (R and E grow with it), cubic in M, linear in R.
+
+    Of separate chains a step changes one alone, so their number counts at most squared."""
+    sizes = {
+        "operators": [10, 20, 40],
+        "tasks": [5, 10, 20, 40],
+        "budget": [20, 40, 60, 80],
+        "chains": [250, 500, 1000],
+    }[grows]
     cases = []
     for size in sizes:
+        if grows == "chains":
+            cases.append((apart(size), size // 2))
+            continue
         case = {
             "operators": (size, (10, 20)),
             "tasks": (12, (size, size)),
@@ -111,7 +137,7 @@ def test_growth_of_the_structure_aware_planner(benchmark: BenchmarkFixture, grow
     benchmark.extra_info["sizes"] = sizes
     benchmark.extra_info["processor_ms"] = [round(1000 * each, 2) for each in times]
     benchmark.extra_info["exponent"] = round(exponent(sizes, times), 2)
-    benchmark.extra_info["bound"] = {"operators": 3, "tasks": 3, "budget": 1}[grows]
+    benchmark.extra_info["bound"] = {"operators": 3, "tasks": 3, "budget": 1, "chains": 2}[grows]
 
 
 def test_evaluating_one_plan(benchmark: BenchmarkFixture) -> None:

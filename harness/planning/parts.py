@@ -18,6 +18,8 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from harness.planning.base import flags
 from harness.planning.decomposition import SubTopology, Unit, decompose, units
@@ -64,11 +66,15 @@ class Ranked(Sequence[Step]):
     """Steps of one part, best first; a `Step` is built when it is first read."""
 
     def __init__(
-        self, part: Part, *, tasks: Booleans, gains: NDArray[np.float64], costs: NDArray[np.float64]
+        self,
+        part: Part,
+        *,
+        tasks: NDArray[np.object_],
+        gains: NDArray[np.float64],
+        costs: NDArray[np.float64],
     ) -> None:
-        """Keep the steps as arrays, one row each; ``tasks`` are flags over the part's tasks."""
-        assert tasks.shape == (len(gains), len(part.places)), "a row for each step"
-        assert len(gains) == len(costs)
+        """Keep the steps as arrays, one row each; ``tasks`` has arrays of the part's tasks."""
+        assert len(tasks) == len(gains) == len(costs), "a row for each step"
         self._part, self._tasks, self._gains, self._costs = part, tasks, gains, costs
         self._made: dict[int, Step] = {}
         self.most = float(costs.max(initial=0.0))
@@ -87,7 +93,7 @@ class Ranked(Sequence[Step]):
         if index not in self._made:
             row = self._tasks[index]
             tasks = flags(self._part.topology, self._part.places[row])
-            touched = [(row & mask).any() for mask in self._part.masks]
+            touched = [mask[row].any() for mask in self._part.masks]
             operators = frozenset(compress(self._part.operators, touched))
             cost = round(float(self._costs[index]))
             self._made[index] = Step(tasks, operators, float(self._gains[index]), cost)
@@ -100,8 +106,8 @@ class Ranked(Sequence[Step]):
     def through(self, name: str) -> Step | None:
         """Return the first step with a task of operator ``name``."""
         mask = self._part.masks[self._part.operators.index(name)]
-        rows = np.flatnonzero(self._tasks[:, mask].any(axis=1))
-        return self[int(rows[0])] if len(rows) else None
+        rows = (row for row, tasks in enumerate(self._tasks) if mask[tasks].any())
+        return next((self[row] for row in rows), None)
 
     def reordered(self, worth: NDArray[np.float64]) -> Ranked:
         """Return the steps by falling ``worth``, one number for each."""
@@ -157,7 +163,7 @@ class Full(Part):
         some = [0] if tasks.any() and cost <= budget else []
         return Ranked(
             self,
-            tasks=tasks[None][some],
+            tasks=_rows([np.flatnonzero(tasks)])[some],
             gains=np.array([float(self._worth[tasks].sum())])[some],
             costs=np.array([cost])[some],
         )
@@ -166,7 +172,8 @@ class Full(Part):
 class Structured(Part):
     """A structured sub-topology: its segments, completed to MC-trees where they need others.
 
-    Works on the tasks of the sub-topology alone, numbered by position in ``places``."""
+    Works on the tasks of the sub-topology alone, numbered by position in ``places``. A segment is
+    judged again only if the plan changed among the tasks that are connected with it."""
 
     def __init__(
         self, evaluator: Evaluator, sub: SubTopology, *, readings: Readings = PRINTED
@@ -187,12 +194,17 @@ class Structured(Part):
         self._segments = np.zeros((len(self._tasks_of), len(position)), dtype=np.bool_)
         for row, tasks in enumerate(self._tasks_of):
             self._segments[row, list(tasks)] = True
-        self._segment_costs = self._segments * self.costs
+        self._members = csr_array(self._segments, dtype=np.float64)
         self._weights = np.concatenate([_unit_weights(evaluator, unit) for unit in cut])
         self._whole = np.zeros_like(self._segments)
         """Each segment with its completion, where that does not depend on the plan: the rows that
         are `_known`."""
         self._known = np.zeros(len(self._segments), dtype=np.bool_)
+        self._group_of = _connected(topology, sub, position)
+        """For each task, the group of connected tasks that contains it."""
+        self._group = self._group_of[[min(tasks) for tasks in self._tasks_of]]
+        """That of each segment."""
+        self._judged = _Judged(len(self._segments), len(position))
         self._prepare_needs(_needs(topology, sub, cut, position, joins=evaluator.joins))
 
     def _prepare_needs(self, needs: Needs) -> None:
@@ -210,22 +222,37 @@ class Structured(Part):
 
         A segment is alone if that adds to the objective, otherwise with the segments it needs."""
         own = plan[self.places]
-        costs = self._segment_costs @ ~own
-        if barred is not None and barred.any():
-            costs[(self._segments & barred[self.places]).any(axis=1)] = np.inf
+        banned = np.zeros_like(own) if barred is None else barred[self.places]
+        costs = self._members @ np.where(own, 0.0, self.costs)
+        if banned.any():
+            costs[self._members @ banned > 0] = np.inf
         open_ = np.flatnonzero((costs > 0) & (costs <= budget))
-        candidates = self._segments[open_]
+        self._judged.forget(self._changed(own, banned), own, banned)
+        least = ROUNDING * abs(self._judge(open_[self._judged.stale[open_]], own, costs))
+        gains = self._judged.gains[open_]
+        gains[gains <= least] = 0.0
+        return self._ranked(open_, gains, budget)
+
+    def _changed(self, own: Booleans, banned: Booleans) -> Booleans:
+        """Return True for each segment whose gain may differ from the last one."""
+        tasks = (own != self._judged.own) | (banned != self._judged.banned)
+        return np.isin(self._group, self._group_of[tasks])
+
+    def _judge(
+        self, segments: NDArray[np.int64], own: Booleans, costs: NDArray[np.float64]
+    ) -> float:
+        """Judge these segments as additions to ``own``; return the value of ``own``."""
+        candidates = self._segments[segments]
         values = self._local.values(np.vstack([own, own | candidates]))
         least = ROUNDING * abs(values[0])
         useless = np.flatnonzero(values[1:] <= values[0] + least)
-        candidate_costs = costs[open_]
         if len(useless) and self._units > 1:
-            self._complete(candidates, useless, open_, costs)
+            self._complete(candidates, useless, segments, costs)
             values[1:][useless] = self._local.values(own | candidates[useless])
-            candidate_costs = (candidates & ~own) @ self.costs
-        gains = values[1:] - values[0]
-        gains[gains <= least] = 0.0
-        return self._ranked(candidates, gains, candidate_costs, budget)
+        self._judged.keep(
+            segments, candidates, values[1:] - values[0], (candidates & ~own) @ self.costs
+        )
+        return float(values[0])
 
     def _complete(
         self,
@@ -288,16 +315,69 @@ class Structured(Part):
         return chosen
 
     def _ranked(
-        self,
-        candidates: Booleans,
-        gains: NDArray[np.float64],
-        costs: NDArray[np.float64],
-        budget: int,
+        self, segments: NDArray[np.int64], gains: NDArray[np.float64], budget: int
     ) -> Ranked:
         """Return the steps with a gain and within the budget, best density first."""
+        costs = self._judged.costs[segments]
         useful = np.flatnonzero((gains > 0) & (costs > 0) & (costs <= budget))
         order = useful[np.argsort(-significant(gains[useful] / costs[useful]), kind="stable")]
-        return Ranked(self, tasks=candidates[order], gains=gains[order], costs=costs[order])
+        tasks = self._judged.tasks[segments[order]]
+        return Ranked(self, tasks=tasks, gains=gains[order], costs=costs[order])
+
+
+class _Judged:
+    """What is known of the segments of a part: the step of each, its gain and its cost."""
+
+    def __init__(self, segments: int, tasks: int) -> None:
+        self.own: Booleans = np.zeros(tasks, dtype=np.bool_)
+        """The plan at that time."""
+        self.banned: Booleans = np.zeros(tasks, dtype=np.bool_)
+        self.stale: Booleans = np.ones(segments, dtype=np.bool_)
+        """Segments of which nothing is known, or no longer."""
+        self.gains, self.costs = np.zeros(segments), np.zeros(segments)
+        self.tasks = np.empty(segments, dtype=np.object_)
+        """Numbers of the tasks of each step."""
+
+    def forget(self, segments: Booleans, own: Booleans, banned: Booleans) -> None:
+        """Forget some segments, for another plan."""
+        self.stale |= segments
+        self.own, self.banned = own, banned
+
+    def keep(
+        self,
+        segments: NDArray[np.int64],
+        steps: Booleans,
+        gains: NDArray[np.float64],
+        costs: NDArray[np.float64],
+    ) -> None:
+        """Keep the step, the gain and the cost of each of these segments."""
+        self.gains[segments], self.costs[segments] = gains, costs
+        self.tasks[segments] = _rows([np.flatnonzero(step) for step in steps])
+        self.stale[segments] = False
+
+
+def _rows(tasks: Sequence[NDArray[np.int64]]) -> NDArray[np.object_]:
+    """Return arrays of task numbers as an array of objects, one a row."""
+    rows = np.empty(len(tasks), dtype=np.object_)
+    for row, each in enumerate(tasks):
+        rows[row] = each
+    return rows
+
+
+def _connected(
+    topology: Topology, sub: SubTopology, position: Mapping[int, int]
+) -> NDArray[np.int64]:
+    """Return the number of the group of each task; streams in ``sub`` connect only within one."""
+    ends = [
+        topology.substream_tasks(edge)
+        for edge in topology.edges
+        if edge.upstream in sub.operators and edge.downstream in sub.operators
+    ]
+    up, down = (
+        [position[int(task)] for each in side for task in each] for side in zip(*ends, strict=True)
+    )
+    streams = csr_array((np.ones(len(up)), (up, down)), shape=(len(position), len(position)))
+    return np.asarray(connected_components(streams, directed=False)[1], dtype=np.int64)
 
 
 def parts_of(evaluator: Evaluator, sink: str, *, readings: Readings = PRINTED) -> list[Part]:

@@ -13,11 +13,12 @@ from harness.planning.dynamic_programming import DynamicProgramming
 from harness.planning.exhaustive import Exhaustive
 from harness.planning.expected import Expected, Failures
 from harness.planning.greedy import Greedy
+from harness.planning.parts import parts_of
 from harness.planning.readings import PRINTED, QUICK, Readings
 from harness.planning.structure_aware import Search, StructureAware
 from harness.seeds import generator
 from harness.topology import named
-from harness.topology.fidelity import Evaluator
+from harness.topology.fidelity import Evaluator, Local
 from harness.topology.generate import FULL, GENERAL, STRUCTURED, Specification, random_topology
 from harness.topology.model import Edge, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning
@@ -37,6 +38,54 @@ def test_every_replicated_task_is_in_a_whole_tree(seed: int, ratio: float, joins
     plan = set(StructureAware().plan(topology, int(ratio * topology.total_cost)).tasks)
     in_trees = [tree for tree in mc_trees(topology) if tree <= plan]
     assert plan == set().union(*in_trees)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([PRINTED, QUICK]), st.data())
+@SMALL
+def test_what_a_part_remembers_is_what_it_would_find_anew(
+    seed: int, readings: Readings, data: st.DataObject
+) -> None:
+    spec = replace(STRUCTURED, operators=(2, 5), parallelism=(1, 6), join_fraction=0.3)
+    topology = random_topology(spec, generator(seed, "remembered"))
+    evaluator = Evaluator(topology)
+    sink = topology.queries[0].sink
+    kept = parts_of(evaluator, sink, readings=readings)
+    flags = st.lists(st.booleans(), min_size=topology.task_count, max_size=topology.task_count)
+    for _ in range(4):
+        plan, barred = np.array(data.draw(flags)), np.array(data.draw(flags))
+        budget = data.draw(st.integers(0, topology.total_cost))
+        bar = data.draw(st.sampled_from([None, barred & ~plan]))
+        for old, new in zip(kept, parts_of(evaluator, sink, readings=readings), strict=True):
+            steps = [part.steps(plan, budget, barred=bar) for part in (old, new)]
+            found = [[(set(np.flatnonzero(s.tasks)), s.cost) for s in some] for some in steps]
+            gains = [[step.gain for step in some] for some in steps]
+            assert sorted(map(str, found[0])) == sorted(map(str, found[1]))
+            assert gains[0] == pytest.approx(gains[1], rel=1e-9, abs=1e-12)
+
+
+def test_a_step_is_judged_again_only_where_the_plan_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names, tasks = ["a", "b", "c"], 30
+    first = Operator(name="a", parallelism=tasks, rate=tuple(map(float, range(1, tasks + 1))))
+    topology = Topology(
+        operators=(first, *(Operator(name=name, parallelism=tasks) for name in names[1:])),
+        edges=tuple(
+            Edge(upstream=up, downstream=down, partitioning=Partitioning.ONE_TO_ONE)
+            for up, down in zip(names, names[1:], strict=False)
+        ),
+    )
+    evaluator = Evaluator(topology)
+    (part,) = parts_of(evaluator, "c")
+    judged: list[int] = []
+    values = Local.values
+    monkeypatch.setattr(Local, "values", lambda self, p: judged.append(len(p)) or values(self, p))
+    plan = np.zeros(topology.task_count, dtype=np.bool_)
+    best = part.steps(plan, 6)[0]
+    assert set(np.flatnonzero(best.tasks)) == {29, 59, 89}
+    second = part.steps(plan | best.tasks, 3)[0]
+    assert set(np.flatnonzero(second.tasks)) == {28, 58, 88}
+    assert judged == [1 + tasks, 1], "the plan, and each chain once"
 
 
 @pytest.mark.parametrize("budget", [3, 6, 9, 12])
