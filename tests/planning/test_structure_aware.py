@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -45,7 +46,9 @@ def test_every_replicated_task_is_in_a_whole_tree(seed: int, ratio: float, joins
 def test_what_a_part_remembers_is_what_it_would_find_anew(
     seed: int, readings: Readings, data: st.DataObject
 ) -> None:
-    spec = replace(STRUCTURED, operators=(2, 5), parallelism=(1, 6), join_fraction=0.3)
+    spec = Specification(
+        operators=(2, 5), parallelism=(1, 6), join_fraction=0.3, partitionings=STRUCTURED
+    )
     topology = random_topology(spec, generator(seed, "remembered"))
     evaluator = Evaluator(topology)
     sink = topology.queries[0].sink
@@ -72,7 +75,7 @@ def test_a_step_is_judged_again_only_where_the_plan_changed(
         operators=(first, *(Operator(name=name, parallelism=tasks) for name in names[1:])),
         edges=tuple(
             Edge(upstream=up, downstream=down, partitioning=Partitioning.ONE_TO_ONE)
-            for up, down in zip(names, names[1:], strict=False)
+            for up, down in pairwise(names)
         ),
     )
     evaluator = Evaluator(topology)
