@@ -19,7 +19,7 @@ from harness.planning.readings import PRINTED, QUICK, Readings
 from harness.planning.structure_aware import Search, StructureAware
 from harness.seeds import generator
 from harness.topology import named
-from harness.topology.fidelity import Evaluator, Local
+from harness.topology.fidelity import Booleans, Evaluator, Floats, Local
 from harness.topology.generate import FULL, GENERAL, STRUCTURED, Specification, random_topology
 from harness.topology.model import Edge, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning
@@ -82,7 +82,12 @@ def test_a_step_is_judged_again_only_where_the_plan_changed(
     (part,) = parts_of(evaluator, "c")
     judged: list[int] = []
     values = Local.values
-    monkeypatch.setattr(Local, "values", lambda self, p: judged.append(len(p)) or values(self, p))
+
+    def counted(self: Local, plans: Booleans) -> Floats:
+        judged.append(len(plans))
+        return values(self, plans)
+
+    monkeypatch.setattr(Local, "values", counted)
     plan = np.zeros(topology.task_count, dtype=np.bool_)
     best = part.steps(plan, 6)[0]
     assert set(np.flatnonzero(best.tasks)) == {29, 59, 89}
