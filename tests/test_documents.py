@@ -90,8 +90,7 @@ def test_the_examples_are_what_the_commands_take() -> None:
     for line in text.splitlines()[1:]:
         assert line in (plan.epilog or ""), "the help of `plan` shows the same topology"
     schedule = read_schedule(EXAMPLES / "failures.yaml")
-    spec = ClusterSpec(racks=2)
-    schedule.check(nodes=spec.node_names, racks=["r1", "r2"], actions=list(Action))
+    schedule.check(rack_of=ClusterSpec(racks=2).rack_of, actions=list(Action), lasting=True)
 
 
 def test_the_help_of_simulate_names_every_topology_and_fault() -> None:

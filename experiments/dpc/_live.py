@@ -211,11 +211,11 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
     for one in outcomes:
         for name, frame in one.series.items():
             series.setdefault(name, []).append(frame)
-    problems = [one.invalid for one in outcomes if one.invalid]
     return Outcome(
         values=outcomes[0].values,
         series={name: pd.concat(frames, ignore_index=True) for name, frames in series.items()},
-        invalid="; ".join(problems) or None,
+        invalid="; ".join(one.invalid for one in outcomes if one.invalid) or None,
+        again="; ".join(one.again for one in outcomes if one.again) or None,
     )
 
 

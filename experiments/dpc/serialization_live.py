@@ -46,6 +46,7 @@ def run(point: Point, context: Context) -> Outcome:
         values={"passes": 2},
         series={"cells": pd.DataFrame(rows).rename(columns={"pass": "cell"})},
         invalid=one.invalid,
+        again=one.again,
     )
 
 

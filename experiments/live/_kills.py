@@ -138,7 +138,9 @@ def outside(
     ``outside_why_not`` and, where output did not come back, a lower bound in
     ``outside_at_least_ms``."""
     from harness.judging import failures
+    from harness.measure.recovery import Unrecovered
     from harness.measure.recovery import recoveries as of_windows
+    from harness.measure.versions import first_of_each
     from harness.measure.windows import normal_of, summarize_windows
 
     columns = [
@@ -147,8 +149,9 @@ def outside(
     ]  # fmt: skip
     kills_s = [one.at_s for one in failures.done(record)]
     stable = record.deliveries[record.deliveries["stability"] == "stable"]
-    first = stable.sort_values("arrival_s").drop_duplicates(workload.identity_in_run)
-    windows = summarize_windows(first, truth, lambda start_s: start_s + workload.window_s)
+    identity = workload.identity_in_run
+    first = first_of_each(stable.sort_values("arrival_s"), identity)
+    windows = summarize_windows(first, truth, lambda start_s: start_s + workload.window_s, identity)
     complete = windows["complete_s"] < min(kills_s, default=0.0)
     from_s = max(settled_s, workload.window_s)
     calm = windows[complete & windows["due_s"].between(from_s, record.until_s)]
@@ -161,7 +164,7 @@ def outside(
     rows = [
         (
             at_s,
-            _ms(0.0 if one.seen_s == 0.0 else one.seconds, 0.0),
+            _ms(0.0 if one.why_not is Unrecovered.UNRESOLVED else one.seconds, 0.0),
             _ms(one.at_least_s, 0.0),
             one.why_not and one.why_not.value,
             one.overlaps,

@@ -274,7 +274,7 @@ def rung_of(
     """Return the numbers of one pass, without those of its results' values.
 
     ``revised``: its deliveries are settled revisions."""
-    from harness.judging.trust import dropped
+    from harness.judging.trust import dropped, mistimed
 
     latency_s = (final_latency_s if revised else latency_from_end_s)(record, workload)
     ended_s = record.deliveries["window_start_s"].reindex(latency_s.index) + workload.window_s
@@ -299,7 +299,7 @@ def rung_of(
         "batch_course": course_of(batch_early_s, batch_late_s),
         "drained": record.drained,
         "dropped": dropped(record),
-        "load_late": record.load.invalid,
+        "load_late": mistimed(record),
         **{name: record.conditions.get(name) for name in ("foreign_share", "steal_share")},
     }
     return {**found, **cost_of(record, watch, rate_per_s, held=why_not_held(found) is None)}

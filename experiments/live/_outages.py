@@ -1,16 +1,18 @@
 """Outages of a pass with several kills, and the parts of each.
 
-An outage lasts from the kill until the last late result before output is on time for `CALM_S`, by
-the judge's rule. What the same kill makes late after that, such as the start of the next process,
-is told apart. Each part is measured by itself, by the observer who sees it, and none is what the
-others leave over:
+An outage is the time for which results were late because of a kill, by the judge's rule: from the
+kill until the last late result before output is on time for `CALM_S`, and every relapse before the
+next kill, such as that when the next process starts. One that is not over when the next kill comes,
+or when the load ends, is a lower bound, and the next kill's overlaps it. Each part is measured by
+itself, by the observer who sees it, and none is what the others leave over:
 
 * *detection*: from the injector's first signal to the engine's own report;
 * *new place* and *restoration*: durations that the engine reports, or Spark's event log;
 * *open transaction*: those of the dead between two tasks, from when state was there until the
   broker lists none (the engine asks it), and then the first late result, from its append until it
   can be read, both by the broker's clock;
-* *replay*: from the first late result until the last one, in the out topic alone.
+* *replay*: from the first late result until the last one before the calm, in the out topic alone;
+* *relapse*: the time for which results were late again, in the out topic alone.
 
 So nothing makes them add up. Time between the report that state is there and the first late result
 is in no part, and reports that overlap results are counted twice: `apart_s` has the difference."""
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.measure.recovery import Unrecovered, recovery
+from harness.measure.recovery import recovery
 from harness.measure.windows import Normal, normal_of
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ WAVE_S = 1.0
 checkpoint interval."""
 PARTS = ("detection_s", "restart_s", "restore_s", "transaction_s", "replay_s")
 """Until the engine noticed; until the lost work had a place; until its state was there; until the
-first late result could be read, of an engine that writes in transactions; until the last one."""
+first late result could be read, of an engine that writes in transactions; until the last one before
+output had caught up. ``relapse_s`` is the rest."""
 Steps = Callable[[pd.DataFrame, float, float], tuple[float, float] | None]
 """From the engine's events about the killed nodes, the kill and the detection: the time until the
 lost work had a place, and the time until its state was there; None where they are not known."""
@@ -79,6 +82,7 @@ def outages(
 ) -> tuple[float, pd.DataFrame]:
     """Return the median lateness before the first kill, and a row per kill.
 
+    A kill that came while results were late because of the one before has no outage of its own.
     ``hit_work``: a result was late after it, or the engine reported a recovery. Else nothing ran
     there that output hangs on, or nobody can tell.
     ``steps``: `reported` by default. ``least_late_s``: the least delay that makes a result late."""
@@ -94,24 +98,24 @@ def outages(
     ]
     first_s = kills[0][0] if kills else record.until_s
     normal = usual(windows[windows["arrived_s"] < first_s], least_late_s)
-    rows = []
+    rows: list[dict[str, object]] = []
     for number, (at_s, target, nodes) in enumerate(kills):
         next_s = kills[number + 1][0] if number + 1 < len(kills) else record.until_s
         seen = _of_kill(record.incidents, at_s, next_s, nodes)
         row = outage(windows, seen, at_s, next_s, normal, steps or reported)
-        named = "+".join(sorted(nodes))
         back = seen is not None and bool((seen["event"] == "recovered").any())
         late = bool(row["outage_s"])  # unknown without a window before the first kill
-        rows.append(
-            {
-                "number": number,
-                "target": target,
-                "nodes": named,
-                "at_s": at_s,
-                "hit_work": back or late,
-                **row,
-            }
-        )
+        mixed = bool(rows) and not rows[-1]["caught_up"]
+        own = {**_nothing(), "caught_up": row["caught_up"]} if mixed else row
+        where: dict[str, object] = {
+            "number": number,
+            "target": target,
+            "nodes": "+".join(sorted(nodes)),
+            "at_s": at_s,
+            "hit_work": back or late,
+            "overlaps": mixed or (number + 1 < len(kills) and not row["caught_up"]),
+        }
+        rows.append({**where, **own})
     return math.nan if normal is None else normal.median_s, pd.DataFrame(rows)
 
 
@@ -143,16 +147,8 @@ def outage(
 ) -> dict[str, float | bool | None]:
     """Return the outage of one kill and its parts, null where they are not known.
 
-    An outage that lasts until the next kill is not caught up, and a lower bound. ``again_s``: from
-    the kill until the last result that was late once more; null if none was."""
-    found: dict[str, float | bool | None] = {
-        "outage_s": None,
-        "caught_up": False,
-        "after_s": None,
-        "again_s": None,
-        **dict.fromkeys(PARTS),
-        "apart_s": None,
-    }
+    An outage that lasts until the next kill is not caught up, and a lower bound."""
+    found = _nothing()
     if normal is None:
         return found
     due = windows[(windows["arrived_s"] > at_s) & (windows["ended_s"] + normal.late_s < next_s)]
@@ -161,16 +157,13 @@ def outage(
     if back.seen_s is None:
         return found
     end_s = at_s + back.seen_s
-    late = due[due["late_s"] > normal.late_s]
-    over = back.why_not in (None, Unrecovered.UNRESOLVED)
-    again = late[(late["arrived_s"] > end_s) & (late["arrived_s"] < next_s) & over]
     found |= {
-        "outage_s": float(back.seen_s),
-        "caught_up": over,
+        "outage_s": back.outage_s,
+        "caught_up": back.over,
         "after_s": float(due[due["ended_s"] > end_s]["late_s"].median()),
-        "again_s": float(again["arrived_s"].max()) - at_s if len(again) else None,
+        "relapse_s": back.relapse_s,
     }
-    late = late[late["arrived_s"] <= end_s]
+    late = due[(due["late_s"] > normal.late_s) & (due["arrived_s"] <= end_s)]
     if seen is None or not len(late):
         return found
     detected = seen[seen["event"] == "detected"]["at_s"]
@@ -186,6 +179,12 @@ def outage(
     seconds = (noticed_s - at_s, *own, held_s, end_s - out_s)
     named_parts = dict(zip(PARTS, seconds, strict=True))
     return {**found, **named_parts, "apart_s": back.seen_s - sum(seconds)}
+
+
+def _nothing() -> dict[str, float | bool | None]:
+    """Return the row of a kill of which nothing is known."""
+    names = ("outage_s", "after_s", "relapse_s", *PARTS, "apart_s")
+    return {**dict.fromkeys(names), "caught_up": False}
 
 
 def reported(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float] | None:

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+RELAPSE = "relapse_s"
 LOOKS: Mapping[str, tuple[str, str]] = {
     "detection_s": ("detection", VERMILION),
     "restart_s": ("new place", ORANGE),
     "restore_s": ("restoration", PURPLE),
     "transaction_s": ("open transaction", BLUE),
     "replay_s": ("replay", GREEN),
+    RELAPSE: ("late again", BLACK),
 }
 """Parts of an outage, in their order."""
 NOT_SPLIT, APART = "not split: nothing was reported", "in no part"
@@ -86,8 +88,7 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         (_named(*map(str, names)), mine)
         for names, mine in known.groupby(["engine", "tuning", "workload", "kill"], sort=False)
     ]
-    lasting = known.reindex(columns=["outage_s", "again_s"]).astype(float).max()
-    most_s = max([*lasting.dropna(), *(one.most_s for one in PUBLISHED)])
+    most_s = max([*known["outage_s"].astype(float), *(one.most_s for one in PUBLISHED)])
     above, below = figure.subplots(
         2, 1, sharex=True, gridspec_kw={"height_ratios": [max(len(rows), 1), len(PUBLISHED)]}
     )
@@ -106,7 +107,6 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     above.barh([0], [0], color="none", edgecolor=GREY, hatch="////", label=APART)
     above.barh([0], [0], color=GREY, alpha=0.6, label=NOT_SPLIT)
     above.plot([], [], "x", color=BLACK, markersize=4, linestyle="none", label="each kill")
-    above.plot([], [], "|", color=BLACK, markersize=7, linestyle="none", label="late again until")
     legend_below(figure, above, columns=4)
     stamp(figure, "bars: medians of the parts; >: not over when the next kill came")
 
@@ -135,15 +135,15 @@ def _draw_row(axes: Axes, place: int, mine: pd.DataFrame, most_s: float) -> None
             float(mine["outage_s"].max()) + 0.01 * most_s, place,
             f"{idle} of {len(mine)} kills hit no work", va="center", fontsize=7,
         )  # fmt: skip
-    again = mine.reindex(columns=["again_s"])["again_s"].dropna()
-    axes.plot(again, [place] * len(again), "|", color=BLACK, markersize=7, linestyle="none")
     split = mine[over].dropna(subset=list(PARTS))
     whole_s = float(mine["outage_s"].median())
     if not len(split):
         axes.barh([place], [whole_s], color=GREY, alpha=0.6)
         return
     left = 0.0
-    for part in PARTS:
+    for part in (*PARTS, RELAPSE):
+        if part not in split:  # records from before it was counted
+            continue
         width = float(split[part].astype(float).median())
         axes.barh([place], [width], left=left, color=LOOKS[part][1], alpha=0.8)
         _write(axes, place, left, width, most_s)

@@ -172,7 +172,7 @@ def schedule_of(
 def outages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the kills of workers as seen from outside, for the report's first table."""
     kills = tables["outages"]
-    kills = kills[kills["kill"] == WORKER]
+    kills = kills[(kills["kill"] == WORKER) & kills["outage_s"].notna()]
     live = kills["tuning"].isin([LIVE_AS_IT_COMES, LIVE_TUNED])
     return pd.DataFrame(
         {

@@ -64,4 +64,5 @@ def outcome_of(
         values={**merged.values, **values},
         series={**series, **merged.series},
         invalid=merged.invalid,
+        again=merged.again,
     )

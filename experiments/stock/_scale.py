@@ -197,10 +197,10 @@ def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
     if "failures" in options:
         spec = cluster_spec(profile, options)
         read_schedule(Path(options["failures"])).check(
-            nodes=spec.node_names,
-            racks=spec.rack_names,
+            rack_of=spec.rack_of,
             actions=set(Action),
             duration_s=longest_load_s(profile, options),
+            lasting=True,
         )
     if "text" in options:
         read_lines(text_files([Path(path) for path in options["text"]]))

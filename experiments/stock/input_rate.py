@@ -165,6 +165,8 @@ def _pass(
 
 def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict[str, Any]:
     """Return the numbers of one rate: the growth of the backlog, and the latency of its results."""
+    from harness.judging import trust
+
     levels = backlog(
         record.batches[record.batches["at_s"] > 0],
         lambda at_s: sum(_due(stream, at_s) for stream in record.plan.streams),
@@ -183,7 +185,7 @@ def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict
         "latency_p99_s": p99_s,
         "results": len(latency_s),
         "dropped_rows": int(record.batches["dropped_rows"].sum()),
-        "invalid": record.load.invalid,
+        "invalid": trust.mistimed(record),
     }
 
 

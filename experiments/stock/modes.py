@@ -191,7 +191,7 @@ def summarize(
             record.usage, rate_per_s, from_s=SETTLE_S, until_s=record.until_s
         ),
         "dropped": dropped,
-        "invalid": record.load.invalid or (DROPPED.format(dropped) if dropped else None),
+        "invalid": trust.mistimed(record) or (DROPPED.format(dropped) if dropped else None),
     }
     return row, pd.DataFrame(quantiles).reset_index()
 

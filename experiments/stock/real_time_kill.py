@@ -259,12 +259,13 @@ OUTAGE_S = 10.0
 first run."""
 GAIN_S = 1.0
 """Least gain in seconds by which spare slots shorten the median outage. Fixed on 2026-11-23."""
-RULE = Rule(version=4, since="2026-11-23", seen_seeds=(5, 777, 778, 31339, 20160516, 20261123))
+RULE = Rule(version=5, since="2026-11-26", seen_seeds=(5, 777, 778, 31339, 20160516, 20261123))
 """Version 1 took the slots of one worker as spare. A query has none left then while a worker is
 away, and a batch that begins before the last one's tasks have ended finds too few, and ends it.
 Version 2 had five kills in one pass: from the third on they came while executors were starting.
 Version 3 had windows of two seconds, which hide what is shorter, ended the load too early to see
-the end of some outages, and counted kills that ended no task."""
+the end of some outages, and counted kills that ended no task. Version 4 left out results that were
+late again after a calm."""
 
 NOTES = (
     f"Word count, {RATE_PER_S:g} lines/s, windows of {WINDOW_S:g} s that do not overlap; four "
@@ -276,12 +277,12 @@ NOTES = (
     "A result is the last value of its window and word. It is in time when that value first came. "
     "Earlier values are early versions, and those that came after it are setbacks: after a restart "
     "the input since the last checkpoint is counted again. Repeats are values that came again.",
-    "An outage lasts from the kill until all windows are on time again; one that the end of the "
-    "load cut off counts as at least that. A kill after which the query was not started again "
-    "ended none of its tasks, and is made again. All settings are Spark's own: a task whose state "
-    "was on the lost worker presumably waits for spark.locality.wait at each level of nearness, "
-    "which would explain outages several times as long as the shortest; live/same-kill has "
-    "real-time mode without that wait.",
+    "An outage lasts from the kill until all windows are on time again, with the time for which "
+    "they are late once more; one that the end of the load cut off counts as at least that. A kill "
+    "after which the query was not started again ended none of its tasks, and is made again. All "
+    "settings are Spark's own: a task whose state was on the lost worker presumably waits for "
+    "spark.locality.wait at each level of nearness, which would explain outages several times as "
+    "long as the shortest; live/same-kill has real-time mode without that wait.",
     "The supervisor starts a query again after 0.5 s, then after pauses twice as long, up to 4 s. "
     "A killed driver is started again as soon as its end is seen. A killed worker is back after "
     "some seconds, so a query without spare slots waits for it. With the slots of one "
@@ -298,6 +299,8 @@ def table(results: Results) -> Tables:
     # Under a name of its own: the report lists the recoveries of other tables by engine and scheme,
     # and these are of several kinds.
     outage_s = kills.pop("recovery_s").fillna(kills["recovery_at_least_s"]).astype(float)
+    if "relapse_s" in kills:  # records from before it was counted lack it
+        outage_s += kills["relapse_s"].astype(float).fillna(0.0)
     kills = kills.assign(outage_s=outage_s)
     return {"passes": passes, "kills": kills}
 

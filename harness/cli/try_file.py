@@ -17,8 +17,6 @@ from harness.results.record import Point, Profile
 from harness.text import format_duration, parse_bytes, parse_duration_s
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from harness.report.verdicts import Assessment
     from harness.running.plan import RunSettings
     from workloads.base import Workload
@@ -114,6 +112,8 @@ def sample_shown(workload: Workload) -> str | None:
     """Run the query over a sample in a session of this process; show results and times.
 
     Returns why Spark's real-time mode cannot run it; None if it can."""
+    import pandas as pd
+
     from harness.engines.structured import sample
     from harness.engines.structured.local import try_sample
 
@@ -124,20 +124,15 @@ def sample_shown(workload: Workload) -> str | None:
         f"{sample.span_s(workload):g} s, such as"
     )
     first = found.results.sort_values(list(workload.identity)).head(SHOWN)
-    click.echo(_with_times(first[workload.columns], found.times).to_string(index=False))
+    begins = pd.to_datetime(first[workload.window_column], unit="ms")
+    shown = first[workload.columns].assign(**{workload.window_column: begins})
+    click.echo(shown.to_string(index=False))
     click.echo(
         f"as a batch {format_duration(found.batch_s)}, as a stream "
         f"{format_duration(found.stream_s)}: equal, within a relative tolerance of "
         f"{workload.tolerance:g} for floating point"
     )
     return found.no_real_time
-
-
-def _with_times(results: pd.DataFrame, times: Sequence[str]) -> pd.DataFrame:
-    """Return the results with these columns as times, which are in ms."""
-    import pandas as pd
-
-    return results.assign(**{name: pd.to_datetime(results[name], unit="ms") for name in times})
 
 
 def _settings(file: Path, asked: _Asked, chosen: RunOptions) -> RunSettings:

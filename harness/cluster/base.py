@@ -51,10 +51,15 @@ class ClusterSpec:
         return [f"r{rack}" for rack in range(1, self.racks + 1)]
 
     @property
+    def rack_of(self) -> dict[str, str]:
+        """The rack of each node, rack by rack."""
+        in_rack = range(1, self.workers_per_rack * self.nodes_per_worker + 1)
+        return {f"{rack}n{number}": rack for rack in self.rack_names for number in in_rack}
+
+    @property
     def node_names(self) -> list[str]:
         """The nodes' names, rack by rack."""
-        in_rack = range(1, self.workers_per_rack * self.nodes_per_worker + 1)
-        return [f"{rack}n{number}" for rack in self.rack_names for number in in_rack]
+        return list(self.rack_of)
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -65,47 +65,57 @@ class Schedule:
     def check(
         self,
         *,
-        nodes: Collection[str],
-        racks: Collection[str],
+        rack_of: Mapping[str, str],
+        parts: Collection[str] = (),
         actions: Collection[Action],
         duration_s: float | None = None,
+        lasting: bool = False,
     ) -> None:
-        """Raise `UsageError`, naming the event, for what a cluster or a run cannot serve."""
-        known = [*nodes, *racks]
+        """Raise `UsageError`, naming the event, for what a cluster or a run cannot serve.
+
+        ``rack_of`` has the rack of each node, ``parts`` the other targets, which start again by
+        themselves. With ``lasting`` a node that fails stays so until an event ends it."""
+        members: dict[str, set[str]] = {name: {name} for name in (*rack_of, *parts)}
+        for node, rack in rack_of.items():
+            members.setdefault(rack, set()).add(node)
+        failed: dict[Action, set[str]] = {action: set() for action in ENDS}
         for number, event in enumerate(self.events, start=1):
             where = f"{self.origin}: event {number} ({event.action.value} at {event.at_s:g} s)"
-            if not set(event.target.split(TOGETHER)) <= set(known):
+            names = event.target.split(TOGETHER)
+            if not set(names) <= set(members):
                 raise UsageError(
                     f"{where} names {event.target!r}, which is no node or rack of this cluster",
-                    remedy=did_you_mean(event.target, known),
+                    remedy=did_you_mean(event.target, members),
                 )
             if event.action not in actions:
                 raise UsageError(
                     f"{where}: this cluster cannot {event.action.value}",
                     remedy="use one of: " + ", ".join(sorted(actions)),
                 )
-            undoes = _UNDOES.get(event.action)
-            if undoes and not self._precedes(number - 1, undoes, racks):
-                raise UsageError(
-                    f"{where}: no {undoes.value} of {event.target!r} stands before it",
-                    remedy=f"take it out, or {undoes.value} {event.target} before",
-                )
             if duration_s is not None and event.at_s >= duration_s:
                 raise UsageError(
                     f"{where} lies after the end of the load at {duration_s:g} s",
                     remedy=f"plan it before {duration_s:g} s",
                 )
-
-    def _precedes(self, index: int, action: Action, racks: Collection[str]) -> bool:
-        """Return True if an earlier event may have done ``action`` to the target of this one.
-
-        That event's target is the same, or a rack if this one is a node, or the other way round."""
-        target = self.events[index].target
-        return any(
-            earlier.action is action
-            and (earlier.target == target or (earlier.target in racks) != (target in racks))
-            for earlier in self.events[:index]
-        )
+            nodes = set().union(*(members[name] for name in names))
+            if event.action in ENDS:
+                before = failed[event.action] | failed[Action.KILL]
+                if lasting and nodes <= before:
+                    raise UsageError(
+                        f"{where}: every node of {event.target!r} has failed already",
+                        remedy="take it out, or end the earlier failure before",
+                    )
+                failed[event.action] |= nodes
+                if event.action is Action.KILL:
+                    failed[Action.PAUSE] -= nodes
+            else:
+                undone = _UNDOES[event.action]
+                if not nodes & failed[undone]:
+                    raise UsageError(
+                        f"{where}: no {undone.value} of {event.target!r} stands before it",
+                        remedy=f"take it out, or {undone.value} {event.target} before",
+                    )
+                failed[undone] -= nodes
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored form."""

@@ -19,6 +19,7 @@ from harness.failures.schedule import NO_FAILURES
 from harness.judging.outcome import settled_latency_s, with_latency
 from harness.judging.passes import PassRecord
 from harness.judging.run import LiveRun, Passes, warm_engine
+from harness.judging.trust import mistimed
 from harness.load.plan import EventTime
 from harness.measure.versions import versions
 from harness.measure.windows import USUAL_SHARE, Normal
@@ -146,8 +147,8 @@ def calibrate(
 
 def judged(rung: Rung, record: PassRecord, workload: Workload, *, settle_s: float) -> Tried:
     """Return the lateness of the windows of a pass."""
-    if record.load.invalid is not None:
-        return Tried(rung=rung, normal=None, why_not=record.load.invalid)
+    if (why := mistimed(record)) is not None:
+        return Tried(rung=rung, normal=None, why_not=why)
     if not record.drained:
         why = f": {record.undelivered}" if record.undelivered else ""
         return Tried(rung=rung, normal=None, why_not=f"it did not deliver everything in time{why}")

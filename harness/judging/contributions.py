@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from harness.engines.deliveries import relative_windows
 from harness.judging.passes import PassRecord
 from harness.load.plan import Stream, whole_ms
 from harness.measure.success import first_arrivals_s, success_rate
+from harness.measure.values import identities
 from workloads.base import Contributions, Workload
 
 
@@ -30,11 +32,14 @@ def tuple_success(
     )
 
 
-def newest_contribution_s(record: PassRecord, workload: Workload) -> pd.DataFrame:
-    """Return the identity of each result with ``newest_s``: when its newest record was due."""
-    identity = workload.identity_in_run
-    newest = contributions(record, workload).groupby(identity)["sent_s"].max()
-    return newest.rename("newest_s").reset_index()
+def newest_contributions_s(
+    results: pd.DataFrame, record: PassRecord, workload: Workload
+) -> NDArray[np.float64]:
+    """Return when the newest record of each result was due; NaN for one without a record."""
+    parts = contributions(record, workload)
+    part_of, result_of = identities([parts, results], workload.identity_in_run)
+    newest_s = parts["sent_s"].groupby(part_of).max()
+    return newest_s.reindex(result_of).to_numpy(dtype=float)
 
 
 def contributions(record: PassRecord, workload: Workload) -> pd.DataFrame:

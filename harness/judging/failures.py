@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 
 from harness.cluster.base import TOGETHER, Action
@@ -74,6 +75,8 @@ class Failure:
     twin_recovery_s: float | None = None
     """The recovery that the same rule finds in the twin at that instant, where nothing failed: the
     noise of the measure. None where it finds no recovery time."""
+    twin_relapse_s: float | None = None
+    """The relapses that it finds there."""
     detected_at_s: float | None = None
     detected_by: str | None = None
     paper_recovery_s: float | None = None
@@ -98,6 +101,8 @@ class Failure:
             "recovery_s": self.recovery.seconds,
             "recovery_at_least_s": self.recovery.at_least_s,
             "recovery_why_not": self.recovery.why_not and self.recovery.why_not.value,
+            "relapse_s": None if self.recovery.outage_s is None else self.recovery.relapse_s,
+            "relapsing": self.recovery.seconds is not None and not self.recovery.over,
             "overlaps": self.recovery.overlaps,
             "detection_s": self.detection_s,
             "detected_by": self.detected_by,
@@ -122,6 +127,7 @@ class Failure:
             "ended_at_s": self.ended_at_s,
             "detected_at_s": self.detected_at_s,
             "twin_recovery_s": self.twin_recovery_s,
+            "twin_relapse_s": self.twin_relapse_s,
             **self.outcome,
         }
 
@@ -163,7 +169,7 @@ _PLANNED = (
 )  # fmt: skip
 _PLAIN = (
     "target", "scope", "planned_at_s", "at_s", "lateness_s", "spread_s", "ended_at_s",
-    "detected_at_s", "detected_by", "twin_recovery_s", "paper_recovery_s",
+    "detected_at_s", "detected_by", "twin_recovery_s", "twin_relapse_s", "paper_recovery_s",
     "paper_recovery_why_not", "silence_s", "twin_silence_s", "output_gap_s",
 )  # fmt: skip
 """The fields that the stored table has as they are."""
@@ -223,15 +229,14 @@ def _scope(target: str, nodes: Sequence[str]) -> str:
 def _ended_at_s(
     failure: InjectedFailure, later: Sequence[InjectedFailure], start_unix_s: float
 ) -> float | None:
-    wanted = ENDS[failure.event.action], failure.event.target
-    return next(
-        (
-            one.at_unix_s - start_unix_s
-            for one in later
-            if (one.event.action, one.event.target) == wanted and one.error is None
-        ),
-        None,
-    )
+    """Return when the last of its nodes was restarted, resumed or healed; None if one was not."""
+    left = {victim.node for victim in failure.victims if victim.felt}
+    for one in later:
+        if one.event.action is ENDS[failure.event.action] and one.error is None:
+            left -= {victim.node for victim in one.victims if victim.reached}
+            if not left:
+                return one.at_unix_s - start_unix_s
+    return None
 
 
 def aftermath(
@@ -258,6 +263,7 @@ def aftermath(
             failure,
             recovery=recovery,
             twin_recovery_s=calmly.seconds,
+            twin_relapse_s=None if calmly.outage_s is None else calmly.relapse_s,
             **detection(record.incidents, failure, later),
             **_silence(
                 arrival_s,
@@ -295,17 +301,38 @@ def _recoveries(
     twin_kept_up: bool,
     calm_s: float,
 ) -> Sequence[OutputRecovery]:
-    """Return the recoveries; an engine that died or stalled did not recover, in any case."""
-    if record.died is not None or record.stalled:
-        why_not = Unrecovered.STALLED if record.stalled else Unrecovered.DIED
-        return [not_within(record.until_s - failure.at_s, why_not) for failure in failures]
+    """Return the recoveries.
+
+    An engine that died or stalled did not recover from the last failure before its output ended,
+    nor from a later one; what it had recovered from before stays so."""
+    instants = [failure.at_s for failure in failures]
     if normal is None or not twin_kept_up:
         why = Unrecovered.TWIN_INCOMPLETE if normal is None else Unrecovered.TWIN_BEHIND
-        return [unmeasured(why) for _ in failures]
-    instants = [failure.at_s for failure in failures]
-    return recoveries(
-        windows, failed_at_s=instants, normal=normal, until_s=record.until_s, calm_s=calm_s
-    )
+        found = [unmeasured(why) for _ in failures]
+    else:
+        found = recoveries(
+            windows, failed_at_s=instants, normal=normal, until_s=record.until_s, calm_s=calm_s
+        )
+    if record.died is None and not record.stalled:
+        return found
+    why_not = Unrecovered.STALLED if record.stalled else Unrecovered.DIED
+    ended_s = _end_of_output_s(windows, usual_s=0.0 if normal is None else normal.late_s)
+    fatal_s = max((at_s for at_s in instants if at_s <= ended_s), default=0.0)
+    return [
+        one
+        if at_s < fatal_s
+        else replace(not_within(record.until_s - at_s, why_not), overlaps=one.overlaps)
+        for at_s, one in zip(instants, found, strict=True)
+    ]
+
+
+def _end_of_output_s(windows: pd.DataFrame, *, usual_s: float) -> float:
+    """Return when the first window was to come after which none did; infinity if the last came.
+
+    A window is to come ``usual_s`` after it is due."""
+    complete = np.flatnonzero(np.isfinite(windows["complete_s"]))
+    after = windows["due_s"].iloc[complete[-1] + 1 if len(complete) else 0 :]
+    return float(after.min()) + usual_s if len(after) else math.inf
 
 
 def detection(

@@ -18,7 +18,7 @@ from harness.engines.base import NOT_SCORED, EventKind, Scored
 from harness.failures.injector import ROW
 from harness.failures.schedule import ENDS, Schedule
 from harness.judging import again, failures, resources, trust
-from harness.judging.contributions import newest_contribution_s, tuple_success
+from harness.judging.contributions import newest_contributions_s, tuple_success
 from harness.judging.failures import OF_ONE_FAILURE, Failure
 from harness.judging.passes import PassRecord
 from harness.load.plan import Stream
@@ -29,6 +29,7 @@ from harness.measure.versions import (
     Versions,
     compare,
     early_error,
+    first_of_each,
     revises,
     settled,
     versions,
@@ -77,7 +78,7 @@ def judge(
     identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
-    problem = trust.incomparable(twin, failed, truth) or trust.missed(failed)
+    problem = trust.incomparable(twin, failed, truth) or trust.missed(failed, schedule)
     mistimed = trust.mistimed(twin, failed)
     normal = _normal(calm, settle_s, failed.until_s, least_late_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)
@@ -167,8 +168,7 @@ def against_truth(
 ) -> Comparison:
     """Compare the first copies of stable results with the ground truth."""
     types = types_of(truth, workload.columns, workload.types)
-    due, once = normalized(truth, types), normalized(stable.drop_duplicates(identity), types)
-    once = once.assign(**once[identity].astype(due[identity].dtypes))
+    due, once = normalized(truth, types), normalized(first_of_each(stable, identity), types)
     return compare(once, due, identity, workload.values, tolerance=workload.tolerance)
 
 
@@ -182,14 +182,19 @@ class _Seen:
         self, record: PassRecord, truth: pd.DataFrame, workload: Workload, identity: Sequence[str]
     ) -> None:
         self.record, self.window_s = record, workload.window_s
-        self.versions: Versions = versions(
+        self.settled = settled(
             record.deliveries, identity, workload.values, tolerance=workload.tolerance
+        )
+        self.versions: Versions = versions(
+            self.settled, identity, workload.values, tolerance=workload.tolerance
         )
         self.revises = revises(record.deliveries)
         counted = self.versions.stable if self.revises else self.versions.first
         self.first = with_latency(counted, record, workload, revised=self.revises)
         self.earliest = with_latency(self.versions.first, record, workload, revised=self.revises)
-        self.windows = summarize_windows(self.first, truth, partial(_due_s, record, workload))
+        self.windows = summarize_windows(
+            self.first, truth, partial(_due_s, record, workload), identity
+        )
 
 
 def with_latency(
@@ -200,9 +205,8 @@ def with_latency(
     A revision is due with the newest record that goes into its result, where the workload has
     `Workload.contributions`; elsewhere with its window, and one that came before is not late."""
     if revised and workload.contributions is not None:
-        newest = newest_contribution_s(record, workload)
-        due_s = first.merge(newest, on=workload.identity_in_run, how="left")["newest_s"].to_numpy()
-        return first.assign(latency_s=first["arrival_s"] - due_s)
+        newest_s = newest_contributions_s(first, record, workload)
+        return first.assign(latency_s=first["arrival_s"] - newest_s)
     latency_s = first["arrival_s"] - _due_s(record, workload, first["window_start_s"])
     return first.assign(latency_s=latency_s.clip(lower=0.0) if revised else latency_s)
 
@@ -298,10 +302,7 @@ def _correctness(
 def _early_error(seen: _Seen, workload: Workload, identity: list[str]) -> float | None:
     if not seen.revises:
         return None
-    marked = settled(
-        seen.record.deliveries, identity, workload.values, tolerance=workload.tolerance
-    )
-    return early_error(marked, identity, workload.values)
+    return early_error(seen.settled, identity, workload.values)
 
 
 def _unfinished(record: PassRecord) -> str | None:
@@ -479,7 +480,7 @@ def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
     return {
         **({"settings": settings} if len(settings) else {}),
         again.FIRST: stacked(lambda seen: seen.first),
-        again.FURTHER: stacked(lambda seen: seen.record.deliveries.drop(seen.first.index)),
+        again.FURTHER: stacked(lambda seen: seen.settled.drop(seen.first.index)),
         "windows": stacked(lambda seen: seen.windows),
         "timeline": stacked(lambda seen: timeline(seen.first, until_s=until_s, bin_s=BIN_S)),
         "batches": stacked(lambda seen: seen.record.batches),

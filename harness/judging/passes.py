@@ -296,10 +296,10 @@ class Pass:
             periods = [self.plan.interval_s]
             if self.plan.event.begin_unix_s is None:  # else event time begins with a window anyway
                 periods.append(self.plan.workload.slide_s)
+            clocks_s = _clocks_s()  # the generator compares its own clocks after this
             start = align(time.time() + HEAD_START_S, *periods)
             self._engine.begins_at(start)
             generator.start(start)
-            clocks_s = _clocks_s()
             others = len(neighbours())
             meter = Meter(self._cluster, self._engine.usage)
             targets = Targets(cluster=self._cluster, engine=self._engine, busiest=meter.busiest)

@@ -123,11 +123,8 @@ def measure_each(
     targets = engine.targets()
     for variant in variants.values():
         variant.schedule.check(
-            nodes=[
-                *(node.name for node in targets),
-                *other_targets(engine),
-            ],
-            racks={node.rack for node in targets},
+            rack_of={node.name: node.rack for node in targets},
+            parts=other_targets(engine),
             actions=cluster.capabilities(),
             duration_s=run.load_s,
         )
@@ -168,19 +165,29 @@ def measure_each(
 def together(outcomes: Mapping[str, Outcome]) -> Outcome:
     """Join several outcomes: values as rows of a table ``variants``, series stacked.
 
-    Each series gets the column ``variant``. The whole is invalid if any part is."""
+    Each series gets the column ``variant``. The whole is invalid, or to be made again, if any part
+    is."""
     rows = [{"variant": name, **_plain(found.values)} for name, found in outcomes.items()]
     stacked: dict[str, list[pd.DataFrame]] = {}
     for name, found in outcomes.items():
         for kind, frame in found.series.items():
             stacked.setdefault(kind, []).append(frame.assign(variant=name))
     series = {kind: _stacked(frames) for kind, frames in stacked.items()}
-    problems = [f"{name}: {found.invalid}" for name, found in outcomes.items() if found.invalid]
     return Outcome(
         values={"passes": len(outcomes)},
         series={**series, VARIANTS: pd.DataFrame(rows)},
-        invalid="; ".join(problems) or None,
+        invalid=_reasons({name: found.invalid for name, found in outcomes.items()}),
+        again=_reasons({name: found.again for name, found in outcomes.items()}),
     )
+
+
+def _reasons(by_name: Mapping[str, str | None]) -> str | None:
+    """Return the reasons of several outcomes as one, each with its names; None without one."""
+    names: dict[str, list[str]] = {}
+    for name, why in by_name.items():
+        if why is not None:
+            names.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(alike)}: {why}" for why, alike in names.items()) or None
 
 
 def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Reasons for which the numbers of a run are worth nothing, as sentences for its record.
 
-A run is invalid if its output cannot be compared, or if the failure that was planned hit nothing.
+A run is invalid if its output cannot be compared, or if an event that was planned was not done, or
+hit nothing.
 
 A run is also invalid, and made again, if one of its passes was not on time, whatever it measures:
 * more than 1 % of the records were sent more than 0.1 s late (`harness.load.lag`),
@@ -15,7 +16,8 @@ from __future__ import annotations
 import pandas as pd
 
 from harness.cluster.base import Action
-from harness.failures.schedule import ENDS
+from harness.failures.injector import InjectedFailure
+from harness.failures.schedule import ENDS, Schedule
 from harness.judging.passes import PassRecord
 
 CLOCK_JUMP_S = 0.1
@@ -45,7 +47,7 @@ def unpunctual(failed: PassRecord, limit_s: float) -> str | None:
 
 
 def late_pass(record: PassRecord, checkpoint_s: float, *, timed: bool) -> str | None:
-    """Return the reason why a pass without a twin was not on time; None unless ``timed``.
+    """Return why a pass without a twin lacks an event, or with ``timed`` why it was not on time.
 
     The rule is the judge's: its load, and its kills by the checkpoint interval."""
     return late_by(record, punctual_s(checkpoint_s), timed=timed)
@@ -53,9 +55,8 @@ def late_pass(record: PassRecord, checkpoint_s: float, *, timed: bool) -> str | 
 
 def late_by(record: PassRecord, limit_s: float, *, timed: bool) -> str | None:
     """Return the same where kills may be late by ``limit_s``, whatever is checkpointed."""
-    if not timed:
-        return None
-    return record.load.invalid or unpunctual(record, limit_s)
+    late = mistimed(record) or unpunctual(record, limit_s)
+    return undone(record) or (late if timed else None)
 
 
 def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:
@@ -80,21 +81,40 @@ def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> s
     return None
 
 
-def missed(failed: PassRecord) -> str | None:
-    """Return the planned failure that was done where no part of the engine ran: nothing failed."""
+def undone(failed: PassRecord) -> str | None:
+    """Return the first event that was tried and could not be done."""
     for one in failed.injected:
-        idle = [victim.node for victim in one.victims if victim.reached and not victim.felt]
-        if one.event.action in ENDS and one.error is None and not one.felt and idle:
-            return (
-                f"{failed.name}: the {one.event.action.value} of {one.event.target} at "
-                f"{one.event.at_s:g} s hit {', '.join(idle)}, where nothing of the engine ran then"
-            )
+        if one.error is not None:
+            return f"{_event(failed, one)} could not be done: {one.error}"
     return None
 
 
-def mistimed(twin: PassRecord, failed: PassRecord) -> str | None:
+def missed(failed: PassRecord, schedule: Schedule) -> str | None:
+    """Return the first planned event that was not done, or the failure that hit nothing."""
+    if why := undone(failed):
+        return why
+    for one in failed.injected:
+        if one.event.action in ENDS and not one.felt:
+            idle = [victim.node for victim in one.victims if victim.reached]
+            return f"{_event(failed, one)} hit " + (
+                f"{', '.join(idle)}, where nothing of the engine ran then"
+                if idle
+                else "nothing: no node of its target was there to be hit"
+            )
+    planned, tried = len(schedule.events), len(failed.injected)
+    if tried < planned:
+        return f"{failed.name}: the pass ended after {tried} of the {planned} planned events"
+    return None
+
+
+def _event(failed: PassRecord, one: InjectedFailure) -> str:
+    event = one.event
+    return f"{failed.name}: the {event.action.value} of {event.target} at {event.at_s:g} s"
+
+
+def mistimed(*passes: PassRecord) -> str | None:
     """Return the first pass whose load or clock was not on time, and why."""
-    for record in (twin, failed):
+    for record in passes:
         if record.load.invalid is not None:
             return f"{record.name}: {record.load.invalid}"
         if record.clock_jump_s is not None and abs(record.clock_jump_s) > CLOCK_JUMP_S:

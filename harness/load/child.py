@@ -32,14 +32,6 @@ _PRACTICE, _PRACTICE_S = 200, 20.0
 _POLL_S = 0.05
 
 
-_WALL_AHEAD_S = time.time() - time.monotonic()
-"""Read once, when this process begins: a wall clock that is set meanwhile moves no schedule."""
-
-
-def _now_unix_s() -> float:
-    return time.monotonic() + _WALL_AHEAD_S
-
-
 class _Sender:
     """One stream with its position in the schedule."""
 
@@ -54,6 +46,8 @@ class _Sender:
         self._event = event
         self._producer = producer
         self._start_unix_s = start_unix_s
+        self._began_s = time.monotonic() + start_unix_s - time.time()
+        """The start by the monotonic clock: the wall clock may be set before and after."""
         built = stream.records.build()
         assert isinstance(built, RecordSource), stream.records
         self._source = built
@@ -69,7 +63,7 @@ class _Sender:
 
     def advance(self) -> int:
         """Send the due records; return their number."""
-        elapsed_s = _now_unix_s() - self._start_unix_s
+        elapsed_s = self._elapsed_s()
         due = self.stream.rate.due(elapsed_s)
         until = min(due, self.sent + _MOST_AT_ONCE)
         if len(self._producer) > _MOST_QUEUED:
@@ -79,15 +73,17 @@ class _Sender:
             return 0
         indices = np.arange(self.sent, until)
         intended_s = self.stream.rate.intended_s(indices)
-        intended = intended_s + self._start_unix_s
         event = self._event.at(intended_s, self._start_unix_s)
         for partition in range(self.stream.partitions):
             self._send(partition, indices, event)
-        self.lag.add(_now_unix_s() - intended)
+        self.lag.add(self._elapsed_s() - intended_s)
         count = until - self.sent
         self.sent = until
-        self._mark(elapsed_s if until == due else float(intended[-1]) - self._start_unix_s)
+        self._mark(elapsed_s if until == due else float(intended_s[-1]))
         return count
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began_s
 
     def _mark(self, reached_s: float) -> None:
         """Mark once in every partition that all records before ``reached_s`` have been sent.
@@ -145,7 +141,7 @@ class _Sender:
         self._count(error, message)
         if error is None:
             sent_s = self._event.elapsed_s(message.timestamp()[1] / 1000, self._start_unix_s)
-            self.delivery.add(np.array([_now_unix_s() - self._start_unix_s - sent_s]))
+            self.delivery.add(np.array([self._elapsed_s() - sent_s]))
 
     def summary(self) -> dict[str, Any]:
         return {

@@ -19,7 +19,8 @@ Floats = NDArray[np.float64]
 class RateProfile:
     """A rate that is constant for a while, then another one: (seconds, records per second).
 
-    Record i is meant to be sent when the integral of the rate reaches i, the first one at 0."""
+    Record i is meant to be sent when the integral of the rate reaches i, the first one at 0. A
+    segment of no duration is a number of records at one instant: (0, records)."""
 
     segments: tuple[tuple[float, float], ...]
     _bounds: Floats = field(init=False, repr=False, compare=False)
@@ -27,12 +28,12 @@ class RateProfile:
     _rates: Floats = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.segments:
+        if not any(lasts_s for lasts_s, _ in self.segments):
             raise UsageError("a load has no duration", remedy="give at least one step")
         for number, (lasts_s, rate) in enumerate(self.segments, start=1):
-            if not (isfinite(lasts_s) and lasts_s > 0):
+            if not (isfinite(lasts_s) and lasts_s >= 0):
                 raise UsageError(
-                    f"step {number} of the load lasts {lasts_s} s", remedy="give it more than 0 s"
+                    f"step {number} of the load lasts {lasts_s} s", remedy="give it 0 s or more"
                 )
             if not (isfinite(rate) and rate >= 0):
                 raise UsageError(
@@ -40,9 +41,10 @@ class RateProfile:
                     remedy="give a rate of 0 or more",
                 )
         seconds, rates = np.array(self.segments, dtype=float).T
-        for name, values in (("_bounds", seconds), ("_cumulative", seconds * rates)):
+        counts = np.where(seconds > 0, seconds * rates, rates)
+        for name, values in (("_bounds", seconds), ("_cumulative", counts)):
             object.__setattr__(self, name, np.concatenate([[0.0], np.cumsum(values)]))
-        object.__setattr__(self, "_rates", rates)
+        object.__setattr__(self, "_rates", np.where(seconds > 0, rates, 0.0))
         if self.records < 1:
             raise UsageError(
                 f"a load of {self._cumulative[-1]:g} records sends nothing",
@@ -83,7 +85,10 @@ class RateProfile:
         """Return the number of records that are due by then."""
         if elapsed_s < 0:
             return 0
-        reached = float(np.interp(elapsed_s, self._bounds, self._cumulative))
+        segment = int(np.searchsorted(self._bounds, elapsed_s, side="right")) - 1
+        reached = float(self._cumulative[segment])
+        if segment < len(self.segments):
+            reached += (elapsed_s - float(self._bounds[segment])) * float(self._rates[segment])
         last = min(self.records, int(reached) + 1) - 1
         # On a pause of the rate the next record has been reached but is not due before its end.
         return last + bool(self.intended_s(np.array([last]))[0] <= elapsed_s)

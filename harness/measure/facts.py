@@ -50,6 +50,8 @@ FACTS: Mapping[str, str] = {
     # how a recovery was measured
     "recovery_why_not": "Reason why there is no `recovery_s`.",
     "paper_recovery_why_not": "Reason why there is no `paper_recovery_s`.",
+    "relapsing": "True if the output, which had caught up, was late again when the next failure "
+    "came or the load ended: `relapse_s` is a lower bound then.",
     "overlaps": "True if another failure came before the output was on time again.",
     "detected_by": "Sign by which the engine detected it: a closed connection, a heartbeat.",
     "normal_latency_s": "The latency beyond which a window counts as late, by the twin's.",

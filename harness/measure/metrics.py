@@ -122,6 +122,16 @@ METRICS: tuple[Metric, ...] = (
         "where it does not report that.",
     ),
     Metric(
+        name="relapse_s",
+        title="Relapses",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="The time for which output that had caught up was late again, before the next "
+        "failure or the end of the load: from when the first late window would have been complete "
+        "in the twin until the last one was, added up. It is part of the cost of the failure: the "
+        "outage is the recovery and its relapses.",
+    ),
+    Metric(
         name="paper_recovery_s",
         title="Recovery, as the papers define it",
         unit="s",

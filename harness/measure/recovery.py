@@ -19,9 +19,9 @@ from harness.measure.windows import Normal
 Kind = TypeVar("Kind")
 
 CALM_S = 5.0
-"""Time for which output must have been on time to count as caught up. A window that is late after
-such a calm is another disturbance, and counted as one. Fixed on 2026-11-21 before the first kill
-was measured."""
+"""Time for which output must have been on time to count as caught up. Windows that are late after
+that, before the next failure, are a relapse. Fixed on 2026-11-21 before the first kill was
+measured."""
 
 VISIBLE_S = 10.0
 """Span after a failure in which the median of the due windows must be a usual one; otherwise the
@@ -64,23 +64,35 @@ class OutputRecovery:
     """Where it had not caught up: the time for which it was watched, a lower bound."""
     why_not: Unrecovered | None = None
     """The reason for missing ``seconds``."""
+    relapse_s: float = 0.0
+    """The time for which output that had caught up was late again, before the next failure."""
+    over: bool = True
+    """False if output was late at the end of the time for which it was watched."""
     overlaps: bool = False
     """Another failure came before the output was calm again (or was there already): the lateness
     is due to both and cannot be divided. It is counted from this failure on."""
 
     @property
     def seen_s(self) -> float | None:
-        """The time for which a user saw late output, where it is known.
+        """The time until the output had caught up, where it is known.
 
         The lower bound of a recovery that did not happen; 0 below the resolution."""
         if self.why_not is Unrecovered.UNRESOLVED:
             return 0.0
         return self.at_least_s if self.seconds is None else self.seconds
 
+    @property
+    def outage_s(self) -> float | None:
+        """The time for which a user saw late output, with its relapses, where it is known.
+
+        A lower bound where it is not ``over``."""
+        return None if self.seen_s is None else self.seen_s + self.relapse_s
+
     def __post_init__(self) -> None:
         assert (self.seconds is None) == (self.why_not is not None), self
         censored = self.why_not is not None and self.why_not.censored
         assert (self.at_least_s is not None) == censored, self
+        assert not (censored and self.over), self
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -90,10 +102,13 @@ class OutputRecovery:
             value = row.get(name)
             return None if pd.isna(value) else kind(value)
 
+        at_least_s = known("recovery_at_least_s", float)
         return cls(
             seconds=known("recovery_s", float),
-            at_least_s=known("recovery_at_least_s", float),
+            at_least_s=at_least_s,
             why_not=known("recovery_why_not", Unrecovered),
+            relapse_s=known("relapse_s", float) or 0.0,
+            over=at_least_s is None and not known("relapsing", bool),
             overlaps=bool(known("overlaps", bool)),
         )
 
@@ -105,7 +120,7 @@ def unmeasured(why_not: Unrecovered) -> OutputRecovery:
 
 def not_within(seconds: float, why_not: Unrecovered) -> OutputRecovery:
     """Return a recovery that did not happen while the output was watched."""
-    return OutputRecovery(seconds=None, at_least_s=max(0.0, seconds), why_not=why_not)
+    return OutputRecovery(seconds=None, at_least_s=max(0.0, seconds), why_not=why_not, over=False)
 
 
 def recoveries(
@@ -130,7 +145,7 @@ def recoveries(
     for number, group in enumerate(groups):
         last = number + 1 == len(groups)
         end_s = until_s if last else groups[number + 1][0]
-        mine = windows if last else _due_before(windows, end_s)
+        mine = windows if last else _due_before(windows, end_s, normal)
         for at_s in group:
             one = recovery(mine, failed_at_s=at_s, normal=normal, until_s=end_s, calm_s=calm_s)
             found.append(replace(one, overlaps=len(group) > 1))
@@ -149,24 +164,36 @@ def recovery(
 
     Caught up: the arrival of the last late result before every window has been on time for
     ``calm_s``. Windows due by ``until_s`` count. Output that is not late but visibly later than
-    the twin's (`VISIBLE_S`) has no recovery time: the twin's own jitter hides it."""
+    the twin's (`VISIBLE_S`) has no recovery time: the twin's own jitter hides it. What is late
+    after a calm is a relapse, from when its first window would have been complete in the twin."""
     after = windows[(windows["complete_s"] > failed_at_s) & (windows["due_s"] <= until_s)]
     if not len(after):
         return unmeasured(Unrecovered.NOTHING_DUE)
     if not np.isfinite(after["complete_s"]).all():
         return not_within(until_s - failed_at_s, Unrecovered.LOST)
-    caught_up_s, late_due_s, last_is_late = failed_at_s, failed_at_s, False
+    late = [(failed_at_s, failed_at_s)]
+    """Begin and end of each time of late output; the first begins with the failure."""
+    late_due_s, calm, over = failed_at_s, False, True
     for due_s, complete_s in after[["due_s", "complete_s"]].itertuples(index=False):
-        last_is_late = complete_s - due_s > normal.late_s
-        if last_is_late:
-            caught_up_s, late_due_s = max(caught_up_s, complete_s), due_s
-        elif due_s - late_due_s >= calm_s:
-            break
-    if last_is_late:
+        over = complete_s - due_s <= normal.late_s
+        if over:
+            calm = calm or due_s - late_due_s >= calm_s
+            continue
+        begin_s, end_s = (due_s + normal.median_s, complete_s) if calm else late.pop()
+        late.append((begin_s, max(end_s, complete_s)))
+        late_due_s, calm = due_s, False
+    caught_up_s = late[0][1]
+    if not over and len(late) == 1:
         return not_within(until_s - failed_at_s, Unrecovered.NOT_BY_END)
-    if caught_up_s == failed_at_s and _visibly_later(after, failed_at_s, normal):
-        return unmeasured(Unrecovered.UNRESOLVED)
-    return OutputRecovery(seconds=float(caught_up_s - failed_at_s))
+    again = late[1:] if over else [*late[1:-1], (late[-1][0], max(late[-1][0], until_s))]
+    relapse_s = float(sum(end_s - begin_s for begin_s, end_s in again))
+    hidden = caught_up_s == failed_at_s and _visibly_later(after, failed_at_s, normal)
+    return OutputRecovery(
+        seconds=None if hidden else float(caught_up_s - failed_at_s),
+        why_not=Unrecovered.UNRESOLVED if hidden else None,
+        relapse_s=relapse_s,
+        over=over,
+    )
 
 
 def bounds_of_mean(found: Iterable[OutputRecovery]) -> tuple[float, float]:
@@ -192,14 +219,16 @@ def _calm(
     windows: pd.DataFrame, group: Sequence[float], at_s: float, normal: Normal, calm_s: float
 ) -> bool:
     """Return True if output had caught up from these failures and was calm before the next one."""
-    before = _due_before(windows, at_s)
+    before = _due_before(windows, at_s, normal)
     one = recovery(before, failed_at_s=group[-1], normal=normal, until_s=at_s, calm_s=calm_s)
-    return one.seconds is not None and at_s - (group[-1] + one.seconds) >= calm_s
+    late = before[before["complete_s"] - before["due_s"] > normal.late_s]
+    quiet_since_s = max(group[-1], float(late["complete_s"].max()) if len(late) else 0.0)
+    return one.seconds is not None and one.over and at_s - quiet_since_s >= calm_s
 
 
-def _due_before(windows: pd.DataFrame, at_s: float) -> pd.DataFrame:
-    """Return the windows that can be late because of an earlier failure alone."""
-    return windows[windows["due_s"] < at_s]
+def _due_before(windows: pd.DataFrame, at_s: float, normal: Normal) -> pd.DataFrame:
+    """Return the windows that are late by this failure, or will never be by it."""
+    return windows[windows["due_s"] + normal.late_s < at_s]
 
 
 def _visibly_later(after: pd.DataFrame, failed_at_s: float, normal: Normal) -> bool:

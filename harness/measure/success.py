@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from harness.measure.values import identities
+
 TUPLE_TIMEOUT_S = 5.0
 """Longest time from a tuple's intended send time to the arrival of its first result. Edge paper,
 section V-B."""
@@ -30,9 +32,9 @@ def first_arrivals_s(
     ``contributions`` has a row per tuple and result it goes into: ``tuple`` (its number),
     ``sent_s`` and the ``identity`` columns. ``first`` has ``arrival_s`` of each result's first
     version."""
-    keys = list(identity)
-    arrived = contributions.merge(first[[*keys, "arrival_s"]], on=keys, how="left")
-    arrived["arrival_s"] = arrived["arrival_s"].fillna(np.inf)
+    part_of, result_of = identities([contributions, first], identity)
+    arrival_s = pd.Series(first["arrival_s"].to_numpy(), index=result_of).reindex(part_of)
+    arrived = contributions.assign(arrival_s=arrival_s.fillna(np.inf).to_numpy())
     return arrived.groupby("tuple")[["sent_s", "arrival_s"]].min()
 
 

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from harness.measure.values import differs
+from harness.measure.values import differs, identities
 
 STABILITY = "stability"
 """The column with the `Stability` of a delivery."""
@@ -87,26 +87,37 @@ def versions(
 
     Of revisions the value that stays is stable, and every other one tentative (`settled`). Raises
     `ValueError` for an unknown stability."""
-    keys = list(identity)
     deliveries = settled(deliveries, identity, values, tolerance=tolerance)
     stability = _stability(deliveries)
-    stable = deliveries[stability == Stability.STABLE]
-    results = deliveries[stability != Stability.UNDO]
-    first = results.drop_duplicates(keys, keep="first")
-    first_stable = stable.drop_duplicates(keys, keep="first")
-    answers = deliveries[keys].assign(_answer=_answers(deliveries, keys, values, tolerance))
+    answers = pd.DataFrame(
+        {
+            "identity": identities([deliveries], identity)[0],
+            "answer": _answers(deliveries, identity, values, tolerance),
+            "stability": stability,
+        },
+        index=deliveries.index,
+    )
+    is_stable, is_result = stability == Stability.STABLE, stability != Stability.UNDO
+    first = deliveries[is_result][~answers["identity"][is_result].duplicated()]
+    first_stable = deliveries[is_stable][~answers["identity"][is_stable].duplicated()]
     return Versions(
         first=first,
-        last=_standing(deliveries, stability, keys),
+        last=_standing(deliveries, answers),
         stable=first_stable,
-        duplicates=_repeated(answers, stability, keys),
+        duplicates=_repeated(answers),
         early=int((stability == Stability.TENTATIVE).sum()),
-        setbacks=_setbacks(deliveries, stability, keys),
+        setbacks=int((_is_final(answers) & (stability == Stability.TENTATIVE)).sum()),
         tentative=int((_stability(first) == Stability.TENTATIVE).sum()),
-        corrections=_corrections(answers, stability, keys),
-        uncorrected=len(deliveries.drop_duplicates(keys)) - len(first_stable),
-        contradictions=_contradictions(deliveries, answers, stability, keys),
+        corrections=_corrections(answers),
+        uncorrected=answers["identity"].nunique() - len(first_stable),
+        contradictions=_contradictions(deliveries, answers),
     )
+
+
+def first_of_each(deliveries: pd.DataFrame, identity: Sequence[str]) -> pd.DataFrame:
+    """Return the first row of each identity."""
+    (number,) = identities([deliveries], identity)
+    return deliveries[~pd.Series(number, index=deliveries.index).duplicated()]
 
 
 def revises(deliveries: pd.DataFrame) -> bool:
@@ -130,7 +141,7 @@ def settled(
         return deliveries
     revised = (deliveries[STABILITY] == Stability.REVISION).to_numpy()
     mine = deliveries[revised]
-    number = mine.groupby(list(identity), sort=False, dropna=False).ngroup().to_numpy()
+    (number,) = identities([mine], identity)
     last = pd.Series(np.arange(len(mine))).groupby(number).transform("last").to_numpy()
     early = _unlike(mine.iloc[last], mine, values, tolerance)
     marks = deliveries[STABILITY].astype(str).to_numpy(dtype=object, copy=True)
@@ -146,9 +157,11 @@ def early_error(
     ``deliveries`` are `settled`. None without an early version or a column of numbers."""
     numbers = [value for value in values if deliveries[value].dtype.kind in "iuf"]
     stability = _stability(deliveries)
-    final = deliveries[stability == Stability.STABLE].drop_duplicates([*identity])
-    both = deliveries[stability == Stability.TENTATIVE].merge(
-        final[[*identity, *numbers]], on=[*identity], suffixes=("", "_final")
+    (number,) = identities([deliveries], identity)
+    rows = deliveries[numbers].assign(_identity=number)
+    final = rows[stability == Stability.STABLE].drop_duplicates("_identity")
+    both = rows[stability == Stability.TENTATIVE].merge(
+        final, on="_identity", suffixes=("", "_final")
     )
     if not numbers or not len(both):
         return None
@@ -159,10 +172,10 @@ def early_error(
     return float(pd.concat(errors).mean())
 
 
-def _setbacks(deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> int:
-    is_stable = stability == Stability.STABLE
-    after = is_stable.groupby([deliveries[key] for key in keys]).cummax().astype(bool)
-    return int((after & (stability == Stability.TENTATIVE)).sum())
+def _is_final(answers: pd.DataFrame) -> pd.Series[bool]:
+    """Return True for each delivery of an identity from its first stable one on."""
+    is_stable = answers["stability"] == Stability.STABLE
+    return is_stable.groupby(answers["identity"]).cummax().astype(bool)
 
 
 def _stability(deliveries: pd.DataFrame) -> pd.Series[str]:
@@ -175,17 +188,16 @@ def _stability(deliveries: pd.DataFrame) -> pd.Series[str]:
 
 
 def _answers(
-    deliveries: pd.DataFrame, keys: list[str], values: Sequence[str], tolerance: float
+    deliveries: pd.DataFrame, identity: Sequence[str], values: Sequence[str], tolerance: float
 ) -> NDArray[np.int64]:
     """Return a number per delivery that is the same for equal values of one identity."""
     if all(_exact(deliveries[value]) for value in values):
-        same = deliveries.groupby([*keys, *values], sort=False, dropna=False)
-        return same.ngroup().to_numpy().astype(np.int64)
+        return identities([deliveries], [*identity, *values])[0]
     answers = np.zeros(len(deliveries), dtype=np.int64)
-    identity = deliveries.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
-    left = np.flatnonzero(deliveries.duplicated(keys, keep=False).to_numpy())
+    number = pd.Series(identities([deliveries], identity)[0])
+    left = np.flatnonzero(number.duplicated(keep=False))
     while len(left):
-        first = pd.Series(left).groupby(identity[left]).transform("first").to_numpy()
+        first = pd.Series(left).groupby(number[left].to_numpy()).transform("first").to_numpy()
         wrong = _unlike(deliveries.iloc[first], deliveries.iloc[left], values, tolerance)
         left = left[wrong & (left != first)]
         answers[left] += 1
@@ -207,42 +219,39 @@ def _unlike(
     return wrong
 
 
-def _standing(deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> pd.DataFrame:
+def _standing(deliveries: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Return the versions at the end. Sorting is stable: among equals the newest is the last."""
-    order = stability.map(_RANK).to_numpy().argsort(kind="stable")
-    newest = deliveries.iloc[order].assign(_undone=(stability == Stability.UNDO).iloc[order])
-    newest = newest.drop_duplicates(keys, keep="last")
-    standing = newest.loc[~newest["_undone"], [*deliveries.columns]]
-    return standing.sort_index()
+    order = answers["stability"].map(_RANK).to_numpy().argsort(kind="stable")
+    newest = answers.iloc[order].assign(place=order).drop_duplicates("identity", keep="last")
+    standing = newest.loc[newest["stability"] != Stability.UNDO, "place"]
+    return deliveries.iloc[np.sort(standing)]
 
 
-def _repeated(answers: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> int:
+def _repeated(answers: pd.DataFrame) -> int:
     """Count repetitions; a tentative result that comes again after its undo is not one."""
-    undone = (stability == Stability.UNDO).groupby([answers[k] for k in keys]).cumsum()
-    seen = answers.assign(_stability=stability, _undone=undone)
-    seen.loc[stability == Stability.STABLE, "_undone"] = 0
-    return int(seen[stability != Stability.UNDO].duplicated().sum())
+    is_undo = answers["stability"] == Stability.UNDO
+    seen = answers.assign(undone=is_undo.groupby(answers["identity"]).cumsum())
+    seen.loc[answers["stability"] == Stability.STABLE, "undone"] = 0
+    return int(seen[~is_undo].duplicated().sum())
 
 
-def _corrections(answers: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> int:
-    placed = answers.assign(_place=range(len(answers)))
-    final = placed[stability == Stability.STABLE].drop_duplicates(keys, keep="first")
-    both = placed[stability == Stability.TENTATIVE].merge(final, on=keys, suffixes=("", "_final"))
-    before = both[both["_place"] < both["_place_final"]]
-    return len(before[before["_answer"] != before["_answer_final"]].drop_duplicates(keys))
+def _corrections(answers: pd.DataFrame) -> int:
+    placed = answers.assign(place=range(len(answers)))
+    final = placed[answers["stability"] == Stability.STABLE].drop_duplicates("identity")
+    both = placed[answers["stability"] == Stability.TENTATIVE].merge(
+        final, on="identity", suffixes=("", "_final")
+    )
+    before = both[both["place"] < both["place_final"]]
+    return before.loc[before["answer"] != before["answer_final"], "identity"].nunique()
 
 
-def _contradictions(
-    deliveries: pd.DataFrame, answers: pd.DataFrame, stability: pd.Series[str], keys: list[str]
-) -> pd.DataFrame:
-    is_stable = stability == Stability.STABLE
+def _contradictions(deliveries: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    is_stable = answers["stability"] == Stability.STABLE
     distinct = answers[is_stable].drop_duplicates()
-    contradicted = distinct.loc[distinct.duplicated(keys), keys].drop_duplicates()
-    found = deliveries[is_stable].merge(contradicted, on=keys)
-    if is_stable.all():
-        return found
-    final = is_stable.groupby([deliveries[key] for key in keys]).cummax().astype(bool)
-    return pd.concat([found, deliveries[final & (stability == Stability.UNDO)]], ignore_index=True)
+    contradicted = distinct.loc[distinct["identity"].duplicated(), "identity"]
+    found = deliveries[is_stable & answers["identity"].isin(contradicted)]
+    taken_back = deliveries[_is_final(answers) & (answers["stability"] == Stability.UNDO)]
+    return pd.concat([found, taken_back], ignore_index=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,24 +307,18 @@ def compare(
 
     Raises `ValueError` when an identity stands twice in one of them."""
     keys, columns = list(identity), [*identity, *values]
-    for name, frame in (("delivered", delivered), ("expected", expected)):
-        if frame.duplicated(keys).any():
+    due_of, came_of = identities([expected, delivered], identity)
+    for name, number in (("delivered", came_of), ("expected", due_of)):
+        if len(np.unique(number)) < len(number):
             raise ValueError(f"an identity stands twice among the {name} results")
-    # Rows are joined by number: a join of their values would make doubles of integers.
-    rows = (
-        expected[keys]
-        .assign(_expected=range(len(expected)))
-        .merge(delivered[keys].assign(_delivered=range(len(delivered))), on=keys, how="outer")
-    )
-    absent, surplus = rows["_delivered"].isna(), rows["_expected"].isna()
-    both = rows[~absent & ~surplus].astype({"_expected": int, "_delivered": int})
-    due, came = expected.iloc[both["_expected"]], delivered.iloc[both["_delivered"]]
+    _, due_at, came_at = np.intersect1d(due_of, came_of, return_indices=True)
+    due, came = expected.iloc[due_at], delivered.iloc[came_at]
     wrong = _unlike(due, came, values, tolerance)
     sides = {"expected": due[wrong], "delivered": came[wrong]}
     return Comparison(
         expected=len(expected),
-        missing=_rows(expected, rows.loc[absent, "_expected"], columns),
-        extra=_rows(delivered, rows.loc[surplus, "_delivered"], columns),
+        missing=expected.loc[~np.isin(due_of, came_of), columns].reset_index(drop=True),
+        extra=delivered.loc[~np.isin(came_of, due_of), columns].reset_index(drop=True),
         wrong=due.loc[wrong, keys]
         .reset_index(drop=True)
         .assign(
@@ -326,7 +329,3 @@ def compare(
             }
         ),
     )
-
-
-def _rows(frame: pd.DataFrame, numbers: pd.Series[float], columns: list[str]) -> pd.DataFrame:
-    return frame.iloc[numbers.astype(int)][columns].reset_index(drop=True)

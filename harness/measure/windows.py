@@ -7,11 +7,13 @@ first time; infinitely late if one never came."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+
+from harness.measure.values import identities
 
 TOLERANCE = 1.25
 """Factor of the twin's usual tail above which a window is late. Fixed on 2026-11-21 before the
@@ -58,13 +60,15 @@ def summarize_windows(
     first: pd.DataFrame,
     expected: pd.DataFrame,
     due_s: Callable[[pd.Series[float]], pd.Series[float]],
+    identity: Sequence[str],
 ) -> pd.DataFrame:
     """Return a row per expected window, by due time.
 
     Columns: ``window_start_s``, ``due_s``, ``expected``, ``delivered``, ``first_s``, ``complete_s``
     and ``latency_s`` (complete minus due). ``first`` are first versions with ``arrival_s``;
-    ``expected`` is the ground truth."""
-    by_window = first.groupby("window_start_s")["arrival_s"]
+    ``expected`` is the ground truth. A result that is not expected completes no window."""
+    due, came = identities([expected, first], identity)
+    by_window = first[np.isin(came, due)].groupby("window_start_s")["arrival_s"]
     windows = expected.groupby("window_start_s").size().rename("expected").to_frame()
     windows["delivered"] = by_window.size().reindex(windows.index, fill_value=0)
     windows["first_s"] = by_window.min().reindex(windows.index, fill_value=np.inf)

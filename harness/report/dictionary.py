@@ -60,9 +60,12 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "recovery_s": "See the metrics below; empty with a reason in `recovery_why_not`.",
         "recovery_at_least_s": "See the metrics below.",
         "recovery_why_not": "Reason why there is no `recovery_s`.",
+        "relapse_s": "See the metrics below.",
+        "relapsing": FACTS["relapsing"],
         "overlaps": "True if another failure came before the recovery from this one.",
         "twin_recovery_s": "The recovery that the same rule finds in the twin at that instant, "
         "where nothing failed: the noise of `recovery_s`.",
+        "twin_relapse_s": "The same for `relapse_s`.",
         "detected_at_s": "Time at which the engine detected it.",
         "detection_s": "See the metrics below.",
         "detected_by": "Sign by which the engine detected it: a closed connection, a heartbeat.",

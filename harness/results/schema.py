@@ -50,6 +50,9 @@ def decode(document: Document) -> Record:
     known = {each.name for each in fields(Record)}
     if unknown := sorted(set(document) - known):
         raise ValueError(f"unknown fields: {', '.join(unknown)}")
+    demanded = (each.name for each in fields(Record) if "None" not in str(each.type))
+    if nulls := [name for name in demanded if document.get(name, name) is None]:
+        raise ValueError(f"fields without a value: {', '.join(nulls)}")
     try:
         return Record(**{**document, "schema": SCHEMA_VERSION})
     except TypeError as error:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from experiments.stock._scale import check_options
 from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.files import read_schedule
@@ -24,9 +25,11 @@ from harness.failures.generators import (
     random_target,
 )
 from harness.failures.schedule import FailureEvent, Schedule
+from harness.results.record import Profile
 
 NODES = [f"r{rack}n{node}" for rack in (1, 2) for node in range(1, 51)]
 RACKS = ["r1", "r2"]
+RACK_OF = {node: node[:2] for node in NODES}
 
 events = st.builds(
     FailureEvent,
@@ -62,7 +65,7 @@ def test_a_time_before_the_start_is_refused(at_s: float) -> None:
 def test_what_a_cluster_cannot_serve_is_named(event: FailureEvent, words: str) -> None:
     schedule = Schedule(events=[event], origin="mine.yaml")
     with pytest.raises(UsageError, match=rf"mine.yaml: event 1 .*{words}"):
-        schedule.check(nodes=NODES, racks=RACKS, actions={Action.KILL}, duration_s=60)
+        schedule.check(rack_of=RACK_OF, actions={Action.KILL}, duration_s=60)
 
 
 def test_several_nodes_can_be_killed_as_one() -> None:
@@ -72,7 +75,7 @@ def test_several_nodes_can_be_killed_as_one() -> None:
         FailureEvent(at_s=3, action=Action.RESTART, target=both),
     ]
     schedule = Schedule(events=events, origin="a test")
-    schedule.check(nodes=NODES, racks=RACKS, actions=set(Action), duration_s=10)
+    schedule.check(rack_of=RACK_OF, actions=set(Action), duration_s=10)
     assert Schedule.from_json(schedule.to_json()) == schedule
 
 
@@ -169,7 +172,7 @@ def test_no_schedule_kills_what_is_down(seed: int, kind: str | None, rack_rate: 
     together = bursts(NODES, bursts_per_hour=30, duration_s=3600, seed=seed, repair=repair)
     for schedule in (both, together):
         assert max(downtimes(schedule, 3600).values()) <= 3600
-        schedule.check(nodes=NODES, racks=RACKS, actions=list(Action), duration_s=3600)
+        schedule.check(rack_of=RACK_OF, actions=list(Action), duration_s=3600)
         assert Schedule.from_json(json.loads(json.dumps(schedule.to_json()))) == schedule
 
 
@@ -208,22 +211,73 @@ def test_burst_sizes_add_up_and_match_the_fit() -> None:
         BurstSizes(small_ratio=1)
 
 
+def planned(*events: tuple[float, str, str]) -> Schedule:
+    return Schedule(
+        events=[FailureEvent(at_s=at, action=Action(a), target=t) for at, a, t in events],
+        origin="mine.yaml",
+    )
+
+
 @pytest.mark.parametrize(
     ("action", "before"), [("restart", "kill"), ("resume", "pause"), ("heal", "cut")]
 )
-def test_an_end_needs_a_beginning(action: str, before: str) -> None:
-    def check(*events: tuple[float, str, str]) -> None:
-        schedule = Schedule(
-            events=[FailureEvent(at_s=at, action=Action(a), target=t) for at, a, t in events],
-            origin="mine.yaml",
-        )
-        schedule.check(nodes=NODES, racks=RACKS, actions=list(Action))
+@pytest.mark.parametrize("lasting", [True, False])
+def test_an_end_needs_a_beginning(action: str, before: str, lasting: bool) -> None:
+    def check(failed: str, ended: str) -> None:
+        schedule = planned((1, before, failed), (2, action, ended))
+        schedule.check(rack_of=RACK_OF, actions=list(Action), lasting=lasting)
 
-    check((1, before, "r1"), (2, action, "r1n1"))
-    check((1, before, "r1n1"), (2, action, "r1"))
-    for wrong in ([(2, action, "r1n1")], [(1, before, "r1n2"), (2, action, "r1n1")]):
-        with pytest.raises(UsageError, match=f"no {before} of 'r1n1' stands before it"):
-            check(*wrong)
+    for failed, ended in (("r1", "r1n1"), ("r1n1", "r1"), ("r1n1+r2n1", "r2n1"), ("r1", "r1+r2")):
+        check(failed, ended)
+    for failed, ended in (("r1n2", "r1n1"), ("r1", "r2n1"), ("r2n1", "r1"), ("r1n1+r2n1", "r1n2")):
+        with pytest.raises(UsageError, match=rf"no {before} of '{ended}' stands before it"):
+            check(failed, ended)
+    with pytest.raises(UsageError, match=rf"event 3 .*no {before} of 'r1n1' stands before it"):
+        planned((1, before, "r1"), (2, action, "r1"), (3, action, "r1n1")).check(
+            rack_of=RACK_OF, actions=list(Action), lasting=lasting
+        )
+
+
+SECOND = [(10.0, "kill", "r1n1"), (13.0, "kill", "r2n1"), (15.0, "restart", "r1n1")]
+FROZEN = [(8.0, "pause", "r1n1"), (9.0, "kill", "r1n1"), (13.0, "restart", "r1n1")]
+ALL = [(17.0, "kill", "r1+r2"), (19.0, "restart", "r1+r2")]
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([*SECOND, (18.0, "restart", "r2n1")], None),
+        ([(9.0, "cut", "r1"), (21.0, "heal", "r1")], None),
+        ([*FROZEN, *ALL], None),
+        ([(8.0, "kill", "r1n1"), (9.0, "kill", "r1")], None),
+        ([(8.0, "kill", "r1"), (9.0, "restart", "r1n1"), (10.0, "kill", "r1n1")], None),
+        ([(8.0, "kill", "driver"), (9.0, "kill", "driver")], "no node or rack"),
+        ([(8.0, "kill", "r1n1"), (10.0, "kill", "r1n1"), (12.0, "restart", "r1n1")], "event 2"),
+        ([(8.0, "kill", "r1"), (10.0, "kill", "r1n1")], "event 2 .*'r1n1' has failed already"),
+        ([(8.0, "kill", "r1"), (10.0, "pause", "r1n1+r1n2")], "event 2 .*failed already"),
+        ([(8.0, "pause", "r1n1"), (10.0, "pause", "r1n1")], "event 2 .*failed already"),
+        ([*FROZEN[:2], (10.0, "resume", "r1n1")], "event 3 .*no pause of 'r1n1'"),
+        ([(8.0, "resume", "r1n1")], "event 1 .*no pause of 'r1n1'"),
+        ([(10_800.0, "kill", "r1n1")], "after the end of the load"),
+    ],
+)
+def test_a_users_schedule_is_accepted_or_explained(
+    tmp_path: Path, events: list[tuple[float, str, str]], words: str | None
+) -> None:
+    file = tmp_path / "mine.yaml"
+    lines = [f"  - {{at: {at}s, action: {a}, target: {t}}}\n" for at, a, t in events]
+    file.write_text("failures:\n" + "".join(lines))
+    if words is None:
+        check_options(Profile.QUICK, {"failures": file})
+        return
+    with pytest.raises(UsageError, match=rf"mine.yaml: .*{words}") as refused:
+        check_options(Profile.QUICK, {"failures": file})
+    assert refused.value.remedy
+
+
+def test_what_starts_again_by_itself_may_fail_again() -> None:
+    twice = planned((1, "kill", "r1n1"), (2, "kill", "r1n1"), (3, "kill", "p"), (4, "kill", "p"))
+    twice.check(rack_of=RACK_OF, parts=["p"], actions=list(Action))
 
 
 def test_one_seed_one_schedule_and_nodes_do_not_shift_each_other() -> None:

@@ -31,7 +31,14 @@ def tentative(frame: pd.DataFrame) -> pd.DataFrame:
     return both
 
 
-@pytest.mark.parametrize("spoil", [lambda frame: frame, wrong, lost, twice, tentative])
+def revised(frame: pd.DataFrame) -> pd.DataFrame:
+    """Every result comes twice, first with another value, at the same instant."""
+    early = frame.assign(count=1)
+    both: pd.DataFrame = pd.concat([early, frame], ignore_index=True).assign(stability="revision")
+    return both.sort_values("arrival_s", kind="stable", ignore_index=True)
+
+
+@pytest.mark.parametrize("spoil", [lambda frame: frame, wrong, lost, twice, tentative, revised])
 def test_a_kept_output_is_compared_again(spoil: object, tmp_path: Path) -> None:
     assert callable(spoil)
     given = spoil(constructed.deliveries())

@@ -218,6 +218,45 @@ def test_an_engine_that_died_did_not_recover() -> None:
     shows(found, recovery_why_not="the engine died", died="its driver ended with code 1")
 
 
+@pytest.mark.parametrize(
+    ("kills_s", "latency_s", "ends_s", "found"),
+    [
+        # The first kill's output was back at 11 s; the second one ended the engine at once.
+        ([7.0, 20.0], {4: 4.0}, 20.0, [4.0, None]),
+        ([7.0, 20.0], {4: 4.0}, 23.0, [4.0, None]),
+        ([7.0, 20.0, 25.0], {4: 4.0}, 20.0, [4.0, None, None]),
+        ([7.0], {4: 4.0}, 20.0, [None]),
+        ([7.0, 12.0, 23.0], {4: 9.0}, 23.0, [9.0, 4.0, None]),
+    ],
+)
+@pytest.mark.parametrize("end", ["died", "stalled"])
+def test_an_engine_that_dies_later_had_recovered_before(
+    kills_s: list[float],
+    latency_s: dict[int, float],
+    ends_s: float,
+    found: list[float | None],
+    end: str,
+) -> None:
+    kills = [done(at_s, "kill", "r1n1", "r1n1") for at_s in kills_s]
+    given = deliveries(latency_s).query("arrival_s < @ends_s")
+    changes: dict[str, Any] = {"died": "gone"} if end == "died" else {"stalled": True}
+    table = judged(record(given, failures=kills, drained=False, **changes)).series["recoveries"]
+    assert table["recovery_s"].fillna(-1).tolist() == pytest.approx(
+        [-1 if one is None else one for one in found]
+    )
+    late = table[table["recovery_s"].isna()]
+    assert late["recovery_at_least_s"].tolist() == (LOAD_S - late["at_s"]).tolist()
+    assert late["recovery_why_not"].str.contains(end).all()
+
+
+def test_a_window_that_the_next_kill_holds_back_is_not_the_earlier_ones() -> None:
+    """It was due before the second kill, and on time it would have come after it."""
+    kills = [done(at_s, "kill", "r1n1", "r1n1") for at_s in (7.0, 20.5)]
+    table = recoveries({4: 4.0, 17: 6.0, 18: 5.0}, *kills)
+    assert table["recovery_s"].tolist() == pytest.approx([4.0, 5.5])
+    assert not table["overlaps"].any()
+
+
 def test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like() -> None:
     """One that could not even be stopped afterwards had stalled before."""
     behind = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")

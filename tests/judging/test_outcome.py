@@ -248,7 +248,33 @@ def test_a_kill_where_nothing_ran_says_nothing() -> None:
         "failures: the kill of r1n1 at 10 s hit r1n1, where nothing of the engine ran then"
     )
     only_restarted = [done for done in idle if done.event.action is Action.RESTART]
-    assert judged(record(failures=only_restarted)).invalid is None, "a restart breaks nothing"
+    schedule = replace(SCHEDULE, events=[only_restarted[0].event])
+    found = judged(record(failures=only_restarted), schedule=schedule)
+    assert found.invalid is None, "a restart breaks nothing"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"error": "no such process"}, "could not be done: no such process"),
+        ({"victims": []}, "hit nothing: no node of its target was there to be hit"),
+        ({"victims": [Victim(node="r1n1", reached=False, at_unix_s=START + 10)]}, "hit nothing"),
+    ],
+)
+def test_a_kill_that_failed_or_hit_nothing_makes_a_run_invalid(
+    change: dict[str, Any], why: str
+) -> None:
+    kill, restart = injected()
+    invalid = judged(record(failures=[replace(kill, **change), restart])).invalid
+    assert invalid is not None
+    assert invalid.startswith("failures: the kill of r1n1 at 10 s")
+    assert why in invalid
+    assert "restart of r1n1 at 18 s could not be done" in str(
+        judged(record(failures=[kill, replace(restart, error="its port is taken")])).invalid
+    )
+    assert judged(record(failures=[kill])).invalid == (
+        "failures: the pass ended after 1 of the 2 planned events"
+    )
 
 
 def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
@@ -360,14 +386,14 @@ def test_rows_dropped_after_a_failure_alone_are_a_finding_about_the_engine() -> 
 
 
 def test_a_clock_that_jumped_makes_a_run_invalid() -> None:
-    assert judged(record(clock_jump_s=0.01)).invalid is None
-    outcome = judged(record(clock_jump_s=-3.0))
+    assert judged(record(clock_jump_s=0.01, failures=injected())).invalid is None
+    outcome = judged(record(clock_jump_s=-3.0, failures=injected()))
     assert outcome.invalid is not None
     assert "clock jumped by -3.000 s" in outcome.invalid
 
 
 def test_a_load_that_fell_behind_makes_a_run_invalid() -> None:
-    behind = record()
+    behind = record(failures=injected())
     behind = replace(behind, load=replace(behind.load, invalid="3 % were late"))
     assert judged(behind).invalid == "failures: 3 % were late"
     fewer = replace(behind, load=replace(behind.load, invalid=None, records=17))

@@ -10,11 +10,14 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
+from experiments.dpc._live import joined
+from experiments.live._runs import outcome_of
 from harness.cluster.base import Cluster
 from harness.engines.base import Engine, Setup, Work
 from harness.engines.tasks.parameters import TaskParameters
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import run as runs
+from harness.judging.outcome import TWIN_BEHIND
 from harness.judging.passes import PassRecord
 from harness.judging.run import LiveRun, Passes, Variant, measure_each, together
 from harness.measurement import Context
@@ -63,6 +66,7 @@ def test_several_outcomes_become_one_table() -> None:
         values={"results": 3, "nodes_killed": ["r1n1"], "accuracy": 0.5},
         series={"failures": kills, "usage": pd.DataFrame({"cpu_s": [1.0]})},
         invalid="the clock jumped",
+        again=TWIN_BEHIND,
     )
     found = together({"quiet": quiet, "broken": broken})
     rows = found.series["variants"].set_index("variant")
@@ -72,7 +76,12 @@ def test_several_outcomes_become_one_table() -> None:
     assert found.series["failures"]["variant"].tolist() == ["broken"]
     assert found.series["usage"]["variant"].tolist() == ["broken"]
     assert found.invalid == "broken: the clock jumped"
-    assert together({"quiet": quiet}).invalid is None
+    assert found.again == f"broken: {TWIN_BEHIND}"
+    both = {"one": Outcome(again=TWIN_BEHIND), "other": Outcome(again=TWIN_BEHIND)}
+    assert together(both).again == f"one, other: {TWIN_BEHIND}"
+    assert (together({"quiet": quiet}).invalid, together({"quiet": quiet}).again) == (None, None)
+    assert outcome_of({"broken": broken}, {}).again == f"broken: {TWIN_BEHIND}"
+    assert joined([quiet, broken]).again == TWIN_BEHIND
     assert not len(together({"quiet": quiet}).series["failures"])
 
 

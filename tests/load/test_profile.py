@@ -19,10 +19,13 @@ from workloads.base import Reference
 TEXT = Reference(
     target="datasets.text:TextLines", parameters={"paths": [], "partitions": 3, "seed": 1}
 )
-steps = st.tuples(st.floats(0.01, 50), st.one_of(st.just(0.0), st.floats(0.5, 500)))
+steps = st.one_of(
+    st.tuples(st.floats(0.01, 50), st.one_of(st.just(0.0), st.floats(0.5, 500))),
+    st.tuples(st.just(0.0), st.integers(1, 50).map(float)),
+)
 profiles = (
     st.lists(steps, min_size=1, max_size=6)
-    .filter(lambda s: sum(d * r for d, r in s) >= 1)
+    .filter(lambda s: sum(d * r for d, r in s) >= 1 and sum(d for d, _ in s) > 0)
     .map(lambda s: RateProfile(tuple(s)))
 )
 
@@ -151,7 +154,8 @@ def test_a_trace_keeps_its_counts_and_shrinks_its_intervals() -> None:
         (lambda: RateProfile.trace([1], interval_s=0), "intervals of 0 s"),
         (lambda: RateProfile.trace([1], interval_s=1, speedup=0), "replayed 0 times"),
         (lambda: RateProfile.constant(0, 1), "a rate of 0 records/s"),
-        (lambda: RateProfile(((1, 1), (0, 1))), "step 2 of the load lasts 0 s"),
+        (lambda: RateProfile(((0, 1),)), "a load has no duration"),
+        (lambda: RateProfile(((1, 1), (-1, 1))), "step 2 of the load lasts -1 s"),
         (lambda: RateProfile(((1, 1), (inf, 0))), "step 2 of the load lasts inf s"),
         (lambda: RateProfile(((1, inf),)), "step 1 of the load has a rate of inf"),
     ],

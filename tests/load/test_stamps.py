@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -54,7 +55,7 @@ def sent(rate: RateProfile, looks_s: list[float], event: EventTime = BY_THE_CLOC
     sender = child._Sender(stream, kept, START, event)
     with pytest.MonkeyPatch.context() as patch:
         for at_s in looks_s:
-            patch.setattr(child, "_now_unix_s", lambda at_s=at_s: START + at_s)
+            patch.setattr(sender, "_elapsed_s", lambda at_s=at_s: at_s)
             sender.advance()
     return kept
 
@@ -68,6 +69,21 @@ def test_a_pass_that_starts_at_another_second_stamps_alike(
     assert (stamps[0] == stamps[1]).all()
     assert stamps[0][0] == 0
     assert (stamps[0] <= offsets_s * 1000 + 1e-2).all()
+
+
+def test_a_wall_clock_that_is_set_before_the_start_moves_no_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was set after this process began, and before the start was chosen."""
+    wall_s = time.time() + 3600.0
+    monkeypatch.setattr(time, "time", lambda: wall_s)
+    records = Reference(target=f"{__name__}:Blank", parameters={})
+    rate = RateProfile.constant(10, 3600)
+    stream = Stream(topic="t", partitions=1, rate=rate, records=records)
+    sender = child._Sender(stream, Kept(), wall_s)
+    sender.advance()
+    assert sender.sent == 1
+    assert sender.lag.largest_s < 60
 
 
 def test_a_marker_after_a_pause_stands_behind_nothing_later() -> None:

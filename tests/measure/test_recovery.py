@@ -56,6 +56,32 @@ def test_a_hiccup_after_a_calm_is_another_disturbance() -> None:
     assert recovered({25: 4.0}).seconds == 0
 
 
+@pytest.mark.parametrize(
+    ("late", "seconds", "relapse_s", "over"),
+    [
+        ({10: 3.0, 22: 4.0}, 2.8, 3.0, True),
+        ({22: 4.0}, 0.0, 3.0, True),
+        ({10: 3.0, 17: 5.0, 18: 2.0, 24: 3.0}, 2.8, 4.0 + 2.0, True),
+        ({10: 3.0, 28: 9.0, 29: 8.0}, 2.8, 29.0 - 29.0, False),
+        ({10: 3.0, 26: 9.0, 27: 8.0, 28: 7.0, 29: 6.0}, 2.8, 29.0 - 27.0, False),
+    ],
+)
+def test_a_relapse_lasts_from_when_its_first_window_would_have_come(
+    late: dict[int, float], seconds: float, relapse_s: float, over: bool
+) -> None:
+    found = recovered(late)
+    assert (found.seconds, found.relapse_s) == pytest.approx((seconds, relapse_s))
+    assert (found.over, found.why_not) == (over, None)
+    assert found.outage_s == pytest.approx(seconds + relapse_s)
+
+
+def test_a_relapse_that_meets_the_next_failure_overlaps_it() -> None:
+    calm, late = each({5: 3.0, 13: 2.0}, [5.0, 22.0]), each({5: 3.0, 19: 2.0}, [5.0, 22.0])
+    assert [one.overlaps for one in calm] == [False, False]
+    assert [one.overlaps for one in late] == [True, True]
+    assert calm[0].relapse_s == pytest.approx(1.0)
+
+
 def test_a_hiccup_within_the_calm_is_the_same_disturbance() -> None:
     assert recovered({10: 3.0, 14: 4.0}).seconds == pytest.approx(14 + 4 - 10.2)
 

@@ -27,6 +27,7 @@ from harness.measure.values import (
 )
 from harness.measure.versions import compare, versions
 
+SEEN_AT = datetime(2020, 1, 2, 0, 0, 0, 7)
 STRUCT = pa.struct([("low", pa.float64()), ("at", pa.date32())])
 
 
@@ -74,6 +75,9 @@ def same(kind: pa.DataType, one: Any, other: Any, tolerance: float = 1e-9) -> bo
         (pa.timestamp("us"), datetime(2020, 1, 2, tzinfo=UTC), "2020-01-02T01:00:00+01:00", True),
         (pa.timestamp("us"), datetime(2020, 1, 2), 1_577_923_200_000, True),
         (pa.timestamp("us"), 1_577_923_200_001, "2020-01-02T00:00:00.000Z", False),
+        (pa.timestamp("us"), SEEN_AT, "2020-01-02T00:00:00.000007Z", True),
+        (pa.timestamp("us"), SEEN_AT, "2020-01-02T00:00:00.000008Z", False),
+        (pa.list_(pa.timestamp("us")), [SEEN_AT], ["2020-01-02T00:00:00.000008Z"], False),
         (pa.list_(pa.float64()), np.array([0.1 + 0.2, 1.0]), [0.3, 1], True),
         (pa.list_(pa.int64()), [1, 2], [2, 1], False),
         (pa.list_(pa.int64()), [1], [1, 1], False),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -217,6 +219,42 @@ def test_comparison_accounts_for_every_result(
     both = expected.keys() & delivered.keys()
     assert len(found.wrong) == sum(delivered[key] != expected[key] for key in both)
     assert found.equal == (bool(expected) and delivered == expected)
+
+
+ODD_KEYS = [None, "", "\0", "null", "NaN", "a\0b", "a\0c", "caf\u00e9", "cafe\u0301", "\u2028"]
+"""Null, text that differs after a NUL alone, and text that looks the same."""
+
+
+def odd(keys: Sequence[str | float | None], count: int = 1) -> pd.DataFrame:
+    rows = pd.DataFrame({"word": list(keys)}, dtype=object)
+    return rows.assign(window_start_s=0.0, count=count)
+
+
+def test_a_null_is_a_key_like_any_other() -> None:
+    due = odd(ODD_KEYS)
+    assert compare(due.iloc[::-1], due, IDENTITY, VALUES).equal
+    lost = compare(due.iloc[1:], due, IDENTITY, VALUES)
+    assert lost.missing["word"].tolist() == [None]
+    assert compare(due.iloc[:5], due.iloc[5:], IDENTITY, VALUES).accuracy == 0
+    numbers = compare(odd([None, *"12"]), odd([float("nan"), "1", "2"]), IDENTITY, VALUES)
+    assert numbers.equal, "pandas makes NaN of some nulls"
+
+
+@pytest.mark.parametrize("key", [None, "\0"])
+def test_versions_of_an_odd_key_are_counted(key: str | None) -> None:
+    given = pd.concat(
+        [odd(ODD_KEYS), odd([key], count=2), odd([key]), odd([key], count=2)], ignore_index=True
+    )
+    contradicted = versions(given, IDENTITY, VALUES)
+    assert (len(contradicted.contradictions), contradicted.duplicates) == (4, 2)
+    revised = versions(given.assign(stability="revision"), IDENTITY, VALUES)
+    assert (revised.early, revised.setbacks, revised.duplicates) == (2, 1, 2)
+    marked = settled(given.assign(stability="revision"), IDENTITY, VALUES)
+    assert early_error(marked, IDENTITY, VALUES) == pytest.approx(0.5)
+    marks = ["tentative"] * len(ODD_KEYS) + ["undo", "tentative", "stable"]
+    tentative = versions(given.assign(stability=marks), IDENTITY, VALUES)
+    assert (tentative.corrections, tentative.uncorrected) == (1, len(ODD_KEYS) - 1)
+    assert not tentative.duplicates, "it came again after its undo"
 
 
 def revisions(*rows: tuple[str, int]) -> pd.DataFrame:

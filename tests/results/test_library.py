@@ -102,6 +102,16 @@ def test_a_broken_record_is_left_out_with_a_word(measured: Path) -> None:
     assert "unknown fields: nonsense" in said[0]
 
 
+@pytest.mark.parametrize("name", ["run", "experiment", "values", "point", "series", "seconds"])
+def test_a_record_with_a_null_field_is_left_out_with_a_word(measured: Path, name: str) -> None:
+    path = record_of(measured)
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: None}))
+    said: list[str] = []
+    found = load(measured, warn=said.append)
+    assert (len(found.runs), len(found.points.groupby("run"))) == (5, 5)
+    assert f"fields without a value: {name}" in said[0]
+
+
 def test_a_newer_record_is_refused_with_the_remedy(measured: Path) -> None:
     path = record_of(measured)
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from harness.engines.structured import sample
+from harness.engines.deliveries import decode
+from harness.engines.structured import frames, sample
 from harness.engines.structured.local import sampled
 from harness.errors import UsageError
-from workloads.base import RecordedSource, Workload, load_workload_file
+from harness.measure.values import normalized, types_of
+from harness.measure.versions import compare
+from workloads.base import RecordedSource, Reference, Source, Workload, load_workload_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs/examples"
 FILES = ("sessions", "conversions", "temperatures", "packaged")
+WINDOW = "window_start"
+SOURCE = Source(name="in", records=Reference(target=f"{__file__}:None", parameters={}))
 DOCUMENT = (ROOT / "docs/own-workload.md").read_text()
 
 
@@ -40,6 +45,31 @@ def here(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_the_document_names_every_example(name: str) -> None:
     assert f"examples/{name}.py" in DOCUMENT
+
+
+@pytest.mark.spark
+def test_times_are_sent_with_all_of_their_digits(spark: SparkSession) -> None:
+    seen, other = "2026-10-25 00:30:00.000007", "2026-10-25 00:30:00.000008"
+    rows = [
+        f"SELECT TIMESTAMP'2026-10-25 00:30:00' AS {WINDOW}, TIMESTAMP'{at}' AS at, "
+        f"array(TIMESTAMP'{at}') AS all, TIMESTAMP_NTZ'{at}' AS plain"
+        for at in (seen, other)
+    ]
+    workload = Workload(
+        name="times", sources=[SOURCE], forms={"query": lambda *_: None}, identity=[WINDOW, "at"],
+        values=["all", "plain"], window_start=WINDOW, window_s=4, watermark_delay_s=1,
+    )  # fmt: skip
+    result = spark.sql(" UNION ALL ".join(rows))
+    sent = [row["value"] for row in frames.encode(result, workload, 0).collect()]
+    one, two = (json.loads(value) for value in sent)
+    assert one[WINDOW] == two[WINDOW] == 1_792_888_200_000
+    assert [one[name] == two[name] for name in ("at", "all", "plain")] == [False] * 3
+    truth = sample.results_of(result, workload)
+    types = types_of(truth, workload.columns, {})
+    came = normalized(decode([value.encode() for value in sent], workload.columns), types)
+    due = normalized(truth, types)
+    assert compare(came, due, workload.identity, workload.values).equal
+    assert not compare(came[::-1].assign(at=came["at"]), due, workload.identity, ["all"]).equal
 
 
 @pytest.mark.spark
@@ -77,7 +107,8 @@ def _sessions(found: pd.DataFrame, workload: Workload) -> None:
         zip(zip(found["session_end"], found["user"], strict=True), found["clicks"], strict=True)
     )
     assert delivered == ends
-    assert set(found["session_end"] - found["session_start"]) != {2000}, "lengths differ"
+    begins = found["session_start"].astype("int64") // 1000
+    assert len(set(found["session_end"] - begins)) > 1, "lengths differ"
 
 
 def _conversions(found: pd.DataFrame, workload: Workload) -> None:

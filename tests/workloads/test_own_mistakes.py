@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from experiments.stock._scale import check_options
 from harness.engines.structured import sample
 from harness.engines.structured.local import sampled
 from harness.errors import UsageError
+from harness.load.plan import EventTime, whole_ms
 from harness.load.profile import RateProfile
 from harness.results.record import Profile
 from tests.workloads.test_own_document import FILE, changed
@@ -26,6 +28,7 @@ from workloads.toolkit.recorded import Recording, recorded
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+AT_US, STREAMS = 1_577_836_800_000_007, 'sources["orders"].isStreaming'
 WATERMARK = '\n        .withWatermark("timestamp", "5 seconds")'
 SHORT = 40
 """Records that are enough to find a mistake."""
@@ -48,6 +51,10 @@ SHORT = 40
         ),
         (('"10 seconds"), F.col', '"7 seconds"), F.col'), "its windows do not begin every 10 s"),
         (("json.dumps(order).encode()", 'b"no json"'), "gives no result for .* records"),
+        (
+            ('F.avg("order.value")', f"F.min(F.timestamp_micros(F.lit({AT_US} + {STREAMS})))"),
+            "as a stream the query gives other results than as a batch",
+        ),
         (("order = F.from_json", "order = undefined"), r"line \d+: NameError: "),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -163,8 +170,28 @@ def test_records_keep_their_distance_in_event_time(tmp_path: Path) -> None:
     rate = RateProfile(tuple(recording.rates(8.0, 2.5, 2.0)))
     assert rate.duration_s == pytest.approx(2.5)
     sent_s = rate.intended_s(np.arange(4)).tolist()
-    # Two records of one instant are spread up to the next one.
-    assert sent_s == pytest.approx([1.0, 1.25, 1.625, 2.0])
+    assert sent_s == pytest.approx([1.0, 1.25, 1.25, 2.0])
+
+
+@pytest.mark.parametrize("ends", ["jsonl", "csv"])
+def test_a_record_keeps_its_recorded_time(tmp_path: Path, ends: str) -> None:
+    """Two at the same instant, then none for an hour; times without a zone are in UTC."""
+    hours = ["2026-10-25 00:30:00", "2026-10-25 00:30:00", "2026-10-25 01:30:00"]
+    path = tmp_path / f"hours.{ends}"
+    if ends == "csv":
+        path.write_text("at,n\n" + "".join(f"{at},{n}\n" for n, at in enumerate(hours)))
+    else:
+        _lines(path, *({"at": at} for at in hours))
+    recording = Recording(str(path), "at", "ms", 1)
+    begin_s = datetime(2026, 10, 25, 0, 30, tzinfo=UTC).timestamp()
+    assert recording.first_unix_s == begin_s
+    rate = RateProfile(tuple(recording.rates(begin_s, 1.2, 3600.0)))
+    event = EventTime(begin_unix_s=begin_s, speed=3600.0)
+    sent_s = rate.intended_s(np.arange(rate.records))
+    stamps = whole_ms(event.at(sent_s, 1_800_000_000.0)) - round(begin_s * 1000)
+    assert stamps.tolist() == [0, 0, 3_600_000]
+    due = {-0.1: 0, 0.0: 2, 0.9: 2, 1.0: 3, 1.2: 3}
+    assert {at_s: rate.due(at_s) for at_s in due} == due
 
 
 def test_a_recording_decides_rate_by_speed(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class Recording:
     def rates(
         self, begin_unix_s: float, duration_s: float, speed: float
     ) -> list[tuple[float, float]]:
-        """Return the pace as seconds and records/s; records of one instant are spread."""
+        """Return the pace: the records of each instant at once, then the time to the next one."""
         until_s = duration_s * speed
         again = max(1, math.ceil((until_s - self.first_unix_s + begin_unix_s) / self._span_s))
         offsets = self._event_s - begin_unix_s
@@ -98,8 +98,10 @@ class Recording:
                 "rest",
             )
         gaps_s = np.diff(instants, append=until_s) / speed
-        pace = list(zip(gaps_s.tolist(), (counts / gaps_s).tolist(), strict=True))
-        return ([(float(instants[0]) / speed, 0.0)] if instants[0] > 0 else []) + pace
+        pace = [(float(instants[0]) / speed, 0.0)] if instants[0] > 0 else []
+        for count, gap_s in zip(counts.tolist(), gaps_s.tolist(), strict=True):
+            pace += [(0.0, float(count)), (gap_s, 0.0)]
+        return pace
 
 
 def files_of(path: Path) -> list[Path]:

@@ -56,7 +56,7 @@ def read_batch(
 
 
 def plain_columns(result: DataFrame, workload: Workload) -> list[Column]:
-    """Return the result's columns as sent and compared: timestamps as ms since the epoch."""
+    """Return the result's columns as sent and compared: a window's time as ms since the epoch."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import TimestampType
@@ -64,14 +64,20 @@ def plain_columns(result: DataFrame, workload: Workload) -> list[Column]:
     for name in workload.columns:
         kind = to_arrow_type(result.schema[name].dataType, timezone="UTC")
         demand_comparable(workload.name, name, kind, identity=name in workload.identity)
+    window = workload.window_column
+    is_time = isinstance(result.schema[window].dataType, TimestampType)
     return [
-        (F.unix_millis(name) if _is(result, name, TimestampType) else F.col(name)).alias(name)
+        F.unix_millis(name).alias(name) if is_time and name == window else F.col(name)
         for name in workload.columns
     ]
 
 
-def _is(result: DataFrame, name: str, kind: type) -> bool:
-    return isinstance(result.schema[name].dataType, kind)
+_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""A result as JSON: with its nulls, and with all digits of a time, which Spark cuts to ms."""
 
 
 def encode(
@@ -94,7 +100,7 @@ def encode(
 
     def as_json(names: Sequence[str]) -> Column:
         chosen = F.struct(*(columns[name] for name in names))
-        return F.to_json(chosen, {"ignoreNullFields": "false"})
+        return F.to_json(chosen, _JSON)
 
     row = [as_json(workload.columns).alias("value"), F.array(*headers).alias("headers")]
     if stability is Stability.REVISION:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +40,6 @@ class Sampled:
     """The results of a sample, and the time that they took."""
 
     results: pd.DataFrame
-    times: Sequence[str]
-    """Columns of results that are times, in ms."""
     batch_s: float
     stream_s: float
     no_real_time: str | None = None
@@ -69,10 +67,8 @@ def sampled(spark: SparkSession, workload: Workload) -> Sampled:
         stream_s = time.monotonic() - began
         no_real_time = workload.no_real_time or _no_real_time(spark, workload, place)
     _demand_equal(stream, batch, workload)
-    times = sample.times_of(spark, workload)
     return Sampled(
         results=batch,
-        times=times,
         batch_s=batch_s,
         stream_s=stream_s,
         no_real_time=no_real_time,

@@ -15,9 +15,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from harness.engines.structured.frames import plain_columns
 from harness.errors import UsageError
-from harness.measure.values import from_arrow
+from harness.measure.values import from_arrow, identities
 from harness.text import did_you_mean
 from workloads import packages
 from workloads.base import QUERY, SOURCE_COLUMNS, Reference, Source, Workload
@@ -90,7 +92,7 @@ def _frame(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
 
 
 def results_of(result: DataFrame, workload: Workload) -> pd.DataFrame:
-    """Return a query's rows with the workload's columns, timestamps in ms."""
+    """Return a query's rows with the workload's columns, the window's time in ms."""
     missing = [name for name in workload.columns if name not in result.columns]
     if missing:
         raise UsageError(
@@ -136,7 +138,8 @@ def check_results(found: pd.DataFrame, workload: Workload) -> None:
             "schema), and that a filter does not leave out all of them",
         )
     _check_windows(found, workload)
-    again = found[found.duplicated(list(workload.identity), keep=False)]
+    (number,) = identities([found], workload.identity)
+    again = found[np.bincount(number)[number] > 1]
     if len(again):
         raise UsageError(
             f"{name}: identity {list(workload.identity)} does not tell results apart: "
@@ -249,12 +252,6 @@ def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> pd.D
     query.awaitTermination()
     _check_delay([report.json for report in query.recentProgress], workload)
     return results_of(spark.table(sink), workload)
-
-
-def times_of(spark: SparkSession, workload: Workload) -> list[str]:
-    """Return the columns of times in the results of `run_stream`, which has them in ms."""
-    kinds = dict(spark.table(_sink(workload)).dtypes)
-    return [name for name in workload.columns if kinds[name] == "timestamp"]
 
 
 def _sink(workload: Workload) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from harness.engines.base import Event, EventKind
+from harness.measure.values import identities
 from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
 
@@ -72,8 +73,9 @@ def shown(
     span is shown when the span begins, unless the first application had given it by then."""
     tentative = deliveries[STABILITY] == Stability.TENTATIVE.value
     stable, held = deliveries[~tentative], deliveries[tentative]
-    first = stable.groupby(list(identity))["arrival_s"].min().rename("given_s")
-    given_s = held.join(first, on=list(identity))["given_s"].fillna(math.inf)
+    stable_of, held_of = identities([stable, held], identity)
+    first_s = stable["arrival_s"].groupby(stable_of).min()
+    given_s = first_s.reindex(held_of).fillna(math.inf).set_axis(held.index)
     at_s = pd.Series(math.inf, index=held.index)
     for begin_s, end_s in reversed(spans_s):
         at_s = at_s.mask(held["arrival_s"] < end_s, held["arrival_s"].clip(lower=begin_s))

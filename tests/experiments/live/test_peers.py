@@ -53,6 +53,8 @@ from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
 from tests.experiments.live.judging import held, panels
+from tests.judging.constructed import record
+from tests.judging.test_outcome import done
 from workloads.wordcount import word_count
 from workloads.worldcup import world_cup
 
@@ -142,11 +144,29 @@ def test_an_outage_that_meets_the_next_kill_is_a_lower_bound() -> None:
     assert not split(incidents(), 0.4, 9.5, 8.5, 7.5, 6.5, 5.5, 4.5, 3.5, 2.5, 1.5)["caught_up"]
 
 
-def test_what_is_late_once_more_is_told_apart_and_lengthens_no_outage() -> None:
-    found = split(incidents(), 0.4, 3.0, 2.0, 0.4, 0.4, 0.4, 0.4, 2.0)
-    assert (found["outage_s"], found["again_s"]) == pytest.approx((3.5, 8.5))
-    assert found["caught_up"]
-    assert split(incidents(), 0.4, 3.0, 2.0, 0.4, 0.4, 0.4)["again_s"] is None
+def test_a_relapse_before_the_next_kill_is_a_part_of_the_outage() -> None:
+    seen = incidents((12.0, "detected", {}), (12.5, "restarted", {}), (12.7, "recovered", {}))
+    found = split(seen, 0.4, 3.0, 2.0, 0.4, 0.4, 0.4, 0.4, 2.0, 0.4, 0.4)
+    assert found["relapse_s"] == pytest.approx(1.6), "from 17.4 to 19.0"
+    assert found["outage_s"] == pytest.approx(3.5 + 1.6)
+    assert (found["caught_up"], found["replay_s"]) == (True, 0.0)
+    assert sum(found[part] for part in PARTS) + found["apart_s"] == pytest.approx(3.5)
+    assert split(seen, 0.4, 3.0, 2.0, 0.4, 0.4, 0.4)["relapse_s"] == 0.0
+
+
+def test_a_relapse_that_is_not_over_with_the_next_kill_is_a_lower_bound() -> None:
+    found = split(incidents(), 0.4, 3.0, 2.0, 0.4, 0.4, 0.4, 0.4, 9.0)
+    assert not found["caught_up"]
+    assert found["outage_s"] == pytest.approx(3.5 + 20.0 - 17.4)
+
+
+def test_a_kill_that_comes_into_an_outage_has_none_of_its_own() -> None:
+    kills = [done(at_s, "kill", "r1n1", "r1n1") for at_s in (12.5, 15.5, 26.5)]
+    late = [0.4, 0.4, 0.4, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, *[0.4] * 8, 3.0, *[0.4] * 4]
+    _, found = outages(record(failures=kills), windows(*late), lambda *_: None)
+    assert found["overlaps"].tolist() == [True, True, False]
+    assert found["caught_up"].tolist() == [False, True, True]
+    assert found["outage_s"].fillna(-1).tolist() == pytest.approx([3.0, -1, 3.5])
 
 
 def test_a_batch_that_takes_a_trigger_longer_is_not_late() -> None:
@@ -154,7 +174,7 @@ def test_a_batch_that_takes_a_trigger_longer_is_not_late() -> None:
     calm = usual(windows(USUAL_S, USUAL_S), least_late_s=1.0)
     found = outage(windows(*late), incidents(), 10.5, 20.0, calm, reported)
     assert found["outage_s"] == pytest.approx(3.5)
-    assert found["again_s"] is None
+    assert found["relapse_s"] == 0
 
 
 REPORTS = Reports(
@@ -416,12 +436,9 @@ def test_the_smoke_profile_runs_the_task_engine_alone_if_nothing_is_asked_for() 
 
 
 def invalid(engine: str, *, dropped: int = 0, kills: int = 1, usual_s: float = 0.4) -> str | None:
-    record: Any = SimpleNamespace(
-        batches=pd.DataFrame({"dropped_rows": [dropped]}), injected=[],
-        load=SimpleNamespace(invalid=None),
-    )  # fmt: skip
+    given = record(batches=pd.DataFrame({"dropped_rows": [dropped]}))
     found = pd.DataFrame({"outage_s": [1.0] * kills})
-    return peers._invalid({"engine": engine}, record, found, usual_s, timed=True)
+    return peers._invalid({"engine": engine}, given, found, usual_s, timed=True)
 
 
 def test_a_pass_is_not_trusted_without_calm_without_a_kill_and_where_a_marker_dropped_rows() -> (

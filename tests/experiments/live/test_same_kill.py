@@ -176,6 +176,10 @@ def test_a_pass_with_a_late_kill_is_invalid_by_the_rule_of_all_others() -> None:
     assert "the kill came 0.300 s late" in str(trust.late_pass(late, 2.0, timed=True))
     assert trust.late_pass(late, 10.0, timed=True) is None, "a share of the checkpoint interval"
     assert trust.late_pass(late, 2.0, timed=False) is None, "the smoke profile measures no times"
+    jumped = replace(on_time, clock_jump_s=0.5)
+    assert "clock jumped by 0.500 s" in str(trust.late_pass(jumped, 2.0, timed=True))
+    failed = replace(on_time, injected=[replace(one, error="gone") for one in on_time.injected])
+    assert "could not be done: gone" in str(trust.late_pass(failed, 2.0, timed=False))
 
 
 @pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])

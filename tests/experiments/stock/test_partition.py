@@ -24,7 +24,7 @@ def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
 @pytest.mark.parametrize("failure", FAILURES)
 def test_each_failure_is_begun_and_undone_on_the_same_rack(failure: str) -> None:
     planned = schedule(failure, "r1", at_s=8, down_s=10)
-    planned.check(nodes=["r1n1", "r2n1"], racks={"r1", "r2"}, actions=set(Action), duration_s=32)
+    planned.check(rack_of={"r1n1": "r1", "r2n1": "r2"}, actions=set(Action), duration_s=32)
     assert [event.at_s for event in planned.events] == [8, 18]
 
 
