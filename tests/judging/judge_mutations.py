@@ -203,7 +203,7 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
         ("None if excused and (missing or extra) else False", "False", by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do),
     ]),
     (trust, "missed", [
-        ("if victim.reached]", "if not victim.reached]", by_outcome.test_a_kill_where_nothing_ran_says_nothing),
+        ("if victim.reached]", "if not victim.reached]", by_failures.test_a_kill_where_nothing_ran_says_nothing),
     ]),
     (outcome, "judge", [
         ("failure.without_times for", "failure for", by_outcome.test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from harness.measure.recovery import Unrecovered
 from tests.judging.constructed import (
     KILL_AT_S,
     LOAD_S,
+    SCHEDULE,
     START,
     deliveries,
     injected,
@@ -283,3 +285,41 @@ def test_why_there_is_no_recovery_is_a_word_of_a_closed_list() -> None:
 def test_a_recovery_is_shown_with_its_resolution() -> None:
     found = values()
     shows(found, recovery_resolution_s=pytest.approx(0.25), twin_slowest_s=pytest.approx(1.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"error": "no such process"}, "could not be done: no such process"),
+        ({"victims": []}, "hit nothing: no node of its target was there to be hit"),
+        ({"victims": [Victim(node="r1n1", reached=False, at_unix_s=START + 10)]}, "hit nothing"),
+    ],
+)
+def test_a_kill_that_failed_or_hit_nothing_makes_a_run_invalid(
+    change: dict[str, Any], why: str
+) -> None:
+    kill, restart = injected()
+    invalid = judged(record(failures=[replace(kill, **change), restart])).invalid
+    assert invalid is not None
+    assert invalid.startswith("failures: the kill of r1n1 at 10 s")
+    assert why in invalid
+    assert "restart of r1n1 at 18 s could not be done" in str(
+        judged(record(failures=[kill, replace(restart, error="its port is taken")])).invalid
+    )
+    assert judged(record(failures=[kill])).invalid == (
+        "failures: the pass ended after 1 of the 2 planned events"
+    )
+
+
+def test_a_kill_where_nothing_ran_says_nothing() -> None:
+    idle = [
+        replace(done, victims=[replace(v, executors=0) for v in done.victims])
+        for done in injected()
+    ]
+    assert judged(record(failures=idle)).invalid == (
+        "failures: the kill of r1n1 at 10 s hit r1n1, where nothing of the engine ran then"
+    )
+    only_restarted = [done for done in idle if done.event.action is Action.RESTART]
+    schedule = replace(SCHEDULE, events=[only_restarted[0].event])
+    found = judged(record(failures=only_restarted), schedule=schedule)
+    assert found.invalid is None, "a restart breaks nothing"

@@ -239,44 +239,6 @@ def test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted() -> None:
     assert outcome.series["recoveries"]["recovery_s"].isna().all()
 
 
-def test_a_kill_where_nothing_ran_says_nothing() -> None:
-    idle = [
-        replace(done, victims=[replace(v, executors=0) for v in done.victims])
-        for done in injected()
-    ]
-    assert judged(record(failures=idle)).invalid == (
-        "failures: the kill of r1n1 at 10 s hit r1n1, where nothing of the engine ran then"
-    )
-    only_restarted = [done for done in idle if done.event.action is Action.RESTART]
-    schedule = replace(SCHEDULE, events=[only_restarted[0].event])
-    found = judged(record(failures=only_restarted), schedule=schedule)
-    assert found.invalid is None, "a restart breaks nothing"
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"error": "no such process"}, "could not be done: no such process"),
-        ({"victims": []}, "hit nothing: no node of its target was there to be hit"),
-        ({"victims": [Victim(node="r1n1", reached=False, at_unix_s=START + 10)]}, "hit nothing"),
-    ],
-)
-def test_a_kill_that_failed_or_hit_nothing_makes_a_run_invalid(
-    change: dict[str, Any], why: str
-) -> None:
-    kill, restart = injected()
-    invalid = judged(record(failures=[replace(kill, **change), restart])).invalid
-    assert invalid is not None
-    assert invalid.startswith("failures: the kill of r1n1 at 10 s")
-    assert why in invalid
-    assert "restart of r1n1 at 18 s could not be done" in str(
-        judged(record(failures=[kill, replace(restart, error="its port is taken")])).invalid
-    )
-    assert judged(record(failures=[kill])).invalid == (
-        "failures: the pass ended after 1 of the 2 planned events"
-    )
-
-
 def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
     conditions = {"foreign_share": 0.0, "steal_share": 0.0, "other_clusters": 0}
     machine = worst_of([ForeignLoad(foreign_share=0.0, steal_share=0.0).conditions()])
