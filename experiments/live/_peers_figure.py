@@ -132,7 +132,7 @@ def _draw_row(axes: Axes, place: int, mine: pd.DataFrame, most_s: float) -> None
         )  # fmt: skip
     if idle := int(mine.reindex(columns=["hit_work"])["hit_work"].eq(False).sum()):
         axes.text(
-            float(mine["outage_s"].max()) + 0.01 * most_s, place,
+            float(mine["outage_s"].max()) + 0.02 * most_s, place,
             f"{idle} of {len(mine)} kills hit no work", va="center", fontsize=7,
         )  # fmt: skip
     split = mine[over].dropna(subset=list(PARTS))
