@@ -32,7 +32,7 @@ Faults, each for a while:
   crash, rack, late     a node or a rack crashes; a node starts late
   forget                a node loses its copies, but its process lives
   pause, slow, drift    a node is frozen, computes slowly, or has a fast clock
-  cut, link             a node, or the link between two, loses all messages
+  cut, link, one-way    a node, or the link between two, loses all messages, or those one way
   weather               some of all messages are lost, repeated or reordered
   raise                 a node's operators raise errors
   store, full, log      the checkpoint store, its space, or the log is away

@@ -112,7 +112,8 @@ class Bystander(Observer):
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN, FaultKind.RAISE):
             # heartbeats get lost, the plan no longer holds all tasks, or a node cannot compute
             self._covered = False
-        if fault.kind in (FaultKind.CUT, FaultKind.PAUSE):
+        unheard = fault.kind is FaultKind.ONE_WAY and fault.other == -1
+        if unheard or fault.kind in (FaultKind.CUT, FaultKind.PAUSE):
             until = fault.until_us + self._noticed_us
             self._doubted[fault.target] = max(until, self._doubted.get(fault.target, 0))
         wanted, now = self._that_count(scene), scene.kernel.now

@@ -87,6 +87,7 @@ def draw(
         *draw_raise(options, random("raise")),
         *draw_full(options, random("full")),
         *draw_forgetting(options, random("forget")),
+        *draw_one_way(options, random("one way")),
     )
     options = replace(options, strategy=draw_strategy(options, random("strategy")))
     options = draw_together(options, random("together"))
@@ -368,6 +369,17 @@ def draw_forgetting(options: Options, random: Random) -> tuple[Fault, ...]:
     at = random.randrange(options.interval_us, options.batches * options.interval_us)
     nodes = random.sample(range(len(options.nodes)), random.choice((1, 1, 2)))
     return tuple(Fault(kind=FaultKind.FORGET, at_us=at, until_us=at, target=node) for node in nodes)
+
+
+def draw_one_way(options: Options, random: Random) -> tuple[Fault, ...]:
+    """Draw two ends of which one does not hear the other, in one schedule of four."""
+    if random.random() >= 0.25:
+        return ()
+    at = random.randrange(options.interval_us, options.batches * options.interval_us)
+    until = at + random.choice((500_000, 3_000_000, 15_000_000))
+    sender, receiver = random.sample(range(-1, len(options.nodes)), 2)
+    one_way = FaultKind.ONE_WAY
+    return (Fault(kind=one_way, at_us=at, until_us=until, target=sender, other=receiver),)
 
 
 def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:

@@ -32,6 +32,8 @@ class FaultKind(StrEnum):
     """A node's messages and requests get lost, both ways; it goes on computing."""
     LINK = "link"
     """The messages between two nodes get lost."""
+    ONE_WAY = "one-way"
+    """What one end sends to another gets lost, and what comes back arrives; -1: the coordinator."""
     SLOW = "slow"
     """A node computes ``amount`` times slower."""
     RAISE = "raise"
@@ -76,7 +78,7 @@ class Fault:
     def __str__(self) -> str:
         return (
             f"{self.kind} {self.target}"
-            f"{f'-{self.other}' if self.kind is FaultKind.LINK else ''}"
+            f"{f'-{self.other}' if self.kind in (FaultKind.LINK, FaultKind.ONE_WAY) else ''}"
             f"{f' x{self.amount}' if self.amount else ''}"
             f" from {self.at_us / 1e6:.3f} s "
             + (f"to {self.until_us / 1e6:.3f} s" if self.heals else "for good")

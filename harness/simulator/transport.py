@@ -74,13 +74,19 @@ class Transport:
 
     # -- links -----------------------------------------------------------------------------
 
-    def cut(self, one: int, other: int) -> None:
-        """No message between two nodes, until `mend` was called as often."""
-        self._blocked.update(((one, other), (other, one)))
+    def cut(self, one: int, other: int, ways: int = 2) -> None:
+        """No message between two nodes, until `mend` was called as often.
 
-    def mend(self, one: int, other: int) -> None:
+        With one of the two ``ways``, only what ``one`` sends gets lost."""
+        self._blocked.update(((one, other), (other, one))[:ways])
+
+    def mend(self, one: int, other: int, ways: int = 2) -> None:
         """Take one cut back."""
-        self._blocked -= Counter(((one, other), (other, one)))  # drops what is no longer cut
+        self._blocked -= Counter(((one, other), (other, one))[:ways])  # drops what is not cut
+
+    def carries(self, sender: int, receiver: int) -> bool:
+        """Return True unless what one end sends to another is lost."""
+        return (sender, receiver) not in self._blocked
 
     def deliver(self, sender: int, effect: do.Send) -> None:
         """Send a message to every copy of the task, or to the one that it names."""
@@ -99,7 +105,7 @@ class Transport:
     ) -> None:
         """Send to one node, which receives it ``after_us`` after its arrival."""
         node = self._nodes[receiver]
-        if node.cut or (self._blocked and (sender, receiver) in self._blocked):
+        if node.cut or (self._blocked and not self.carries(sender, receiver)):
             return
         link = self._links_us[sender][receiver] + after_us
         if self._limited and sender != receiver and isinstance(message, told.BatchArrived):

@@ -236,7 +236,7 @@ class World:
             self.transport.deliver(node.number, effect)
 
     def _beat(self, node: SimulatedNode, effect: do.SendHeartbeat) -> None:
-        if not node.cut:
+        if not node.cut and self.transport.carries(node.number, COORDINATOR):
             kernel, transport, tell = self.kernel, self.transport, self.coordinators.tell
             link = transport.link_us(COORDINATOR, node.number)
             for life in self.coordinators.lives:
@@ -309,6 +309,8 @@ class World:
                 self.nodes[fault.target].cut = True
             case FaultKind.LINK:
                 self.transport.cut(fault.target, fault.other)
+            case FaultKind.ONE_WAY:
+                self.transport.cut(fault.target, fault.other, ways=1)
             case FaultKind.SLOW:
                 self.nodes[fault.target].slowness = fault.amount
             case FaultKind.RAISE:
@@ -347,6 +349,8 @@ class World:
                 self.nodes[fault.target].cut = False
             case FaultKind.LINK:
                 self.transport.mend(fault.target, fault.other)
+            case FaultKind.ONE_WAY:
+                self.transport.mend(fault.target, fault.other, ways=1)
             case FaultKind.SLOW:
                 self.nodes[fault.target].slowness = 1
             case FaultKind.RAISE:

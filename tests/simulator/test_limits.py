@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import pytest
+from msgspec.structs import replace as replace_struct
+
+from harness.protocol.coordinator import machine
+from harness.protocol.coordinator.ledger import orders_for
 from harness.protocol.coordinator.registry import NodeInfo, Registry
 from harness.protocol.scheme import Recovery, Scheme
 from harness.simulator.draw import draw
@@ -135,3 +141,39 @@ def test_nor_one_that_it_was_told_and_could_not_store_before_it_crashed() -> Non
     restart = replace(away(FaultKind.COORDINATOR, told_us + 2_000_000), at_us=told_us + 1_000_000)
     assert replicated_at_the_end(store, replan(told_us))
     assert not replicated_at_the_end(store, replan(told_us), restart)
+
+
+def test_an_order_to_a_node_that_is_heard_and_does_not_hear_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only one direction is cut: the heartbeats of the standby nodes go on."""
+    lost = [
+        Fault(kind=FaultKind.ONE_WAY, at_us=CRASH_US, until_us=20_000_000, target=-1, other=node)
+        for node in (4, 5)
+    ]
+    assert completes(options(crash(2), *lost))
+    given: set[str] = set()
+
+    def once(*arguments: Any, **more: Any) -> Any:
+        for order in orders_for(*arguments, **more):
+            name = repr(replace_struct(order, cause=""))
+            if name not in given:
+                given.add(name)
+                yield order
+
+    monkeypatch.setattr(machine, "orders_for", once)
+    assert completes(options(crash(2)))
+    given.clear()
+    assert not completes(options(crash(2), *lost))
+
+
+def test_what_one_end_sends_is_lost_and_what_comes_back_arrives() -> None:
+    given = options(Fault(kind=FaultKind.ONE_WAY, at_us=0, until_us=NEVER_US, target=1, other=2))
+    world = World(given, digests(given))
+    world.start()
+    world.kernel.run(until=CRASH_US)
+    assert not world.transport.carries(1, 2)
+    assert world.transport.carries(2, 1)
+    assert world.fault_counts == {"one-way": 1}
+    copies = [copy for node in world.nodes[:3] for copy in node.machine.copies.values()]  # type: ignore[union-attr]
+    assert [copy.position > 0 for copy in copies] == [True, True, False]
