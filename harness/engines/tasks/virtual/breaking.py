@@ -200,7 +200,7 @@ def _input_retention(world: HostWorld, fault: HostFault) -> None:
         records = world.broker.partition(place).records
         old = [record.at for record in records if record.time_ms < before_ms]
         world.broker.forget(place, below=old[-1] + 1 if old else 0)
-    world.expected.add("is due")
+        world.expected.add("{}[{}] cannot be read any further".format(*place))
 
 
 _KILLS = (Kind.KILL, Kind.COORDINATOR, Kind.POWER)
