@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 """The checkout this program runs from."""
 
 _PACKAGES = ("pyspark", "kafka-python", "confluent-kafka", "redis", "pyarrow", "pandas", "numpy")
+_CLIENTS = {"redis": "redis-py"}
+"""Names of packages that are called as their server is."""
 
 
 @functools.cache
@@ -53,10 +55,11 @@ def describe_versions() -> dict[str, str]:
     """Return versions of Python and of the packages that affect a measurement."""
     found = {"python": platform.python_version(), "kernel": platform.release()}
     for package in _PACKAGES:
+        name = _CLIENTS.get(package, package)
         try:
-            found[package] = version(package)
+            found[name] = version(package)
         except PackageNotFoundError:
-            found[package] = "missing"
+            found[name] = "missing"
     return found
 
 

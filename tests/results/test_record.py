@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from harness.results.provenance import describe_versions
 from harness.results.record import (
     FAILED,
     INVALID,
     OK,
+    SERVERS,
     SKIPPED,
     Attempt,
     Outcome,
@@ -77,6 +79,11 @@ def test_what_an_older_record_does_not_name_was_not_recorded() -> None:
     assert stated == {"java": "21.0.8", **dict.fromkeys(unnamed, "not recorded")}
     computed = Record.completed(attempt(), Outcome(), seconds=1)
     assert computed.stated_versions == {}, "it had no servers"
+
+
+def test_no_package_is_named_as_a_server_is() -> None:
+    assert describe_versions()["redis-py"] != "missing"
+    assert not describe_versions().keys() & {*SERVERS}
 
 
 def test_a_failed_run_has_no_numbers() -> None:
