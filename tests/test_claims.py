@@ -149,7 +149,7 @@ def test_fewer_samples_than_six_decide_nothing(
     verdict = judge(hypothesis("one", "One is enough.").at_most(lambda table: few, 2.0), None)
     assert verdict is not None
     assert verdict.word is Word.UNDECIDED
-    assert verdict.why == "it takes 6 samples, and there are 5: measure with --repeats 6"
+    assert verdict.why == "it takes 6 samples, and there are 5: add some with --repeats"
     assert statistic([None, float("nan")]) is None
 
 

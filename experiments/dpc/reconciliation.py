@@ -154,7 +154,7 @@ def table(results: Results) -> pd.DataFrame:
     """Return a row per method and point, with S, Dλ, Table 2's delay and its memory.
 
     ``delay_s``: the median of the runs, as now and then one waits for a bucket (100 ms) less.
-    ``kept_tuples``: their mean; ``memory_low``, ``memory_high``: its 95 % interval, or the mean
+    ``kept_tuples``: their mean; ``memory_low``, ``memory_high``: its 95 % interval, null
     where the runs are too few for one."""
     by = ["panel", "method", "state", "rate_per_s"]
     points = results.frame.groupby(by)
@@ -179,10 +179,8 @@ def table(results: Results) -> pd.DataFrame:
 
 
 def _ends(sample: Sample | None) -> tuple[float, float]:
-    if sample is None:
+    if sample is None or sample.low is None or sample.high is None:
         return math.nan, math.nan
-    if sample.low is None or sample.high is None:
-        return sample.value, sample.value
     return sample.low, sample.high
 
 
@@ -301,7 +299,10 @@ def _memory_error(row: pd.Series[Any]) -> Sample:
         float(row[column] / row["analytic_tuples"] - 1.0)
         for column in ("kept_tuples", "memory_low", "memory_high")
     )
-    return Sample(value=kept, low=low, high=high, n=int(row["runs"]))
+    few = math.isnan(low)
+    return Sample(
+        value=kept, low=None if few else low, high=None if few else high, n=int(row["runs"])
+    )
 
 
 @paper("undo-more-memory", "Undo/redo needs more memory than checkpoint/redo")

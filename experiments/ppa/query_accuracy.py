@@ -5,6 +5,7 @@ SA plans for OF and for IC at rising budgets; then everything outside the plan d
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -165,12 +166,13 @@ def q2_ic(table: pd.DataFrame) -> Finding:
     distance = at_least(_distance(table, "Q2", Objective.IC), CLOSE)
     joined = _accuracy.computed(_means(table), query="Q2", objective="ic")[["value", "accuracy"]]
     rise = joined.iloc[-1] - joined.iloc[0]
-    return found(
+    judged = found(
         all_of([distance.held, bool(rise["accuracy"] < 0.8 * rise["value"])]),
         **distance.measured,
         ic=joined["value"].tolist(),
         accuracy=joined["accuracy"].tolist(),
     )
+    return replace(judged, sample=distance.sample)
 
 
 CLAIMS = [

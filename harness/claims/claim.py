@@ -179,4 +179,4 @@ def _verdict(claim: Claim, finding: Finding, problem: str | None = None) -> Verd
 
 def too_few(samples: int, fewest: int) -> str:
     """Return the sentence about samples that do not decide a claim, with what to do."""
-    return f"it takes {fewest} samples, and there are {samples}: measure with --repeats {fewest}"
+    return f"it takes {fewest} samples, and there are {samples}: add some with --repeats"

@@ -64,7 +64,9 @@ def _of_sample(
     shown = {"median": sample.value, "samples": sample.n}
     if sample.low is not None:
         shown["interval_95"] = [sample.low, sample.high]  # type: ignore[assignment]
-    return Finding(held=held, why=why, measured={**shown, **measured}, sample=sample)
+    # What is open is explained by its samples.
+    decided = None if held is None else why
+    return Finding(held=held, why=decided, measured={**shown, **measured}, sample=sample)
 
 
 def together(findings: Mapping[str, Finding]) -> Finding:

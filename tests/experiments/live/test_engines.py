@@ -258,7 +258,7 @@ def test_a_limit_within_the_interval_leaves_it_undecided() -> None:
 def test_five_samples_decide_nothing() -> None:
     few = judged(EXPERIMENT, tables(*LADDERS, samples=5))["word-count/same-rate"]
     assert few.word is Word.UNDECIDED
-    assert few.why == "it takes 6 samples, and there are 5: measure with --repeats 6"
+    assert few.why == "it takes 6 samples, and there are 5: add some with --repeats"
     assert judged(EXPERIMENT, tables(*LADDERS))["word-count/same-rate"].word is Word.HOLDS
 
 

@@ -54,7 +54,7 @@ def test_runs_on_both_sides_of_the_limit_are_undecided() -> None:
     alone = judged(EXPERIMENT, {**table, "curves": one})["q1-close-to-of"]
     assert alone.word is Word.UNDECIDED
     assert alone.why is not None
-    assert "--repeats 6" in alone.why
+    assert "--repeats" in alone.why
 
 
 def test_nothing_measured_nothing_judged() -> None:
