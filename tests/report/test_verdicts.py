@@ -87,10 +87,7 @@ def test_one_live_run_decides_only_what_is_counted(tmp_path: Path, counted: bool
         assert [claim.held for claim in found] == [held, True]
         if held is None:
             assert found[0].word is Word.UNDECIDED
-            assert (
-                found[0].why
-                == f"it takes 6 samples, and there are {repeats}: measure with --repeats 6"
-            )
+            assert f"it takes 6 samples, and there are {repeats}" in str(found[0].why)
             assert (found[0].rule.version, found[0].rule.since) == (2, "2026-11-26")
     shorter = replace(live, fewest=5)
     assert judged(RecordStore(tmp_path / "5"), shorter).claims[0].held is True
