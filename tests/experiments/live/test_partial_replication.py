@@ -20,7 +20,7 @@ LATENCY_S = {"PPA-1.0": 0.012, "PPA-0.5-active": 0.011, "PPA-0.5": 0.4, "PPA-0":
 
 def made_up(runs: int = 6) -> dict[str, pd.DataFrame]:
     rows: list[dict[str, Any]] = [
-        {"engine": engine, "rate": rate, "interval_s": interval_s, "series": name,
+        {"run": str(run), "engine": engine, "rate": rate, "interval_s": interval_s, "series": name,
          "latency_s": seconds * (1 + 0.01 * run), "outside_s": seconds + 0.2,
          "simulated_s": None if name == FIRST else seconds, "faster": 10.0}
         for engine in (PACED, SIMULATED)
