@@ -94,5 +94,5 @@ def test_the_examples_are_what_the_commands_take() -> None:
 
 
 def test_the_help_of_simulate_names_every_topology_and_fault() -> None:
-    words = set(re.findall(r"\w+", simulate.epilog or ""))
+    words = set(re.findall(r"[\w-]+", simulate.epilog or ""))
     assert words >= {*TOPOLOGIES, *(kind.value for kind in FaultKind)}

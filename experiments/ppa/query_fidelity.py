@@ -60,7 +60,7 @@ MEASUREMENT = Measurement(
     origin=Origin.COMPUTED,
     grid=_random.everywhere(_accuracy.POINTS),
     repeats={**_random.ONCE, Profile.QUICK: FEWEST, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 2.5, Profile.PAPER: 60.0},
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 2.2, Profile.PAPER: 60.0},
     run=run,
 )
 

@@ -19,6 +19,7 @@ import pandas as pd
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage, Victim
+from harness.cluster.endpoints import RedisEndpoint
 from harness.cluster.run_directory import make_place
 from harness.engines.base import (
     NOT_SCORED,
@@ -279,6 +280,7 @@ class ToyCluster:
 
     backend = "toy"
     spec = ClusterSpec(racks=1, workers_per_rack=1)
+    redis = RedisEndpoint(host="127.0.0.1", port=1, password="nobody-listens")
 
     def __init__(self, broker: Any, run_directory: Path) -> None:
         self.kafka, self.run_directory = broker, run_directory

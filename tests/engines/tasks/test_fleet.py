@@ -26,7 +26,12 @@ WITHIN_S = 60
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     spec = SimpleNamespace(cores_per_worker=1, nodes_per_worker=1)
     cluster = SimpleNamespace(
-        nodes=list, spec=spec, redis=NO_REDIS, harness_host="127.0.0.1", driver_environment=dict
+        nodes=list,
+        spec=spec,
+        redis=NO_REDIS,
+        kafka=SimpleNamespace(tls=None),
+        harness_host="127.0.0.1",
+        driver_environment=dict,
     )
     cluster.driver_environment = lambda: dict(os.environ)
     made = Fleet(cast(Any, cluster), tmp_path)

@@ -90,7 +90,7 @@ class Reports:
         monkeypatch.setattr(coordinator, "now_us", lambda: self.now)
         self.events: list[Any] = []
         self.process = CoordinatorProcess(
-            {"redis": REDIS.to_json(), "listen": ["127.0.0.1", 0], "secret": "00"},
+            {"redis": REDIS.to_json(), "listen": ["127.0.0.1", 0], "secret": "00", "tls": None},
             self.events.append,
         )
         self.one, self.other = member(0), member(1)
