@@ -27,6 +27,7 @@ from harness.running.discovery import (
 )
 from harness.running.execution import Runner
 from harness.running.plan import PlannedRun, once, seconds_left
+from tests.golden.masters import differing, of_run
 from tests.levels import by_cost
 from tests.running.test_execution import SMOKE, no_cluster
 from tests.toys import Watcher
@@ -74,6 +75,9 @@ def test_reproduce_takes_no_longer_than_it_says(paper: str | None, minutes: int)
 class Here:
     """A `harness.running.computed.RunPool` without processes, which would start too slowly."""
 
+    def __init__(self) -> None:
+        self.made: list[tuple[Task, RunResult]] = []
+
     def __enter__(self) -> Self:
         return self
 
@@ -82,8 +86,10 @@ class Here:
 
     def submit(self, task: Task) -> Future[RunResult]:
         """Return the result at once."""
+        result = make(task)
+        self.made.append((task, result))
         made: Future[RunResult] = Future()
-        made.set_result(make(task))
+        made.set_result(result)
         return made
 
 
@@ -91,8 +97,8 @@ class Here:
 @pytest.mark.parametrize("experiment", by_cost(WITHOUT_SERVERS, soon_s=0.5))
 def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
-    store, watcher = RecordStore(tmp_path), Watcher()
-    runner = Runner(store, no_cluster, watcher, others=Here)
+    store, watcher, here = RecordStore(tmp_path), Watcher(), Here()
+    runner = Runner(store, no_cluster, watcher, others=lambda: here)
     runner.execute(runner.plan([experiment], SMOKE), SMOKE)
     ((_, campaign),) = watcher.campaigns
     assert campaign.complete, [record.reason for record in campaign.records]
@@ -104,6 +110,9 @@ def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.Monke
         if claim.kind is ClaimKind.INVARIANT and claim.held is False
     ]
     assert not broken
+    mine = experiment.measurement.id
+    masters = [of_run(mine, task, result) for task, result in here.made]
+    assert not differing("smoke", masters, whole=False)
     pages = [page.read_text() for page in build.write_report(store).pages]
     assert any("data:image" in page for page in pages)
 

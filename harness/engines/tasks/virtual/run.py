@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from harness.engines.tasks.virtual.cluster import HostWorld
 from harness.engines.tasks.virtual.faults import BATCH_US, HostOptions
@@ -17,13 +18,19 @@ SETTLE_S = 150.0
 """The bound of the liveness phase: waits of a minute that were begun may end first."""
 
 
-def simulate_host(options: HostOptions) -> SimulatedRun:
-    """Run the processes under the faults of ``options``, then until all output is there."""
+def simulate_host(
+    options: HostOptions, *, prepare: Callable[[HostWorld], None] | None = None
+) -> SimulatedRun:
+    """Run the processes under the faults of ``options``, then until all output is there.
+
+    ``prepare`` gets the world before it starts."""
     twin = twin_of(options.shape, options.memory, options.load, options.batches)
     bystander = Bystander(_as_options(options), twin)
     bystander.expect_tentative()
     with collector_at_rest():
         world = HostWorld(options, bystander)
+        if prepare is not None:
+            prepare(world)
         with virtual_time(world.loop, options.seed):
             try:
                 violation = _violation(world)
