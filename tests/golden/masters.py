@@ -33,13 +33,14 @@ from harness.results.record import Profile, plain
 from harness.results.store import RecordStore
 from harness.running.computed import RunResult, Task, make
 from harness.running.discovery import all_experiments
+from harness.seeds import DEFAULT_SEED
 from harness.site.kills import kills_of
 from tests.engines.tasks.virtual.trace_of_seed import trace as host_trace
 from tests.simulator.trace_of_seed import trace as protocol_trace
 
 DIGESTS = Path(__file__).parent / "digests"
 SEEDS = range(20)
-ROOT_SEED = 1
+
 NO_MASTERS = frozenset(
     {"milliseconds", "median_ms", "batch_cpu_s", "checkpoint_cpu_s"}  # times of this machine
     | {"best", "bound", "finished", "proven_share"}  # what a solver found in a given time
@@ -134,7 +135,7 @@ def smoke() -> Iterator[Master]:
                     experiment=experiment.id,
                     point=point,
                     profile=Profile.SMOKE,
-                    root_seed=ROOT_SEED,
+                    root_seed=DEFAULT_SEED,
                     repeat=repeat,
                     options={},
                     directory=Path(),
