@@ -98,14 +98,15 @@ def _summary(kills: pd.DataFrame) -> dict[str, Any] | None:
     if sample is None or least is None:
         return None
     known = math.isfinite(sample.value)
+    kill_count = int(lasted_s.notna().sum())
     shown_s = sample.value if known else least.value
     return {
         "median_s": sample.value if known else None,
         "at_least_s": shown_s,
         "interval_s": None if sample.low is None else (sample.low, sample.high),
         "outage": f"{'' if known else 'more than '}{shown_s:.3g} s{_between(sample)}",
-        "kills": int(lasted_s.notna().sum()),
-        "passes": sample.n,
+        "count": f"{kill_count} {'kill' if kill_count == 1 else 'kills'} in "
+        f"{sample.n} {'pass' if sample.n == 1 else 'passes'}",
         "never": int(not_over.sum()),
     }
 

@@ -258,6 +258,7 @@ def _described(label: str, machine: str, records: Sequence[Record]) -> dict[str,
         "records": len(records),
         "first": _date(oldest.started_unix_s),
         "last": _date(newest.started_unix_s),
+        "commits": sorted({record.commit[:8] for record in records}),
         **{name: newest.machine.get(name, NOT_RECORDED) for name in named},
         "other_code": sorted(of_other_code(records).items()),
     }

@@ -1,7 +1,7 @@
 """The one picture for a first screen: the outage after a kill, by engine and scheme.
 
 It is drawn from the report's first table, of whatever records are given: a dot is a median over
-kills, a bar its 95 % interval. Fewer than five kills have no interval, and their dot is hollow. A
+passes, a bar its 95 % interval. Fewer than six passes have no interval, and their dot is hollow. A
 bar to the edge has no known end, and a median without one is an arrow."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def draw(figures: Sequence[Mapping[str, Any]], stamped: str) -> Figure:
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(
         "outage that a user sees after a kill [s], logarithmic above 0.1 s;\n"
-        "dot: median, >: it is longer, bar: 95 % interval, hollow: fewer than five kills"
+        "dot: median, >: it is longer, bar: 95 % interval, hollow: fewer than six passes"
     )
     stamp(drawn, stamped)
     return drawn
@@ -71,8 +71,7 @@ def _ends(figures: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def _count(row: Mapping[str, Any]) -> str:
-    text = f"{row['kills']} {'kill' if row['kills'] == 1 else 'kills'}"
-    return text + (f", {row['never']} not back" if row["never"] else "")
+    return f"{row['count']}, {row['never']} not back" if row["never"] else str(row["count"])
 
 
 def in_words(figures: Sequence[Mapping[str, Any]]) -> str:

@@ -31,8 +31,8 @@ def item(
     return cast(Assessment, judged)
 
 
-def rows(found: list[dict[str, Any]]) -> list[tuple[str, str, str, int, int]]:
-    keys = ("engine", "scheme", "outage", "kills", "never")
+def rows(found: list[dict[str, Any]]) -> list[tuple[str, str, str, str, int]]:
+    keys = ("engine", "scheme", "outage", "count", "never")
     return [cast(Any, tuple(row[key] for key in keys)) for row in found[0]["rows"]]
 
 
@@ -45,7 +45,7 @@ def test_an_experiment_without_a_run_that_came_to_an_end_has_none() -> None:
 def test_an_outage_is_a_median_with_its_interval_from_six_passes_on() -> None:
     few = pd.DataFrame({"scheme": ["active"] * 2, "recovery_s": [1.0, 2.0]})
     assert rows(outages([item(few, "structured")])) == [
-        ("stock Spark (micro-batches)", "active", "1.5 s", 2, 0)
+        ("stock Spark (micro-batches)", "active", "1.5 s", "2 kills in 2 passes", 0)
     ]
     many = pd.DataFrame({"scheme": ["active"] * 6, "recovery_s": [2.0] * 6})
     assert rows(outages([item(many, "structured")]))[0][2] == "2 s (2 to 2 s)"
@@ -53,7 +53,7 @@ def test_an_outage_is_a_median_with_its_interval_from_six_passes_on() -> None:
         {"scheme": "active", "run": "one", "recovery_s": [44.7, 40.7, 36.7, 30.1, 20.2, 9.9]}
     )
     found = outages([item(one_outage, "structured")])[0]["rows"][0]
-    assert (found["outage"], found["kills"], found["passes"]) == ("33.4 s", 6, 1)
+    assert (found["outage"], found["count"]) == ("33.4 s", "6 kills in 1 pass")
 
 
 def test_a_kill_without_a_recovery_is_counted() -> None:
@@ -61,7 +61,7 @@ def test_a_kill_without_a_recovery_is_counted() -> None:
         {"scheme": "checkpoint", "recovery_s": [3.0, None], "recovery_at_least_s": [None, 20.0]}
     )
     assert rows(outages([item(table, "structured")])) == [
-        ("stock Spark (micro-batches)", "checkpoint", "more than 11.5 s", 2, 1)
+        ("stock Spark (micro-batches)", "checkpoint", "more than 11.5 s", "2 kills in 2 passes", 1)
     ]
     nothing = table.assign(recovery_s=None, recovery_at_least_s=None)
     assert outages([item(nothing, "structured")]) == []
@@ -98,7 +98,7 @@ def test_an_experiment_says_itself_what_its_outages_are() -> None:
     table = pd.DataFrame({"row": ["a"] * 6, "outage_s": [2.0] * 5 + [9.0]})
     table["not_over"] = table["outage_s"] > 8
     assert rows(outages([item(table, "structured", "tasks", outages=of_rows)])) == [
-        ("stock Spark (real-time mode)", "tuned", "2 s (2 s and more)", 6, 1)
+        ("stock Spark (real-time mode)", "tuned", "2 s (2 s and more)", "6 kills in 6 passes", 1)
     ]
 
 
