@@ -54,6 +54,8 @@ class Trouble:
     boot: int
     address: Address
     why: str
+    since_us: int
+    """When the first attempt failed after which none succeeded."""
 
 
 class Receiver(Protocol):
@@ -237,7 +239,13 @@ class Peers:
         lasting = isinstance(error, Refused | ssl.SSLCertVerificationError)
         if lasting or now - peer.failing_since >= UNREACHABLE_S:
             self._trouble(
-                Trouble(node=peer.node, boot=peer.boot, address=address, why=reason(error))
+                Trouble(
+                    node=peer.node,
+                    boot=peer.boot,
+                    address=address,
+                    why=reason(error),
+                    since_us=round(peer.failing_since * 1e6),
+                )
             )
 
     # -- as the hub of its wires ---------------------------------------------------------------

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
 from harness.engines.tasks.exchange import KAFKA, Begin, Log, OutputTail, ReadError, Settings, Tail
+from harness.engines.tasks.store import READ_AGAIN
 from harness.hosting.codec import CorruptData, decode, encode
 from harness.protocol.output import OutputEnd, OutputReader
 
@@ -80,11 +82,17 @@ class Following:
             running.cancel()
 
     async def _begin(self, *, beyond: int, because: ReadError | None) -> None:
-        """Read from the stored end on if it is ``beyond`` an offset, else report ``because``."""
-        end = await self._stored_end()
+        """Read from the stored end on if it is ``beyond`` an offset, else report ``because``.
+
+        A damaged end counts as none: its partition is read from the beginning if that is there."""
+        damage = ""
+        try:
+            end = await self._stored_end()
+        except CorruptData as error:
+            end, damage = None, f"; where to go on is damaged in Redis: {error}"
         begin = end.offset if end is not None else 0
         if because is not None and begin <= beyond:
-            self._failed(because)
+            self._failed(replace(because, why=because.why + damage))
             return
         self._output = OutputTail(self._sink, self._changed, end)
         self._stored = begin
@@ -106,14 +114,19 @@ class Following:
             self._failed(error)
 
     async def _stored_end(self) -> OutputEnd | None:
-        """Return the stored end; None for a damaged one, as if there were none."""
+        """Return the stored end, if any; raise `CorruptData` if it is damaged each time."""
+        loaded = 0
         while True:
             try:
                 data = await self._ends.get_end(self._sink)
+                loaded += 1
                 end = None if data is None else decode(data)
-                return end if isinstance(end, OutputEnd) else None
+                if end is None or isinstance(end, OutputEnd):
+                    return end
+                raise CorruptData(f"a {type(end).__name__} where the end of output is due")
             except CorruptData:
-                return None
+                if loaded == READ_AGAIN:
+                    raise
             except (RedisError, OSError) as error:
                 where = "{}[{}]".format(*self._place)
                 self._failed(ReadError(place=where, why=f"its end: {error}", final=False))

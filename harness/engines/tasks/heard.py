@@ -73,8 +73,10 @@ class Unreachable:
     boot: int
     at: Address
     why: str
+    since_us: int
+    """When the first attempt failed after which none succeeded."""
     at_us: int
-    """By the reporting node's clock."""
+    """Both by the reporting node's clock."""
 
 
 Heard = HeartbeatReceived | Where | Unreachable | dict[str, Any]
@@ -128,6 +130,7 @@ def _frame(frame: Mapping[str, Any], node: int) -> Heard:
                 boot=_whole(value["boot"]),
                 at=_address(value["at"]),
                 why=str(value["why"]),
+                since_us=_whole(value["since_us"]),
                 at_us=_whole(value["at_us"]),
             )
         case "note":

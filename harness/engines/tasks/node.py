@@ -177,8 +177,11 @@ class NodeProcess:
         """Return the connections to other nodes, which listen nowhere yet."""
 
         def trouble(found: Trouble) -> None:
-            document = {"to": found.node, "boot": found.boot, "at": list(found.address)}
-            link.send({"unreachable": {**document, "why": found.why, "at_us": now_us()}})
+            document = {
+                "to": found.node, "boot": found.boot, "at": list(found.address),
+                "why": found.why, "since_us": found.since_us, "at_us": now_us(),
+            }  # fmt: skip
+            link.send({"unreachable": document})
 
         def scarce(what: str) -> None:
             link.send({"trouble": {"where": "connections to other nodes", "what": what}})

@@ -14,8 +14,9 @@ from harness.engines.tasks.routes import Address
 FRESH_US = 1_000_000
 """Age of a node's last word, or four heartbeats, until which it counts as being in touch."""
 LASTING_US = 5_000_000
-"""Time for which a pair stays out of reach, and both in touch, until the run ends: an attempt that
-began while a node was cut off may fail when it is not any more."""
+"""Time for which every attempt of a pair fails, and both stay in touch, until the run ends: an
+attempt that began while a node was cut off may fail when it is not any more, and wrong bits on the
+wire look like another secret."""
 _REMEDY = (
     "let every node connect to every other, on any port above 1023: look at the firewall and the "
     "routes between these two, and at the run's certificate"
@@ -39,7 +40,8 @@ class Unreached:
     """The pairs that were reported, and since when."""
 
     def __init__(self) -> None:
-        self._since_us: dict[tuple[int, int], int] = {}
+        self._since_us: dict[tuple[int, int], tuple[int, int]] = {}
+        """The first attempt that failed, by the node's clock, and when that was heard."""
         self._told: set[tuple[int, int]] = set()
 
     def problem(
@@ -65,9 +67,9 @@ class Unreached:
         if now_us - newest > fresh_us or now_us - awake_us <= fresh_us:
             return None
         steady_us = max(member.steady_us, other.steady_us, awake_us)
-        since_us = self._since_us.get(pair, -1)
-        if since_us < steady_us:
-            self._since_us[pair] = now_us
+        first_us, since_us = self._since_us.get(pair, (-1, -1))
+        if first_us != found.since_us or since_us < steady_us:  # they may have talked since then
+            self._since_us[pair] = found.since_us, now_us
             return None
         if now_us - since_us < LASTING_US:
             return None

@@ -213,7 +213,7 @@ class Wire(asyncio.BufferedProtocol):
     ) -> None:
         right = proof_of(self._hub.secret, role, mine, theirs, node, boot)
         if not hmac.compare_digest(proof, right):
-            raise Refused("it does not know this run's secret")
+            raise Refused("it does not know this run's secret, or its bytes arrive damaged")
 
     def _take(self, form: struct.Struct) -> tuple[Any, ...] | None:
         if self._filled < form.size:

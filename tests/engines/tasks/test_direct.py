@@ -338,6 +338,43 @@ async def test_of_many_strangers_the_first_have_to_go(monkeypatch: pytest.Monkey
     friend.peers.close()
 
 
+@pytest.mark.parametrize("by_dialer", [False, True])
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_handshake_with_a_wrong_bit_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, place: int, by_dialer: bool
+) -> None:
+    """Failures are reported as one only where no attempt has succeeded in between."""
+    right, damages = wire.Wire._write, False
+
+    def write(of: wire.Wire, data: bytes) -> None:
+        arriving = bytearray(data)
+        if damages and of.dialed is by_dialer:
+            arriving[place] ^= 1
+        right(of, bytes(arriving))
+
+    for name in ("FIRST_WAIT_S", "LONGEST_WAIT_S", "UNREACHABLE_S"):
+        monkeypatch.setattr(direct, name, 0.0)
+    monkeypatch.setattr(wire.Wire, "_write", write)
+
+    @nodes(2)
+    async def meet(one: Node, other: Node) -> None:
+        nonlocal damages
+        for reported in (2, 4):
+            damages = True
+            await until(lambda: one.say(other, 1) and len(one.troubles) >= reported)
+            damages = False
+            await until(lambda: one.say(other, 2) and not other.got.empty())
+            while not other.got.empty():
+                other.got.get_nowait()
+            for end in one.wires(other):
+                end.abort()
+            await until(lambda: not one.wires(other) and not other.wires(one))
+        first, second, third, *_ = (trouble.since_us for trouble in one.troubles)
+        assert first == second < third
+
+    meet()
+
+
 @in_a_loop
 async def test_another_secret_is_named() -> None:
     one, other = await Node(0).start(), await Node(1, secret=b"another").start()

@@ -14,6 +14,7 @@ from harness.engines.tasks import exchange, following
 from harness.engines.tasks.exchange import OF_SINK, ReadError
 from harness.engines.tasks.following import Following
 from harness.engines.tasks.records import key_of
+from harness.engines.tasks.store import READ_AGAIN
 from harness.hosting.codec import encode
 from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.output import OutputBatch, OutputFence, OutputReader
@@ -100,11 +101,11 @@ class Client:
 
 
 class Ends:
-    """A store of ends, which may be away for some requests."""
+    """A store of ends, which may be away, or answer with wrong bits, for some requests."""
 
     def __init__(self) -> None:
         self.kept: tuple[int, bytes] | None = None
-        self.away = 0
+        self.away = self.damaged = 0
 
     async def put_end(self, sink: int, offset: int, end: bytes) -> None:
         if self.kept is None or offset > self.kept[0]:
@@ -114,7 +115,11 @@ class Ends:
         if self.away:
             self.away -= 1
             raise StoreAway("gone for lunch")
-        return self.kept[1] if self.kept is not None else None
+        if self.kept is None:
+            return None
+        wrong = self.damaged > 0
+        self.damaged -= wrong
+        return self.kept[1][:-1] + bytes([self.kept[1][-1] ^ wrong])
 
 
 class Node:
@@ -182,6 +187,35 @@ async def follow_behind_a_lost_head(log: Log) -> None:
 
 def test_a_partition_is_followed_though_its_beginning_is_gone(log: Log) -> None:
     follow_behind_a_lost_head(log)
+
+
+@in_a_loop
+async def follow_from_a_damaged_end(log: Log, *, damaged: int, low: int, why: str = "") -> None:
+    ends = Ends()
+    first = Node(ends)
+    await first.reads(5)
+    await stored(first, ends, 6)
+    first.output.stop()
+    log.low, ends.damaged = low, damaged
+    second = Node(ends)
+    await second.until(lambda: second.output.reader.next_stable == 5 or bool(second.errors))
+    second.output.stop()
+    assert [error.final for error in second.errors] == [True] * bool(why)
+    assert all(why in error.why for error in second.errors)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "low"),
+    [(READ_AGAIN - 1, 6), (2 * READ_AGAIN - 1, 6), (2 * READ_AGAIN, 0)],
+    ids=["right when loaded again", "right when the beginning is gone", "read from the beginning"],
+)
+def test_a_damaged_end_is_loaded_again(log: Log, damaged: int, low: int) -> None:
+    follow_from_a_damaged_end(log, damaged=damaged, low=low)
+
+
+def test_a_damaged_end_is_named_where_the_beginning_is_gone(log: Log) -> None:
+    why = "0 is due; where to go on is damaged in Redis: "
+    follow_from_a_damaged_end(log, damaged=2 * READ_AGAIN, low=6, why=why)
 
 
 @in_a_loop

@@ -104,11 +104,11 @@ class Reports:
         beat = HeartbeatReceived(cause="beat", node=of.number, boot=1, copies=())
         self.process._hear(of, beat)
 
-    def unreachable(self, said_us: int | None = None) -> None:
+    def unreachable(self, said_us: int | None = None, since_us: int = 0) -> None:
         """Let node 0 say that it cannot reach node 1."""
         document = {
             "to": 1, "boot": 1, "at": ["10.0.0.1", 4001],
-            "at_us": self.now if said_us is None else said_us,
+            "at_us": self.now if said_us is None else said_us, "since_us": since_us,
             "why": "no answer, as if a firewall drops the packets",
         }  # fmt: skip
         found = read_frame({"unreachable": document}, 0)
@@ -148,6 +148,21 @@ async def test_two_nodes_without_a_way_between_them_are_named_once(
         "no answer, as if a firewall drops the packets"
     )
     assert "firewall" in event["remedy"]
+    await here.deciding.stop(clear=False)
+
+
+@in_a_loop
+async def test_attempts_that_fail_now_and_then_are_no_lasting_trouble(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Reports(monkeypatch)
+    here.begin()
+    for number in range(5):
+        here.unreachable(since_us=number)
+        here.go_on(50)
+    assert here.problems == [], "there was a connection between any two of them"
+    here.unreachable(since_us=4)
+    assert len(here.problems) == 1
     await here.deciding.stop(clear=False)
 
 

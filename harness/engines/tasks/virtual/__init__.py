@@ -26,11 +26,12 @@ one                   way to either end, so a node that is heard and hears nothi
 a request whose       It is repeated, with the same effect as once.
 answer is lost
 wrong bits on a wire  Each frame between nodes, and to the coordinator, has checksums. A wrong one
-                      ends its connection, which is made again.
-wrong bits in Redis   A checkpoint or registry that fails its check is loaded again; the run ends
-                      with a message after `store.READ_AGAIN` times. A damaged end of an output
-                      partition counts as none. The numbers that are Redis' own (terms, boots) have
-                      no checksum.
+                      ends its connection, which is made again. A wrong proof between nodes ends
+                      the run only if no attempt succeeds for `unreached.LASTING_US`.
+wrong bits in Redis   What fails its check is loaded again, up to `store.READ_AGAIN` times. Then a
+                      checkpoint or registry ends the run with a message, and an end of an output
+                      partition counts as none: the run ends only if retention has deleted the
+                      beginning. The numbers that are Redis' own (terms, boots) have no checksum.
 wrong bits in Kafka   Records are read with ``check.crcs``, and read again from the last good one
                       on; after some attempts the run ends with a message.
 a failover of Redis   With replicas (`RedisEndpoint.replicas`) what was confirmed is kept: each
