@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -359,9 +360,13 @@ def test_a_handshake_with_a_wrong_bit_is_tried_again(
     @nodes(2)
     async def meet(one: Node, other: Node) -> None:
         nonlocal damages
-        for reported in (2, 4):
+
+        def troubled(least: int) -> bool:
+            return one.say(other, 1) and len(one.troubles) >= least
+
+        for _ in range(2):
             damages = True
-            await until(lambda: one.say(other, 1) and len(one.troubles) >= reported)
+            await until(partial(troubled, len(one.troubles) + 2))
             damages = False
             await until(lambda: one.say(other, 2) and not other.got.empty())
             while not other.got.empty():
