@@ -4,12 +4,14 @@ Smoke runs are compared where they are made (tests/running/test_discovery.py).""
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 from click.testing import CliRunner
 
 from harness.protocol.schemes import SCHEMES
 from tests.engines.tasks.virtual.trace_of_seed import trace as host_trace
-from tests.golden.masters import KINDS, SEEDS, differing, main
+from tests.golden.masters import KINDS, SEEDS, differing, main, of_seed
 from tests.levels import amount
 from tests.simulator.trace_of_seed import trace as protocol_trace
 
@@ -30,7 +32,7 @@ def test_the_records_that_ship_say_the_same(kind: str) -> None:
 @pytest.mark.parametrize("kind", TRACES)
 def test_a_seed_has_the_same_trace(kind: str, scheme: str) -> None:
     seeds = SEEDS[: amount(len(SEEDS))]
-    masters = ((f"{scheme} {seed}", TRACES[kind](seed, scheme)) for seed in seeds)
+    masters = [of_seed(scheme, seed, TRACES[kind]) for seed in seeds]
     assert not differing(kind, masters, whole=False), RENEW
 
 
@@ -39,6 +41,17 @@ def test_a_change_is_named() -> None:
     assert differing("host", [(name, text)], whole=False) == [f"host: {name} differs"]
     assert differing("host", [("other 0", text)], whole=False) == ["host: other 0 is new"]
     assert len(differing("host", [])) == len(SCHEMES) * len(SEEDS)
+
+
+def test_a_trace_says_nothing_of_where_the_code_lies() -> None:
+    def fails(seed: int, scheme: str) -> str:
+        try:
+            raise MemoryError(f"no memory for {scheme} {seed}")
+        except MemoryError:
+            return repr({"why": traceback.format_exc(), "then": "  kept"})
+
+    text = "{'why': 'MemoryError: no memory for ppa 3\\n', 'then': '  kept'}"
+    assert of_seed("ppa", 3, fails) == ("ppa 3", text)
 
 
 def test_an_unknown_kind_is_refused() -> None:
