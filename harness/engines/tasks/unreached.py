@@ -13,10 +13,10 @@ from harness.engines.tasks.routes import Address
 
 FRESH_US = 1_000_000
 """Age of a node's last word, or four heartbeats, until which it counts as being in touch."""
-LASTING_US = 5_000_000
+LASTING_US = 10_000_000
 """Time for which every attempt of a pair fails, and both stay in touch, until the run ends: an
-attempt that began while a node was cut off may fail when it is not any more, and wrong bits on the
-wire look like another secret."""
+attempt that began while a node was cut off may fail when it is not any more. Wrong bits on the wire
+look like another secret: where they spoil every fourth attempt, some twelve in a row are needed."""
 _REMEDY = (
     "let every node connect to every other, on any port above 1023: look at the firewall and the "
     "routes between these two, and at the run's certificate"

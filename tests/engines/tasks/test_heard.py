@@ -14,6 +14,7 @@ from harness.engines.tasks.directory import Directory
 from harness.engines.tasks.heard import ACCEPTING, Hello, Unreachable, Where, read_frame
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.routes import news_of
+from harness.engines.tasks.unreached import LASTING_US
 from harness.hosting.codec import CorruptData
 from harness.protocol.coordinator.machine import SWEEP
 from harness.protocol.effects import SetTimer
@@ -136,7 +137,7 @@ async def test_two_nodes_without_a_way_between_them_are_named_once(
     assert here.problems == [], "no pass is running"
     here.begin()
     here.unreachable()
-    here.go_on(4.5)
+    here.go_on(LASTING_US / 1e6 - 0.5)
     here.unreachable()
     assert here.problems == [], "it may pass"
     here.go_on(0.5)
@@ -179,7 +180,7 @@ async def test_what_an_attempt_met_while_a_node_was_cut_off_is_no_news(
     here.go_on(0.5)
     here.unreachable(said_us=here.now - 50_000_000)
     here.unreachable()
-    here.go_on(4)
+    here.go_on(LASTING_US / 1e6 - 1.0)
     here.unreachable()
     assert here.problems == [], "the attempt began while they were"
     here.go_on(1.5)
@@ -202,7 +203,7 @@ async def test_a_node_without_a_file_descriptor_is_not_taken_for_one_behind_a_fi
     assert here.problems == [], "it says itself why"
     assert here.events[-1]["what"] == "Too many open files"
     here.unreachable()
-    here.go_on(5)
+    here.go_on(LASTING_US / 1e6)
     here.unreachable()
     assert len(here.problems) == 1, "it says no more"
     await here.deciding.stop(clear=False)
