@@ -64,7 +64,7 @@ class Experiment:
     outages: Callable[[Mapping[str, pd.DataFrame]], pd.DataFrame] | None = None
     """Its kills for the report's first table, from its tables: ``engine`` (a name), ``scheme``,
     ``outage_s`` and ``not_over`` (then it was watched for that long). Without it the tables are
-    searched (`harness.report.outages`)."""
+    searched (`harness.pages.outages`)."""
     notes: Sequence[str] = ()
     """Facts that a reader must know: chosen values where the paper's are lost, reduced sizes."""
     figure_size_in: tuple[float, float] = (8.0, 4.5)

@@ -15,16 +15,9 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         "the nightly gate against an earlier revision; which scheme for a job, with reasons",
     ),
     (
-        ["harness.appendix"],
-        "the archive for reviewers: claims, commands and checks, environment, records, source",
-    ),
-    (
-        ["harness.site"],
-        "the report of any set of records with filters, and a page for every kill, as static pages",
-    ),
-    (
-        ["harness.report"],
-        "tables, figures and verdicts as pages; claims of several sets side by side",
+        ["harness.pages"],
+        "one assessment of records as a report, a static site, figures, tables and an archive for "
+        "reviewers",
     ),
     (
         ["harness.running"],

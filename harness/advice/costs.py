@@ -18,8 +18,8 @@ from harness.advice.live import OVERLAPPED, Seen, alone
 from harness.claims.samples import FEWEST, lasting, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
 from harness.measure.recovery import Unrecovered
-from harness.report.build import Picture, data_uri
-from harness.report.pages import templates
+from harness.pages.layout import templates
+from harness.pages.report import Picture, data_uri
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

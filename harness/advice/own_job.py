@@ -16,8 +16,8 @@ from harness.advice.advise import Option, advise
 from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, Job
 from harness.claims.samples import FEWEST
 from harness.errors import UsageError
-from harness.report.build import Picture, picture
-from harness.report.verdicts import Assessment
+from harness.pages.assessment import Assessment
+from harness.pages.report import Picture, picture
 from harness.results import load
 from harness.results.library import Library
 from harness.results.provenance import machine_name

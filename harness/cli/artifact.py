@@ -43,10 +43,10 @@ def command(root: Path | None, out: Path, trying: bool, as_json: bool) -> None:
 
     The appendix has a row for each claim: command, time, memory, disk, measured number, rule and
     its place in the source. With --try, exit code 1 if an expectation does not come true."""
-    from harness.appendix.archive import write_artifact
     from harness.cli.measure import check_out
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
+    from harness.pages.artifact import write_artifact
     from harness.results.archive import readable, records
     from harness.results.library import SHIPPED
     from harness.results.provenance import describe_commit
@@ -82,8 +82,8 @@ def _try(*, as_json: bool) -> int:
     """Try every trial, print each outcome, and return the exit code."""
     import tempfile
 
-    from harness.appendix.trials import TRIALS, tried
     from harness.cli.measure import DONE, FAILED_CLAIM
+    from harness.pages.trials import TRIALS, tried
 
     found = []
     with tempfile.TemporaryDirectory() as scratch:

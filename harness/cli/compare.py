@@ -77,7 +77,7 @@ def command(
     The command shows differences, not whether they matter. `./faultline nightly` decides that,
     because it measures how much runs of the same code differ."""
     from harness.cli.options import demand_runs
-    from harness.report.sides import differ, verdicts
+    from harness.pages.sides import differ, verdicts
     from harness.results import load
 
     if other is None and not others:
@@ -141,7 +141,7 @@ def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
 
 def _print_claims(claims: Sequence[Mapping[str, Any]], sides: int) -> None:
     """Print a block per experiment: a line or two per claim, a column per side."""
-    from harness.report.sides import differ
+    from harness.pages.sides import differ
 
     last = None
     for row in claims:
@@ -159,7 +159,7 @@ def _print_claims(claims: Sequence[Mapping[str, Any]], sides: int) -> None:
 
 def _print_count(claims: Sequence[Mapping[str, Any]]) -> None:
     """Print how many claims are decided by every side, and how many differently."""
-    from harness.report.sides import differ
+    from harness.pages.sides import differ
 
     decided = [row for row in claims if {*row["verdicts"]} <= {"holds", "does not hold"}]
     if not claims:

@@ -75,7 +75,7 @@ def command(
     from harness.cli.options import demand_runs
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
-    from harness.report.dictionary import dictionary as page
+    from harness.pages.dictionary import dictionary as page
     from harness.results import load
 
     if dictionary:
@@ -128,7 +128,7 @@ def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: st
     """Write the figures of one results directory."""
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
-    from harness.report.files import FORMATS, write_figures
+    from harness.pages.figure_files import FORMATS, write_figures
     from harness.results.library import SHIPPED
     from harness.results.store import RecordStore
     from harness.text import did_you_mean

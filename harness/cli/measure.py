@@ -27,8 +27,8 @@ from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.failures.files import read_schedule
 from harness.measurement import Origin
-from harness.report.build import ReportWriter, WrittenReport
-from harness.report.verdicts import SMOKE_DECIDES, Assessment
+from harness.pages.assessment import SMOKE_DECIDES, Assessment
+from harness.pages.report import ReportWriter, WrittenReport
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore

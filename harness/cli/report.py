@@ -34,7 +34,7 @@ def command(out: Path, source: Path | None, strict: bool, as_json: bool) -> None
     """Write report/index.html and report/claims.json from the records of this machine."""
     from harness.cli.measure import FAILED_CLAIM, exit_code, verdict_line
     from harness.errors import UsageError
-    from harness.report.build import write_report
+    from harness.pages.report import write_report
     from harness.results.archive import shown_machine
     from harness.results.store import RecordStore
 

@@ -51,10 +51,10 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
     from harness.cli.measure import check_out
     from harness.cli.options import DEFAULT_OUT
     from harness.errors import UsageError
+    from harness.pages.digest import SHIPPED_SITE
+    from harness.pages.site import Set, write_site
     from harness.results.archive import readable, records
     from harness.results.library import SHIPPED
-    from harness.site.build import Set, write_site
-    from harness.site.digest import SHIPPED_SITE
 
     tell = elapsed_reporter()
     if shipped and (out or len(sources) > 1):
@@ -105,8 +105,8 @@ def _ship(source: Path, tell: Notify) -> None:
     The verdicts are those of the packed records, as on the pages."""
     import shutil
 
-    from harness.appendix.claims import documents, judged
-    from harness.report.verdicts import as_json
+    from harness.pages.appendix_rows import documents, judged
+    from harness.pages.assessment import as_json
     from harness.results.archive import CLAIMS, PACKED, pack_to_ship, readable
     from harness.results.library import SHIPPED
 

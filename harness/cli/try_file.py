@@ -17,7 +17,7 @@ from harness.results.record import Point, Profile
 from harness.text import format_duration, parse_bytes, parse_duration_s
 
 if TYPE_CHECKING:
-    from harness.report.verdicts import Assessment
+    from harness.pages.assessment import Assessment
     from harness.running.plan import RunSettings
     from workloads.base import Workload
 

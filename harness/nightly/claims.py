@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from harness.claims import Verdict
 from harness.nightly.history import ClaimNight
-from harness.report.build import campaigns
-from harness.report.verdicts import assess
+from harness.pages.assessment import assess
+from harness.pages.report import campaigns
 from harness.results.store import RecordStore
 from harness.running.discovery import all_experiments
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
-from harness.report.build import Undrawable, attempt, claim_rows, data_uri
-from harness.report.verdicts import Assessment, assess
+from harness.pages.assessment import Assessment, assess
+from harness.pages.report import Undrawable, attempt, claim_rows, data_uri
 from harness.results.library import SHIPPED
 from harness.results.store import RecordStore
 from harness.running.discovery import all_experiments, find

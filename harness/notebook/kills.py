@@ -10,9 +10,9 @@ import pandas as pd
 
 from harness.claims.samples import median_of
 from harness.errors import UsageError
+from harness.pages.kill_picture import described, standalone
+from harness.pages.kills import Kill, kills_of
 from harness.running.discovery import all_experiments
-from harness.site.kills import Kill, kills_of
-from harness.site.picture import described, standalone
 
 if TYPE_CHECKING:
     from IPython.display import HTML

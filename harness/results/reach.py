@@ -48,7 +48,7 @@ NOT_MEASURING = (
     "harness.figures",
     "harness.measurement",
     "harness.nightly",
-    "harness.report",
+    "harness.pages",
     "harness.results",
 )
 """Modules that describe, tabulate, draw and keep: they cannot change what was measured."""

@@ -18,7 +18,7 @@ from harness.experiment import Experiment
 from harness.failures.generators import one_target
 from harness.judging.run import LiveRun, measure
 from harness.measurement import Context, Origin
-from harness.report import build
+from harness.pages import report
 from harness.results import load
 from harness.results.record import OK, Outcome, Point, Profile
 from harness.results.store import RecordStore
@@ -91,7 +91,7 @@ def experiment() -> Experiment:
 def test_a_toy_is_measured_judged_and_reported_as_any_engine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "all_experiments", lambda: [experiment()])
+    monkeypatch.setattr(report, "all_experiments", lambda: [experiment()])
     store, settings = RecordStore(tmp_path / "results"), RunSettings(profile=Profile.SMOKE)
     place = replace(BACKENDS["local"], name="toy", code="tests.engines.toy")
     runner = Runner(store, lambda _: cluster, Watcher(), backend=place)
@@ -99,7 +99,7 @@ def test_a_toy_is_measured_judged_and_reported_as_any_engine(
     assert [record.status for record in records] == [OK] * 3, [r.reason for r in records]
     assert {(record.engine, record.backend) for record in records} == {("toy", "toy")}
 
-    written = build.write_report(store)
+    written = report.write_report(store)
     verdicts = {claim.text.split()[1]: claim.held for claim in written.claims}
     assert verdicts == {"wait": True, "guess": True, "forget": False}
     (guess,) = (record.values for record in records if record.point["scheme"] == "guess")

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.dpc import availability_bound, chain_length
 from experiments.ppa import plan_runtime, scale
-from harness.report.verdicts import verdicts
+from harness.pages.assessment import verdicts
 
 
 def verdict(module: Any, table: pd.DataFrame, text: str) -> bool | None:

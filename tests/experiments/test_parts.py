@@ -12,7 +12,7 @@ import pytest
 
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
-from harness.report.verdicts import verdicts
+from harness.pages.assessment import verdicts
 from harness.results.provenance import ROOT
 from harness.results.record import Point, Profile
 from harness.results.store import RecordStore

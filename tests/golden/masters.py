@@ -25,8 +25,9 @@ from typing import Any
 import click
 import pandas as pd
 
-from harness.appendix.claims import Judged, judged
 from harness.measurement import Origin
+from harness.pages.appendix_rows import Judged, judged
+from harness.pages.kills import kills_of
 from harness.protocol.schemes import SCHEMES
 from harness.results.archive import readable, records
 from harness.results.library import SHIPPED, Found
@@ -35,7 +36,6 @@ from harness.results.store import RecordStore
 from harness.running.computed import RunResult, Task, make
 from harness.running.discovery import all_experiments
 from harness.seeds import DEFAULT_SEED
-from harness.site.kills import kills_of
 from tests.engines.tasks.virtual.trace_of_seed import trace as host_trace
 from tests.simulator.trace_of_seed import trace as protocol_trace
 

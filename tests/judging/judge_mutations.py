@@ -21,7 +21,7 @@ from harness.claims import claim
 from harness.failures import injector
 from harness.judging import failures, outcome, resources, trust
 from harness.measure import collector, recovery, versions, windows
-from harness.report import verdicts
+from harness.pages import assessment
 from tests import test_claims as by_claims
 from tests.judging import test_failures as by_failures
 from tests.judging import test_outcome as by_outcome
@@ -29,7 +29,7 @@ from tests.measure import test_collector as by_collector
 from tests.measure import test_recovery as by_recovery
 from tests.measure import test_versions as by_versions
 from tests.measure import test_windows as by_windows
-from tests.report import test_verdicts as by_verdicts
+from tests.pages import test_report as by_verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +221,11 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
         ("finding.held is False and finding.per_cell", "finding.per_cell", by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),
         ("finding.held is False and finding.per_cell", "finding.held is False", by_claims.test_a_cell_refutes_on_a_part_of_the_grid_and_nothing_else_is_decided_there),
     ]),
-    (verdicts, "_undecided", [
+    (assessment, "_undecided", [
         ("verdict.kind is ClaimKind.INVARIANT", "True", by_verdicts.test_the_smoke_profile_decides_invariants_only),
         ("verdict.kind is ClaimKind.INVARIANT", "False", by_verdicts.test_the_smoke_profile_decides_invariants_only),
     ]),
-    (verdicts, "_broken", [
+    (assessment, "_broken", [
         ("verdict.held is False", "verdict.held is None", by_verdicts.test_a_newer_record_hides_no_broken_invariant),
     ]),
     # What is read

@@ -11,12 +11,11 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from harness.appendix import claims
 from harness.cli import site
 from harness.cli.export import command
 from harness.cli.main import cli
 from harness.errors import UsageError
-from harness.report import build, sides
+from harness.pages import appendix_rows, report, sides
 from harness.results import archive, library, load
 from harness.results.archive import CLAIMS, PACKED, pack, readable
 from harness.results.library import SHIPPED
@@ -27,10 +26,10 @@ from tests.toys import toy
 
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (build, claims):
+    for module in (report, appendix_rows):
         monkeypatch.setattr(module, "all_experiments", lambda: [toy()])
     make(RecordStore(tmp_path / "results"), toy(), settings=SMOKE)
-    build.write_report(RecordStore(tmp_path / "results"))
+    report.write_report(RecordStore(tmp_path / "results"))
     return tmp_path / "results"
 
 

@@ -14,8 +14,8 @@ from harness.cli.export import command
 from harness.errors import UsageError
 from harness.measure.metrics import describe, label
 from harness.measurement import Context
-from harness.report import build
-from harness.report.dictionary import EXAMPLES, columns, dictionary
+from harness.pages import report
+from harness.pages.dictionary import EXAMPLES, columns, dictionary
 from harness.results import load, schema
 from harness.results.library import TABLES
 from harness.results.provenance import ROOT
@@ -29,9 +29,9 @@ TOY = "stock/toy"
 
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
     make(RecordStore(tmp_path / "results"), toy(), settings=SMOKE)
-    build.write_report(RecordStore(tmp_path / "results"))
+    report.write_report(RecordStore(tmp_path / "results"))
     return tmp_path / "results"
 
 

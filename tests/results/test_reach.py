@@ -120,7 +120,7 @@ def test_what_can_change_a_measurement_discards_it(
         ("harness/judging/passes.py", "import math", "import math  # of course"),
         ("harness/planning/greedy.py", "", "SOMETHING = 1\n"),
         ("harness/protocol/task.py", "", "SOMETHING = 1\n"),
-        ("harness/report/build.py", "", "SOMETHING = 1\n"),
+        ("harness/pages/report.py", "", "SOMETHING = 1\n"),
         ("harness/cluster/backends.py", "DEFAULT =", "MORE = 1\nDEFAULT ="),
         ("harness/cluster/another.py", "", "class AnotherCluster: ...\n"),
         ("harness/engines/kinds.py", "ENGINES:", "MORE = 1\nENGINES:"),

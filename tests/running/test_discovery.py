@@ -11,8 +11,8 @@ import pytest
 from harness.claims import ClaimKind
 from harness.experiment import Experiment
 from harness.measurement import Origin
-from harness.report import build
-from harness.report.verdicts import assess
+from harness.pages import report
+from harness.pages.assessment import assess
 from harness.results.provenance import ROOT
 from harness.results.record import Profile
 from harness.results.store import RecordStore
@@ -96,7 +96,7 @@ class Here:
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", by_cost(WITHOUT_SERVERS, soon_s=0.5))
 def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
+    monkeypatch.setattr(report, "all_experiments", lambda: [experiment])
     store, watcher, here = RecordStore(tmp_path), Watcher(), Here()
     runner = Runner(store, no_cluster, watcher, others=lambda: here)
     runner.execute(runner.plan([experiment], SMOKE), SMOKE)
@@ -113,7 +113,7 @@ def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.Monke
     mine = experiment.measurement.id
     masters = [of_run(mine, task, result) for task, result in here.made]
     assert not differing("smoke", masters, whole=False)
-    pages = [page.read_text() for page in build.write_report(store).pages]
+    pages = [page.read_text() for page in report.write_report(store).pages]
     assert any("data:image" in page for page in pages)
 
 

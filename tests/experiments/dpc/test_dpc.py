@@ -12,8 +12,8 @@ from experiments.ppa import scale
 from harness.claims import ClaimKind
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
+from harness.pages.assessment import verdicts
 from harness.protocol.scheme import Policy
-from harness.report.verdicts import verdicts
 from harness.results.tables import Results
 from harness.running.discovery import all_experiments
 from tests.experiments.smoke import smoke_table

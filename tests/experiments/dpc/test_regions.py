@@ -7,7 +7,7 @@ import pytest
 
 from experiments.dpc import regions
 from harness.figures.style import new_figure, styled
-from harness.report.verdicts import verdicts
+from harness.pages.assessment import verdicts
 from tests.experiments.smoke import smoke_table
 
 

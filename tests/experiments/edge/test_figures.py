@@ -21,8 +21,8 @@ from experiments.edge import (
 from harness.claims import ClaimKind, Verdict, Word
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
+from harness.pages.assessment import verdicts
 from harness.planning.schedulers import replica_of
-from harness.report.verdicts import verdicts
 from tests.experiments.smoke import repeated, smoke_table
 
 FIGURES: dict[str, Experiment] = {

@@ -33,7 +33,7 @@ from harness.claims import ClaimKind, Verdict
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.measurement import Context
-from harness.report.verdicts import verdicts
+from harness.pages.assessment import verdicts
 from harness.results.record import Profile
 from tests.experiments.smoke import SmokeContext, smoke_table
 

@@ -11,7 +11,7 @@ import pandas as pd
 from harness.claims import Verdict
 from harness.experiment import Experiment, Tables
 from harness.figures.style import new_figure, styled
-from harness.report.verdicts import verdicts
+from harness.pages.assessment import verdicts
 from harness.results.record import plain
 
 

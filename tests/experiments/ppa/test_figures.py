@@ -15,8 +15,8 @@ from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.measurement import Context
+from harness.pages.assessment import verdicts
 from harness.protocol.scheme import Recovery
-from harness.report.verdicts import verdicts
 from harness.running.discovery import find
 from harness.topology import named
 from harness.topology.fidelity import Evaluator

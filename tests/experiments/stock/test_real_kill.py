@@ -18,7 +18,7 @@ from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.measurement import Kept
-from harness.report.verdicts import verdicts
+from harness.pages.assessment import verdicts
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
 from harness.seeds import derive_seed

@@ -13,7 +13,7 @@ from experiments.stock import modes, real_time_kill
 from experiments.stock.real_time_kill import EXPERIMENT, KINDS, SCALES, schedule
 from harness.claims import ClaimKind
 from harness.engines.kinds import find_engine
-from harness.report.verdicts import verdicts
+from harness.pages.assessment import verdicts
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
 from tests.experiments.stock.test_real_kill import OneRun

@@ -1,0 +1,132 @@
+"""The report's first table: the outage under each engine and scheme, over all measured passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from harness.claims.samples import Sample, median_of
+from harness.engines.structured.parameters import Mode
+from harness.measurement import Origin
+from harness.pages.assessment import Assessment
+from harness.running.discovery import page_of
+
+MEASURES = {
+    "late_for_s": "results were late for",
+    "recovery_s": "caught up after",
+}
+"""Columns of an experiment's table that measure an outage, with their words."""
+PASS = ("run", "variant", "pass")
+"""Columns that tell the passes of a table of kills apart, those that it has. Without one each kill
+has a pass of its own."""
+
+
+def outages(judged: Sequence[Assessment]) -> list[dict[str, Any]]:
+    """Return the figures with an outage: title, link, and a row per engine and scheme.
+
+    What an experiment gives as its `outages` is read, else its first table with a column of
+    `MEASURES` and a column ``scheme``. Figures that compare engines come first, then those of one
+    engine by their length."""
+    figures = [figure for item in judged if (figure := _of_figure(item)) is not None]
+    return sorted(
+        figures, key=lambda f: (-len({row["engine"] for row in f["rows"]}), len(f["rows"]))
+    )
+
+
+def _of_figure(item: Assessment) -> dict[str, Any] | None:
+    if item.experiment.origin is not Origin.MEASURED:
+        return None
+    found = _kills(item)
+    if found is None:
+        return None
+    measure, kills = found
+    rows = [
+        {"engine": _engine(str(engine)), "scheme": str(scheme), **row}
+        for (engine, scheme), mine in kills.groupby(["engine", "scheme"], sort=False)
+        if (row := _summary(mine)) is not None
+    ]
+    if not rows:
+        return None
+    return {
+        "title": item.experiment.title,
+        "href": f"{page_of(item.experiment)}.html#{item.experiment.anchor}",
+        "measure": measure,
+        "rows": rows,
+    }
+
+
+def _kills(item: Assessment) -> tuple[str, pd.DataFrame] | None:
+    """Return words for the measure, and engine, scheme, ``outage_s`` and ``not_over`` by kill."""
+    tables = item.tables()
+    if not tables:  # no run of it came to an end
+        return None
+    if item.experiment.outages is not None:
+        return MEASURES["late_for_s"], item.experiment.outages(tables)
+    engines = item.campaign.engines
+    for table in tables.values():
+        measure = next((name for name in MEASURES if name in table), None)
+        if measure is None or "scheme" not in table:
+            continue
+        if "engine" not in table and len(engines) != 1:
+            continue
+        frame = table if "engine" in table else table.assign(engine=engines[0])
+        beyond = frame.get("recovery_at_least_s")
+        if beyond is None:
+            return MEASURES[measure], frame.assign(outage_s=frame[measure], not_over=False)
+        watched_s = beyond.astype(float)
+        outage_s = frame[measure].astype(float).fillna(watched_s)
+        return MEASURES[measure], frame.assign(outage_s=outage_s, not_over=watched_s.notna())
+    return None
+
+
+def _summary(kills: pd.DataFrame) -> dict[str, Any] | None:
+    """Return the outage of one engine and scheme as text; None without a measured one.
+
+    A sample is a pass, with the median of its kills. An outage that was not over while it was
+    watched has no known end: it counts as endless, and with the time that it was watched for what
+    the median is at least."""
+    kills = kills.reset_index(drop=True)
+    not_over = kills["not_over"].astype(bool)
+    outage_s = kills["outage_s"].astype(float)
+    lasted_s = outage_s.mask(not_over, math.inf)
+    watched_s = outage_s.mask(not_over & outage_s.isna(), 0.0)
+    passes = [kills[name] for name in PASS if name in kills] or [kills.index.to_series()]
+    sample, least = (median_of(each.groupby(passes).median()) for each in (lasted_s, watched_s))
+    if sample is None or least is None:
+        return None
+    known = math.isfinite(sample.value)
+    kill_count = int(lasted_s.notna().sum())
+    shown_s = sample.value if known else least.value
+    return {
+        "median_s": sample.value if known else None,
+        "at_least_s": shown_s,
+        "interval_s": None if sample.low is None else (sample.low, sample.high),
+        "outage": f"{'' if known else 'more than '}{shown_s:.3g} s{_between(sample)}",
+        "count": f"{kill_count} {'kill' if kill_count == 1 else 'kills'} in "
+        f"{sample.n} {'pass' if sample.n == 1 else 'passes'}",
+        "never": int(not_over.sum()),
+    }
+
+
+def _between(sample: Sample) -> str:
+    """Return the interval of a median in brackets; nothing where it has none, or no known end."""
+    if sample.low is None or sample.high is None or math.isinf(sample.low):
+        return ""
+    if math.isinf(sample.high):
+        return f" ({sample.low:.3g} s and more)"
+    return f" ({sample.low:.3g} to {sample.high:.3g} s)"
+
+
+def _engine(name: str) -> str:
+    """Return the words for an engine; one of a user's own has its name alone."""
+    known = {
+        "structured": "stock Spark (micro-batches)",
+        Mode.REAL_TIME.value: "stock Spark (real-time mode)",
+        "tasks": "task engine",
+        "kafka-streams": "Kafka Streams",
+        "flink": "Flink",
+    }
+    return known.get(name, name)

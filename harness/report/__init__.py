@@ -1,1 +1,0 @@
-"""The report: each figure with the paper's claims, their verdicts and numbers."""

@@ -1,0 +1,151 @@
+"""The appendix: every claim, commands that can be given, places that exist, one source for both."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from html.parser import HTMLParser
+from pathlib import Path
+
+import click
+import pytest
+
+from harness.cli.main import cli
+from harness.environment.licences import jars, pins
+from harness.pages.appendix import code, html, plain
+from harness.pages.appendix_rows import judged
+from harness.pages.layout import TEMPLATES
+from harness.results.library import SHIPPED
+from harness.results.provenance import ROOT
+from harness.running.discovery import all_experiments
+from tests.pages.conftest import nothing
+
+
+@pytest.fixture(scope="session")
+def text(artifact: Path) -> str:
+    return (artifact / "appendix.md").read_text()
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of every row of a table."""
+    lines = (line for line in text.splitlines() if line.startswith("| "))
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def test_every_claim_is_in_it_with_a_rule_and_a_place(text: str, artifact: Path) -> None:
+    claims = json.loads((artifact / "results" / "report" / "claims.json").read_text())
+    assert len(claims) > 10
+    begun = [cells for cells in rows(text) if len(cells) == 6 and cells[0].startswith("`")]
+    assert len(begun) == len(claims)
+    for claim, cells in zip(sorted(claims, key=str_id), sorted(begun, key=cell_id), strict=True):
+        assert cells[0].startswith(f"`{claim['id']}` ({claim['kind']})")
+        assert cells[1].removesuffix(", post hoc") == claim["verdict"]
+        assert f"version {claim['rule']['version']} of {claim['rule']['since']}" in cells[5]
+        (place, *_) = re.findall(r"\[(\S+):(\d+)\]\(source/(\S+)\)", cells[5])
+        assert place[0] == place[2]
+        assert (ROOT / place[0]).exists()
+
+
+def str_id(claim: dict[str, str]) -> tuple[str, str]:
+    return claim["id"], claim["text"]
+
+
+def cell_id(cells: list[str]) -> tuple[str, str]:
+    name, _, words = cells[0].partition("` ")
+    return name.strip("`"), words
+
+
+def test_the_shipped_claims_are_those_of_experiments_that_are_here() -> None:
+    """Every claim of the shipped claims.json would be in its appendix."""
+    known = {(each.id, claim.id) for each in all_experiments() for claim in each.claims}
+    shipped = json.loads((SHIPPED / "report" / "claims.json").read_text())
+    assert {(each["experiment"], each["id"]) for each in shipped} <= known
+
+
+def commands(text: str) -> list[str]:
+    """Return the command lines of the code blocks and of the lines."""
+    found = re.findall(r"^(?:sh )?\./faultline (.*?)(?:  #.*| \|\|.*)?$", text, re.MULTILINE)
+    return found + re.findall(r"`\./faultline ([^`]*)`", text)
+
+
+def parse(line: str) -> None:
+    words = shlex.split(line)
+    command = cli.get_command(click.Context(cli), words.pop(0))
+    assert command is not None
+    context = click.Context(command, **command.context_settings)
+    command.make_parser(context).parse_args(words)
+
+
+def test_every_command_can_be_given_as_it_is_printed(text: str) -> None:
+    found = commands(text)
+    script = (TEMPLATES / "ten-minutes.sh").read_text().replace("\\\n", "")
+    assert len(found) > 15
+    assert len(commands(script)) >= 5
+    for line in [*found, *commands(script)]:
+        parse(line)
+    with pytest.raises(click.UsageError):
+        parse("run dpc --no-such-option")
+
+
+def test_machines_locks_jars_and_licences_are_in_it(text: str) -> None:
+    assert "AMD EPYC" in text
+    for name, digest in jars():
+        assert f"| {name} | " in text
+        assert digest in text
+    for name, version in pins(ROOT / "requirements.lock"):
+        assert f"| {name}=={version} | " in text
+    assert "replicated" in text
+    assert "not reproduced" in text
+
+
+class Shown(HTMLParser):
+    """The cells and the words of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.cells = 0
+        self.words: list[str] = []
+        self.links: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.cells += tag == "td"
+        self.links += [value for name, value in attrs if name == "href" and value]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_the_page_is_the_same_text(text: str, artifact: Path) -> None:
+    page = (artifact / "appendix.html").read_text()
+    assert page == html(text)
+    shown = Shown(page)
+    bodies = [cells for cells in rows(text) if not set("".join(cells)) <= set("-")]
+    assert shown.cells >= sum(len(cells) for cells in bodies if cells[0].startswith("`"))
+    assert "http" not in "".join(shown.links)
+    for link in shown.links:
+        assert (artifact / link).exists(), link
+
+
+@pytest.mark.parametrize("words", ["a|b", "x < y", "**bold**", "[a](b)", "a_b_c", "`code`", "<b>"])
+def test_no_word_is_taken_for_markup(words: str) -> None:
+    shown = Shown(html(f"# t\n\n| a |\n|---|\n| {plain(words)} |\n"))
+    assert words in "".join(shown.words)
+
+
+def test_code_in_a_cell_is_what_it_was() -> None:
+    shown = Shown(html(f"# t\n\n| a |\n|---|\n| {code('a <= 1 | b')} |\n"))
+    assert "a <= 1 | b" in "".join(shown.words)
+
+
+def test_needed_time_and_memory_are_those_of_the_records(reviewed: Path) -> None:
+    from harness.pages.appendix_rows import parts
+
+    items = judged(reviewed, tell=nothing, warn=nothing)
+    figures = [figure for part in parts(items) for figure in part["figures"]]
+    runs = [each.assessment.campaign.records for each in items]
+    assert sorted(figure["runs"] for figure in figures) == sorted(len(each) for each in runs)
+    old = [f for f in figures if f["memory"] == "not recorded"]
+    known = any(record.peak_memory_bytes for each in runs for record in each)
+    assert bool(old) or known

@@ -1,0 +1,461 @@
+"""Invalid or incomplete runs can never make a claim hold."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import re
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from harness.claims import Claim, Finding, Word, found, invariant
+from harness.cli.measure import exit_code
+from harness.experiment import Experiment
+from harness.measurement import Context, Origin
+from harness.pages import report
+from harness.pages.assessment import SMOKE_DECIDES, Assessment, assess
+from harness.results.provenance import machine_name
+from harness.results.record import Outcome, Point, Profile
+from harness.results.store import RecordStore
+from harness.results.tables import Results
+from harness.running.plan import RunSettings
+from tests.running.test_execution import SMOKE, make
+from tests.toys import draw, positive, rising, square, toy
+
+QUICK = RunSettings(profile=Profile.QUICK)
+
+
+def text_of(written: report.WrittenReport) -> str:
+    """Return the text of all its pages."""
+    return "".join(page.read_text() for page in written.pages)
+
+
+def judged(
+    store: RecordStore, experiment: Experiment, profile: Profile = Profile.QUICK
+) -> Assessment:
+    grid = experiment.grid[profile]
+    campaign = store.newest_campaign(experiment.id, machine_name(), profile, grid)
+    assert campaign is not None
+    return assess(experiment, profile, campaign)
+
+
+def test_claims_hold_on_valid_runs(tmp_path: Path) -> None:
+    make(RecordStore(tmp_path), toy(), settings=QUICK)
+    result = judged(RecordStore(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [True, True]
+    assert exit_code([result], strict=True) == 0
+
+
+def test_a_claim_that_fails_is_reported(tmp_path: Path) -> None:
+    def falling(point: Point, context: Context) -> Outcome:
+        return Outcome(values={"y": -float(str(point["x"]))})
+
+    make(RecordStore(tmp_path), toy(falling), settings=QUICK)
+    result = judged(RecordStore(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [False, False]
+    assert exit_code([result], strict=False) == 1
+
+
+def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
+    make(RecordStore(tmp_path), toy(), settings=SMOKE)
+    claims = judged(RecordStore(tmp_path), toy(), Profile.SMOKE).claims
+    assert [(claim.kind.value, claim.held) for claim in claims] == [
+        ("paper", None),
+        ("invariant", True),
+    ]
+    assert claims[0].why == SMOKE_DECIDES
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_one_live_run_decides_only_what_is_counted(tmp_path: Path, counted: bool) -> None:
+    """What was simulated is decided by its one value, and so is an invariant."""
+    claims = [replace(rising, counted=counted), positive]
+    live = replace(
+        toy(), claims=claims, measurement=replace(toy().measurement, origin=Origin.MEASURED)
+    )
+    for repeats, held in ((1, counted or None), (5, counted or None), (6, True)):
+        store = RecordStore(tmp_path / str(repeats))
+        make(store, live, settings=replace(QUICK, repeats=repeats))
+        found = judged(store, live).claims
+        assert [claim.held for claim in found] == [held, True]
+        if held is None:
+            assert found[0].word is Word.UNDECIDED
+            assert f"it takes 6 samples, and there are {repeats}" in str(found[0].why)
+            assert (found[0].rule.version, found[0].rule.since) == (2, "2026-11-26")
+    shorter = replace(live, fewest=5)
+    assert judged(RecordStore(tmp_path / "5"), shorter).claims[0].held is True
+
+
+def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:
+    def falling(point: Point, context: Context) -> Outcome:
+        return Outcome(values={"y": 9 - float(str(point["x"]))})
+
+    make(RecordStore(tmp_path), toy(falling), settings=QUICK)
+    result = judged(RecordStore(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [False, True]
+    assert exit_code([result], strict=False) == 0
+    assert exit_code([result], strict=True) == 1
+
+
+@pytest.mark.parametrize(("own", "shown"), [(None, "known"), ("computed", "computed")])
+def test_what_does_not_hold_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, shown: str
+) -> None:
+    """A finding's own reason comes before the claim's; a claim that holds has none.
+
+    A broken invariant is a defect, which only its finding can explain."""
+
+    def with_reason(claim: Claim) -> Claim:
+        def decide(frame: pd.DataFrame) -> Finding:
+            return replace(claim.decide(frame), why=own)
+
+        return replace(claim, decide=decide, because="known")
+
+    claims = [with_reason(claim) for claim in (rising, positive)]
+    monkeypatch.setattr(report, "all_experiments", lambda: [replace(toy(), claims=claims)])
+    for folder, sign, reasons in (
+        ("held", 1, [None, None]), ("not", -1, [shown, own]),
+    ):  # fmt: skip
+
+        def run(point: Point, context: Context, sign: int = sign) -> Outcome:
+            return Outcome(values={"y": sign * float(str(point["x"]))})
+
+        store = RecordStore(tmp_path / folder)
+        make(store, toy(run), settings=QUICK)
+        written = report.write_report(store)
+        assert [claim.why for claim in written.judged[0].claims] == reasons
+        assert (f"Why: {shown}" in text_of(written)) == (reasons[0] is not None)
+        documents = json.loads((store.root / "report" / "claims.json").read_text())
+        assert [document["why"] for document in documents] == reasons
+
+
+@pytest.mark.parametrize("bad", ["missing", "invalid", "failed"])
+def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 3 and context.repeat == 1:
+            if bad == "missing":
+                raise KeyboardInterrupt
+            if bad == "failed":
+                raise RuntimeError("oh")
+            return replace(square(point, context), invalid="the load fell behind")
+        return square(point, context)
+
+    try:
+        make(RecordStore(tmp_path), toy(run), settings=QUICK)
+    except KeyboardInterrupt:
+        assert bad == "missing"
+    result = judged(RecordStore(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [None, None]
+    assert "5 of 6 runs" in (result.claims[0].why or "")
+    assert exit_code([result], strict=False) == (0 if bad == "invalid" else 3)
+    assert exit_code([result], strict=True) == (1 if bad == "invalid" else 3)
+
+
+def test_a_newer_record_hides_no_broken_invariant(tmp_path: Path) -> None:
+    """It must have the same code; runs of changed code belong to another campaign."""
+
+    def negative(point: Point, context: Context) -> Outcome:
+        return Outcome(values={"y": -1})
+
+    make(RecordStore(tmp_path), toy(negative), settings=replace(QUICK, repeats=1))
+    make(RecordStore(tmp_path), toy(), settings=replace(QUICK, repeats=1, again=True))
+    result = judged(RecordStore(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [True, False]
+    assert "older record" in (result.claims[1].why or "")
+    assert exit_code([result], strict=False) == 1
+
+
+def test_every_attempt_and_a_busy_machine_are_on_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = True
+
+    def run(point: Point, context: Context) -> Outcome:
+        nonlocal first
+        outcome = square(point, context)
+        if first:
+            first = False
+            return replace(outcome, invalid="the load fell behind")
+        busy = {"foreign_share": 0.4, "steal_share": 0, "twin_other_clusters": 1}
+        return replace(outcome, values={**outcome.values, **busy})
+
+    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    make(RecordStore(tmp_path), toy(run), settings=QUICK)
+    text = text_of(report.write_report(RecordStore(tmp_path)))
+    assert "(attempt 1) was invalid" in text
+    assert "the load fell behind" in text
+    assert "other processes used 40%" in text
+    assert "(twin): 1 other cluster ran on the machine" in text
+
+
+@pytest.mark.parametrize(
+    ("measured", "shown"),
+    [
+        (True, "yes"), (None, "–"), (3, "3"), (2 / 3, "0.6667"), (-0.0, "0"), (math.inf, "–"),
+        ("x", "x"), ([1, 0.5], "1, 0.5"), ({"a": 1, "b": False}, "a: 1; b: no"), ({}, "–"),
+        ([], "none"), (9999, "9999"), (13714, "13,714"), (104123.4, "104,100"), (-2e4, "-20,000"),
+    ],
+)  # fmt: skip
+def test_how_what_was_measured_is_shown(measured: object, shown: str) -> None:
+    assert report._number(measured) == shown
+
+
+@pytest.mark.parametrize(
+    ("largest", "ending", "begins"), [(10**9, "svg", b"<?xml"), (0, "png", b"\x89PNG")]
+)
+def test_a_figure_is_a_file_of_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int, ending: str, begins: bytes
+) -> None:
+    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(report, "_LARGEST_INLINE_SVG", largest)
+    make(RecordStore(tmp_path), toy(), settings=QUICK)
+    report.write_report(RecordStore(tmp_path))
+    (file,) = (tmp_path / "report" / "figures").iterdir()
+    assert file.name == f"stock-toy.{ending}"
+    assert file.read_bytes().startswith(begins)
+
+
+def test_a_run_in_doubt_says_whether_a_newer_one_stands_for_it(tmp_path: Path) -> None:
+    doubts = iter(["the twin fell behind", None, *["it fell behind every time"] * 3])
+
+    def run(point: Point, context: Context) -> Outcome:
+        return replace(square(point, context), again=next(doubts, None))
+
+    make(RecordStore(tmp_path), toy(run), settings=QUICK)
+    campaign = RecordStore(tmp_path).newest_campaign(
+        toy().measurement.id, machine_name(), Profile.QUICK, toy().grid[Profile.QUICK]
+    )
+    assert campaign is not None
+    attempts = report._attempts(campaign)
+    words: dict[str, list[bool]] = {each["reason"]: [] for each in attempts}
+    for each in attempts:
+        words[each["reason"]].append("a newer one stands for it" in each["words"])
+    assert words == {
+        "the twin fell behind": [True],
+        "it fell behind every time": [True, True, False],
+    }, "of those that stayed in doubt the last one stands"
+
+
+def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 3 and context.repeat == 1:
+            raise RuntimeError("oh")
+        return square(point, context)
+
+    make(RecordStore(tmp_path), toy(run), settings=QUICK)
+    assert [claim.held for claim in judged(RecordStore(tmp_path), toy()).claims] == [None, None]
+
+
+def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> None:
+    def table(results: Results) -> pd.DataFrame:
+        raise KeyError("nonsense")
+
+    make(RecordStore(tmp_path), toy(), settings=QUICK)
+    result = judged(RecordStore(tmp_path), replace(toy(), table=table))
+    assert "nonsense" in (result.problem or "")
+    assert "nonsense" in (result.claims[0].why or "")
+    assert [claim.held for claim in result.claims] == [None, None]
+    assert exit_code([result], strict=False) == 1
+
+
+def test_the_report_is_one_file_with_every_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    make(RecordStore(tmp_path), toy(), settings=SMOKE)
+    make(RecordStore(tmp_path), toy(), settings=RunSettings(profile=Profile.QUICK, root_seed=5))
+    written = report.write_report(RecordStore(tmp_path))
+    text = text_of(written)
+    assert not re.search(r"(src|href)=\"https?:", text), "needs the network"
+    assert 'alt="Squares.' in text
+    assert "--seed 5" in text, "the profile measured last is shown"
+    documents = json.loads((tmp_path / "report" / "claims.json").read_text())
+    assert {(d["profile"], d["text"]) for d in documents} == {
+        (profile, text)
+        for profile in ("smoke", "quick")
+        for text in ("y rises with x", "y is above zero")
+    }
+    assert set(documents[0]) == {
+        "experiment", "figure", "paper", "kind", "text", "held", "measured", "why", "profile",
+        "machine_name", "engines", "id", "rule", "verdict", "post_hoc", "samples", "interval",
+        "runs", "commits", "cause",
+    }  # fmt: skip
+    assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
+
+
+def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def negative(point: Point, context: Context) -> Outcome:
+        return Outcome(values={"y": -1})
+
+    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    make(RecordStore(tmp_path), toy(negative), settings=QUICK)
+    page = report.write_report(RecordStore(tmp_path)).index.read_text()
+    assert "1 invariant failed:" in page
+    alarm = page.split("invariant failed:")[1].split("</p>")[0]
+    assert "y is above zero" in alarm
+    assert "y rises with x" not in alarm, "a sentence of a paper that does not hold is no alarm"
+    make(RecordStore(tmp_path / "good"), toy(), settings=SMOKE)
+    make(RecordStore(tmp_path / "good"), toy(identifier="ppa/toy"), settings=QUICK)
+    monkeypatch.setattr(report, "all_experiments", lambda: [toy(), toy(identifier="ppa/toy")])
+    good = report.write_report(RecordStore(tmp_path / "good")).index
+    assert "invariant failed:" not in good.read_text()
+    assert "<b>Profile</b> quick, smoke" in good.read_text()
+    assert "my_own_run.ipynb" in (good.parent / "stock.html").read_text()
+    assert "paper_ppa.ipynb" in (good.parent / "ppa.html").read_text()
+    monkeypatch.setattr(report, "all_experiments", list)
+    empty = report.write_report(RecordStore(tmp_path / "empty")).index.read_text()
+    assert "<b>Profile</b> nothing yet" in empty
+
+
+def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    store, drawn = RecordStore(tmp_path), list[str]()
+    ((_, campaign),) = make(store, toy(), settings=QUICK).campaigns
+    right = report.picture
+
+    def picture(judged: Assessment) -> report.Picture:
+        drawn.append(judged.experiment.id)
+        return right(judged)
+
+    monkeypatch.setattr(report, "picture", picture)
+
+    def process(function: Callable[..., report.Attempt], *given: object) -> Future[report.Attempt]:
+        asked: Future[report.Attempt] = Future()
+        asked.set_result(("svg+xml", b"<svg>elsewhere</svg>"))
+        made = function(*pickle.loads(pickle.dumps(given)))
+        assert isinstance(made, tuple)
+        assert made[0] == "svg+xml"
+        return asked
+
+    def ended(*_: object) -> Future[report.Attempt]:
+        asked: Future[report.Attempt] = Future()
+        assert asked.cancel()
+        return asked
+
+    for elsewhere in (process, ended, None):
+        drawn.clear()
+        writer = report.ReportWriter(store, elsewhere=elsewhere)
+        for _ in range(2):
+            assert writer.judge(toy(), Profile.QUICK, campaign).table is not None
+        text = text_of(writer.write())
+        assert drawn == ["stock/toy"], "once, for this page or by that process"
+        assert ("data:image/svg+xml;base64,PHN2Zz5lbHNld2" in text) is (elsewhere is process)
+
+
+def test_a_figure_that_cannot_be_drawn_is_a_message_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdicts and every other figure of the directory stay."""
+
+    def broken(frame: pd.DataFrame, figure: Figure) -> None:
+        raise IndexError("there is only one depth")
+
+    bad = replace(toy(identifier="stock/bad"), draw=broken)
+    monkeypatch.setattr(report, "all_experiments", lambda: [bad, toy()])
+    store = RecordStore(tmp_path)
+    make(store, bad, toy(), settings=QUICK)
+    text = text_of(report.write_report(store))
+    assert "there is only one depth" in text
+    assert text.count("data:image") == 1
+    assert text.count("y rises with x") >= 2
+
+
+def test_the_command_that_measures_again_has_the_options_of_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "my orders.py"
+    mine.write_text("")
+    experiment = toy(accepts=frozenset({"workload"}))
+    monkeypatch.setattr(report, "all_experiments", lambda: [experiment])
+    store = RecordStore(tmp_path / "results")
+    make(store, experiment, settings=replace(QUICK, options={"workload": mine}))
+    text = text_of(report.write_report(store))
+    assert f"--workload &#39;{mine}&#39;" in text
+    assert f"own workload {mine}" in text
+
+
+def test_the_report_shows_what_a_command_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    store = RecordStore(tmp_path)
+    ((_, mine),) = make(store, toy(), settings=QUICK).campaigns
+    make(store, toy(), settings=replace(QUICK, root_seed=5))
+    writer = report.ReportWriter(store)
+
+    def seeds(written: report.WrittenReport) -> set[int]:
+        return {r.root_seed for item in written.judged for r in item.campaign.records}
+
+    assert seeds(writer.write()) == {5}, "the newest, where nobody asked"
+    asked = writer.write({("stock/toy", Profile.QUICK): mine})
+    assert seeds(asked) == {mine.records[0].root_seed} != {5}
+    assert "--seed 5" not in text_of(asked)
+
+
+def test_skipped_points_say_why_nothing_was_measured(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        return Outcome(skipped="one rack is too few")
+
+    make(RecordStore(tmp_path), toy(run), settings=QUICK)
+    result = judged(RecordStore(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [None, None]
+    assert "one rack is too few" in (result.claims[0].why or "")
+    assert exit_code([result], strict=False) == 0
+
+
+def test_several_tables_are_kept_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def table(results: Results) -> dict[str, pd.DataFrame]:
+        return {"runs": results.frame[["x", "repeat", "y"]], "noise": results.series("noise")}
+
+    def of_runs(claim: Claim) -> Claim:
+        return replace(claim, decide=lambda tables: claim.decide(tables["runs"]))
+
+    experiment = replace(
+        toy(),
+        table=table,
+        draw=lambda tables, figure: draw(tables["runs"], figure),
+        claims=[of_runs(claim) for claim in (rising, positive)],
+    )
+    monkeypatch.setattr(report, "all_experiments", lambda: [experiment])
+    make(RecordStore(tmp_path), experiment, settings=QUICK)
+    written = report.write_report(RecordStore(tmp_path))
+    assert [claim.held for claim in written.claims] == [True, True]
+    data = tmp_path / "report" / "data"
+    assert {path.name for path in data.iterdir()} == {"stock-toy-runs.csv", "stock-toy-noise.csv"}
+    assert "stock-toy-noise.csv" in text_of(written)
+
+
+def test_many_invariants_that_hold_are_folded_and_a_broken_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def numbered(number: int) -> Claim:
+        return invariant(f"c{number}", f"sentence {number}")(lambda table: found(number != 3))
+
+    many = [numbered(number) for number in range(9)]
+    experiment = replace(toy(), claims=many)
+    monkeypatch.setattr(report, "all_experiments", lambda: [experiment])
+    make(RecordStore(tmp_path), experiment, settings=QUICK)
+    text = text_of(report.write_report(RecordStore(tmp_path)))
+    open_part, folded = text.split("8 invariants hold")
+    assert "sentence 3" in open_part
+    assert "sentence 3" not in folded
+    assert all(f"sentence {i}" in folded for i in (0, 1, 2, 4, 5, 6, 7, 8))
+
+
+def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
+    make(RecordStore(tmp_path), toy(), settings=QUICK)
+    make(RecordStore(tmp_path), toy(), settings=replace(QUICK, root_seed=5, repeats=1))
+    result = judged(RecordStore(tmp_path), toy())
+    assert {record.root_seed for record in result.campaign.records} == {5}
+    assert result.campaign.expected == 3

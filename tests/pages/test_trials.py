@@ -1,0 +1,83 @@
+"""Every changed parameter of the appendix does what the appendix says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.pages.trials import TRIALS, Trial, value_of
+from harness.results.record import Point, Profile
+from harness.running.discovery import GROUPS, at_point, find
+from harness.seeds import DEFAULT_SEED, run_seed
+
+LONGEST = "ppa/multi-query"
+"""Three quarters of a minute; all others together take a few seconds."""
+
+
+@dataclass(kw_only=True)
+class Alone:
+    """The surroundings of a computed or simulated run."""
+
+    measurement: str
+    repeat: int
+    root_seed: int
+    directory: Path = Path()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    calibration: None = None
+    profile: Profile = Profile.QUICK
+
+    def seed(self, *names: str | int) -> int:
+        return run_seed(self.root_seed, self.measurement, self.repeat, *names)
+
+    def progress(self, stage: str, **more: Any) -> None:
+        """Report nothing."""
+
+
+def value(trial: Trial, options: str) -> float:
+    """Measure every repetition of a trial's point, as `run` would."""
+    words = dict(zip(options.split()[::2], options.split()[1::2], strict=True))
+    (experiment,) = find([trial.experiment])
+    points: list[Point] = list(
+        at_point([experiment], Profile.QUICK, words["--point"])[experiment.id]
+    )
+    assert len(points) == 1, "one parameter differs between two single points"
+    runs = []
+    for repeat in range(experiment.measurement.repeats[Profile.QUICK]):
+        context = Alone(
+            measurement=experiment.measurement.id,
+            repeat=repeat,
+            root_seed=int(words.get("--seed", DEFAULT_SEED)),
+        )
+        outcome = experiment.measurement.run(points[0], context)  # type: ignore[arg-type]
+        runs.append({"values": outcome.values})
+    return value_of(runs, trial.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "trial",
+    [
+        pytest.param(
+            trial,
+            id=trial.experiment,
+            marks=pytest.mark.long if trial.experiment == LONGEST else (),
+        )
+        for trial in TRIALS
+    ],
+)
+def test_what_is_expected_happens(trial: Trial) -> None:
+    first, changed = value(trial, trial.first), value(trial, trial.changed)
+    assert trial.held(first, changed), (first, changed)
+    assert not trial.held(first, 10 * first)
+    assert not trial.held(first, 0.0)
+
+
+def test_every_paper_has_a_trial() -> None:
+    groups = {trial.experiment.split("/")[0] for trial in TRIALS}
+    assert groups == {*GROUPS} - {"live", "stock"}
+    assert len({trial.paper for trial in TRIALS}) == 5
+    assert not any(find([trial.experiment])[0].measurement.measured for trial in TRIALS)
