@@ -10,9 +10,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import Meta
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Guarantee, Setup
@@ -20,8 +22,8 @@ from harness.engines.programs.engine import ProgramKind
 from harness.engines.programs.start import READY, READY_WITHIN_S, Job, Start
 from harness.environment.cache import cache_directory, locked, to_stderr
 from harness.errors import EnvironmentFailure, UsageError
-from harness.text import did_you_mean, read_given
-from harness.yaml_files import parse_yaml
+from harness.text import read_given
+from harness.yaml_files import Entry, Word, decode, parse_yaml
 from workloads.base import TASKS, Workload, load_file
 
 SUFFIXES = (".yaml", ".yml")
@@ -31,31 +33,30 @@ SCHEME = "own"
 """The scheme of an engine that knows one way to survive."""
 KIND = "ENGINE"
 """The name in a Python file that holds an `EngineKind`."""
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _EXAMPLE = "docs/own-engine.md shows a whole file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(Entry):
     """The fields of the file."""
 
-    name: str
-    command: Sequence[str]
+    name: Annotated[str, Meta(pattern="^[a-z][a-z0-9-]*$")]
+    """Lower-case letters, digits and dashes, a letter first."""
+    command: Annotated[list[str], Meta(min_length=1)]
     """Runs on each node. ``{here}`` is the file's directory, ``{cache}`` a directory for what this
     engine fetches, ``{python}`` this Python, ``{node}`` and ``{rack}`` the node's names."""
-    prepare: Sequence[str] = ()
+    prepare: list[str] = msgspec.field(default_factory=list)
     """Runs once on the harness's machine before the first start, to fetch or to compile."""
     summary: str = "an engine of one's own"
-    workloads: Sequence[str] = ()
+    workloads: list[str] = msgspec.field(default_factory=list)
     """Names of the workloads that it can run; empty: every one with the form."""
     form: str = TASKS
     """The form that a workload must have (`Workload.forms`)."""
     ready: str = READY
     ready_within_s: float = READY_WITHIN_S
     stop_within_s: float = 10.0
-    guarantee: str = Guarantee.AT_LEAST_ONCE.value
-    """A `Guarantee`, which every figure with this engine judges."""
-    env: Mapping[str, str] = field(default_factory=dict)
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    """Its promise, which every figure with this engine judges."""
+    env: dict[str, Word] = msgspec.field(default_factory=dict)
     nodes: int = 1
     """Fewest nodes that it needs."""
 
@@ -69,7 +70,7 @@ class DescribedKind(ProgramKind):
         """Take the fields of a file in the directory ``here``."""
         self.name, self.summary = description.name, description.summary
         self.form = description.form  # type: ignore[misc] # of this file's engine alone
-        self.guarantee = Guarantee(description.guarantee)
+        self.guarantee = description.guarantee
         self.schemes = {  # type: ignore[misc]
             SCHEME: ClusterNeeds(summary="its own way", nodes=description.nodes)
         }
@@ -150,78 +151,23 @@ def engine_of_file(path: Path) -> EngineKind:
             )
         return kind
     document = parse_yaml(read_given(path, "", _EXAMPLE), name=str(path), remedy=_EXAMPLE)
-    return DescribedKind(_described(path, document), path.resolve().parent)
-
-
-def _described(path: Path, document: Any) -> Description:
-    known = {each.name: each.type for each in fields(Description)}
-    _demand(isinstance(document, dict), path, f"it is a {type(document).__name__}", "write fields")
-    for name in document:
-        _demand(name in known, path, f"there is no field {name!r}", did_you_mean(str(name), known))
-    for name in ("name", "command"):
-        _demand(name in document, path, f"it lacks the field {name!r}", _EXAMPLE)
-    description = Description(**document)
-    for name, kinds, words in _FORMS:
-        value = getattr(description, name)
-        good = isinstance(value, kinds) and (not isinstance(value, bool) or kinds is bool)
-        _demand(good, path, f"{name} is {value!r}", f"give {words}")
-    command = description.command
-    _demand(
-        command and all(isinstance(part, str) for part in command),
-        path,
-        f"command is {command!r}",
-        'give a list of words: ["{python}", "{here}/engine.py"]',
-    )
-    _demand(
-        _NAME.fullmatch(description.name),
-        path,
-        f"the engine is called {description.name!r}",
-        "use lower-case letters, digits and dashes, a letter first",
-    )
-    promises = [each.value for each in Guarantee]
-    _demand(
-        description.guarantee in promises,
-        path,
-        f"guarantee is {description.guarantee!r}",
-        f"give {' or '.join(promises)}",
-    )
+    own = decode(Description, document, name=str(path), remedy=_EXAMPLE)
     try:
-        re.compile(description.ready)
+        re.compile(own.ready)
     except re.error as error:
-        _demand(False, path, f"ready is no regular expression: {error}", "correct it")
-    first = _filled(command[0], {"here": str(path.resolve().parent), "python": sys.executable})
-    _demand(
-        "{" in first or shutil.which(first),
-        path,
-        f"there is no program {first!r}",
-        "install it, or give its whole path",
-    )
-    return description
+        raise UsageError(
+            f"{path}: ready is no regular expression: {error}", remedy="correct it"
+        ) from error
+    here = path.resolve().parent
+    first = _filled(own.command[0], {"here": str(here), "python": sys.executable})
+    if "{" not in first and not shutil.which(first):
+        raise UsageError(
+            f"{path}: there is no program {first!r}", remedy="install it, or give its whole path"
+        )
+    return DescribedKind(own, here)
 
 
-_FORMS: Sequence[tuple[str, Any, str]] = (
-    ("name", str, "a name in lower-case letters"),
-    ("command", list, "a list of words"),
-    ("prepare", (list, tuple), "a list of words"),
-    ("summary", str, "one line"),
-    ("workloads", (list, tuple), "a list of names"),
-    ("form", str, "a key of the workload's forms"),
-    ("ready", str, "a regular expression for a line of its output"),
-    ("ready_within_s", (int, float), "a number of seconds"),
-    ("stop_within_s", (int, float), "a number of seconds"),
-    ("guarantee", str, "at-least-once or exactly-once"),
-    ("env", dict, "names and values"),
-    ("nodes", int, "a whole number"),
-)
-
-
-def _demand(holds: object, path: Path, what: str, remedy: str) -> None:
-    if not holds:
-        raise UsageError(f"{path}: {what}", remedy=remedy)
-
-
-def _filled(text: object, words: Mapping[str, str]) -> str:
-    found = str(text)
+def _filled(text: str, words: Mapping[str, str]) -> str:
     for word, value in words.items():
-        found = found.replace("{" + word + "}", value)
-    return found
+        text = text.replace("{" + word + "}", value)
+    return text

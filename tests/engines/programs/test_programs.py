@@ -171,11 +171,11 @@ def test_an_engine_that_is_killed_before_it_is_ready_is_not_waited_for(
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "it is a NoneType"),
-        ("name: x\n", "it lacks the field 'command'"),
-        ("name: x\ncommand: [cat]\nredy: y\n", "there is no field 'redy'"),
+        ("", "it is None"),
+        ("name: x\n", "it lacks command"),
+        ("name: x\ncommand: [cat]\nredy: y\n", "has an unknown key 'redy'"),
         ("name: x\ncommand: cat\n", "command is 'cat'"),
-        ("name: X y\ncommand: [cat]\n", "the engine is called 'X y'"),
+        ("name: X y\ncommand: [cat]\n", "name is 'X y'"),
         ("name: x\ncommand: [cat]\nready: '('\n", "ready is no regular expression"),
         ("name: x\ncommand: [no-such-program]\n", "there is no program 'no-such-program'"),
         ("name: x\ncommand: [cat]\nready_within_s: soon\n", "ready_within_s is 'soon'"),
