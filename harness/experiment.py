@@ -1,4 +1,4 @@
-"""A figure: a measurement, and the half that shows it. One module a figure.
+"""A figure: a measurement, and the half that shows it. One module a figure, live or not.
 
 A module under ``experiments/`` has two halves, in this order::
 
@@ -13,6 +13,9 @@ A module under ``experiments/`` has two halves, in this order::
     CLAIMS = [paper("sa-ahead", "SA is ahead of greedy").every(...), ...]
 
     EXPERIMENT = Experiment(measurement=MEASUREMENT, table=table, draw=draw, claims=CLAIMS, ...)
+
+A live counterpart of the figure is a second pair in the same module, ``LIVE_MEASUREMENT`` and
+``LIVE_EXPERIMENT``, with an id of its own.
 
 Records depend on the code that ``run`` reaches, definition by definition (`harness.results.reach`).
 A reworded claim, a note or a colour discards none."""

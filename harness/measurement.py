@@ -125,6 +125,9 @@ class Measurement:
 
     id: str
     """``group/name``, the path of its module under ``experiments/`` with dashes."""
+    defined_in: str = ""
+    """``module:NAME`` below ``experiments`` where that is not so: a live counterpart, which stands
+    in the module of a paper's figure."""
     origin: Origin
     grid: Mapping[Profile, Sequence[Point]]
     """The points of each profile, the cheapest or most telling first."""
@@ -155,7 +158,8 @@ class Measurement:
     @property
     def root(self) -> str:
         """Its own definition, from which `harness.results.reach` follows the code."""
-        return f"experiments.{self.id.replace('/', '.').replace('-', '_')}:MEASUREMENT"
+        own = f"{self.id.replace('/', '.').replace('-', '_')}:MEASUREMENT"
+        return f"experiments.{self.defined_in or own}"
 
     @property
     def measured(self) -> bool:

@@ -23,6 +23,7 @@ from harness.intervals.systems import SYSTEMS
 from harness.measure.recovery import Unrecovered
 from harness.results.library import Library
 from harness.results.record import OK
+from harness.running.discovery import all_experiments
 
 COLUMNS = ("system", "experiment", "run", "interval_s", "recovery_s", "over", "detection_s")
 _SYSTEM_OF = {system.engine: key for key, system in SYSTEMS.items() if system.engine}
@@ -199,10 +200,9 @@ def _interval_s(experiment: str, system: str, about: Mapping[str, Any]) -> float
 
 def _module(experiment: str) -> Any:
     """Return the module of an experiment; None if this version has it no more."""
-    try:
-        return import_module(f"experiments.{experiment.replace('/', '.').replace('-', '_')}")
-    except ModuleNotFoundError:
-        return None
+    roots = {each.measurement.id: each.measurement.root for each in all_experiments()}
+    root = roots.get(experiment)
+    return root and import_module(root.partition(":")[0])
 
 
 def systems_in(kills: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

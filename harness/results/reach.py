@@ -52,8 +52,8 @@ NOT_MEASURING = (
     "harness.results",
 )
 """Modules that describe, tabulate, draw and keep: they cannot change what was measured."""
-MEASUREMENT = "MEASUREMENT"
-"""The name of the measuring half in an experiment's module."""
+MEASUREMENT, LIVE_MEASUREMENT = "MEASUREMENT", "LIVE_MEASUREMENT"
+"""The names of the measuring half in an experiment's module, and of its live counterpart's."""
 _NAME = re.compile(rf"(?:{'|'.join(TOPS)})(?:\.\w+)+(?=:\w+$|$)")
 _FILE_NAME = re.compile(r"[\w$-]+([./][\w$-]+)*")
 
@@ -240,9 +240,9 @@ def _global_names(statement: ast.AST) -> Iterator[str]:
 
 
 def _measuring(name: str, statement: ast.stmt) -> ast.AST:
-    if name == MEASUREMENT and isinstance(statement, ast.Assign | ast.AnnAssign):
+    if name in (MEASUREMENT, LIVE_MEASUREMENT) and isinstance(statement, ast.Assign | ast.AnnAssign):
         call = statement.value
-        assert isinstance(call, ast.Call), f"{MEASUREMENT} is not a call"
+        assert isinstance(call, ast.Call), f"{name} is not a call"
         return next(word.value for word in call.keywords if word.arg == "run")
     return statement
 

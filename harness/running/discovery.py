@@ -1,4 +1,4 @@
-"""The list of experiments: every module under ``experiments/`` that defines ``EXPERIMENT``."""
+"""The list of experiments: what the modules under ``experiments/`` define as one of `NAMES`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ GROUPS = {
     "stock": "Stock Spark Structured Streaming under failures (Faultline's own)",
 }
 
+NAMES = ("EXPERIMENT", "LIVE_EXPERIMENT")
+"""A figure has its module's name; its live counterpart stands in the same module."""
 WORDS = {Origin.MEASURED: "live", Origin.SIMULATED: "simulated", Origin.COMPUTED: "computed"}
 """Origins in the lists of ``experiments/README.md``."""
 
@@ -31,17 +33,15 @@ def all_experiments() -> Sequence[Experiment]:
     """Return every experiment, by group and then by name."""
     import experiments
 
-    found = []
+    found: list[Experiment] = []
     for module in pkgutil.walk_packages(experiments.__path__, "experiments."):
-        name = module.name.rsplit(".", 1)[-1]
-        if module.ispkg or name.startswith("_"):
+        if module.ispkg or module.name.rsplit(".", 1)[-1].startswith("_"):
             continue
-        experiment = getattr(importlib.import_module(module.name), "EXPERIMENT", None)
-        if experiment is None:
-            continue
+        defined = vars(importlib.import_module(module.name))
+        chosen = [defined[name] for name in NAMES if name in defined]
         expected = module.name.removeprefix("experiments.").replace(".", "/").replace("_", "-")
-        assert experiment.id == expected, f"{module.name} calls itself {experiment.id}"
-        found.append(experiment)
+        assert not chosen or chosen[0].id == expected, f"{module.name} calls itself {chosen[0].id}"
+        found += chosen
     order = list(GROUPS)
     return sorted(found, key=lambda experiment: (order.index(experiment.group), experiment.id))
 

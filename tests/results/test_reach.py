@@ -21,6 +21,7 @@ from harness.results import reach
 from harness.results.provenance import ROOT
 from harness.results.reach import (
     CHOSEN_FROM,
+    LIVE_MEASUREMENT,
     MEASUREMENT,
     NOT_MEASURING,
     code_fingerprint,
@@ -234,33 +235,32 @@ def test_every_experiment_says_what_it_chooses_by_name(experiment: Experiment) -
 
 
 def halves(path: Path) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """Return the definitions of an experiment's module up to its measurement, and after it."""
+    """Return the definitions of an experiment's module up to its last measurement, and after it."""
     body = ast.parse(path.read_text()).body
     names = [ast.unparse(each).split(" = ")[0] for each in body]
-    if MEASUREMENT not in names:  # it shows another module's runs
-        return [], body
-    at = names.index(MEASUREMENT)
-    return body[:at], body[at + 1 :]
+    at = max((names.index(name) for name in MEASUREMENTS if name in names), default=-1)
+    return body[: max(at, 0)], body[at + 1 :]  # without one it shows another module's runs
+
+
+MEASUREMENTS = (MEASUREMENT, LIVE_MEASUREMENT)
 
 
 def modules_of_figures() -> list[Path]:
-    return [
-        ROOT / "experiments" / f"{experiment.id.replace('-', '_')}.py"
-        for experiment in all_experiments()
-    ]
+    return sorted((ROOT / "experiments").glob("*/[!_]*.py"))
 
 
 @pytest.mark.parametrize("path", modules_of_figures(), ids=lambda path: path.stem)
 def test_the_halves_of_a_figure_are_told_apart(path: Path) -> None:
-    """The measuring half comes first, the rest after a line that marks it."""
+    """The measuring halves come first, the rest after a line that marks it."""
     text = path.read_text()
     assert text.count("# Shown: no record depends on what follows.") == 1
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    parts = reached([f"{module}:{MEASUREMENT}"])
+    parts = reached([f"{module}:{name}" for name in MEASUREMENTS])
     above, below = halves(path)
     shown = {f"{module}:{name}" for each in below for name in reach._bound(each)}
     assert not shown & parts, "a run depends on what stands in the shown half"
-    assert text.find("# Shown") > (text.find(f"{MEASUREMENT} = ") if above else -1)
+    marked = text.find("# Shown")
+    assert all(marked > text.find(f"{name} = ") for name in MEASUREMENTS if above)
 
 
 @pytest.mark.slow
