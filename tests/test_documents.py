@@ -17,7 +17,7 @@ from harness.cluster.base import Action, ClusterSpec
 from harness.failures.files import read_schedule
 from harness.results.provenance import ROOT
 from harness.running.discovery import all_experiments, find
-from harness.simulator.options import FaultKind
+from harness.simulator.faults import OF_THE_PROTOCOL
 from harness.simulator.topologies import TOPOLOGIES
 from harness.topology.text import from_yaml_text
 
@@ -95,4 +95,4 @@ def test_the_examples_are_what_the_commands_take() -> None:
 
 def test_the_help_of_simulate_names_every_topology_and_fault() -> None:
     words = set(re.findall(r"[\w-]+", simulate.epilog or ""))
-    assert words >= {*TOPOLOGIES, *(kind.value for kind in FaultKind)}
+    assert words >= {*TOPOLOGIES, *(kind.value for kind in OF_THE_PROTOCOL)}

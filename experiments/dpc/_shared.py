@@ -35,8 +35,9 @@ from harness.protocol.task.machine import TaskMachine
 from harness.protocol.wiring import Wiring
 from harness.results.record import Outcome, Point, Profile
 from harness.simulator.checkers import Bystander
+from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.observing import Observer
-from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.options import Costs, Network, Options
 from harness.simulator.synthetic import SeriesOperator, WindowOperator, digests
 from harness.simulator.topologies import layered
 from harness.simulator.world import World

@@ -30,7 +30,8 @@ from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
 from harness.protocol.wiring import Wiring
 from harness.results.record import Outcome, Point
-from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.faults import Fault, FaultKind
+from harness.simulator.options import Costs, Network, Options
 from harness.simulator.synthetic import counts
 from harness.simulator.world import World
 from harness.topology import named
@@ -192,7 +193,7 @@ class Shape:
             network=Network(delay_us=500, jitter_us=500),
             faults=tuple(
                 Fault(
-                    kind=FaultKind.CRASH,
+                    kind=FaultKind.KILL,
                     at_us=round(seconds * 1e6),
                     until_us=round((seconds + RESTART_S) * 1e6),
                     target=placement()[task],

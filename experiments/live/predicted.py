@@ -165,7 +165,8 @@ def simulated_kills(
     from harness.protocol.coordinator.registry import NodeInfo
     from harness.protocol.planned import wiring_of
     from harness.protocol.schemes import make_scheme
-    from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+    from harness.simulator.faults import Fault, FaultKind
+    from harness.simulator.options import Costs, Network, Options
 
     program = program_at(_words(), INTERVAL_S)
     wiring = wiring_of(program.topology, {"count": program.timeline.batches_per_window})
@@ -205,7 +206,7 @@ def simulated_kills(
         ),
         faults=tuple(
             Fault(
-                kind=FaultKind.CRASH,
+                kind=FaultKind.KILL,
                 at_us=round(at_s * 1e6),
                 until_us=round((at_s + BACK_S) * 1e6),
                 target=number % len(nodes),

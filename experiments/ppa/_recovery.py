@@ -20,7 +20,8 @@ from harness.hosting.restoration import Restoration, Restorations
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.planned import wiring_of
 from harness.protocol.scheme import Recovery, Scheme
-from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.faults import Fault, FaultKind
+from harness.simulator.options import Costs, Network, Options
 from harness.simulator.synthetic import counts
 from harness.simulator.world import World
 from harness.topology import named
@@ -152,7 +153,7 @@ def options_of(
         costs=COSTS,
         network=NETWORK,
         faults=tuple(
-            Fault(kind=FaultKind.CRASH, at_us=begin_us, until_us=END_US, target=placement[task])
+            Fault(kind=FaultKind.KILL, at_us=begin_us, until_us=END_US, target=placement[task])
             for task in sorted(failed)
         ),
     )

@@ -22,7 +22,8 @@ from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
-from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.faults import Fault, FaultKind
+from harness.simulator.options import Costs, Network, Options
 from harness.simulator.topologies import layered
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def options_of(leaves: int, plan: str, seed: int) -> Options:
     rack = Random(seed).randrange(min(first, working // RACK - 1), working // RACK)
     failed = range(rack * RACK, min(working, (rack + 1) * RACK))
     faults = tuple(
-        Fault(kind=FaultKind.CRASH, at_us=22_300_000, until_us=3_600_000_000, target=node)
+        Fault(kind=FaultKind.KILL, at_us=22_300_000, until_us=3_600_000_000, target=node)
         for node in failed
     )
     return Options(

@@ -6,8 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from harness.protocol.schemes import SCHEMES
 from harness.text import did_you_mean, format_duration
 
 if TYPE_CHECKING:
-    from harness.engines.tasks.virtual.campaign import HostChoice
     from harness.simulator.campaign import Choice, Tally
     from harness.simulator.run import SimulatedRun
 
@@ -29,15 +27,16 @@ Topologies: chain diamond join full borealis recovery random
 
 \b
 Faults, each for a while:
-  crash, rack, late     a node or a rack crashes; a node starts late
-  forget                a node loses its copies, but its process lives
-  pause, slow, drift    a node is frozen, computes slowly, or has a fast clock
-  cut, link, one-way    a node, or the link between two, loses all messages, or those one way
-  weather               some of all messages are lost, repeated or reordered
-  raise                 a node's operators raise errors
-  store, full, log      the checkpoint store, its space, or the log is away
-  coordinator, rival    the coordinator crashes; a second one starts
-  replan                no fault: the plan of replicas changes
+  kill, rack, late          a node or a rack is killed; a node starts late
+  forget                    a node loses its copies, but its process lives
+  freeze, busy, drift       a node is frozen, computes slowly, or has a fast clock
+  cut, link, mute           a node, or the link between two, loses all messages, or those one way
+  weather                   some of all messages are lost, repeated or reordered
+  raise                     a node's operators raise errors
+  store-away, store-full    the checkpoint store is away, or has no room
+  log-away                  the log is away
+  coordinator, rival        the coordinator is killed; a second one starts
+  replan                    no fault: the plan of replicas changes
 
 With --host, the engine's own processes run instead, and connections, Kafka and Redis fail: cut in
 one direction or both, reset, a byte a second, wrong bits, silent, full, slow, refusing, lossy; a
@@ -106,31 +105,38 @@ def command(
 
     A schedule that breaks an invariant is reduced to the faults that matter and printed with the
     events that led to it. The exit code is then 1."""
-    numbers = _fault_numbers(faults)
-    if host:
-        if draw_seed is not None or spread is not None:
-            raise UsageError(
-                "--host goes with neither --draw nor --spread", remedy="leave one of them out"
-            )
-        _run_host(_seed_range(seeds), scheme, topology, numbers, workers, as_json)
-        return
-    _check_names(scheme, topology)
-    if draw_seed is not None:
-        _draw(draw_seed, scheme, topology, numbers, picture, as_json)
-        return
-    from harness.simulator.campaign import Choice, run_campaign
+    from harness.simulator.campaign import PROTOCOL, Choice, reports, tally_of
 
-    first, last = _seed_range(seeds)
+    if host and (draw_seed is not None or spread is not None):
+        raise UsageError(
+            "--host goes with neither --draw nor --spread", remedy="leave one of them out"
+        )
+    fidelity = PROTOCOL
+    if host:
+        from harness.engines.tasks.virtual.run import HOST
+
+        fidelity = HOST
+    _check_among("scheme", scheme, SCHEMES)
+    _check_among("topology", topology, fidelity.topologies)
+    first, last = _seed_range(seeds) if draw_seed is None else (draw_seed, draw_seed)
     choice = Choice(
-        first_seed=first, last_seed=last, scheme=scheme, topology=topology, faults=numbers
+        first_seed=first,
+        last_seed=last,
+        scheme=scheme,
+        topology=topology,
+        faults=_fault_numbers(faults),
+        fidelity=fidelity,
     )
+    if draw_seed is not None:
+        _draw(choice, picture, as_json)
+        return
     processes = workers or os.cpu_count() or 1
     watch = _progress(len(choice.seeds))
     if spread is None:
-        tally = run_campaign(choice, workers=processes, watch=watch)
+        tally = tally_of(reports(choice, processes), watch)
     else:
         tally = _spread(choice, spread, processes, watch)
-    _conclude(tally, [_describe(choice, report) for report in tally.failed[:10]], as_json)
+    _conclude(tally, [_violation(choice, report) for report in tally.failed[:10]], as_json)
 
 
 def _conclude(tally: Tally, violations: list[dict[str, Any]], as_json: bool) -> None:
@@ -141,39 +147,6 @@ def _conclude(tally: Tally, violations: list[dict[str, Any]], as_json: bool) -> 
         _print(tally, violations)
     if tally.failed:
         sys.exit(1)
-
-
-def _run_host(
-    seeds: tuple[int, int],
-    scheme: str | None,
-    topology: str | None,
-    numbers: tuple[int, ...] | None,
-    workers: int | None,
-    as_json: bool,
-) -> None:
-    """Run the engine's own processes in virtual time."""
-    from harness.engines.tasks.virtual.campaign import HostChoice, fewest_faults, host_reports
-    from harness.engines.tasks.virtual.program import SHAPES
-    from harness.simulator.campaign import tally_of
-
-    _check_among("scheme", scheme, SCHEMES)
-    _check_among("topology", topology, SHAPES)
-    choice = HostChoice(
-        first_seed=seeds[0], last_seed=seeds[1], scheme=scheme, topology=topology, faults=numbers
-    )
-    reports = host_reports(choice, workers or os.cpu_count() or 1)
-    tally = tally_of(reports, _progress(len(choice.seeds)))
-    violations = []
-    for report in tally.failed[:10]:
-        kept = fewest_faults(choice, report.seed)
-        faults = HostChoice.options(_whole(choice), report.seed).faults
-        violations.append(_violation(report, kept, [str(faults[n]) for n in kept], " --host"))
-    _conclude(tally, violations, as_json)
-
-
-def _whole(choice: HostChoice) -> HostChoice:
-    """Return the same campaign with all faults of each run."""
-    return replace(choice, faults=None)
 
 
 def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally], None]) -> Tally:
@@ -188,13 +161,6 @@ def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally],
     with place.make(spec) as cluster:
         cluster.start(lambda text: click.echo(f"faultline: {text}", err=True))
         return tally_of(spread_reports(choice, cluster), watch)
-
-
-def _check_names(scheme: str | None, topology: str | None) -> None:
-    from harness.simulator.topologies import TOPOLOGIES
-
-    _check_among("scheme", scheme, SCHEMES)
-    _check_among("topology", topology, TOPOLOGIES)
 
 
 def _check_among(kind: str, name: str | None, known: Collection[str]) -> None:
@@ -260,36 +226,23 @@ def _headline(report: SimulatedRun) -> str:
     )
 
 
-def _replay_command(report: SimulatedRun, numbers: tuple[int, ...], kind: str) -> str:
-    return (
-        f"./faultline simulate{kind} --seeds {report.seed}..{report.seed} --scheme {report.scheme} "
-        f"--topology {report.topology} --faults {','.join(map(str, numbers))}"
-    )
-
-
-def _describe(choice: Choice, report: SimulatedRun) -> dict[str, Any]:
+def _violation(choice: Choice, report: SimulatedRun) -> dict[str, Any]:
     """Return a violation with the fewest faults that cause it."""
     from harness.simulator.campaign import smallest
-    from harness.simulator.draw import draw
 
     assert report.violation is not None
     numbers = smallest(choice, report.seed)
-    faults = draw(report.seed, scheme=choice.scheme, topology=choice.topology).faults
-    return _violation(report, numbers, [str(faults[number]) for number in numbers], "")
-
-
-def _violation(
-    report: SimulatedRun, numbers: tuple[int, ...], faults: Sequence[str], kind: str
-) -> dict[str, Any]:
-    assert report.violation is not None
+    faults = choice.whole(report.seed).faults
     return {
         "seed": report.seed,
         "scheme": report.scheme,
         "topology": report.topology,
         "invariant": report.violation.invariant,
         "what": report.violation.what,
-        "faults": list(faults),
-        "command": _replay_command(report, numbers, kind),
+        "faults": [str(faults[number]) for number in numbers],
+        "command": f"./faultline simulate{choice.fidelity.option} "
+        f"--seeds {report.seed}..{report.seed} --scheme {report.scheme} "
+        f"--topology {report.topology} --faults {','.join(map(str, numbers))}",
         "story": report.violation.story,
     }
 
@@ -326,20 +279,10 @@ def _print(tally: Tally, violations: list[dict[str, Any]]) -> None:
     click.echo(f"{len(tally.failed)} violations" if tally.failed else "no violations")
 
 
-def _draw(
-    seed: int,
-    scheme: str | None,
-    topology: str | None,
-    numbers: tuple[int, ...] | None,
-    picture: Path | None,
-    as_json: bool,
-) -> None:
-    from harness.simulator.campaign import Choice
+def _draw(choice: Choice, picture: Path | None, as_json: bool) -> None:
     from harness.simulator.picture import draw_run
 
-    choice = Choice(
-        first_seed=seed, last_seed=seed, scheme=scheme, topology=topology, faults=numbers
-    )
+    seed = choice.first_seed
     path = picture or Path(f"simulate-{seed}.png")
     if not path.parent.is_dir():
         raise UsageError(

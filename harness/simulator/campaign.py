@@ -1,20 +1,38 @@
-"""Many schedules on all cores: run, count, and make what failed small."""
+"""Many schedules on all cores, in either virtual world: run, count, and make what failed small."""
 
 from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from time import perf_counter
+from typing import Any
 
 from harness.errors import UsageError
 from harness.simulator.draw import draw
 from harness.simulator.options import Options
-from harness.simulator.run import SimulatedRun, shrink, simulate
+from harness.simulator.run import SimulatedRun, simulate
+from harness.simulator.topologies import TOPOLOGIES
 
-CHUNK = 4
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fidelity:
+    """One of the virtual worlds: its runs, from their seeds to their verdicts."""
+
+    draw: Callable[..., Any]
+    """From a seed, ``scheme`` and ``topology`` to the options of a run."""
+    run: Callable[[Any], SimulatedRun]
+    topologies: Sequence[str]
+    option: str = ""
+    """The option of ``faultline simulate`` for this world."""
+    at_once: int = 1
+    """Seeds that a worker process gets at once."""
+
+
+PROTOCOL = Fidelity(draw=draw, run=simulate, topologies=TOPOLOGIES, at_once=4)
+"""The protocol alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +45,15 @@ class Choice:
     topology: str | None = None
     faults: tuple[int, ...] | None = None
     """The selected faults of a schedule, by number; None for all."""
+    fidelity: Fidelity = PROTOCOL
 
-    def options(self, seed: int) -> Options:
-        options = draw(seed, scheme=self.scheme, topology=self.topology)
+    def whole(self, seed: int) -> Any:
+        """Return the options of a seed with all faults."""
+        return self.fidelity.draw(seed, scheme=self.scheme, topology=self.topology)
+
+    def options(self, seed: int) -> Any:
+        """Return the options of a seed with the selected faults."""
+        options = self.whole(seed)
         if self.faults is None:
             return options
         beyond = [number for number in self.faults if number >= len(options.faults)]
@@ -76,7 +100,7 @@ class Tally:
 def run_seed(task: tuple[Choice, int]) -> SimulatedRun:
     """One schedule."""
     choice, seed = task
-    return simulate(choice.options(seed))
+    return choice.fidelity.run(choice.options(seed))
 
 
 def _ignore_interrupts() -> None:
@@ -86,16 +110,12 @@ def _ignore_interrupts() -> None:
 def reports(choice: Choice, workers: int) -> Iterator[SimulatedRun]:
     """One report per seed, in the order of seeds."""
     tasks = ((choice, seed) for seed in choice.seeds)
-    if workers <= 1 or len(choice.seeds) <= CHUNK:
+    at_once = choice.fidelity.at_once
+    if workers <= 1 or len(choice.seeds) <= at_once:
         yield from map(run_seed, tasks)
         return
     with get_context("spawn").Pool(workers, initializer=_ignore_interrupts) as pool:
-        yield from pool.imap(run_seed, tasks, chunksize=CHUNK)
-
-
-def run_campaign(choice: Choice, *, workers: int, watch: Callable[[Tally], None]) -> Tally:
-    """Run every schedule of ``choice``; ``watch`` is called after each."""
-    return tally_of(reports(choice, workers), watch)
+        yield from pool.imap(run_seed, tasks, chunksize=at_once)
 
 
 def tally_of(arriving: Iterable[SimulatedRun], watch: Callable[[Tally], None]) -> Tally:
@@ -113,4 +133,20 @@ def smallest(choice: Choice, seed: int) -> tuple[int, ...]:
     """Return the numbers of the fewest faults with which the schedule of ``seed`` still fails."""
     options = choice.options(seed)
     numbers = choice.faults or tuple(range(len(options.faults)))
-    return tuple(numbers[kept] for kept in shrink(options)[1])
+    kept = shrink(options, lambda fewer: choice.fidelity.run(fewer).violation is not None)
+    return tuple(numbers[number] for number in kept)
+
+
+def shrink(options: Options, fails: Callable[[Any], bool]) -> tuple[int, ...]:
+    """Leave out one fault after the other as long as the run still fails.
+
+    Returns the numbers of the faults that remain."""
+    kept = list(range(len(options.faults)))
+    progress = True
+    while progress:
+        progress = False
+        for number in list(kept):
+            fewer = [n for n in kept if n != number]
+            if fails(replace(options, faults=tuple(options.faults[n] for n in fewer))):
+                kept, progress = fewer, True
+    return tuple(kept)

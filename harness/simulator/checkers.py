@@ -41,8 +41,9 @@ from harness.protocol.coordinator.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
 from harness.protocol.task.lifecycle import EMPTY, Phase
 from harness.protocol.task.machine import TaskMachine
+from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.observing import Observer, Scene
-from harness.simulator.options import Fault, FaultKind, Options
+from harness.simulator.options import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +113,8 @@ class Bystander(Observer):
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN, FaultKind.RAISE):
             # heartbeats get lost, the plan no longer holds all tasks, or a node cannot compute
             self._covered = False
-        unheard = fault.kind is FaultKind.ONE_WAY and fault.other == -1
-        if unheard or fault.kind in (FaultKind.CUT, FaultKind.PAUSE):
+        unheard = fault.kind is FaultKind.MUTE and fault.other == -1
+        if unheard or fault.kind in (FaultKind.CUT, FaultKind.FREEZE):
             until = fault.until_us + self._noticed_us
             self._doubted[fault.target] = max(until, self._doubted.get(fault.target, 0))
         wanted, now = self._that_count(scene), scene.kernel.now

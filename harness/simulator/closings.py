@@ -19,9 +19,10 @@ from harness.protocol import inputs as told
 from harness.protocol.coordinator.registry import Registry
 from harness.protocol.scheme import Closing, Tentative
 from harness.simulator.checkers import InvariantBroken
+from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.lateness import NAME
 from harness.simulator.observing import Observer, Scene
-from harness.simulator.options import Fault, FaultKind, Options
+from harness.simulator.options import Options
 
 
 class Closings(Observer):

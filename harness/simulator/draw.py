@@ -35,8 +35,10 @@ from harness.protocol.scheme import (
 from harness.protocol.schemes import SCHEMES, Replicas, family, make_scheme
 from harness.protocol.wiring import Wiring
 from harness.seeds import derive_seed
-from harness.simulator.options import FOR_GOOD, Costs, Fault, FaultKind, Network, Options
+from harness.simulator.faults import FOR_GOOD, OF_THE_PROTOCOL, Fault, FaultKind
+from harness.simulator.options import Costs, Network, Options
 from harness.simulator.topologies import TOPOLOGIES, named
+from harness.simulator.transport import COORDINATOR
 
 INTERVAL_US = 1_000_000
 SLOWNESS = (3, 10, 40)
@@ -264,7 +266,7 @@ def draw_start(options: Options, random: Random) -> Options:
     return replace(options, unknown_nodes=unknown, faults=tuple(late))
 
 
-_LASTING = frozenset({FaultKind.LATE, FaultKind.CRASH, FaultKind.PAUSE, FaultKind.CUT})
+_LASTING = frozenset({FaultKind.LATE, FaultKind.KILL, FaultKind.FREEZE, FaultKind.CUT})
 """Faults that a node need not come back from, where the others have slots for every task."""
 
 
@@ -291,7 +293,7 @@ def draw_lasting(options: Options, faults: tuple[Fault, ...], random: Random) ->
     if random.random() < 0.5:
         end = options.batches * options.interval_us
         crashes = [
-            Fault(kind=FaultKind.CRASH, at_us=random.randrange(end), until_us=FOR_GOOD, target=n)
+            Fault(kind=FaultKind.KILL, at_us=random.randrange(end), until_us=FOR_GOOD, target=n)
             for n in sorted(lost)
         ]
     return *crashes, *(
@@ -339,57 +341,65 @@ def draw_together(options: Options, random: Random) -> Options:
     return replace(options, nodes=tuple(nodes), strategy=strategy)
 
 
+def _sometimes(
+    share: float, options: Options, random: Random, *lengths_us: int
+) -> tuple[int, int] | None:
+    """Draw begin and end of a fault that this share of the schedules has; None in the others."""
+    if random.random() >= share:
+        return None
+    at = random.randrange(options.interval_us, options.batches * options.interval_us)
+    return at, at + (random.choice(lengths_us) if lengths_us else 0)
+
+
 def draw_rival(options: Options, random: Random) -> tuple[Fault, ...]:
     """Draw a second coordinator in one schedule of five, often when there is much to decide."""
-    if random.random() >= 0.2:
+    drawn = _sometimes(0.2, options, random, 2_000_000, 10_000_000)
+    if drawn is None:
         return ()
-    at = random.randrange(options.interval_us, options.batches * options.interval_us)
-    until = at + random.choice((2_000_000, 10_000_000))
+    at, until = drawn
     rival = Fault(kind=FaultKind.RIVAL, at_us=at, until_us=until)
     if random.random() < 0.5:
         return (rival,)
     lost = max(0, at - options.scheme.suspect_after_us + random.randrange(-1_000_000, 1_000_000))
     node = random.randrange(len(options.nodes))
-    return rival, Fault(kind=FaultKind.CRASH, at_us=lost, until_us=until, target=node)
+    return rival, Fault(kind=FaultKind.KILL, at_us=lost, until_us=until, target=node)
 
 
 def draw_full(options: Options, random: Random) -> tuple[Fault, ...]:
     """Draw a store without room for a while, in one schedule of six."""
-    if random.random() >= 1 / 6:
+    drawn = _sometimes(1 / 6, options, random, 500_000, 3_000_000, 10_000_000)
+    if drawn is None:
         return ()
-    at = random.randrange(options.interval_us, options.batches * options.interval_us)
-    until = at + random.choice((500_000, 3_000_000, 10_000_000))
-    return (Fault(kind=FaultKind.FULL, at_us=at, until_us=until),)
+    return (Fault(kind=FaultKind.STORE_FULL, at_us=drawn[0], until_us=drawn[1]),)
 
 
 def draw_forgetting(options: Options, random: Random) -> tuple[Fault, ...]:
     """Draw a node that forgets its copies, sometimes with another one, in one schedule of six."""
-    if random.random() >= 1 / 6:
+    drawn = _sometimes(1 / 6, options, random)
+    if drawn is None:
         return ()
-    at = random.randrange(options.interval_us, options.batches * options.interval_us)
     nodes = random.sample(range(len(options.nodes)), random.choice((1, 1, 2)))
-    return tuple(Fault(kind=FaultKind.FORGET, at_us=at, until_us=at, target=node) for node in nodes)
+    at, until = drawn
+    return tuple(Fault(kind=FaultKind.FORGET, at_us=at, until_us=until, target=n) for n in nodes)
 
 
 def draw_one_way(options: Options, random: Random) -> tuple[Fault, ...]:
-    """Draw two ends of which one does not hear the other, in one schedule of four."""
-    if random.random() >= 0.25:
+    """Draw two ends of which one does not reach the other, in one schedule of four."""
+    drawn = _sometimes(0.25, options, random, 500_000, 3_000_000, 15_000_000)
+    if drawn is None:
         return ()
-    at = random.randrange(options.interval_us, options.batches * options.interval_us)
-    until = at + random.choice((500_000, 3_000_000, 15_000_000))
-    sender, receiver = random.sample(range(-1, len(options.nodes)), 2)
-    one_way = FaultKind.ONE_WAY
-    return (Fault(kind=one_way, at_us=at, until_us=until, target=sender, other=receiver),)
+    sender, receiver = random.sample(range(COORDINATOR, len(options.nodes)), 2)
+    at, until = drawn
+    return (Fault(kind=FaultKind.MUTE, at_us=at, until_us=until, target=sender, other=receiver),)
 
 
 def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:
     """Draw a node whose operators raise for a while, in one schedule of six."""
-    if random.random() >= 1 / 6:
+    drawn = _sometimes(1 / 6, options, random, 500_000, 3_000_000, 10_000_000)
+    if drawn is None:
         return ()
-    at = random.randrange(options.interval_us, options.batches * options.interval_us)
-    until = at + random.choice((500_000, 3_000_000, 10_000_000))
     node = random.randrange(len(options.nodes))
-    return (Fault(kind=FaultKind.RAISE, at_us=at, until_us=until, target=node),)
+    return (Fault(kind=FaultKind.RAISE, at_us=drawn[0], until_us=drawn[1], target=node),)
 
 
 def draw_store_outage(options: Options, random: Random) -> tuple[Fault, ...]:
@@ -404,25 +414,20 @@ def draw_store_outage(options: Options, random: Random) -> tuple[Fault, ...]:
     away = decided + random.randrange(1_000_000, 6_000_000)
     crash = random.randrange(at + options.scheme.suspect_after_us // 2, away)
     return (
-        Fault(kind=FaultKind.CRASH, at_us=at, until_us=away + 5_000_000, target=node),
-        Fault(kind=FaultKind.STORE, at_us=at, until_us=away),
+        Fault(kind=FaultKind.KILL, at_us=at, until_us=away + 5_000_000, target=node),
+        Fault(kind=FaultKind.STORE_AWAY, at_us=at, until_us=away),
         Fault(kind=FaultKind.COORDINATOR, at_us=crash, until_us=crash + 500_000),
     )
 
 
-_WEIGHTS = {
-    FaultKind.CRASH: 6, FaultKind.RACK: 2, FaultKind.PAUSE: 3, FaultKind.CUT: 3, FaultKind.LINK: 2,
-    FaultKind.SLOW: 2, FaultKind.DRIFT: 1, FaultKind.WEATHER: 2, FaultKind.STORE: 1,
-    FaultKind.LOG: 1, FaultKind.COORDINATOR: 2, FaultKind.REPLAN: 1,
-}  # fmt: skip
-_KINDS = [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]
+_KINDS = [kind for kind, weight in OF_THE_PROTOCOL.items() for _ in range(weight)]
 
 
 def _fault(kind: FaultKind, at: int, options: Options, random: Random) -> Fault:
     nodes = len(options.nodes)
     amount = 0
     plan: tuple[int, ...] = ()
-    if kind is FaultKind.SLOW:
+    if kind is FaultKind.BUSY:
         amount = random.choice(SLOWNESS)
     elif kind is FaultKind.DRIFT:
         amount = random.choice((-300, -50, 50, 300))
@@ -432,7 +437,7 @@ def _fault(kind: FaultKind, at: int, options: Options, random: Random) -> Fault:
         inner = [t for t in options.wiring.tasks if options.wiring.upstream[t]]
         plan = tuple(sorted(random.sample(inner, random.randint(0, len(inner)))))
     if kind is FaultKind.REPLAN and options.scheme.name in ("replay", "checkpoint", "global"):
-        kind = FaultKind.CRASH  # these have no plan to adapt
+        kind = FaultKind.KILL  # these have no plan to adapt
     lasting = random.choice((300_000, 1_500_000, 6_000_000, 15_000_000))
     return Fault(
         kind=kind,

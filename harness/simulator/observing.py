@@ -10,9 +10,10 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
 from harness.protocol.task.machine import TaskMachine
+from harness.simulator.faults import Fault
 from harness.simulator.kernel import Kernel
 from harness.simulator.node import SimulatedNode
-from harness.simulator.options import Fault, Options
+from harness.simulator.options import Options
 from harness.simulator.store import Store
 from harness.simulator.transport import Transport
 

@@ -3,86 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
 from harness.protocol.coordinator.placement import Placement
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
-
-FOR_GOOD = 1 << 50
-"""The end of a fault that never heals: beyond every run."""
-
-
-class FaultKind(StrEnum):
-    """The kinds of faults; each lasts for a while."""
-
-    CRASH = "crash"
-    """A node loses everything; it comes back empty afterwards."""
-    FORGET = "forget"
-    """A node's process lives, and what its copies kept is gone; it heals as soon as it is seen."""
-    LATE = "late"
-    """A node does not start before this is over."""
-    RACK = "rack"
-    """All nodes of a rack crash at once."""
-    PAUSE = "pause"
-    """A node does nothing, and then goes on as if no time had passed."""
-    CUT = "cut"
-    """A node's messages and requests get lost, both ways; it goes on computing."""
-    LINK = "link"
-    """The messages between two nodes get lost."""
-    ONE_WAY = "one-way"
-    """What one end sends to another gets lost, and what comes back arrives; -1: the coordinator."""
-    SLOW = "slow"
-    """A node computes ``amount`` times slower."""
-    RAISE = "raise"
-    """A node's operators raise, for any input."""
-    DRIFT = "drift"
-    """A node's clock runs ``amount`` per mille fast."""
-    WEATHER = "weather"
-    """``amount`` per cent of all messages get lost, as many repeated, and more reordered."""
-    STORE = "store"
-    """The store answers nothing."""
-    FULL = "full"
-    """The store has no room: it refuses checkpoints and answers everything else."""
-    LOG = "log"
-    """The log accepts and delivers nothing."""
-    COORDINATOR = "coordinator"
-    """The coordinator crashes; it comes back with what it had stored."""
-    RIVAL = "rival"
-    """Another coordinator starts while one runs; what is left of two in the end is the later."""
-    REPLAN = "replan"
-    """Not a fault: the plan is changed for good, to the tasks numbered in ``plan``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One thing that goes wrong, and when it heals."""
-
-    kind: FaultKind
-    at_us: int
-    until_us: int
-    target: int = 0
-    """A node, or a rack's number; unused by kinds that hit everything."""
-    other: int = 0
-    """The other end of a link."""
-    amount: int = 0
-    plan: tuple[int, ...] = ()
-
-    @property
-    def heals(self) -> bool:
-        """True if it ends."""
-        return self.until_us < FOR_GOOD
-
-    def __str__(self) -> str:
-        return (
-            f"{self.kind} {self.target}"
-            f"{f'-{self.other}' if self.kind in (FaultKind.LINK, FaultKind.ONE_WAY) else ''}"
-            f"{f' x{self.amount}' if self.amount else ''}"
-            f" from {self.at_us / 1e6:.3f} s "
-            + (f"to {self.until_us / 1e6:.3f} s" if self.heals else "for good")
-        )
+from harness.simulator.faults import Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

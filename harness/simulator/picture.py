@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from harness.protocol import inputs as told
 from harness.protocol.effects import Kind
+from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.observing import Observer, Scene
-from harness.simulator.options import Fault, FaultKind, Options
+from harness.simulator.options import Options
 from harness.simulator.run import SimulatedRun, simulate
 from harness.simulator.world import World
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NODE_FAULTS = (FaultKind.CRASH, FaultKind.RACK, FaultKind.PAUSE, FaultKind.CUT, FaultKind.SLOW)
+_NODE_FAULTS = (FaultKind.KILL, FaultKind.RACK, FaultKind.FREEZE, FaultKind.CUT, FaultKind.BUSY)
 
 
 @dataclass(slots=True)

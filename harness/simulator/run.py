@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from harness.errors import ProtocolViolation
 from harness.hosting.program import Program
@@ -181,21 +181,3 @@ def tell(world: World) -> str:
     if world.coordinator is not None:
         lines.append(world.coordinator.story.text())
     return "\n".join(lines)
-
-
-def shrink(
-    options: Options, fails: Callable[[Options], bool] | None = None
-) -> tuple[Options, tuple[int, ...]]:
-    """Leave out one fault after the other as long as the run still fails.
-
-    Returns the smaller options and the numbers of the faults that remain."""
-    fails = fails or (lambda o: simulate(o).violation is not None)
-    kept = list(range(len(options.faults)))
-    progress = True
-    while progress:
-        progress = False
-        for number in list(kept):
-            fewer = [n for n in kept if n != number]
-            if fails(replace(options, faults=tuple(options.faults[n] for n in fewer))):
-                kept, progress = fewer, True
-    return replace(options, faults=tuple(options.faults[n] for n in kept)), tuple(kept)

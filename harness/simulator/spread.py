@@ -17,7 +17,7 @@ from typing import Any
 from harness.child import Child, end_with_parent, orders, speaker
 from harness.cluster.base import Cluster
 from harness.cluster.spark import spread_settings
-from harness.simulator.campaign import Choice, run_seed
+from harness.simulator.campaign import PROTOCOL, Choice, run_seed
 from harness.simulator.checkers import Violation
 from harness.simulator.run import SimulatedRun
 
@@ -41,7 +41,7 @@ def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[SimulatedRun]:
     )
     try:
         conf, slots = spread_settings(cluster), cluster.spec.task_slots
-        child.send({"conf": conf, "choice": asdict(choice), "slots": slots})
+        child.send({"conf": conf, "choice": document_of(choice), "slots": slots})
         yield from in_order(choice, _arriving(child, len(choice.seeds)))
     finally:
         child.stop(within_s=30)
@@ -83,8 +83,16 @@ def shares(choice: Choice, slots: int) -> list[tuple[int, int]]:
     ]
 
 
+def document_of(choice: Choice) -> dict[str, Any]:
+    """Return a choice of the protocol's schedules in terms of JSON."""
+    assert choice.fidelity is PROTOCOL, "whole processes run on one machine"
+    document = asdict(choice)
+    del document["fidelity"]
+    return document
+
+
 def choice_of(document: dict[str, Any]) -> Choice:
-    """Return a choice from its `dataclasses.asdict` after a way through JSON."""
+    """Return a choice from its document after a way through JSON."""
     faults = document["faults"]
     return Choice(**{**document, "faults": None if faults is None else tuple(faults)})
 

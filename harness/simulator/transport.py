@@ -74,15 +74,12 @@ class Transport:
 
     # -- links -----------------------------------------------------------------------------
 
-    def cut(self, one: int, other: int, ways: int = 2) -> None:
-        """No message between two nodes, until `mend` was called as often.
+    def cut(self, one: int, other: int, cut: bool = True, *, ways: int = 2) -> None:
+        """Lose all messages between two nodes, until this was taken back as often.
 
         With one of the two ``ways``, only what ``one`` sends gets lost."""
-        self._blocked.update(((one, other), (other, one))[:ways])
-
-    def mend(self, one: int, other: int, ways: int = 2) -> None:
-        """Take one cut back."""
-        self._blocked -= Counter(((one, other), (other, one))[:ways])  # drops what is not cut
+        links = Counter(((one, other), (other, one))[:ways])
+        self._blocked = self._blocked + links if cut else self._blocked - links
 
     def carries(self, sender: int, receiver: int) -> bool:
         """Return True unless what one end sends to another is lost."""

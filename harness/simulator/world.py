@@ -33,10 +33,11 @@ from harness.protocol.output import OutputPartition
 from harness.protocol.story import KEPT
 from harness.simulator.computing import Computing
 from harness.simulator.coordinators import Coordinators
+from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.kernel import ANSWER, FAULT, MESSAGE, TIMER, Kernel
 from harness.simulator.node import SimulatedNode
 from harness.simulator.observing import Observer, Observers
-from harness.simulator.options import Fault, FaultKind, Options
+from harness.simulator.options import Options
 from harness.simulator.servers import Servers
 from harness.simulator.store import Store
 from harness.simulator.transport import COORDINATOR, Transport
@@ -282,94 +283,63 @@ class World:
         for fault in self.options.faults:
             self.kernel.at(fault.at_us, FAULT, self._begin, fault)
             if fault.heals and fault.kind is not FaultKind.REPLAN:
-                self.kernel.at(fault.until_us, FAULT, self._end, fault)
+                self.kernel.at(fault.until_us, FAULT, self._change, fault, False)
 
     def _begin(self, fault: Fault) -> None:
         self.fault_counts[str(fault.kind)] += 1
         for striking in self.watch.striking:
             striking(self, fault)
-        self._strike(fault)
+        self._change(fault, begins=True)
         for faulted in self.watch.faulted:
             faulted(self, fault)
 
-    def _strike(self, fault: Fault) -> None:
+    def _change(self, fault: Fault, begins: bool) -> None:
+        """Let a fault begin or end."""
+        more = 1 if begins else -1
         match fault.kind:
-            case FaultKind.CRASH:
-                self._crash(fault.target)
+            case FaultKind.KILL:
+                (self._crash if begins else self._boot)(fault.target)
             case FaultKind.RACK:
                 for node in self.options.rack(fault.target):
-                    self._crash(node)
-            case FaultKind.FORGET:
+                    (self._crash if begins else self._boot)(node)
+            case FaultKind.LATE if not begins:  # `start` has left it out
+                self._boot(fault.target)
+            case FaultKind.FORGET if begins:
                 self._forget(fault.target)
-            case FaultKind.PAUSE:
-                self.nodes[fault.target].paused = True
+            case FaultKind.FREEZE:
+                self._freeze(fault.target, begins)
             case FaultKind.CUT:
-                if self.nodes[fault.target].alive:
+                if begins and self.nodes[fault.target].alive:
                     self._close_connection(self.nodes[fault.target])
-                self.nodes[fault.target].cut = True
-            case FaultKind.LINK:
-                self.transport.cut(fault.target, fault.other)
-            case FaultKind.ONE_WAY:
-                self.transport.cut(fault.target, fault.other, ways=1)
-            case FaultKind.SLOW:
-                self.nodes[fault.target].slowness = fault.amount
+                self.nodes[fault.target].cut = begins
+            case FaultKind.LINK | FaultKind.MUTE:
+                ways = 1 if fault.kind is FaultKind.MUTE else 2
+                self.transport.cut(fault.target, fault.other, begins, ways=ways)
+            case FaultKind.BUSY:
+                self.nodes[fault.target].slowness = fault.amount if begins else 1
             case FaultKind.RAISE:
-                self.nodes[fault.target].raises = True
+                self.nodes[fault.target].raises = begins
             case FaultKind.DRIFT:
-                self.nodes[fault.target].set_drift(fault.amount, self.kernel.now)
+                drift = fault.amount if begins else 0
+                self.nodes[fault.target].set_drift(drift, self.kernel.now)
             case FaultKind.WEATHER:
-                self.transport.loss_percent += fault.amount
-            case FaultKind.STORE:
-                self.servers.store_away += 1
-            case FaultKind.FULL:
-                self.servers.store.full += 1
-            case FaultKind.LOG:
-                self.servers.log_away += 1
+                self.transport.loss_percent += more * fault.amount
+            case FaultKind.STORE_AWAY:
+                self.servers.store_away += more
+            case FaultKind.STORE_FULL:
+                self.servers.store.full += more
+            case FaultKind.LOG_AWAY:
+                self.servers.log_away += more
+                if not begins:
+                    self.servers.pump_all()
             case FaultKind.COORDINATOR:
-                self.coordinators.crash()
+                (self.coordinators.crash if begins else self.coordinators.restart)()
             case FaultKind.RIVAL:
-                self.coordinators.start()
-            case FaultKind.LATE:
-                pass  # `start` has left it out
+                (self.coordinators.start if begins else self.coordinators.end_rivals)()
             case FaultKind.REPLAN:
                 self.coordinators.tell_all(
                     told.PlanAdapted(cause="plan adapted", replicated=fault.plan)
                 )
-
-    def _end(self, fault: Fault) -> None:
-        match fault.kind:
-            case FaultKind.CRASH | FaultKind.LATE:
-                self._boot(fault.target)
-            case FaultKind.RACK:
-                for node in self.options.rack(fault.target):
-                    self._boot(node)
-            case FaultKind.PAUSE:
-                self._resume(fault.target)
-            case FaultKind.CUT:
-                self.nodes[fault.target].cut = False
-            case FaultKind.LINK:
-                self.transport.mend(fault.target, fault.other)
-            case FaultKind.ONE_WAY:
-                self.transport.mend(fault.target, fault.other, ways=1)
-            case FaultKind.SLOW:
-                self.nodes[fault.target].slowness = 1
-            case FaultKind.RAISE:
-                self.nodes[fault.target].raises = False
-            case FaultKind.DRIFT:
-                self.nodes[fault.target].set_drift(0, self.kernel.now)
-            case FaultKind.WEATHER:
-                self.transport.loss_percent -= fault.amount
-            case FaultKind.STORE:
-                self.servers.store_away -= 1
-            case FaultKind.FULL:
-                self.servers.store.full -= 1
-            case FaultKind.LOG:
-                self.servers.log_away -= 1
-                self.servers.pump_all()
-            case FaultKind.COORDINATOR:
-                self.coordinators.restart()
-            case FaultKind.RIVAL:
-                self.coordinators.end_rivals()
 
     def _crash(self, number: int) -> None:
         node = self.nodes[number]
@@ -422,9 +392,10 @@ class World:
         for effect in node.machine.start(now=node.clock(self.kernel.now)):
             self._performers[type(effect)](node, effect)
 
-    def _resume(self, number: int) -> None:
+    def _freeze(self, number: int, frozen: bool) -> None:
         node = self.nodes[number]
-        if not node.paused:
+        if frozen or not node.paused:
+            node.paused = frozen
             return
         node.paused = False
         node.disturbed = node.clock(self.kernel.now)

@@ -29,7 +29,7 @@ def invoke(*arguments: str) -> Any:
         (["--seeds", "1..2", "--faults", "0,99"], "none numbered 99", "leave --faults out"),
         (["--host", "--topology", "recovery"], "no topology 'recovery'", "chain"),
         (["--host", "--draw", "3"], "neither --draw nor --spread", "leave one"),
-        (["--host", "--seeds", "1..2", "--faults", "0,99"], "none numbered 99", "name fewer"),
+        (["--host", "--seeds", "1..2", "--faults", "0,99"], "none numbered 99", "leave --faults out"),
         (["--draw", "3", "--picture", "nowhere/x.png"], "no directory nowhere", "mkdir -p"),
     ],
 )

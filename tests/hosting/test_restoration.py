@@ -9,7 +9,8 @@ import pytest
 from harness.hosting.restoration import Noted, Restoration, Restorations
 from harness.protocol.effects import CopyEvent, NoteCopy
 from harness.simulator.draw import draw
-from harness.simulator.options import Costs, Fault, FaultKind, Network
+from harness.simulator.faults import Fault, FaultKind
+from harness.simulator.options import Costs, Network
 from harness.simulator.run import simulate
 from harness.simulator.world import World
 
@@ -109,7 +110,7 @@ def test_recoveries_of_a_simulated_run(scheme: str, how: str) -> None:
     drawn = draw(3, scheme=scheme, topology="chain")
     drawn = replace(drawn, scheme=replace(drawn.scheme, window=1000))
     node = drawn.placement[1]
-    crash = Fault(kind=FaultKind.CRASH, at_us=15_300_000, until_us=50_000_000, target=node)
+    crash = Fault(kind=FaultKind.KILL, at_us=15_300_000, until_us=50_000_000, target=node)
     options = replace(drawn, faults=(crash,), costs=Costs(batch_us=1000), network=Network())
     worlds: list[World] = []
     report = simulate(options, prepare=worlds.append, notes_progress=True)

@@ -17,9 +17,10 @@ from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
 from harness.protocol.task.reconciliation import TentativeRun
 from harness.simulator.closings import Closings
 from harness.simulator.draw import draw
+from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.lateness import NAME, Lateness
 from harness.simulator.node import SimulatedNode
-from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.options import Costs, Network, Options
 from harness.simulator.run import SimulatedRun, simulate
 from harness.simulator.topologies import borealis
 from harness.simulator.waiting import Waiting
@@ -32,7 +33,7 @@ SEED_OF_A_DRIFT = 1225
 def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
     """Make three streams into a join, with the first stream's node away from 5 s to 25 s."""
     wiring = borealis()
-    kind = FaultKind.LINK if closing is Closing.TASK else FaultKind.CRASH
+    kind = FaultKind.LINK if closing is Closing.TASK else FaultKind.KILL
     return replace(
         draw(0, scheme="dpc", topology="borealis"),
         wiring=wiring,

@@ -14,7 +14,8 @@ from harness.protocol.coordinator.ledger import orders_for
 from harness.protocol.coordinator.registry import NodeInfo, Registry
 from harness.protocol.scheme import Recovery, Scheme
 from harness.simulator.draw import draw
-from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.faults import Fault, FaultKind
+from harness.simulator.options import Costs, Network, Options
 from harness.simulator.synthetic import digests
 from harness.simulator.topologies import chain
 from harness.simulator.world import World
@@ -50,7 +51,7 @@ def options(*faults: Fault, standby: int = 2, replicated: tuple[int, ...] = ()) 
 
 
 def crash(node: int, until_us: int = NEVER_US) -> Fault:
-    return Fault(kind=FaultKind.CRASH, at_us=CRASH_US, until_us=until_us, target=node)
+    return Fault(kind=FaultKind.KILL, at_us=CRASH_US, until_us=until_us, target=node)
 
 
 def away(kind: FaultKind, until_us: int = NEVER_US) -> Fault:
@@ -93,14 +94,14 @@ def test_not_too_few_slots_until_a_node_comes_back() -> None:
 
 def test_no_restoration_while_the_store_is_away() -> None:
     """The decision is stored before it is acted upon, and the checkpoint is there, too."""
-    assert not completes(options(crash(2), away(FaultKind.STORE), standby=4))
-    healed = options(crash(2), away(FaultKind.STORE, 60_000_000), standby=4)
+    assert not completes(options(crash(2), away(FaultKind.STORE_AWAY), standby=4))
+    healed = options(crash(2), away(FaultKind.STORE_AWAY, 60_000_000), standby=4)
     assert completes(healed)
 
 
 def test_a_replica_takes_over_while_the_store_is_away() -> None:
     """Its term was stored when it was placed."""
-    given = options(crash(2), away(FaultKind.STORE), standby=4, replicated=(0, 1, 2, 3))
+    given = options(crash(2), away(FaultKind.STORE_AWAY), standby=4, replicated=(0, 1, 2, 3))
     assert completes(given)
 
 
@@ -137,7 +138,7 @@ def test_no_change_of_plan_that_the_coordinator_has_not_stored() -> None:
 
 def test_nor_one_that_it_was_told_and_could_not_store_before_it_crashed() -> None:
     told_us = CRASH_US + 1_000_000
-    store = away(FaultKind.STORE, CRASH_US + 10_000_000)
+    store = away(FaultKind.STORE_AWAY, CRASH_US + 10_000_000)
     restart = replace(away(FaultKind.COORDINATOR, told_us + 2_000_000), at_us=told_us + 1_000_000)
     assert replicated_at_the_end(store, replan(told_us))
     assert not replicated_at_the_end(store, replan(told_us), restart)
@@ -148,7 +149,7 @@ def test_an_order_to_a_node_that_is_heard_and_does_not_hear_is_repeated(
 ) -> None:
     """Only one direction is cut: the heartbeats of the standby nodes go on."""
     lost = [
-        Fault(kind=FaultKind.ONE_WAY, at_us=CRASH_US, until_us=20_000_000, target=-1, other=node)
+        Fault(kind=FaultKind.MUTE, at_us=CRASH_US, until_us=20_000_000, target=-1, other=node)
         for node in (4, 5)
     ]
     assert completes(options(crash(2), *lost))
@@ -168,12 +169,12 @@ def test_an_order_to_a_node_that_is_heard_and_does_not_hear_is_repeated(
 
 
 def test_what_one_end_sends_is_lost_and_what_comes_back_arrives() -> None:
-    given = options(Fault(kind=FaultKind.ONE_WAY, at_us=0, until_us=NEVER_US, target=1, other=2))
+    given = options(Fault(kind=FaultKind.MUTE, at_us=0, until_us=NEVER_US, target=1, other=2))
     world = World(given, digests(given))
     world.start()
     world.kernel.run(until=CRASH_US)
     assert not world.transport.carries(1, 2)
     assert world.transport.carries(2, 1)
-    assert world.fault_counts == {"one-way": 1}
+    assert world.fault_counts == {"mute": 1}
     copies = [copy for node in world.nodes[:3] for copy in node.machine.copies.values()]  # type: ignore[union-attr]
     assert [copy.position > 0 for copy in copies] == [True, True, False]

@@ -22,9 +22,10 @@ from harness.protocol.scheme import (
 )
 from harness.protocol.task.machine import TaskMachine
 from harness.simulator.checkers import Bystander
+from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.lateness import Lateness
 from harness.simulator.observing import Observer
-from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.options import Costs, Network, Options
 from harness.simulator.synthetic import digests
 from harness.simulator.topologies import layered
 from harness.simulator.world import World
@@ -88,7 +89,7 @@ def behind_a_cut(
         node = (first, second)[crash_of]
         at_us = end_us + 20_000  # while the pair reconciles
         cuts.append(
-            Fault(kind=FaultKind.CRASH, at_us=at_us, until_us=at_us + 2_000_000, target=node)
+            Fault(kind=FaultKind.KILL, at_us=at_us, until_us=at_us + 2_000_000, target=node)
         )
     options = Options(
         seed=1,

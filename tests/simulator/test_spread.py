@@ -20,6 +20,7 @@ from harness.simulator.checkers import Violation
 from harness.simulator.spread import (
     MOST_SEEDS_PER_TASK,
     choice_of,
+    document_of,
     in_order,
     report_of,
     shares,
@@ -35,7 +36,7 @@ def test_a_report_and_a_choice_survive_the_way() -> None:
     broken = replace(report, violation=Violation(seed=3, invariant="i", what="w", story="s"))
     assert report_of(json.loads(json.dumps(asdict(broken)))) == broken
     for choice in (CHOICE, replace(CHOICE, faults=(0, 2))):
-        assert choice_of(json.loads(json.dumps(asdict(choice)))) == choice
+        assert choice_of(json.loads(json.dumps(document_of(choice)))) == choice
 
 
 def test_reports_come_in_the_order_of_seeds_whatever_the_order_of_their_making() -> None:

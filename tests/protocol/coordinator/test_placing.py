@@ -14,7 +14,8 @@ from harness.protocol.effects import Effect
 from harness.protocol.inputs import Start
 from harness.protocol.scheme import Recovery, Scheme
 from harness.simulator.draw import draw
-from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.faults import Fault, FaultKind
+from harness.simulator.options import Costs, Network, Options
 from harness.simulator.synthetic import digests
 from harness.simulator.topologies import chain
 from harness.simulator.world import World
@@ -103,7 +104,7 @@ def recovery_us(*crashed: int, at_us: int, slots: int = 2) -> int:
         costs=Costs(batch_us=2_000),
         network=Network(delay_us=1_000, jitter_us=0, store_us=1_000, log_us=1_000),
         faults=tuple(
-            Fault(kind=FaultKind.CRASH, at_us=at_us + place, until_us=NEVER_US, target=number)
+            Fault(kind=FaultKind.KILL, at_us=at_us + place, until_us=NEVER_US, target=number)
             for place, number in enumerate(crashed)
         ),
     )

@@ -11,9 +11,9 @@ module         port
 `server`       the store: Redis
 =============  =================================================================================
 
-`program` is what tasks compute, `cluster` starts and watches processes, `faults` draws what breaks,
-`breaking` breaks it, `run` is one run from a seed, under the checkers of
-`harness.simulator.checkers`.
+`program` is what tasks compute, `cluster` starts and watches processes, `draw` draws a run and its
+faults (`harness.simulator.faults`), `breaking` breaks things, `run` is one run from a seed, under
+the checkers of `harness.simulator.checkers`; `harness.simulator.campaign` makes many of them.
 
 Under all of these faults no output is wrong, repeated or left out, and no computation starts from
 wrong input or state. The output is complete after their end, unless the table says otherwise:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from harness.engines.tasks.virtual import broker as kafka
 from harness.engines.tasks.virtual import server as redis
-from harness.engines.tasks.virtual.faults import ONE_WAY, HostFault, Kind, Peer
+from harness.simulator.faults import ONE_WAY, Fault, FaultKind, Peer
 
 if TYPE_CHECKING:
     from harness.engines.tasks.virtual.cluster import HostWorld
@@ -20,6 +19,7 @@ LOST_S = 1.0
 KEPT_S = 2.0
 """What is left of a source's records after the broker's retention."""
 HOUR_US = 3_600_000_000
+Heal = Callable[[], None]
 
 
 def address(node: int) -> str:
@@ -27,146 +27,136 @@ def address(node: int) -> str:
     return f"10.0.1.{node + 1}"
 
 
-def _kill(world: HostWorld, fault: HostFault) -> Callable[[], None]:
-    if fault.kind is Kind.COORDINATOR:
+def _kill(world: HostWorld, fault: Fault) -> Heal:
+    if fault.kind is FaultKind.COORDINATOR:
         process, start = world.coordinator, world.start_coordinator
     else:
-        process = world.nodes[fault.node]
+        process = world.nodes[fault.target]
 
         def start() -> None:
-            world.start_node(fault.node)
+            world.start_node(fault.target)
 
     assert process is not None
     world.absent[process.name] += 1
-    if fault.kind is Kind.POWER:
+    if fault.kind is FaultKind.POWER:
         world.network.cut(process.host, "*", True)
     world.end(process)
 
     def back() -> None:
-        if fault.kind is Kind.POWER:
+        if fault.kind is FaultKind.POWER:
             world.network.cut(process.host, "*", False)
         world.absent[process.name] -= 1
-        now = world.coordinator if process is world.coordinator else world.nodes.get(fault.node)
+        now = world.coordinator if process is world.coordinator else world.nodes.get(fault.target)
         if not world.absent[process.name] and (now is None or now.dead):
             start()
 
     return back
 
 
-def _freeze(world: HostWorld, fault: HostFault) -> Callable[[], None]:
-    process = world.nodes[fault.node]
-    if fault.kind is Kind.STOP_COORDINATOR:
+def _freeze(world: HostWorld, fault: Fault) -> Heal:
+    process = world.nodes[fault.target]
+    if fault.kind is FaultKind.STOP_COORDINATOR:
         assert world.coordinator is not None
         process = world.coordinator
     process.freeze(True)
     return lambda: process.freeze(False)
 
 
-def _cut(world: HostWorld, fault: HostFault) -> Callable[[], None]:
+def _cut(world: HostWorld, fault: Fault) -> Heal:
     both_ways = fault.kind not in ONE_WAY
-    link = address(fault.node), {
+    link = address(fault.target), {
         Peer.ALL: "*", Peer.NODE: address(fault.other), Peer.COORDINATOR: COORDINATOR,
         Peer.STORE: redis.HOST, Peer.LOG: kafka.HOST,
     }[_PEERS.get(fault.kind, fault.peer)]  # fmt: skip
-    one, other = reversed(link) if fault.kind is Kind.DEAF else link
+    one, other = reversed(link) if fault.kind is FaultKind.DEAF else link
     world.network.cut(one, other, True, both_ways=both_ways)
     return lambda: world.network.cut(one, other, False, both_ways=both_ways)
 
 
-def _wire(world: HostWorld, fault: HostFault) -> Callable[[], None]:
-    return _more(world.network.damages, address(fault.node), 1)
-
-
-def _step(world: HostWorld, fault: HostFault) -> Callable[[], None]:
-    return _more(world.loop.ahead_us, address(fault.node), fault.amount * HOUR_US)
-
-
-def _more(counter: Counter[str], host: str, more: int) -> Callable[[], None]:
+def _of_a_host(world: HostWorld, fault: Fault) -> Heal:
+    host = address(fault.target)
+    counter, more = {
+        FaultKind.WIRE: (world.network.damages, 1),
+        FaultKind.CLOCK: (world.loop.ahead_us, fault.amount * HOUR_US),
+    }[fault.kind]
     counter[host] += more
-
-    def over() -> None:
-        counter[host] -= more
-
-    return over
+    return lambda: counter.update({host: -more})
 
 
-def _trickle(world: HostWorld, fault: HostFault) -> Callable[[], None]:
-    here = address(fault.node)
+def _trickle(world: HostWorld, fault: Fault) -> Heal:
+    here = address(fault.target)
     world.network.slow(here, "*", True)
     return lambda: world.network.slow(here, "*", False)
 
 
-def _reset(world: HostWorld, fault: HostFault) -> None:
+def _reset(world: HostWorld, fault: Fault) -> None:
     """Reset connections, before or within what is about to be sent."""
-    process = world.nodes[fault.node]
+    process = world.nodes[fault.target]
     for end in list(world.network.ends):
         if end.process is process and not end.gone and not end.closed:
-            if fault.kind is Kind.TEAR:
+            if fault.kind is FaultKind.TEAR:
                 end.torn = True
             else:
                 world.network.reset(end)
 
 
-def _busy(world: HostWorld, fault: HostFault) -> Callable[[], None]:
-    process = world.nodes[fault.node]
-    process.slow_us += round(BUSY_S * 1e6)
+def _busy(world: HostWorld, fault: Fault) -> Heal:
+    process, more_us = world.nodes[fault.target], round(BUSY_S * 1e6)
+    process.slow_us += more_us
 
     def over() -> None:
-        process.slow_us -= round(BUSY_S * 1e6)
+        process.slow_us -= more_us
 
     return over
 
 
-def _descriptors(world: HostWorld, fault: HostFault) -> Callable[[], None]:
-    process = world.nodes[fault.node]
-    process.no_descriptors = True
-
-    def over() -> None:
-        process.no_descriptors = False
-
-    return over
+def _set(owner: object, name: str, during: object, usual: object) -> Heal:
+    setattr(owner, name, during)
+    return lambda: setattr(owner, name, usual)
 
 
-def _server(world: HostWorld, fault: HostFault) -> Callable[[], None]:
+def _process(world: HostWorld, fault: Fault) -> Heal:
+    name = {FaultKind.DESCRIPTORS: "no_descriptors", FaultKind.THREAD: "bad_threads"}[fault.kind]
+    return _set(world.nodes[fault.target], name, True, False)
+
+
+def _server(world: HostWorld, fault: Fault) -> Heal:
     server, broker = world.server, world.broker
     owner, name, during, usual = {
-        Kind.STORE_AWAY: (server, "away", True, False),
-        Kind.STORE_SILENT: (server, "silent", True, False),
-        Kind.STORE_SLOW: (server, "script_s", 1.0, 0.0),
-        Kind.STORE_FULL: (server, "full", True, False),
-        Kind.STORE_CROWDED: (server, "crowded", True, False),
-        Kind.STORE_LOSSY: (server, "loses_answers", 0.3, 0.0),
-        Kind.LOG_AWAY: (broker, "away", True, False),
-        Kind.LOG_SILENT: (broker, "silent", True, False),
-        Kind.LOG_FULL: (broker, "full", True, False),
-        Kind.LOG_REFUSES: (broker, "refuses", fault.amount, None),
-        Kind.LOG_LOSSY: (broker, "loses_answers", 0.3, 0.0),
-        Kind.LOG_SLOW: (broker, "disk_s", 1.0, 0.0),
-        Kind.LOG_DAMAGE: (broker, "damages", True, False),
-        Kind.STORE_DAMAGE: (server, "damages", True, False),
+        FaultKind.STORE_AWAY: (server, "away", True, False),
+        FaultKind.STORE_SILENT: (server, "silent", True, False),
+        FaultKind.STORE_SLOW: (server, "script_s", 1.0, 0.0),
+        FaultKind.STORE_FULL: (server, "full", True, False),
+        FaultKind.STORE_CROWDED: (server, "crowded", True, False),
+        FaultKind.STORE_LOSSY: (server, "loses_answers", 0.3, 0.0),
+        FaultKind.LOG_AWAY: (broker, "away", True, False),
+        FaultKind.LOG_SILENT: (broker, "silent", True, False),
+        FaultKind.LOG_FULL: (broker, "full", True, False),
+        FaultKind.LOG_REFUSES: (broker, "refuses", fault.amount, None),
+        FaultKind.LOG_LOSSY: (broker, "loses_answers", 0.3, 0.0),
+        FaultKind.LOG_SLOW: (broker, "disk_s", 1.0, 0.0),
+        FaultKind.LOG_DAMAGE: (broker, "damages", True, False),
+        FaultKind.STORE_DAMAGE: (server, "damages", True, False),
     }[fault.kind]
-    if name == "damages":
-        world.expected.add("damaged")  # if it is wrong each time
-    setattr(owner, name, during)
+    heal = _set(owner, name, during, usual)
 
     def over() -> None:
-        setattr(owner, name, usual)
+        heal()
         server.catch_up()
 
     return over
 
 
-def _fail_over(world: HostWorld, fault: HostFault) -> None:
+def _fail_over(world: HostWorld, fault: Fault) -> None:
     lost = world.server.fail_over(LOST_S)
     world.lost_confirmed |= lost and not world.options.store_replicas
 
 
-def _rot(world: HostWorld, fault: HostFault) -> None:
+def _rot(world: HostWorld, fault: Fault) -> None:
     world.server.rot()
-    world.expected.add("damaged")
 
 
-def _leader(world: HostWorld, fault: HostFault) -> Callable[[], None]:
+def _leader(world: HostWorld, fault: Fault) -> Heal:
     for place in world.places:
         world.broker.lag(place)
 
@@ -177,24 +167,13 @@ def _leader(world: HostWorld, fault: HostFault) -> Callable[[], None]:
     return over
 
 
-def _threads(world: HostWorld, fault: HostFault) -> Callable[[], None]:
-    process = world.nodes[fault.node]
-    process.bad_threads = True
-    world.expected.add("an error that nobody expects")
-
-    def over() -> None:
-        process.bad_threads = False
-
-    return over
-
-
-def _retention(world: HostWorld, fault: HostFault) -> None:
+def _retention(world: HostWorld, fault: Fault) -> None:
     """Forget output whose end is stored: a broker that forgets more ends the run."""
     for place, sink in world.places.items():
         world.broker.forget(place, below=world.server.end_of(sink, LOST_S))
 
 
-def _input_retention(world: HostWorld, fault: HostFault) -> None:
+def _input_retention(world: HostWorld, fault: Fault) -> None:
     before_ms = world.broker.wall_ms() - KEPT_S * 1000
     for place in map(world.job.source, world.options.wiring.sources):
         records = world.broker.partition(place).records
@@ -203,26 +182,24 @@ def _input_retention(world: HostWorld, fault: HostFault) -> None:
         world.expected.add("{}[{}] cannot be read any further".format(*place))
 
 
-_KILLS = (Kind.KILL, Kind.COORDINATOR, Kind.POWER)
+_KILLS = (FaultKind.KILL, FaultKind.COORDINATOR, FaultKind.POWER)
 _PEERS = {
-    Kind.CUT: Peer.ALL, Kind.LINK: Peer.NODE, Kind.NO_CONTROL: Peer.COORDINATOR,
-    Kind.NO_STORE: Peer.STORE, Kind.NO_LOG: Peer.LOG,
+    FaultKind.CUT: Peer.ALL, FaultKind.LINK: Peer.NODE, FaultKind.NO_CONTROL: Peer.COORDINATOR,
+    FaultKind.NO_STORE: Peer.STORE, FaultKind.NO_LOG: Peer.LOG,
 }  # fmt: skip
-FAULTS: Mapping[Kind, Callable[[HostWorld, HostFault], Callable[[], None] | None]] = {
+FAULTS: Mapping[FaultKind, Callable[[HostWorld, Fault], Heal | None]] = {
     **dict.fromkeys(_KILLS, _kill),
-    **dict.fromkeys((Kind.FREEZE, Kind.STOP_COORDINATOR), _freeze),
+    **dict.fromkeys((FaultKind.FREEZE, FaultKind.STOP_COORDINATOR), _freeze),
     **dict.fromkeys((*_PEERS, *ONE_WAY), _cut),
-    Kind.WIRE: _wire,
-    Kind.CLOCK: _step,
-    Kind.TRICKLE: _trickle,
-    **dict.fromkeys((Kind.RESET, Kind.TEAR), _reset),
-    Kind.BUSY: _busy,
-    Kind.DESCRIPTORS: _descriptors,
-    **dict.fromkeys([kind for kind in Kind if kind.startswith(("store-", "log-"))], _server),
-    Kind.LEADER: _leader,
-    Kind.ROT: _rot,
-    Kind.RETENTION: _retention,
-    Kind.INPUT_RETENTION: _input_retention,
-    Kind.FAILOVER: _fail_over,
-    Kind.THREAD: _threads,
+    **dict.fromkeys((FaultKind.WIRE, FaultKind.CLOCK), _of_a_host),
+    FaultKind.TRICKLE: _trickle,
+    **dict.fromkeys((FaultKind.RESET, FaultKind.TEAR), _reset),
+    FaultKind.BUSY: _busy,
+    **dict.fromkeys((FaultKind.DESCRIPTORS, FaultKind.THREAD), _process),
+    **dict.fromkeys([kind for kind in FaultKind if kind.startswith(("store-", "log-"))], _server),
+    FaultKind.LEADER: _leader,
+    FaultKind.ROT: _rot,
+    FaultKind.RETENTION: _retention,
+    FaultKind.INPUT_RETENTION: _input_retention,
+    FaultKind.FAILOVER: _fail_over,
 }

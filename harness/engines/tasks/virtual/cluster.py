@@ -26,7 +26,7 @@ from harness.engines.tasks.ports import Ports
 from harness.engines.tasks.virtual import broker as kafka
 from harness.engines.tasks.virtual import server as redis
 from harness.engines.tasks.virtual.breaking import COORDINATOR, FAULTS, address
-from harness.engines.tasks.virtual.faults import BATCH_US, HostFault, HostOptions
+from harness.engines.tasks.virtual.draw import BATCH_US, HostOptions
 from harness.engines.tasks.virtual.loop import EPOCH_S, Process, Strand, current, pay
 from harness.engines.tasks.virtual.program import PLACE, SHAPES, Paid
 from harness.engines.tasks.virtual.streams import VirtualStreams
@@ -36,6 +36,7 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputReader
 from harness.simulator.checkers import Bystander, InvariantBroken
+from harness.simulator.faults import MAY_END, Fault
 from workloads.base import Reference
 
 PORT = 7000
@@ -127,12 +128,12 @@ class HostWorld:
         for number in range(len(self.options.nodes)):
             self.start_node(number)
         for fault in self.options.faults:
-            self.loop.outside(fault.at_s, self._strike, fault)
+            self.loop.outside(fault.at_us / 1e6, self._strike, fault)
 
     def _job(self) -> Job:
         options = self.options
-        parameters = {"shape": options.shape, "memory": options.memory, "batch_us": BATCH_US}
-        sources = SHAPES[options.shape].sources
+        parameters = {"shape": options.topology, "memory": options.memory, "batch_us": BATCH_US}
+        sources = SHAPES[options.topology].sources
         return Job(
             run="pass",
             workload=Reference(target=f"{PLACE}:workload", parameters=parameters),
@@ -144,7 +145,7 @@ class HostWorld:
             topic_of={f"o{number}": f"in-{number}" for number in sources},
             out_topic=OUT,
             out_partitions=len(options.wiring.sinks),
-            by_connection=options.by_connection,
+            by_connection=options.closes_connections,
         )
 
     def _redis(self) -> Mapping[str, Any]:
@@ -360,15 +361,18 @@ class HostWorld:
 
     # -- faults --------------------------------------------------------------------------------
 
-    def _strike(self, fault: HostFault) -> None:
+    def _strike(self, fault: Fault) -> None:
         """Begin a fault, and plan its end."""
-        self.begun[fault.kind] += 1
+        self.begun[str(fault.kind)] += 1
         self.tell(f"fault: {fault}")
+        if fault.kind in MAY_END:
+            self.expected.add(MAY_END[fault.kind])
         heal = FAULTS[fault.kind](self, fault)
         if heal is not None:
-            self.loop.outside(self.loop.now + fault.for_s, self._heal, fault, heal)
+            for_s = (fault.until_us - fault.at_us) / 1e6
+            self.loop.outside(self.loop.now + for_s, self._heal, fault, heal)
 
-    def _heal(self, fault: HostFault, heal: Callable[[], None]) -> None:
+    def _heal(self, fault: Fault, heal: Callable[[], None]) -> None:
         self.tell(f"healed: {fault.kind}")
         heal()
         self.broker.wake_all()

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 from harness.engines.tasks.virtual.cluster import HostWorld
-from harness.engines.tasks.virtual.faults import BATCH_US, HostOptions
+from harness.engines.tasks.virtual.draw import HostOptions, draw_host
 from harness.engines.tasks.virtual.loop import Endless, virtual_time
-from harness.engines.tasks.virtual.program import twin_of
+from harness.engines.tasks.virtual.program import SHAPES, twin_of
 from harness.errors import ProtocolViolation
+from harness.simulator.campaign import Fidelity
 from harness.simulator.checkers import Bystander, InvariantBroken, Violation
-from harness.simulator.options import Options
 from harness.simulator.run import SimulatedRun, collector_at_rest
 
 SETTLE_S = 150.0
@@ -24,8 +24,8 @@ def simulate_host(
     """Run the processes under the faults of ``options``, then until all output is there.
 
     ``prepare`` gets the world before it starts."""
-    twin = twin_of(options.shape, options.memory, options.load, options.batches)
-    bystander = Bystander(_as_options(options), twin)
+    twin = twin_of(options.topology, options.memory, options.load, options.batches)
+    bystander = Bystander(options, twin)
     bystander.expect_tentative()
     with collector_at_rest():
         world = HostWorld(options, bystander)
@@ -39,7 +39,7 @@ def simulate_host(
     return SimulatedRun(
         seed=options.seed,
         scheme=options.scheme.name,
-        topology=options.shape,
+        topology=options.topology,
         faults=dict(world.begun),
         violation=violation,
         events=world.loop.calls,
@@ -80,16 +80,5 @@ def _violation(world: HostWorld) -> Violation | None:
     return None
 
 
-def _as_options(options: HostOptions) -> Options:
-    """Return what the checkers know of a run."""
-    return Options(
-        seed=options.seed,
-        topology=options.shape,
-        wiring=options.wiring,
-        scheme=options.scheme,
-        nodes=options.nodes,
-        placement=options.placement,
-        batches=options.batches,
-        interval_us=BATCH_US,
-        tuples=1,
-    )
+HOST = Fidelity(draw=draw_host, run=simulate_host, topologies=tuple(SHAPES), option=" --host")
+"""The task engine's own processes over models of TCP, Kafka and Redis."""

@@ -17,43 +17,44 @@ from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.node import CoordinatorLink
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.underway import NEVER_US
-from harness.engines.tasks.virtual.campaign import HostChoice
 from harness.engines.tasks.virtual.cluster import HostWorld
-from harness.engines.tasks.virtual.faults import (
-    WEIGHTS,
-    HostFault,
-    HostOptions,
-    Kind,
-    Peer,
-    draw_faults,
-    draw_host,
-)
+from harness.engines.tasks.virtual.draw import HostOptions, draw_faults, draw_host
 from harness.engines.tasks.virtual.loop import VirtualLoop
-from harness.engines.tasks.virtual.run import simulate_host
+from harness.engines.tasks.virtual.run import HOST, simulate_host
 from harness.engines.tasks.virtual.server import VirtualStore
 from harness.hosting import codec, frames
 from harness.hosting.codec import from_parts
 from harness.protocol.effects import NoteCopy, SetTimer
 from harness.protocol.schemes import SCHEMES
+from harness.simulator.campaign import Choice
+from harness.simulator.faults import OF_THE_HOST, Fault, FaultKind, Peer
 
 
 def short(seed: int, scheme: str, shape: str = "chain") -> HostOptions:
     """Return a run of eight batches without faults."""
-    drawn = draw_host(seed, scheme=scheme, shape=shape)
+    drawn = draw_host(seed, scheme=scheme, topology=shape)
     return replace(drawn, faults=(), batches=8, store_replicas=1)
+
+
+def fault(kind: FaultKind, at_s: float, for_s: float, target: int = 0, **more: Any) -> Fault:
+    """Return a fault from its begin and its length."""
+    at_us = round(at_s * 1e6)
+    until_us = at_us + round(for_s * 1e6)
+    given: dict[str, Any] = {"target": target, "peer": Peer.ALL, **more}
+    return Fault(kind=kind, at_us=at_us, until_us=until_us, **given)
 
 
 def test_every_fault_is_drawn() -> None:
     drawn = [fault for seed in range(500) for fault in draw_faults(seed, 5)]
-    assert {fault.kind for fault in drawn} == set(Kind)
-    assert {fault.peer for fault in drawn if fault.kind is Kind.DEAF} == set(Peer)
+    assert {fault.kind for fault in drawn} == set(OF_THE_HOST)
+    assert {fault.peer for fault in drawn if fault.kind is FaultKind.DEAF} == set(Peer)
 
 
 def test_another_kind_of_fault_changes_no_other_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [draw_faults(seed, 5) for seed in range(100)]
-    monkeypatch.delitem(WEIGHTS, Kind.KILL)
+    monkeypatch.delitem(OF_THE_HOST, FaultKind.KILL)
     for with_it, without in zip(before, map(draw_faults, range(100), [5] * 100), strict=True):
-        assert {fault for fault in with_it if fault.kind is not Kind.KILL} <= set(without)
+        assert {fault for fault in with_it if fault.kind is not FaultKind.KILL} <= set(without)
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "active"])
@@ -64,49 +65,49 @@ def test_without_faults_every_batch_comes(scheme: str) -> None:
 
 
 def test_a_run_is_a_function_of_its_seed() -> None:
-    options = replace(draw_host(3, scheme="ppa", shape="diamond"), batches=8)
+    options = replace(draw_host(3, scheme="ppa", topology="diamond"), batches=8)
     assert simulate_host(options) == simulate_host(options)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_each_fault_alone_is_survived(kind: Kind) -> None:
-    scheme = list(SCHEMES)[list(Kind).index(kind) % len(SCHEMES)]
-    fault = HostFault(kind=kind, at_s=6.5, for_s=3.0, node=0, other=1, amount=6)
-    report = simulate_host(replace(short(5, scheme), faults=(fault,)))
+@pytest.mark.parametrize("kind", list(OF_THE_HOST))
+def test_each_fault_alone_is_survived(kind: FaultKind) -> None:
+    scheme = list(SCHEMES)[list(OF_THE_HOST).index(kind) % len(SCHEMES)]
+    one = fault(kind, 6.5, 3.0, target=0, other=1, amount=6)
+    report = simulate_host(replace(short(5, scheme), faults=(one,)))
     assert report.violation is None, report.violation
     assert report.faults == {kind: 1}
 
 
 def test_a_choice_of_faults() -> None:
-    whole = HostChoice(first_seed=9, last_seed=9).options(9)
-    choice = HostChoice(first_seed=9, last_seed=9, faults=(0,))
+    whole = Choice(first_seed=9, last_seed=9, fidelity=HOST).options(9)
+    choice = Choice(first_seed=9, last_seed=9, faults=(0,), fidelity=HOST)
     assert choice.options(9).faults == whole.faults[:1]
 
 
-def broken_by(kind: Kind) -> str | None:
+def broken_by(kind: FaultKind) -> str | None:
     """Return the invariant that a run with one fault violates."""
-    fault = HostFault(kind=kind, at_s=6.5, for_s=3.0, node=0, other=1, amount=6)
-    report = simulate_host(replace(short(5, "checkpoint"), faults=(fault,)))
+    one = fault(kind, 6.5, 3.0, target=0, other=1, amount=6)
+    report = simulate_host(replace(short(5, "checkpoint"), faults=(one,)))
     return report.violation.invariant if report.violation is not None else None
 
 
 def test_lost_messages_that_nobody_asks_for_again_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert broken_by(Kind.CUT) is None
+    assert broken_by(FaultKind.CUT) is None
     monkeypatch.setattr(Hosted, "_may_ask", lambda self, request: False)
-    assert broken_by(Kind.CUT) == "convergence"
+    assert broken_by(FaultKind.CUT) == "convergence"
 
 
 def test_an_error_of_a_client_that_is_dropped_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert broken_by(Kind.LOG_REFUSES) is None
+    assert broken_by(FaultKind.LOG_REFUSES) is None
     monkeypatch.setattr(copies, "READ_BACK_WITHIN_US", NEVER_US)
-    assert broken_by(Kind.LOG_REFUSES) is None, "the error is a reason to repeat it"
+    assert broken_by(FaultKind.LOG_REFUSES) is None, "the error is a reason to repeat it"
     monkeypatch.setattr(Copies, "_not_appended", lambda self, sink, error: None)
-    assert broken_by(Kind.LOG_REFUSES) == "convergence"
+    assert broken_by(FaultKind.LOG_REFUSES) == "convergence"
 
 
-def losses(*faults: HostFault) -> int:
+def losses(*faults: Fault) -> int:
     """Return how many copies are given up in a run that survives these faults."""
     lost: list[NoteCopy] = []
 
@@ -126,7 +127,7 @@ def losses(*faults: HostFault) -> int:
 def test_a_coordinator_that_was_stopped_gives_no_living_node_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stop = HostFault(kind=Kind.STOP_COORDINATOR, at_s=6.5, for_s=8.0)
+    stop = fault(FaultKind.STOP_COORDINATOR, 6.5, 8.0)
     assert losses(stop) == 0
     monkeypatch.setattr(Deciding, "_set_timer", hasty)
     assert losses(stop)
@@ -136,7 +137,7 @@ def test_a_coordinator_that_was_stopped_gives_no_living_node_up(
 def test_a_step_of_a_wall_clock_gives_no_living_node_up(
     monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    step = HostFault(kind=Kind.CLOCK, at_s=6.5, for_s=4.0, amount=hours)
+    step = fault(FaultKind.CLOCK, 6.5, 4.0, amount=hours)
     assert losses(step) == 0
     monkeypatch.setattr(VirtualLoop, "monotonic_us", VirtualLoop.wall_us)
     assert losses() == 0
@@ -147,8 +148,8 @@ def test_a_node_that_does_not_hear_the_coordinator_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its heartbeats come, but no order would arrive."""
-    deaf = HostFault(kind=Kind.DEAF, at_s=6.5, for_s=8.0, peer=Peer.COORDINATOR)
-    cut = replace(deaf, kind=Kind.NO_CONTROL)
+    deaf = fault(FaultKind.DEAF, 6.5, 8.0, peer=Peer.COORDINATOR)
+    cut = replace(deaf, kind=FaultKind.NO_CONTROL)
     assert losses(deaf)
     monkeypatch.setattr(control, "attentive", lambda connected: None)
     assert losses(cut), "its heartbeats do not come"
@@ -168,11 +169,11 @@ def test_a_sink_that_begins_at_the_first_record_is_found(monkeypatch: pytest.Mon
     async def nothing(self: Following) -> None:
         return None
 
-    kill = HostFault(kind=Kind.KILL, at_s=8.0, for_s=1.0, node=0)
-    retention = HostFault(kind=Kind.RETENTION, at_s=7.9, for_s=0.0)
+    kill = fault(FaultKind.KILL, 8.0, 1.0, target=0)
+    retention = fault(FaultKind.RETENTION, 7.9, 0.0)
     options = short(5, "checkpoint")
     sink_node = options.placement[options.wiring.sinks[0]]
-    options = replace(options, faults=(retention, replace(kill, node=sink_node)))
+    options = replace(options, faults=(retention, replace(kill, target=sink_node)))
     assert simulate_host(options).violation is None
     monkeypatch.setattr(Following, "_stored_end", nothing)
     report = simulate_host(options)
@@ -195,18 +196,18 @@ def test_input_that_the_broker_has_deleted_is_not_read_as_empty(
     """The node of a source is killed; its next copy begins with batch 4, of records 12 to 14."""
     drawn = short(5, "checkpoint")
     (source,) = drawn.wiring.sources
-    kill = HostFault(kind=Kind.KILL, at_s=8.0, for_s=1.0, node=drawn.placement[source])
+    kill = fault(FaultKind.KILL, 8.0, 1.0, target=drawn.placement[source])
     times = {(source, batch): (0, 300_000, 600_000) for batch in range(drawn.batches)}
     options = replace(drawn, faults=(kill,), load=replace(drawn.load, times_us=times))
     strike = HostWorld._strike
 
-    def after_retention(world: HostWorld, fault: HostFault) -> None:
+    def after_retention(world: HostWorld, fault: Fault) -> None:
         world.broker.forget(world.job.source(source), below=first)
         strike(world, fault)
 
     monkeypatch.setattr(HostWorld, "_strike", after_retention)
     report = simulate_host(options)
-    assert report.faults == {Kind.KILL: 1}
+    assert report.faults == {FaultKind.KILL: 1}
     if not message:
         assert report.violation is None, report.violation
     else:
@@ -246,38 +247,41 @@ def tells_once(self: CoordinatorLink, error: Any) -> None:
 
 SETTINGS, STORE = exchange.consumer_settings, VirtualStore.__init__
 MISTAKES = {
-    "frames without checksums": (Kind.WIRE, "full", 17, frames, "zlib", Blind, "convergence"),
-    "control frames without": (Kind.WIRE, "chain", 11, control, "zlib", Blind, "ended"),
-    "checkpoints without": (Kind.STORE_DAMAGE, "full", 22, codec, "zlib", Blind, "equal-state"),
+    "frames without checksums": (FaultKind.WIRE, "full", 17, frames, "zlib", Blind, "convergence"),
+    "control frames without": (FaultKind.WIRE, "chain", 11, control, "zlib", Blind, "ended"),
+    "checkpoints without": (
+        FaultKind.STORE_DAMAGE, "full", 22, codec, "zlib", Blind, "equal-state"
+    ),
     "a damaged checkpoint is loaded for ever": (
-        Kind.ROT, "chain", 7, hosted, "READ_AGAIN", NEVER_US, "convergence"
+        FaultKind.ROT, "chain", 7, hosted, "READ_AGAIN", NEVER_US, "convergence"
     ),
     "records without checks": (
-        Kind.LOG_DAMAGE, "chain", 5, exchange, "consumer_settings", unchecked, "equal-state"
+        FaultKind.LOG_DAMAGE, "chain", 5, exchange, "consumer_settings", unchecked, "equal-state"
     ),
     "go on behind damaged records": (
-        Kind.LOG_DAMAGE, "chain", 5, exchange.Tail, "_read_again", lambda *_: True, "equal-state"
-    ),
-    "trust an acknowledgement": (
-        Kind.LEADER, "chain", 5, copies, "READ_BACK_WITHIN_US", NEVER_US, "convergence"
-    ),
-    "wait for no replica": (
-        Kind.FAILOVER, "chain", 7, VirtualStore, "__init__", waits_for_no_replica, "one-life"
-    ),
-    "input that is gone counts as empty": (
-        Kind.INPUT_RETENTION, "chain", 16, exchange.Tail, "_position", begins_where_records_are,
+        FaultKind.LOG_DAMAGE, "chain", 5, exchange.Tail, "_read_again", lambda *_: True,
         "equal-state",
     ),
+    "trust an acknowledgement": (
+        FaultKind.LEADER, "chain", 5, copies, "READ_BACK_WITHIN_US", NEVER_US, "convergence"
+    ),
+    "wait for no replica": (
+        FaultKind.FAILOVER, "chain", 7, VirtualStore, "__init__", waits_for_no_replica, "one-life"
+    ),
+    "input that is gone counts as empty": (
+        FaultKind.INPUT_RETENTION, "chain", 16, exchange.Tail, "_position",
+        begins_where_records_are, "equal-state",
+    ),
     "an error that ends a reader is lost": (
-        Kind.THREAD, "chain", 5, CoordinatorLink, "problem", tells_once, "convergence"
+        FaultKind.THREAD, "chain", 5, CoordinatorLink, "problem", tells_once, "convergence"
     ),
 }  # fmt: skip
 TOGETHER = {
-    Kind.STORE_DAMAGE: ((Kind.KILL, 1.5, 0.5),),
-    Kind.ROT: ((Kind.KILL, 1.51, 0.5),),
-    Kind.INPUT_RETENTION: ((Kind.KILL, 1.51, 0.5),),
-    Kind.FAILOVER: ((Kind.KILL, -0.1, 0.5), (Kind.COORDINATOR, 0.1, 1.0)),
-    Kind.THREAD: ((Kind.COORDINATOR, -0.1, 3.0),),
+    FaultKind.STORE_DAMAGE: ((FaultKind.KILL, 1.5, 0.5),),
+    FaultKind.ROT: ((FaultKind.KILL, 1.51, 0.5),),
+    FaultKind.INPUT_RETENTION: ((FaultKind.KILL, 1.51, 0.5),),
+    FaultKind.FAILOVER: ((FaultKind.KILL, -0.1, 0.5), (FaultKind.COORDINATOR, 0.1, 1.0)),
+    FaultKind.THREAD: ((FaultKind.COORDINATOR, -0.1, 3.0),),
 }
 """Faults that must come with one, how much later, and their length."""
 
@@ -288,31 +292,32 @@ def test_a_mistake_that_one_kind_of_fault_shows(
 ) -> None:
     kind, shape, seed, owner, name, wrong, invariant = MISTAKES[mistake]
     options = short(seed, "checkpoint", shape)
-    of_source = kind in (Kind.THREAD, Kind.INPUT_RETENTION)
+    of_source = kind in (FaultKind.THREAD, FaultKind.INPUT_RETENTION)
     node = options.placement[0 if of_source else 1]
-    late_s = 1.5 if kind in (Kind.STORE_DAMAGE, Kind.ROT, Kind.INPUT_RETENTION) else 0.0
-    long_s = {Kind.WIRE: 10.0, Kind.STORE_DAMAGE: 6.0}.get(kind, 3.0)
-    fault = HostFault(kind=kind, at_s=6.5 + late_s, for_s=long_s, node=node)
+    later_ones = (FaultKind.STORE_DAMAGE, FaultKind.ROT, FaultKind.INPUT_RETENTION)
+    late_s = 1.5 if kind in later_ones else 0.0
+    long_s = {FaultKind.WIRE: 10.0, FaultKind.STORE_DAMAGE: 6.0}.get(kind, 3.0)
+    one = fault(kind, 6.5 + late_s, long_s, target=node)
     others = tuple(
-        HostFault(kind=other, at_s=6.5 + later, for_s=for_s, node=node)
+        fault(other, 6.5 + later, for_s, target=node)
         for other, later, for_s in TOGETHER.get(kind, ())
     )
 
-    def broken(*faults: HostFault) -> str | None:
+    def broken(*faults: Fault) -> str | None:
         report = simulate_host(replace(options, faults=faults))
         return report.violation.invariant if report.violation is not None else None
 
-    assert broken(fault, *others) is None
+    assert broken(one, *others) is None
     monkeypatch.setattr(owner, name, wrong)
     assert broken(*others) is None
-    assert broken(fault, *others) == invariant
+    assert broken(one, *others) == invariant
 
 
 def test_a_store_without_replicas_may_lose_a_checkpoint_and_no_output_is_wrong() -> None:
     """The run may stand still then."""
-    kill = HostFault(kind=Kind.KILL, at_s=6.4, for_s=0.5)
-    failover = HostFault(kind=Kind.FAILOVER, at_s=6.5, for_s=0.0)
-    crash = HostFault(kind=Kind.COORDINATOR, at_s=6.6, for_s=1.0)
+    kill = fault(FaultKind.KILL, 6.4, 0.5)
+    failover = fault(FaultKind.FAILOVER, 6.5, 0.0)
+    crash = fault(FaultKind.COORDINATOR, 6.6, 1.0)
     options = replace(short(7, "checkpoint"), faults=(kill, failover, crash))
     assert simulate_host(options).violation is None
     assert simulate_host(replace(options, store_replicas=0)).violation is None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.engines.tasks.virtual.cluster import HostWorld
-from harness.engines.tasks.virtual.faults import draw_host
+from harness.engines.tasks.virtual.draw import draw_host
 from harness.engines.tasks.virtual.run import simulate_host
 
 
