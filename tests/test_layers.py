@@ -91,7 +91,7 @@ def test_what_shows_results_looks_up_no_engine() -> None:
 
 
 SIMULATOR = {
-    "campaign", "checkers", "draw", "faults", "observing", "options", "run", "spread", "synthetic",
+    "campaign", "checkers", "draw", "faults", "observing", "options", "run", "synthetic",
     "topologies", "world",
 }  # fmt: skip
 """The modules of the simulator for its users; the rest hosts the machines."""

@@ -6,14 +6,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli.output import emit_json, json_option
-from harness.errors import UsageError
+from harness.errors import EnvironmentFailure, UsageError
 from harness.protocol.schemes import SCHEMES
 from harness.text import did_you_mean, format_duration
 
@@ -131,11 +131,8 @@ def command(
         _draw(choice, picture, as_json)
         return
     processes = workers or os.cpu_count() or 1
-    watch = _progress(len(choice.seeds))
-    if spread is None:
-        tally = tally_of(reports(choice, processes), watch)
-    else:
-        tally = _spread(choice, spread, processes, watch)
+    made = reports(choice, processes) if spread is None else _spread(choice, spread, processes)
+    tally = tally_of(made, _progress(len(choice.seeds)))
     _conclude(tally, [_violation(choice, report) for report in tally.failed[:10]], as_json)
 
 
@@ -149,18 +146,27 @@ def _conclude(tally: Tally, violations: list[dict[str, Any]], as_json: bool) -> 
         sys.exit(1)
 
 
-def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally], None]) -> Tally:
-    """Run the campaign on executors of a cluster that is started for it."""
+def _spread(choice: Choice, backend: str, workers: int) -> Iterator[SimulatedRun]:
+    """Yield the reports of all seeds in their order, made by executors of a cluster."""
+    from harness.cli.measure import Executors
     from harness.cluster.backends import find_backend
-    from harness.simulator.campaign import tally_of
-    from harness.simulator.spread import spread_reports
+    from harness.running.computed import RunResult
+    from harness.running.on_spark import SparkPool
+    from harness.simulator.campaign import run_share, shares
 
     place = find_backend(backend)
-    spec = place.executors(workers)
+    slots = place.executors(workers).task_slots
     place.enter(sys.argv[1:])
-    with place.make(spec) as cluster:
-        cluster.start(lambda text: click.echo(f"faultline: {text}", err=True))
-        return tally_of(spread_reports(choice, cluster), watch)
+    with SparkPool(Executors(backend=backend, workers=workers).cluster) as pool:
+        made = [pool.call(run_share, (choice, share)) for share in shares(choice, slots)]
+        for future in made:
+            reports = future.result()
+            if isinstance(reports, RunResult):
+                raise EnvironmentFailure(
+                    f"no executor could run some schedules: {reports.why}",
+                    remedy="the same seeds without --spread run on this machine",
+                )
+            yield from reports
 
 
 def _check_among(kind: str, name: str | None, known: Collection[str]) -> None:

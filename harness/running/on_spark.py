@@ -1,9 +1,10 @@
-"""Computed runs on the executors of a Spark cluster, one Spark job a run.
+"""Calls on the executors of a Spark cluster, one Spark job each: computed runs, shares of seeds.
 
-`SparkPool` is the runner's side, in place of the processes of `harness.running.computed`; ``python
--m harness.running.on_spark`` is the driver. A run gets the same seeds and code everywhere, so its
-outcome is the same. Another executor repeats the run of a lost one. Experiments reach the executors
-as an archive, because images and foreign clusters have only the code that engines need."""
+`SparkPool` is the harness's side, for runs in place of the processes of
+`harness.running.computed`; ``python -m harness.running.on_spark`` is the driver. A call gets the
+same seeds and code everywhere, so its outcome is the same. Another executor repeats the call of a
+lost one. Experiments reach the executors as an archive, because images and foreign clusters have
+only the code that engines need."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ ENDS_WITHIN_S = 30.0
 
 
 class SparkPool:
-    """Computed runs on a Spark cluster, started with the first run and stopped with the block."""
+    """Calls on a Spark cluster, which starts with the first one and stops with the block."""
 
     def __init__(self, cluster: Callable[[], AbstractContextManager[Cluster]]) -> None:
         """Create a pool; ``cluster`` opens a cluster that is already started."""
@@ -53,17 +54,23 @@ class SparkPool:
 
     def submit(self, task: Task) -> Future[RunResult]:
         """Request one run. The future raises `EnvironmentFailure` if the driver is lost."""
+        return self.call(perform_remotely, task)
+
+    def call(self, function: Callable[[Any], Any], argument: object) -> Future[Any]:
+        """Request the result of a function of a module, as `submit` does.
+
+        The result of a call that fails on every executor is a `RunResult` without an outcome."""
         if self._driver is None:
             self._driver = _Driver(self._closing.enter_context(self._open()))
-        return self._driver.submit(task)
+        return self._driver.submit(function, argument)
 
 
 class _Driver:
-    """The Spark application with the runs requested from it."""
+    """The Spark application with the calls requested from it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._place = cluster.scratch("spread")
-        self._asked: list[Future[RunResult]] = []
+        self._asked: list[Future[Any]] = []
         archive = write_archive(self._place / "experiments.zip")
         self._child = Child(
             "harness.running.on_spark",
@@ -77,11 +84,11 @@ class _Driver:
         self._listener = threading.Thread(target=self._listen, name="spread runs", daemon=True)
         self._listener.start()
 
-    def submit(self, task: Task) -> Future[RunResult]:
-        number, future = len(self._asked), Future[RunResult]()
+    def submit(self, function: Callable[[Any], Any], argument: object) -> Future[Any]:
+        number, future = len(self._asked), Future[Any]()
         self._asked.append(future)
         path = self._place / f"task-{number}"
-        path.write_bytes(pickle.dumps(task))
+        path.write_bytes(pickle.dumps((function, argument)))
         self._child.send({"run": number, "task": str(path)})
         return future
 
@@ -128,10 +135,10 @@ def main() -> None:
 
     def perform(order: dict[str, Any]) -> None:
         path = Path(order["task"])
-        task: Task = pickle.loads(path.read_bytes())
+        function, argument = pickle.loads(path.read_bytes())
         began_unix_s, began_s = time.time(), time.monotonic()
         try:
-            (made,) = context.parallelize([task], 1).map(perform_remotely).collect()
+            (made,) = context.parallelize([argument], 1).map(function).collect()
         except Exception:  # lost executors, four times; or one that cannot load the code
             made = RunResult(
                 outcome=None,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -14,6 +16,7 @@ import pytest
 
 from harness.cli.measure import Executors
 from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.spark import REPOSITORY
 from harness.environment.java import find_java
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measurement import Context
@@ -24,8 +27,32 @@ from harness.running.discovery import find
 from harness.running.execution import Runner
 from harness.running.on_spark import SparkPool, write_archive
 from harness.running.plan import RunSettings
-from tests.simulator.test_spread import Alone
+from harness.simulator.campaign import Choice, reports, run_share, shares
 from tests.toys import Watcher, changed
+
+
+class Alone:
+    """Spark inside the driver: everything but the network between machines."""
+
+    spec = ClusterSpec(racks=1, cores_per_worker=2)
+
+    def __init__(self, directory: Path, java_home: Path) -> None:
+        self._directory, self._java_home = directory, java_home
+
+    def scratch(self, name: str) -> Path:
+        return self._directory
+
+    def spark_conf(self) -> dict[str, str]:
+        return {"spark.master": "local[2]", "spark.ui.enabled": "false"}
+
+    def driver_environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "JAVA_HOME": str(self._java_home),
+            "PYTHONPATH": str(REPOSITORY),
+            "PYSPARK_PYTHON": sys.executable,
+        }
+
 
 SMOKE = RunSettings(profile=Profile.SMOKE)
 COMPUTED = ("intervals/single-process", "intervals/node-count", "ppa/incremental-recovery")
@@ -71,6 +98,17 @@ def test_the_same_points_give_the_same_outcomes(tmp_path: Path) -> None:
     for theirs, ours in zip(their_tables, our_tables, strict=True):
         pd.testing.assert_frame_equal(theirs, ours)
     assert [path.name for path in place.glob("task-*")] == [], "what was taken is removed"
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_same_seeds_give_the_same_reports(tmp_path: Path) -> None:
+    choice = Choice(first_seed=3, last_seed=14, scheme="ppa", topology="chain")
+    alone = cast(Cluster, Alone(tmp_path, find_java().home))
+    with SparkPool(lambda: nullcontext(alone)) as pool:
+        made = [pool.call(run_share, (choice, share)) for share in shares(choice, 2)]
+        assert [run for one in made for run in one.result()] == list(reports(choice, workers=1))
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.schemes import SCHEMES
-from harness.simulator.campaign import shrink
+from harness.simulator.campaign import MOST_SEEDS_PER_JOB, Choice, shares, shrink
 from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.kernel import MESSAGE, TIMER, Kernel
@@ -134,6 +134,14 @@ def test_drawing_one_option_leaves_the_others_alone() -> None:
     free, fixed = draw(5), draw(5, scheme=draw(5).scheme.name, topology=draw(5).topology)
     assert free == fixed
     assert draw(5, scheme="ppa").network == draw(5, scheme="replay").network
+
+
+@pytest.mark.parametrize(("total", "slots"), [(1, 4), (12, 2), (1000, 2), (100_000, 40)])
+def test_every_seed_is_in_one_share(total: int, slots: int) -> None:
+    choice = Choice(first_seed=7, last_seed=6 + total)
+    found = shares(choice, slots)
+    assert [seed for share in found for seed in share] == list(choice.seeds)
+    assert max(map(len, found)) <= MOST_SEEDS_PER_JOB
 
 
 def test_shrinking_leaves_out_what_does_not_matter() -> None:
