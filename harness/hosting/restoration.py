@@ -43,11 +43,6 @@ class Restoration:
     how: str = ""
     """The source of the new primary's state: a replica, a checkpoint, the initial state."""
 
-    @property
-    def latency_us(self) -> int | None:
-        """Time from detection to restoration; None while it is not restored."""
-        return None if self.restored_us is None else self.restored_us - self.detected_us
-
 
 class Restorations:
     """Follows the notes of a run, in the order of time."""

@@ -162,11 +162,6 @@ class LognormalRepair(RestartModel):
         _positive("median_s", self.median_s)
         _positive("sigma", self.sigma)
 
-    @classmethod
-    def with_mean(cls, mean_s: float, *, sigma: float) -> LognormalRepair:
-        """Return the model with this mean."""
-        return cls(median_s=float(mean_s * np.exp(-(sigma**2) / 2.0)), sigma=sigma)
-
     @property
     def mean_s(self) -> float:
         return float(self.median_s * np.exp(self.sigma**2 / 2.0))

@@ -100,24 +100,6 @@ class CheckpointedSystem:
                 np.expm1(self.log_utilization(interval_s) - self.log_utilization(over_s))
             )
 
-    def effective_period_s(self, interval_s: Numbers) -> Array:
-        """Return the mean time from one completed checkpoint to the next (equations 8, 9).
-
-        Failures, restarts and failures during restarts are included. Infinite where it overflows.
-        """
-        interval = self.checked_interval(interval_s)
-        with np.errstate(over="ignore"):
-            growth = np.exp(self.failure_rate_per_s * (self.restart_s + self.stagger_s))
-            return np.asarray(interval * growth * exprel(self.failure_rate_per_s * interval))
-
-    def naive_utilization(self, interval_s: Numbers) -> Array:
-        """Return section 3.3's first guess, which ignores failures of a restart (depth 1)."""
-        interval = self.checked_interval(interval_s)
-        with np.errstate(over="ignore"):
-            failures = np.expm1(self.failure_rate_per_s * interval)
-            lost = mean_lost_s(interval, self.failure_rate_per_s) + self.restart_s
-            return np.asarray((interval - self.cost_s) / (interval + failures * lost))
-
     def checked_interval(self, interval_s: Numbers) -> Array:
         """Return ``interval_s`` as an array; `UsageError` where it cannot hold a checkpoint."""
         interval = np.asarray(interval_s, dtype=float)

@@ -3,7 +3,7 @@
 A planner chooses the tasks that get an active replica, at most ``budget`` resource units of them,
 for the worst case of a correlated failure: every task outside the plan fails at once.
 
-Tests: ``tests/planning/contract.py``, which the tests of every planner inherit."""
+Tests: ``tests/planning/test_planners.py``, for every planner of the list."""
 
 from __future__ import annotations
 

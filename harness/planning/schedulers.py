@@ -18,7 +18,7 @@ from functools import partial
 from typing import Protocol
 
 from harness.errors import UsageError
-from harness.planning.tiers import PlacedTask, Placement, TieredNetwork
+from harness.planning.tiers import PlacedTask, TieredNetwork
 
 STORE = "checkpoint-store"
 
@@ -191,15 +191,3 @@ class _Placing:
             task.demand, lambda node: sum(rate * latency_s(node, other) for other, rate in partners)
         )
         self.put(replica_of(name), task.demand, [n for n in options if n != placement[name]])
-
-
-def mean_distance_s(
-    network: TieredNetwork, placement: Placement, replicated: Sequence[str]
-) -> float:
-    """Return the mean latency between a primary and its replica, which a takeover adds."""
-    if not replicated:
-        return 0.0
-    distances = [
-        network.latency_s(placement[name], placement[replica_of(name)]) for name in replicated
-    ]
-    return sum(distances) / len(distances)

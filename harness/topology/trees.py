@@ -89,12 +89,6 @@ class TreeBuilder:
             ]
         return memory[task]
 
-    def may_meet_again(self) -> bool:
-        """Return True if two branches of one tree can share a task: `count` is then a bound."""
-        feeds = [edge.upstream for edges in self._inputs.values() for edge in edges]
-        joins = any(name in self._joins for name in self._order)
-        return joins and len(feeds) != len(set(feeds))
-
 
 def _combined(per_stream: list[int], *, join: bool) -> int:
     if not per_stream:
@@ -120,19 +114,6 @@ def _query_part(topology: Topology, sink: str) -> TreeBuilder:
     operators = topology.ancestors(sink)
     edges = [edge for edge in topology.edges if edge.downstream in operators]
     return TreeBuilder(topology, operators, edges)
-
-
-def count_mc_trees(topology: Topology, *, limit: int = 100_000) -> int:
-    """Return the number of MC-trees of all queries, shared ones once.
-
-    It is a closed form where that is exact, else they are listed (`UsageError` above ``limit``)."""
-    sinks = {query.sink for query in topology.queries}
-    builders = {sink: _query_part(topology, sink) for sink in sorted(sinks)}
-    total = 0
-    for sink, builder in builders.items():
-        exact = not builder.may_meet_again()
-        total += builder.count(sink) if exact else len(mc_trees(topology, sink, limit=limit))
-    return total
 
 
 def mc_trees(topology: Topology, sink: str | None = None, *, limit: int = 100_000) -> list[Tree]:

@@ -43,14 +43,13 @@ def test_a_task_is_back_once_it_has_processed_what_it_had_processed() -> None:
     ]
     followed = Restorations([*BEFORE, *way[:3]])
     assert followed.done == []
-    assert followed.open[1].latency_us is None
+    assert followed.open[1].restored_us is None
     for step in way[3:]:
         followed.note(step)
     expected = Restoration(
         task=1, term=1, goal=2, detected_us=30, why="silent", restored_us=45, how="checkpoint"
     )
     assert followed.every() == [expected]
-    assert expected.latency_us == 15
 
 
 def test_a_replica_that_was_as_far_is_back_when_it_is_promoted() -> None:
@@ -63,7 +62,7 @@ def test_a_replica_that_was_as_far_is_back_when_it_is_promoted() -> None:
         ]
     )
     [way] = followed.every()
-    assert (way.how, way.latency_us) == ("replica", 3)
+    assert (way.how, way.restored_us) == ("replica", 33)
 
 
 def test_what_a_fenced_primary_still_does_does_not_count() -> None:
@@ -98,7 +97,7 @@ def test_a_task_that_others_pull_back_is_counted_from_its_new_start() -> None:
         ]
     )
     [way] = followed.done
-    assert (way.why, way.how, way.latency_us) == ("restarted with others", "initial state", 9)
+    assert (way.why, way.how, way.restored_us) == ("restarted with others", "initial state", 39)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_recoveries_of_a_simulated_run(scheme: str, how: str) -> None:
     for way in lost.values():
         assert way.goal == 15
         assert way.how == how or not options.wiring.upstream[way.task]
-        assert way.latency_us is not None
+        assert way.restored_us is not None
         assert way.detected_us > crash.at_us
 
 

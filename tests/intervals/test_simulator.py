@@ -172,6 +172,10 @@ def test_the_best_interval_for_exponential_gaps_is_t_star() -> None:
     assert best == pytest.approx(float(system.optimal_interval_s()), rel=1e-4)
 
 
+def repair_of(mean_s: float, *, sigma: float) -> LognormalRepair:
+    return LognormalRepair(median_s=float(mean_s * np.exp(-(sigma**2) / 2.0)), sigma=sigma)
+
+
 def test_lognormal_restarts_of_the_same_mean_cost_less_than_a_constant_one() -> None:
     # E[e^-λR] is least for a constant R (Jensen), and only that factor depends on R.
     system = build(0.1, 0.05, 5.0, 1, 0.0)
@@ -179,7 +183,7 @@ def test_lognormal_restarts_of_the_same_mean_cost_less_than_a_constant_one() -> 
         system,
         60.0,
         failures=Exponential(mttf_s=1200.0),
-        restart=LognormalRepair.with_mean(300.0, sigma=1.4),
+        restart=repair_of(300.0, sigma=1.4),
         generator=generator(DEFAULT_SEED, "lognormal"),
     )
     assert result.utilization[0] > system.utilization(60.0) + 3.0 * result.standard_error[0]
@@ -208,7 +212,7 @@ def test_a_model_draws_what_its_survival_function_says(model: FailureModel) -> N
 
 
 def test_a_lognormal_repair_has_the_mean_it_was_asked_for() -> None:
-    repair = LognormalRepair.with_mean(300.0, sigma=1.0)
+    repair = repair_of(300.0, sigma=1.0)
     assert repair.mean_s == pytest.approx(300.0)
     drawn = repair.restarts_s(generator(DEFAULT_SEED, "repair"), (500, 1000))
     assert np.mean(drawn) == pytest.approx(300.0, rel=0.02)

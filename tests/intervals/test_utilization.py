@@ -178,26 +178,6 @@ def test_mean_lost_time_is_the_integral_it_stands_for(x: float) -> None:
     assert mean_lost_s(x, 1.0) == pytest.approx(mean, rel=1e-9)
 
 
-def test_effective_period_is_where_utilization_comes_from() -> None:
-    system = CheckpointedSystem(
-        cost_s=1.0, failure_rate_per_s=0.01, restart_s=20.0, depth=5, delay_s=0.03
-    )
-    assert (50.0 - 1.0) / system.effective_period_s(50.0) == pytest.approx(
-        float(system.utilization(50.0))
-    )
-    rate, interval = 0.01, np.array([5.0, 50.0, 500.0])
-    single = CheckpointedSystem(cost_s=1.0, failure_rate_per_s=rate)
-    by_parts = interval + np.expm1(rate * interval) * mean_lost_s(interval, rate)
-    assert single.effective_period_s(interval) == pytest.approx(by_parts)  # equation 3
-
-
-def test_forgetting_that_restarts_fail_is_too_hopeful() -> None:
-    system = CheckpointedSystem(cost_s=1.0, failure_rate_per_s=0.01, restart_s=30.0)
-    assert system.naive_utilization(20.0) > system.utilization(20.0)
-    no_restart = CheckpointedSystem(cost_s=1.0, failure_rate_per_s=0.01)
-    assert no_restart.naive_utilization(20.0) == pytest.approx(float(no_restart.utilization(20.0)))
-
-
 def test_thirty_minutes_is_optimal_at_a_failure_in_19_days() -> None:
     system = CheckpointedSystem(cost_s=1.0, failure_rate_per_s=0.0022 / 3600.0)
     assert system.optimal_interval_s() / 60.0 == pytest.approx(30.0, abs=0.2)

@@ -11,8 +11,7 @@ from harness.planning.adaptation import _grown_from, adapt
 from harness.planning.structure_aware import StructureAware
 from harness.topology import named
 from harness.topology.fidelity import Evaluator
-from tests.planning.contract import SMALL
-from tests.topology.strategies import topologies
+from tests.topology.strategies import SMALL, topologies
 
 
 @given(st.data())

@@ -17,8 +17,7 @@ from harness.planning.incremental import (
 from harness.seeds import generator
 from harness.topology import named
 from harness.topology.generate import Specification, random_topology
-from tests.planning.contract import SMALL
-from tests.topology.strategies import topologies
+from tests.topology.strategies import SMALL, topologies
 
 ORDERS = [Incremental(), TopologicalOrder()]
 

@@ -18,11 +18,7 @@ from harness.topology import named
 from harness.topology.fidelity import Evaluator
 from harness.topology.generate import Specification, random_topology
 from harness.topology.model import Topology
-from tests.planning.contract import SMALL, PlannerContract
-
-
-class TestRefined(PlannerContract):
-    planner = Refined()
+from tests.topology.strategies import SMALL
 
 
 def small(seed: int, joins: float = 0.5) -> Topology:

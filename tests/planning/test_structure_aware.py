@@ -24,11 +24,7 @@ from harness.topology.generate import FULL, GENERAL, STRUCTURED, Specification, 
 from harness.topology.model import Edge, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning
 from harness.topology.trees import mc_trees
-from tests.planning.contract import SMALL, PlannerContract
-
-
-class TestStructureAware(PlannerContract):
-    planner = StructureAware()
+from tests.topology.strategies import SMALL
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0]))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.planning.rppg import FaultToleranceCosts, acker_count, rppg
-from harness.planning.schedulers import STORE, acker, dra, mean_distance_s, ras, replica_of
+from harness.planning.schedulers import STORE, acker, dra, ras, replica_of
 from harness.planning.tiers import (
     Link,
     PlacedTask,
@@ -23,7 +23,7 @@ from harness.planning.tiers import (
     paper_network,
     recovery_time_s,
 )
-from tests.planning.contract import SMALL
+from tests.topology.strategies import SMALL
 
 NETWORK = paper_network()
 
@@ -144,8 +144,10 @@ def test_ras_puts_replicas_next_to_their_primaries_and_dra_on_them() -> None:
     near, far = (
         scheduler(tasks, NETWORK, replicated=replicated, ackers=1) for scheduler in (ras, dra)
     )
-    assert mean_distance_s(NETWORK, near, replicated) == pytest.approx(0.02)
-    assert mean_distance_s(NETWORK, far, replicated) == 0, "on the primaries' own gateways"
+    for placement, distance_s in ((near, 0.02), (far, 0.0)):
+        for name in replicated:
+            apart_s = NETWORK.latency_s(placement[name], placement[replica_of(name)])
+            assert apart_s == pytest.approx(distance_s), "0: on the primaries' own gateways"
     assert {task.name: near[task.name] for task in tasks} == {
         task.name: far[task.name] for task in tasks
     }

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from harness.topology.model import Edge, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning, why_unfit
+from tests.levels import amount
+
+SMALL = settings(
+    max_examples=amount(25), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+"""Some small topologies."""
 
 
 @st.composite

@@ -11,19 +11,33 @@ from harness.topology import named
 from harness.topology.fidelity import Evaluator
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from harness.topology.trees import count_mc_trees, mc_trees
+from harness.topology.trees import mc_trees
 from tests.levels import amount
 from tests.topology.strategies import topologies
 
 
-def test_figure_1a_has_16_trees_without_the_join_and_8_with_it() -> None:
-    assert (
-        count_mc_trees(named.figure_1a(join=False))
-        == len(mc_trees(named.figure_1a(join=False)))
-        == 16
+def full_chain(*sizes: int) -> Topology:
+    """Return operators with so many tasks in a row, joined by full edges."""
+    source = Operator(name="o0", parallelism=sizes[0], rate=(1,) * sizes[0])
+    rest = [Operator(name=f"o{n}", parallelism=size) for n, size in enumerate(sizes) if n]
+    edges = tuple(
+        Edge(upstream=f"o{n}", downstream=f"o{n + 1}", partitioning=Partitioning.FULL)
+        for n in range(len(rest))
     )
-    assert count_mc_trees(named.figure_1a(join=True)) == 8
-    assert sorted(len(tree) for tree in mc_trees(named.figure_1a(join=True))) == [4] * 8
+    return Topology(operators=(source, *rest), edges=edges)
+
+
+@pytest.mark.parametrize(
+    ("topology", "count"),
+    [
+        pytest.param(named.figure_1a(join=False), 16, id="figure 1(a)"),
+        pytest.param(named.figure_1a(join=True), 8, id="figure 1(a) with a join"),
+        pytest.param(named.q1(), 20, id="q1"),
+        pytest.param(full_chain(3, 4, 5), 60, id="full: the product of its degrees"),
+    ],
+)
+def test_the_papers_counts(topology: Topology, count: int) -> None:
+    assert len(mc_trees(topology)) == count
 
 
 def test_the_papers_example_trees() -> None:
@@ -33,6 +47,7 @@ def test_the_papers_example_trees() -> None:
     correlated = named.figure_1a(join=True)
     assert first not in mc_trees(correlated)
     assert first | {correlated.task("O2", 0)} in mc_trees(correlated)
+    assert {len(tree) for tree in mc_trees(correlated)} == {4}
 
 
 def test_figure_5a_has_four_trees_of_the_whole_topology_and_one_per_task_and_query() -> None:
@@ -41,34 +56,9 @@ def test_figure_5a_has_four_trees_of_the_whole_topology_and_one_per_task_and_que
     assert frozenset({topology.task("O1", 0)}) in mc_trees(topology)
 
 
-def test_q1_has_20_trees() -> None:
-    assert count_mc_trees(named.q1()) == 20
-
-
-def test_a_full_topology_multiplies_its_degrees() -> None:
-    operators = (
-        Operator(name="a", parallelism=3, rate=(1, 1, 1)),
-        Operator(name="b", parallelism=4),
-        Operator(name="c", parallelism=5),
-    )
-    edges = tuple(
-        Edge(upstream=up, downstream=down, partitioning=Partitioning.FULL)
-        for up, down in (("a", "b"), ("b", "c"))
-    )
-    assert count_mc_trees(Topology(operators=operators, edges=edges)) == 60
-
-
 def test_too_many_are_refused_before_they_are_listed() -> None:
-    operators = [Operator(name="o0", parallelism=20, rate=(1,) * 20)]
-    operators += [Operator(name=f"o{number}", parallelism=20) for number in range(1, 6)]
-    edges = tuple(
-        Edge(upstream=f"o{i}", downstream=f"o{i + 1}", partitioning=Partitioning.FULL)
-        for i in range(5)
-    )
-    topology = Topology(operators=tuple(operators), edges=edges)
-    assert count_mc_trees(topology) == 20**6
     with pytest.raises(UsageError, match="64,000,000"):
-        mc_trees(topology)
+        mc_trees(full_chain(*[20] * 6))
 
 
 @given(topologies(max_operators=4, max_parallelism=3, idle=False))
