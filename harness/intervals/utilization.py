@@ -130,17 +130,6 @@ def optimal_period_in_mttf(cost_in_mttf: Numbers) -> Array:
     return np.asarray(np.where(p < _SERIES_BELOW, series, by_lambert))
 
 
-def mean_lost_s(interval_s: Numbers, failure_rate_per_s: Numbers) -> Array:
-    """Return F(T) = 1/λ - T/(e^λT - 1), the mean time to a failure within T (equation 2)."""
-    x = np.asarray(interval_s * np.asarray(failure_rate_per_s, dtype=float))
-    small = np.minimum(x, 0.05)
-    large = np.maximum(x, 0.05)
-    series = 0.5 - small / 12 + small**3 / 720 - small**5 / 30240
-    with np.errstate(over="ignore"):
-        direct = 1.0 / large - 1.0 / np.expm1(large)
-    return np.asarray(np.where(x < 0.05, series, direct) * interval_s)
-
-
 def system_failure_rate_per_s(nodes: Numbers, node_mttf_s: Numbers) -> Array:
     """Return the sum of the nodes' rates: any failure restarts everything (section 5.1)."""
     _check("nodes", nodes, np.greater_equal, 1.0, "at least 1")

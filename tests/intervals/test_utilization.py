@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import quad
 
 from harness.errors import UsageError
 from harness.intervals.utilization import (
     CheckpointedSystem,
-    mean_lost_s,
     optimal_period_in_mttf,
     system_failure_rate_per_s,
 )
@@ -170,12 +168,6 @@ def test_parameters_broadcast_against_intervals() -> None:
     assert table.shape == (2, 3)
     one = CheckpointedSystem(cost_s=2.0, failure_rate_per_s=1e-3)
     assert table[1, 2] == one.utilization(30.0)
-
-
-@pytest.mark.parametrize("x", [1e-9, 1e-3, 0.049, 0.051, 1.0, 20.0])
-def test_mean_lost_time_is_the_integral_it_stands_for(x: float) -> None:
-    mean, _ = quad(lambda t: t * np.exp(-t) / -np.expm1(-x), 0.0, x)
-    assert mean_lost_s(x, 1.0) == pytest.approx(mean, rel=1e-9)
 
 
 def test_thirty_minutes_is_optimal_at_a_failure_in_19_days() -> None:

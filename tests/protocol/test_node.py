@@ -176,20 +176,6 @@ def test_a_coordinator_that_was_replaced_is_not_obeyed() -> None:
     assert hosted(machine) == []
 
 
-def test_leave_to_trim_and_answers_reach_the_copy_they_name_alone() -> None:
-    machine = node(recovery=Recovery.GLOBAL)
-    machine.handle(order(2), now=0)
-    for now, batch in enumerate((0, 1)):
-        [request] = machine.handle(arrived(batch), now=now)
-        for incarnation in (1, 2):
-            machine.handle(processed(request, incarnation), now=now)
-            assert machine.copies_of(1)[0].position == batch + incarnation - 1
-    for incarnation, kept in ((1, [0, 1]), (2, [1])):
-        leave = told.EpochCompleted(cause=CAUSE, task=1, incarnation=incarnation, position=1)
-        machine.handle(leave, now=9)
-        assert sorted(machine.copies_of(1)[0].outlet.outbox.outputs) == kept
-
-
 def test_a_fenced_copy_is_gone_after_the_next_heartbeat() -> None:
     machine = node()
     machine.handle(order(), now=0)

@@ -126,16 +126,6 @@ def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> 
     run_seed(seed, "dpc")
 
 
-@pytest.mark.parametrize(
-    ("seed", "scheme"), [(316, "active"), (557, "active"), (10054, "dpc"), (10603, "active")]
-)
-def test_schedules_of_seeds_that_taught_the_checker_something(seed: int, scheme: str) -> None:
-    """Only seeds by now: the schedules drawn from them have changed.
-
-    Their lessons are the mutation "take a planned replica for a live one", and the test above."""
-    run_seed(seed, scheme)
-
-
 def sink() -> Waiting:
     """Return the state of a sink that begins at batch 20, in place of an earlier one."""
     order = told.CopyOrdered(

@@ -80,31 +80,10 @@ def test_a_seed_gives_the_same_bytes_whatever_the_hash_seed(scheme: str) -> None
     assert traces[0] == traces[1]
 
 
-LATER_SEEDS = (
-    200044, 202548, 211559, 301665, 307702, 321857, 403603, 407885, 503717, 558806, 566248,
-    673762, 729887, 893248, 3077761,
-)  # fmt: skip
-
-
 @pytest.mark.slow
 def test_a_replica_with_a_full_outbox_has_caught_up_as_far_as_it_can() -> None:
     """Else nobody acknowledges its output: it is served only after the queue is empty."""
     run_seed(1651216535095365715, scheme="dpc")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [55, 233, 2026, 4073, 4356, 6287, 6956, 6995, *LATER_SEEDS])
-def test_schedules_of_seeds_that_failed_in_earlier_versions(seed: int) -> None:
-    """Only seeds by now: the schedules drawn from them have changed.
-
-    The bugs they found are in `MUTATIONS` (copies of a node's earlier life; leave to trim for an
-    earlier copy), in ``tests/protocol/test_node.py`` (orders that are late or for an earlier life),
-    in ``tests/protocol/coordinator/test_losses.py`` (closing a task whose replica is not reported
-    yet), in ``tests/protocol/task`` (what no reader has seen is not held as a correction; a sink
-    that loads again keeps nothing that is published) and, where a checker was wrong, in
-    ``tests/simulator/test_lateness.py`` (what a sink that was replaced cannot know; what nobody
-    needs any more)."""
-    run_seed(seed)
 
 
 def test_without_faults_nothing_is_tentative_and_nobody_takes_over() -> None:

@@ -47,21 +47,6 @@ def test_orders_and_registries_carry_the_term() -> None:
     assert {e.order.coordinator for e in effects if isinstance(e, SendOrder)} == {4}
 
 
-def test_nothing_is_told_before_it_is_stored_and_storing_is_asked_for_again() -> None:
-    cluster = Cluster()
-    machine = cluster.machine
-    beats = [
-        told.HeartbeatReceived(cause=CAUSE, node=number, boot=1, copies=()) for number in (0, 1)
-    ]
-    effects = [effect for beat in beats for effect in machine.handle(beat, now=0)]
-    [store] = effects
-    assert isinstance(store, StoreRegistry)
-    assert list(machine.handle(beats[0], now=1)) == []
-    again = cluster.sweep(1000)
-    assert [e.version for e in again if isinstance(e, StoreRegistry)] == [store.version]
-    assert [e.order.task for e in again if isinstance(e, SendOrder)] == [0, 1]
-
-
 def test_a_loss_that_nobody_can_make_good_is_stored_as_well() -> None:
     """A later coordinator must not read lost copies in the registry (seed 1977).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from harness.protocol import inputs as told
-from harness.protocol.effects import SetTimer
 from harness.protocol.scheme import Tentative
 from tests.protocol.clusters import BEAT_US, Cluster, joined, report, sent
 
@@ -51,12 +50,6 @@ def test_a_replica_that_its_node_does_not_have_is_not_waited_for() -> None:
     assert closings(cluster, 2000) == [0]
 
 
-def test_a_replica_of_which_nothing_is_heard_is_waited_for_two_heartbeats() -> None:
-    cluster = lost()
-    assert closings(cluster, LOST_AT_US + 2 * BEAT_US) == []
-    assert closings(cluster, LOST_AT_US + 2 * BEAT_US + 1) == [0]
-
-
 def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> None:
     """A new coordinator has no reports.
 
@@ -90,17 +83,6 @@ def test_a_task_that_starts_anew_is_closed_at_once_with_a_bound_of_nothing() -> 
     assert cluster.hosts()[0] == 2
     assert [item.upstream for item in sent(effects, told.UpstreamClosed)] == [0]
     assert closings(cluster, 2000) == [0], "and again at every sweep"
-
-
-def test_closing_is_due_at_the_loss_plus_the_bound_to_the_microsecond() -> None:
-    bound_us = 777
-    cluster = joined(0, 1, 2, tentative=Tentative(bound_us=bound_us))
-    effects = cluster.disconnect(0, now=LOST_AT_US)
-    assert sent(effects, told.UpstreamClosed) == []
-    [timer] = [effect for effect in effects if isinstance(effect, SetTimer)]
-    assert timer.at == LOST_AT_US + bound_us
-    fired = cluster.tell(told.TimerFired(cause="timer", key=timer.key), now=timer.at)
-    assert [item.upstream for item in sent(fired, told.UpstreamClosed)] == [0]
 
 
 def test_the_heartbeat_that_does_not_name_the_replica_closes_its_task() -> None:

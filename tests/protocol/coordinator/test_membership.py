@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.membership import RETURN_US
-from harness.protocol.effects import CopyEvent, Effect, NoteCopy
-from harness.protocol.scheme import Recovery, Tentative
+from harness.protocol.effects import Effect
+from harness.protocol.scheme import Tentative
 from harness.simulator.topologies import chain
 from tests.protocol.clusters import (
     BEAT_US,
@@ -48,20 +46,6 @@ def test_with_replicas_to_place_it_waits_for_every_node() -> None:
     assert sorted(n for n in cluster.replicas() if n is not None) == [2, 3]
 
 
-@pytest.mark.parametrize("recovery", list(Recovery))
-def test_after_the_deadline_others_take_the_place_of_whoever_did_not_join(
-    recovery: Recovery,
-) -> None:
-    every = 0 if recovery is Recovery.REPLAY else 3
-    cluster = Cluster(recovery=recovery, checkpoint_every=every)
-    cluster.beat(1, 2, now=1)
-    cluster.beat(1, 2, now=JOIN_US - 1)
-    cluster.sweep(JOIN_US - 1)
-    assert cluster.stored == []
-    cluster.sweep(JOIN_US)
-    assert cluster.hosts() == [2, 1]
-
-
 def test_a_node_that_falls_silent_before_the_placement_has_to_join_again() -> None:
     cluster = joined(0)
     cluster.sweep(SUSPECT_US + 1)
@@ -79,21 +63,6 @@ def test_a_task_without_a_node_at_the_start_is_closed_for_and_gets_the_next_one(
     assert [c.upstream for c in sent(cluster.sweep(JOIN_US + 1), told.UpstreamClosed)] == [0]
     cluster.beat(2, now=JOIN_US + 2)
     assert cluster.hosts() == [2, 1]
-
-
-def test_a_machine_that_nobody_knew_joins_by_saying_what_it_is() -> None:
-    cluster = Cluster(nodes=[node(0), node(1)])
-    cluster.beat(0, 1, now=1)
-    cluster.disconnect(0, now=2)
-    assert cluster.hosts() == [None, 1]
-    cluster.beat(7, now=3)
-    assert cluster.hosts() == [None, 1], "it did not say how many copies it can host"
-    orders = sent(cluster.beat(7, now=4, info=node(7)), told.CopyOrdered)
-    assert 0 in [order.task for order in orders]
-    assert cluster.hosts() == [7, 1]
-
-    again = Cluster(nodes=[node(0), node(1)], registry=cluster.stored[-1])
-    assert again.hosts() == [7, 1], "a new coordinator knows it from the registry"
 
 
 def test_a_heartbeat_before_the_registry_is_read_places_nothing() -> None:
@@ -121,17 +90,6 @@ def test_a_connection_of_a_life_that_was_not_reported_yet_ends_the_one_before() 
     assert cluster.hosts() == [2, 1]
     cluster.beat(0, now=2, boot=1)
     assert cluster.machine.members[0].alive is False, "a late heartbeat of that life"
-
-
-def test_a_lost_task_takes_the_place_of_a_replica_that_is_needed_less() -> None:
-    cluster = joined(
-        *range(4), nodes=[node(n) for n in range(4)], replicated=(0, 1), recovery_order=(1, 0)
-    )
-    cluster.disconnect(0, now=1)
-    cluster.disconnect(cluster.hosts()[0] or 0, now=2)
-    cluster.sweep(2 + BEAT_US)
-    assert cluster.replicas() == [None, None]
-    assert None not in cluster.hosts()
 
 
 def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> None:
@@ -195,17 +153,6 @@ def forgetting(cluster: Cluster, *, now: int, coordinator: int = 1) -> list[Effe
         cause="beat", node=0, boot=1, copies=(), coordinator=coordinator, gone=((0, 1),)
     )
     return cluster.tell(item, now=now)
-
-
-def test_what_a_living_node_has_forgotten_is_lost() -> None:
-    cluster = joined(0, 1, 2, nodes=[node(n, slots=2) for n in range(3)])
-    cluster.beat(0, now=1, copies=[report(cluster.primary(0), position=4)])
-    effects = forgetting(cluster, now=2)
-    [lost] = [effect for effect in effects if isinstance(effect, NoteCopy)]
-    assert (lost.event, lost.task, lost.position) == (CopyEvent.LOST, 0, 4)
-    assert "node-0 has forgotten it" in lost.why
-    restored = cluster.primary(0)
-    assert restored.incarnation > 1
 
 
 def test_also_for_a_coordinator_that_was_never_told_of_the_copy() -> None:

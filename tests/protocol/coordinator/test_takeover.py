@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.protocol import inputs as told
 from harness.protocol.coordinator.registry import Assignment, Copy
-from harness.protocol.effects import NoteCopy, StoreRegistry
-from tests.protocol.clusters import CAUSE, Cluster, joined, report, sent
+from tests.protocol.clusters import Cluster, joined, report
 
 TASK = 1
 
@@ -31,36 +29,6 @@ def test_a_replica_is_placed_with_the_term_under_which_it_may_take_over() -> Non
     assert primary.grant == 0
     assert replica.grant > max(replica.incarnation, primary.term or 0)
     assert cluster.stored[-1].tasks[TASK].replica == replica
-
-
-def test_a_replica_takes_over_before_that_is_stored() -> None:
-    cluster = replicated()
-    primary, replica = copies(cluster)
-    lost = told.NodeDisconnected(cause=CAUSE, node=primary.node, boot=1)
-    effects = list(cluster.machine.handle(lost, now=2))
-    [order] = sent(effects, told.CopyPromoted)
-    assert (order.incarnation, order.term) == (replica.incarnation, replica.grant)
-    assert any(isinstance(effect, StoreRegistry) for effect in effects), "and that is stored"
-    assert cluster.primary(TASK).term == replica.grant
-
-
-@pytest.mark.parametrize("heard_first", [False, True])
-def test_a_later_coordinator_learns_of_a_takeover_from_a_heartbeat(heard_first: bool) -> None:
-    """The earlier one had ordered it, and ended before it was stored."""
-    earlier = replicated()
-    primary, replica = copies(earlier)
-    stored = earlier.stored[-1]
-    later = Cluster(replicated=(TASK,), owner=2, loads=not heard_first, registry=stored)
-    effects = later.beat(replica.node, now=1, copies=[report(replica, term=replica.grant)])
-    if heard_first:
-        effects = later.load(stored, now=2)
-    assert later.primary(TASK).node == replica.node
-    assert later.primary(TASK).term == replica.grant
-    assert [note.incarnation for note in effects if isinstance(note, NoteCopy)] == [
-        primary.incarnation
-    ]
-    [order] = sent(later.beat(primary.node, now=3, copies=[report(primary)]), told.CopyOrdered)
-    assert order.incarnation > replica.grant, "a new replica replaces the primary that was"
 
 
 def test_the_takeover_of_a_copy_that_then_fails_is_no_takeover() -> None:

@@ -62,16 +62,6 @@ def test_a_checkpoint_that_the_store_refuses_is_tried_again_ever_more_rarely() -
     assert [e for e in t.compute(5) if isinstance(e, do.StoreCheckpoint)]
 
 
-def test_a_replica_that_took_over_stores_its_state_if_all_stands_still() -> None:
-    t = TaskUnderTest(term=None, replicated=(1,))
-    for number in range(4):
-        t.compute(number)
-    t.give(told.CopyPromoted, term=4)
-    assert [e for e in t.tick(now=1) if isinstance(e, do.StoreCheckpoint)] == []
-    stored = only(t.tick(now=2), do.StoreCheckpoint)
-    assert (stored.checkpoint.position, stored.checkpoint.term) == (4, 4)
-
-
 def test_a_replica_that_took_over_and_went_on_tentatively_stores_its_state_too() -> None:
     wiring = layered([2, 1], [(0, 1, "full")], memory=2, names=["source", "sink"])
     t = TaskUnderTest(2, wiring=wiring, term=None, tentative=Tentative(), every=2)

@@ -16,19 +16,6 @@ def test_a_refused_checkpoint_fences_the_copy() -> None:
     assert t.batch(0) == []
 
 
-def test_a_source_that_remembers_stores_checkpoints_and_one_that_does_not_goes_back() -> None:
-    for memory in (1, 2):
-        t = source(memory)
-        effects = [effect for batch in range(3) for effect in read(t, batch)]
-        stored = [e for e in effects if isinstance(e, do.StoreCheckpoint)]
-        assert len(stored) == (memory > 1)
-        t.give(told.BatchesAcknowledged, downstream=1, below=2)
-        asked = t.asked(1)
-        refused = messages(asked, told.ReplayRefused)
-        assert [m.oldest for m in refused] == ([2] if memory > 1 else [])
-        assert t.machine.position == (3 if memory > 1 else 1)
-
-
 def test_a_source_does_not_go_back_for_a_replica_that_can_load_a_checkpoint() -> None:
     t = source(1)
     for batch in range(3):
@@ -91,25 +78,7 @@ def test_a_replica_of_a_convergent_operator_fills_an_empty_state_from_its_input(
     assert kept[6] == ("stable-6",), "from there on its own output counts"
 
 
-def test_a_replica_that_is_promoted_while_it_fills_sends_nothing_of_its_own_yet() -> None:
-    t, _ = loading(None)
-    t.give(told.CopyPromoted, term=2)
-    for batch, own in ((4, []), (5, []), (6, ["stable-6"])):
-        sent = messages(t.compute(batch), told.BatchArrived)
-        assert [message.payload for message in sent if message.batch == batch] == own
-    assert t.machine.durability.stored == 6
-
-
 def test_a_restored_primary_of_a_convergent_operator_loads_its_state() -> None:
     t, _ = loading(2)
     assert t.machine.position == 6
     assert only(t.batch(6), do.ProcessBatch).state == ("whole",)
-
-
-def test_what_fills_an_empty_state_stays_upstream_when_a_checkpoint_is_stored() -> None:
-    for rules, below in ((Tentative(), 3), (CONVERGES, 1)):
-        t = TaskUnderTest(tentative=rules)
-        for batch in range(3):
-            t.compute(batch)
-        stored = t.give(told.CheckpointStored, position=3)
-        assert [m.below for m in messages(stored, told.BatchesAcknowledged)] == [below]

@@ -11,7 +11,7 @@ from harness.errors import ProtocolViolation
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.task.lifecycle import Phase
-from harness.simulator.topologies import chain, layered
+from harness.simulator.topologies import chain
 from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only, source
 
 
@@ -37,28 +37,6 @@ def test_a_batch_is_processed_and_sent_on() -> None:
             cause=CAUSE, task=2, upstream=1, batch=0, stable=True, payload="stable-0", term=1
         )
     ]
-
-
-def test_parts_are_taken_in_upstream_order_whatever_came_first() -> None:
-    wiring = layered([3, 1], [(0, 1, "full")], memory=1, names=["source", "sink"])
-    t = TaskUnderTest(3, wiring=wiring)
-    assert t.batch(0, 2, payload="c") == []
-    assert t.batch(0, 0, payload="a") == []
-    process = only(t.batch(0, 1, payload="b"), do.ProcessBatch)
-    assert process.inputs == ("a", "b", "c")
-
-
-def test_a_batch_waits_for_the_ones_before_it() -> None:
-    t = TaskUnderTest()
-    assert t.batch(1) == []
-    assert only(t.batch(0), do.ProcessBatch).batch == 0
-
-
-def test_a_duplicate_changes_nothing() -> None:
-    t = TaskUnderTest()
-    t.compute(0)
-    assert t.batch(0, payload="forged") == []
-    assert t.machine.position == 1
 
 
 def failed(t: TaskUnderTest, effect: Any) -> told.BatchFailed:

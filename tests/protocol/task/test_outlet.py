@@ -7,7 +7,7 @@ from harness.protocol import inputs as told
 from harness.protocol.task.lifecycle import Phase
 from harness.protocol.task.outlet import PUBLICATION_BYTES, Publisher
 from harness.simulator.topologies import chain
-from tests.protocol.machines import CAUSE, TaskUnderTest, acknowledge, messages, only, small
+from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only, small
 
 
 def test_output_is_replayed_to_the_copy_that_asks_until_it_is_acknowledged() -> None:
@@ -36,26 +36,6 @@ def test_a_promoted_replica_says_that_it_is_there_and_lets_its_neighbours_ask() 
     assert [(m.batch, m.term) for m in replayed] == [(2, 4)]
     fresh = messages(t.compute(3), told.BatchArrived)
     assert [(m.batch, m.term) for m in fresh] == [(3, 4)]
-
-
-def test_a_promoted_replica_still_has_what_was_sent_but_not_acknowledged() -> None:
-    t = TaskUnderTest(term=None, replicated=(1,))
-    for number in range(3):
-        t.compute(number)
-    t.give(told.ProgressReported, sent_below=3)
-    t.give(told.CopyPromoted, term=4)
-    replayed = t.asked(0)
-    assert [m.batch for m in messages(replayed, told.BatchArrived)] == [0, 1, 2]
-
-
-def test_a_copy_whose_outbox_is_full_waits_for_a_neighbour() -> None:
-    t = small()
-    for number in range(4):
-        t.compute(number)
-    assert t.batch(4) == []
-    assert t.machine.full
-    assert messages(t.tick(now=1), told.ReplayRequested) == []
-    assert only(acknowledge(t, 1), do.ProcessBatch).batch == 4
 
 
 def test_a_request_acknowledges_too_as_acknowledgements_may_be_lost() -> None:

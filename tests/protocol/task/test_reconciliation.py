@@ -51,13 +51,6 @@ def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
     return t.give(told.OutputPublished, sequence=sequence)
 
 
-def ahead_of_a_lost_task(t: TaskUnderTest, *, batches: int, back_at: int) -> None:
-    """Make a sink that has continued without the lost and closed upstream task 1."""
-    t.tell(closed(back_at=back_at))
-    for batch in range(batches):
-        t.compute(batch, 0)
-
-
 def begins(effects: list[do.TaskEffect]) -> list[tuple[int, tuple[Any, ...]]]:
     """Return the tentative batches that are begun, with their inputs."""
     return [
@@ -65,37 +58,6 @@ def begins(effects: list[do.TaskEffect]) -> list[tuple[int, tuple[Any, ...]]]:
         for effect in effects
         if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE
     ]
-
-
-def test_an_upstream_task_that_is_back_is_not_closed_by_an_order_from_before() -> None:
-    """The coordinator closes it at every sweep until a heartbeat reports it again."""
-    t = join_of_two()
-    ahead_of_a_lost_task(t, batches=2, back_at=3)
-    t.batch(2, 1, stable=False, term=5)
-    t.compute(2, 0)
-    t.tell(closed(back_at=3))
-    assert begins(t.batch(3, 0)) == [], "its part will come"
-    assert begins(t.batch(3, 1, stable=False, term=5)) == [(3, ("in", "in"))]
-
-
-def test_an_upstream_task_that_is_not_yet_where_it_was_is_closed_again() -> None:
-    t = join_of_two()
-    ahead_of_a_lost_task(t, batches=2, back_at=9)
-    t.batch(2, 1, stable=False, term=5)
-    t.compute(2, 0)
-    t.tell(closed(back_at=9))
-    assert begins(t.batch(3, 0)) == [(3, ("in", None))]
-
-
-@pytest.mark.parametrize(("behind", "waits"), [(1, True), (2, False)])
-def test_an_upstream_task_that_is_back_and_farther_away_is_waited_for(
-    behind: int, waits: bool
-) -> None:
-    """Its part of a batch may come after the others' for ever; two batches are no distance."""
-    t = join_of_two()
-    ahead_of_a_lost_task(t, batches=3, back_at=1)
-    t.batch(3 - behind, 1, stable=False, term=5)
-    assert begins(t.batch(3, 0)) == ([] if waits else [(3, ("in", None))])
 
 
 def test_the_next_loss_of_an_upstream_task_that_was_back_closes_it() -> None:
