@@ -28,14 +28,19 @@ from typing import TYPE_CHECKING, Any, Union
 
 from harness.claims import Claim
 from harness.claims.samples import FEWEST
-from harness.measurement import Measurement, Origin
-from harness.results.record import Point, Profile
+from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from harness.results.tables import Results
+__all__ = [
+    "Context", "Experiment", "Measurement", "Origin", "Outcome", "Point", "Profile", "Results",
+    "Scheduling", "Tables",
+]  # fmt: skip
+"""What the module of a figure is made of, to import from one place."""
 
 Tables = Union["pd.DataFrame", Mapping[str, "pd.DataFrame"]]
 """The data that an experiment shows: one table, or several by name."""

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
+from harness.figures.chart import Line
 from harness.figures.style import MODELS
 from harness.intervals.rivals import RIVALS
 from harness.intervals.utilization import CheckpointedSystem
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 RESTART_S, DEPTH, DELAY_S = 30.0, 5, 0.027
 ORDER = ("ours", "daly", "daly-first", "young", "zhuang")
 IN_PAPER = ("ours", "daly-first", "zhuang")
 
-ZHUANG_NOTE = (
+NOTES = (
+    "Young's and Daly's τ is the time between checkpoints; drawn is the whole period τ + c.",
     "Zhuang et al.'s formula is in no copy at hand. The curve is a reconstruction from their "
     "abstract: recovery reprocesses the input since the last checkpoint, so c/T + λT/2 is least "
     "at T = sqrt(2c/λ) when the input rate equals the highest processing rate, as the paper "
-    "assumed."
-)
-PERIOD_NOTE = (
-    "Young's and Daly's τ is the time between checkpoints; drawn is the whole period τ + c."
+    "assumed.",
+    "Dashed: models that the paper does not compare with.",
 )
 
 
@@ -53,13 +48,14 @@ def intervals(system: CheckpointedSystem) -> pd.DataFrame:
     )
 
 
-def draw_models(axes: Axes, table: pd.DataFrame, x: str, y: str) -> None:
+def models(x: str, y: str) -> Line:
     """Draw a curve per model in its own colour; what the paper does not compare with is dashed."""
-    for name in ORDER:
-        if name not in set(table["model"]):
-            continue
-        look, part = MODELS[name], table[table["model"] == name]
-        axes.plot(
-            part[x], part[y], label=look.label, color=look.color,
-            linestyle="-" if name in IN_PAPER else "--",
-        )  # fmt: skip
+    looks = {
+        name: {
+            "label": MODELS[name].label,
+            "color": MODELS[name].color,
+            "linestyle": "-" if name in IN_PAPER else "--",
+        }
+        for name in ORDER
+    }
+    return Line(x=x, y=y, by="model", looks=looks)

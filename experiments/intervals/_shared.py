@@ -1,29 +1,22 @@
-"""What the experiments of the utilization paper share: systems from points, curves, drawing."""
+"""What the experiments of the utilization paper share: systems of points, curves, drawings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from harness.claims import Claim, Finding, Rule, every, invariant, paper
-from harness.figures.style import CYCLE
+from harness.claims import Claim, Rule, applied, invariant, paper, quantity, rows
+from harness.experiment import Context, Outcome, Point, Profile, Results
+from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.intervals.failure_models import Exponential
 from harness.intervals.simulator import simulate
 from harness.intervals.utilization import Array, CheckpointedSystem
-from harness.measurement import Context
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 from harness.text import format_duration
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PAPER = "Jayasekara, Harwood, Karunasekera, FGCS 2020"
 DEFAULT_INTERVAL_S = 1800.0
@@ -84,13 +77,6 @@ def run_curve(point: Point, context: Context) -> Outcome:
     return Outcome(values=values, series={"curve": curve})
 
 
-def curve_table(results: Results, *by: str) -> pd.DataFrame:
-    """Return the curves, a row per interval, with the columns ``by`` and the optimum."""
-    columns = (*by, "optimal_interval_min", "utilization_at_optimum")
-    table = results.series("curve", columns).drop(columns="run")
-    return table.sort_values([*by, "interval_min"], ignore_index=True)
-
-
 def simulate_curve(
     point: Point, context: Context, intervals_min: Array, *seed_names: str | int
 ) -> Outcome:
@@ -116,11 +102,43 @@ def simulate_curve(
     return Outcome(values=values, series={"simulated": frame})
 
 
-def simulated_table(results: Results, *by: str) -> pd.DataFrame:
-    """Return simulated points, with the deviation from the closed form in standard errors."""
-    table = results.series("simulated", (*by, "optimal_interval_min")).drop(columns="run")
-    table["deviation"] = (table["utilization"] - table["exact"]) / table["standard_error"]
-    return table.sort_values([*by, "interval_min"], ignore_index=True)
+# What follows shows; no record depends on it.
+
+
+def curves(*by: str) -> Callable[[Results], pd.DataFrame]:
+    """Return the table of curves: a row per interval, with the columns ``by`` and the optimum."""
+
+    def table(results: Results) -> pd.DataFrame:
+        columns = (*by, "optimal_interval_min", "utilization_at_optimum")
+        frame = results.series("curve", columns).drop(columns="run")
+        return frame.sort_values([*by, "interval_min"], ignore_index=True)
+
+    return table
+
+
+def simulated(*by: str) -> Callable[[Results], pd.DataFrame]:
+    """Return the table of simulated points, with their deviation in standard errors."""
+
+    def table(results: Results) -> pd.DataFrame:
+        frame = results.series("simulated", (*by, "optimal_interval_min")).drop(columns="run")
+        frame["deviation"] = (frame["utilization"] - frame["exact"]) / frame["standard_error"]
+        return frame.sort_values([*by, "interval_min"], ignore_index=True)
+
+    return table
+
+
+def in_order(frame: pd.DataFrame, column: str, order: Iterable[str]) -> pd.DataFrame:
+    """Return the rows in an order of a column's values."""
+    places = {name: place for place, name in enumerate(order)}
+    return frame.sort_values(
+        column, key=lambda values: values.map(places), kind="stable", ignore_index=True
+    )
+
+
+@quantity
+def peaks(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Return the highest point of each curve."""
+    return table.loc[table.groupby(by)["utilization"].idxmax()].set_index(by)
 
 
 TOGETHER = Rule(version=2, since="2026-11-25", seen_seeds=(DEFAULT_SEED, 71701))
@@ -139,77 +157,84 @@ def together(points: int) -> float:
 
 def agreement_claims(equation: str) -> list[Claim]:
     """Return the paper's claim that simulation and ``equation`` agree, and a stricter guard."""
+    points = rows[rows["utilization"].notna()]
+    away, number = points["deviation"].abs(), applied(len, points)
+    shown = {
+        "worst_deviation_standard_errors": away.max(),
+        "mean_deviation_standard_errors": points["deviation"].mean(),
+        "worst_difference": (points["utilization"] - points["exact"]).abs().max(),
+        "points": number,
+        "runs_per_point": applied(int, points["runs"].min()),
+        "failures_per_point": applied(int, points["failures"].min()),
+    }
+    limit = applied(together, number)
     return [
         paper(
             "agree",
             f"Simulation and {equation} agree at every point, as far as chance allows: within "
             "three standard errors at one point, and as rarely beyond at all of them together",
             rule=TOGETHER,
-        )(lambda table: _agree(together(len(table.dropna(subset="utilization"))), table)),
+        ).every(away <= limit, **shown, tolerance_standard_errors=limit),
         invariant(
             "exact",
             f"{equation} is exact for this process: nowhere five standard errors away",
-        )(partial(_agree, 5.0)),
+        ).every(away <= 5.0, **shown, tolerance_standard_errors=5.0),
     ]
 
 
-def _agree(tolerance: float, table: pd.DataFrame) -> Finding:
-    table = table.dropna(subset="utilization")
-    away = table["deviation"].abs()
-    return every(
-        away <= tolerance,
-        worst_deviation_standard_errors=float(away.max()),
-        mean_deviation_standard_errors=float(table["deviation"].mean()),
-        worst_difference=float((table["utilization"] - table["exact"]).abs().max()),
-        points=len(table),
-        runs_per_point=int(table["runs"].min()),
-        failures_per_point=int(table["failures"].min()),
-        tolerance_standard_errors=tolerance,
+def simulated_lines(by: str, label: str) -> tuple[Line, Line]:
+    """Draw the closed form as lines through simulated means with ± one standard deviation."""
+    exact = Line(x="interval_min", y="exact", by=by, label=label)
+    points: dict[str, Any] = {"linestyle": "none", "label": "_simulated", "linewidth": 0.9}
+    measured = Line(
+        x="interval_min",
+        y="utilization",
+        by=by,
+        markers="osD^",
+        where=rows["utilization"].notna(),
+        ends=(rows["utilization"] - rows["sd"], rows["utilization"] + rows["sd"]),
+        style={**points, "markersize": 3.5},
     )
+    return exact, measured
 
 
-def draw_simulated(axes: Axes, table: pd.DataFrame, *, color: str, marker: str, label: str) -> None:
-    """Draw the closed form as a line through simulated means with ± one standard deviation."""
-    axes.plot(table["interval_min"], table["exact"], color=color, label=label)
-    points = table.dropna(subset="utilization")
-    axes.errorbar(
-        points["interval_min"], points["utilization"], yerr=points["sd"], color=color, fmt=marker,
-        markersize=3.5, capsize=2, linewidth=0.9, label="_simulated",
-    )  # fmt: skip
+def run_stamp(lines: str) -> Callable[[pd.DataFrame], str]:
+    """Return the stamp of simulated points, with their number of runs and failures."""
+
+    def words(table: pd.DataFrame) -> str:
+        runs = int(table["runs"].min())
+        failures = int(table["failures"].min() / table["runs"].min())
+        return f"simulated: mean ± sd of {runs} runs of {failures:,} failures; lines: {lines}"
+
+    return words
 
 
-def draw_curves(
-    figure: Figure, table: pd.DataFrame, by: str, label: Callable[[float], str]
-) -> Axes:
-    """Draw utilization over the interval, a curve for each value of the column ``by``.
-
-    Their common T* is marked. The caller labels the ends of the lines."""
-    axes = figure.subplots()
-    colour_of = colours(sorted(table[by].unique()))
-    for value, curve in table.groupby(by):
-        axes.plot(
-            curve["interval_min"],
-            curve["utilization"],
-            color=colour_of[value],
-            label=label(float(str(value))),
-        )
-    mark_optimum(axes, table["optimal_interval_min"].iloc[0])
-    interval_axis(axes)
-    axes.set_ylim(0.0, 1.0)
-    return axes
+def curve_chart(
+    by: str,
+    label: str | Callable[[Any], str],
+    stamp: str,
+    finish: Callable[[Sequence[Axes], pd.DataFrame], object] | None = None,
+) -> Chart:
+    """Draw utilization over the interval, a curve for each value of a column, and their T*."""
+    curve = Line(x="interval_min", y="utilization", by=by, label=label)
+    panel = Panel([curve, mark_optimum, interval_axis], y_range=(0.0, 1.0), ends=True)
+    return Chart([panel], stamp=stamp, finish=finish)
 
 
-def mark_optimum(axes: Axes, interval_min: float, *, text: str | None = None) -> None:
+def mark_optimum(axes: Axes, table: pd.DataFrame) -> None:
     """Draw a dotted vertical line at T*, with its value next to it."""
-    label = text or f"T* = {format_duration(60.0 * interval_min)}"
-    axes.axvline(interval_min, color="#444444", linestyle=":", linewidth=1.1, label="_optimum")
+    if table.empty:
+        return
+    best = table["optimal_interval_min"].iloc[0]
+    axes.axvline(best, color="#444444", linestyle=":", linewidth=1.1, label="_optimum")
     axes.annotate(
-        label, xy=(interval_min, 0.02), xycoords=("data", "axes fraction"),
-        xytext=(4, 0), textcoords="offset points", fontsize=8, color="#444444",
+        f"T* = {format_duration(60.0 * best)}", xy=(best, 0.02),
+        xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points",
+        fontsize=8, color="#444444",
     )  # fmt: skip
 
 
-def interval_axis(axes: Axes) -> None:
+def interval_axis(axes: Axes, _: pd.DataFrame | None = None) -> None:
     """Logarithmic minutes on x, written as plain numbers; utilization on y."""
     axes.set_xscale("log")
     ticks = [0.5, 1, 2, 5, 10, 20, 30, 60]
@@ -217,8 +242,3 @@ def interval_axis(axes: Axes) -> None:
     axes.set_xticks([], minor=True)
     axes.set_xlabel("checkpoint interval T, minutes (logarithmic)")
     axes.set_ylabel("utilization U")
-
-
-def colours(keys: Sequence[Any]) -> Mapping[Any, str]:
-    """Return a fixed colour per curve, in the order of ``keys``."""
-    return {key: CYCLE[index % len(CYCLE)] for index, key in enumerate(keys)}

@@ -7,14 +7,22 @@ failures, minus the tuned one's; below zero, tuning beats every fixed interval."
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Finding, every, hypothesis
-from harness.experiment import Experiment
+from harness.claims import hypothesis, quantity, rows
+from harness.experiment import (
+    Context,
+    Experiment,
+    Measurement,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+    Results,
+)
+from harness.figures.chart import Figure
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION, stamp
 from harness.intervals.adaptive import (
     Drift,
@@ -26,12 +34,6 @@ from harness.intervals.adaptive import (
     simulate_policies,
 )
 from harness.intervals.utilization import Array, optimal_period_in_mttf
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RATE_PER_S, COST_S, RESTART_S = 0.05 / 60.0, 1.6, 23.1
 
@@ -161,15 +163,14 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
+DRIFTING = ("scale-out", "growing state", "both")
+
 
 def table(results: Results) -> pd.DataFrame:
     """Return a row per scenario and policy."""
     columns = ("scenario", "best_fixed_min", "best_fixed_utilization", "runs")
     frame = results.series("policies", columns).drop(columns="run")
-    order = {name: place for place, name in enumerate(SCENARIOS)}
-    return frame.sort_values(
-        "scenario", key=lambda column: column.map(order), kind="stable", ignore_index=True
-    )
+    return _shared.in_order(frame, "scenario", SCENARIOS)
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
@@ -189,13 +190,11 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     axes.set_xscale("symlog", linthresh=1.0)
     axes.set_xticks([-2, -1, -0.5, 0, 0.5, 1, 2, 5, 10, 20, 50])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    names = []
-    for scenario in scenarios:
-        first = table[table["scenario"] == scenario].iloc[0]
-        names.append(
-            f"{scenario}: {SCENARIOS[scenario]}\n(best fixed {first['best_fixed_min']:.2g} min, "
-            f"U = {first['best_fixed_utilization']:.3f})"
-        )
+    names = [
+        f"{one['scenario']}: {SCENARIOS[one['scenario']]}\n(best fixed "
+        f"{one['best_fixed_min']:.2g} min, U = {one['best_fixed_utilization']:.3f})"
+        for one in table.drop_duplicates("scenario").to_dict("records")
+    ]
     axes.set_yticks([heights[name] for name in scenarios], names)
     axes.set_xlabel(
         "regret against the best fixed interval in hindsight, percentage points of utilization\n"
@@ -206,75 +205,44 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"simulated: {runs} runs of 40 h, 95 % interval; chosen: drifts, memory 3.3 h")
 
 
-Cells = dict[tuple[str, str], float]
-DRIFTING = ("scale-out", "growing state", "both")
-
-
-def _cells(table: pd.DataFrame, column: str) -> Cells:
-    """Return ``column`` by (scenario, policy)."""
-    keys = zip(table["scenario"], table["policy"], strict=True)
-    return dict(zip(keys, table[column].astype(float).tolist(), strict=True))
-
-
-def _upper(table: pd.DataFrame) -> Cells:
-    """Return the upper end of the regret's 95 % interval."""
-    margin = _cells(table, "regret_error")
-    return {key: value + 1.96 * margin[key] for key, value in _cells(table, "regret").items()}
-
-
+@quantity
 def _regret(table: pd.DataFrame, policy: str) -> dict[str, str]:
-    regret, margin = _cells(table, "regret"), _cells(table, "regret_error")
+    """Return the regret with its interval."""
+    own = table[table["policy"] == policy]
     return {
-        name: f"{100 * value:+.3f} ± {196 * margin[name, policy]:.3f} points"
-        for (name, each), value in regret.items()
-        if each == policy
+        one["scenario"]: f"{100 * one['regret']:+.3f} ± {196 * one['regret_error']:.3f} points"
+        for one in own.to_dict("records")
     }
 
 
-@hypothesis("cheap-at-rest", "Where nothing drifts, tuning costs at most 0.2 percentage points")
-def cheap_at_rest(table: pd.DataFrame) -> Finding:
-    shown = _regret(table, "tuned")["steady"]
-    return every([_upper(table)["steady", "tuned"] <= 0.002], regret=shown, tolerance=0.002)
+regret = rows.pivot(index="scenario", columns="policy", values="regret")
+tuned = rows[rows["policy"] == "tuned"].set_index("scenario")
+upper = tuned["regret"] + 1.96 * tuned["regret_error"]
+drifting = upper[upper.index.isin(DRIFTING)]
+behind = (tuned["regret"] - regret["oracle"]).reindex(tuned.index)
 
-
-@hypothesis(
-    "adapts",
-    "Measuring λ and c and updating T* adapts to a changing workload: it beats every fixed "
-    "interval when the failure rate steps or the state grows",
-)
-def adapts(table: pd.DataFrame) -> Finding:
-    upper = _upper(table)
-    judged = [name for name in DRIFTING if (name, "tuned") in upper]
-    cells = [upper[name, "tuned"] < 0.0 for name in judged]
-    return every(cells, regret=_regret(table, "tuned"), judged=judged)
-
-
-@hypothesis(
-    "near-oracle", "Tuning stays within 0.5 percentage points of an oracle in every scenario"
-)
-def near_oracle(table: pd.DataFrame) -> Finding:
-    regret = _cells(table, "regret")
-    behind = {n: regret[n, "tuned"] - regret[n, "oracle"] for n in table["scenario"].unique()}
-    return every([each <= 0.005 for each in behind.values()], behind_oracle=behind, tolerance=0.005)
-
-
-@hypothesis(
-    "wrong-start",
-    "Started from one failure in 19 days, for which 30 minutes would be right, it still beats a "
-    "fixed 30 minutes in every scenario",
-)
-def wrong_start(table: pd.DataFrame) -> Finding:
-    regret = _cells(table, "regret")
-    names = table["scenario"].unique()
-    return every(
-        [regret[name, "tuned-wrong"] < regret[name, "30 min"] for name in names],
-        regret=_regret(table, "tuned-wrong"),
-        regret_of_30_min=_regret(table, "30 min"),
-    )
-
-
-CLAIMS = [cheap_at_rest, adapts, near_oracle, wrong_start]
-
+CLAIMS = [
+    hypothesis(
+        "cheap-at-rest", "Where nothing drifts, tuning costs at most 0.2 percentage points"
+    ).every([upper["steady"] <= 0.002], regret=_regret("tuned")["steady"], tolerance=0.002),
+    hypothesis(
+        "adapts",
+        "Measuring λ and c and updating T* adapts to a changing workload: it beats every fixed "
+        "interval when the failure rate steps or the state grows",
+    ).every(drifting < 0.0, regret=_regret("tuned"), judged=drifting.index.tolist()),
+    hypothesis(
+        "near-oracle", "Tuning stays within 0.5 percentage points of an oracle in every scenario"
+    ).every(behind <= 0.005, behind_oracle=behind.to_dict(), tolerance=0.005),
+    hypothesis(
+        "wrong-start",
+        "Started from one failure in 19 days, for which 30 minutes would be right, it still beats "
+        "a fixed 30 minutes in every scenario",
+    ).every(
+        regret["tuned-wrong"] < regret["30 min"],
+        regret=_regret("tuned-wrong"),
+        regret_of_30_min=_regret("30 min"),
+    ),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,

@@ -7,7 +7,7 @@ and checkpoints as long as the mean time to failure. Each point has failures of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,18 +23,22 @@ from experiments.intervals import (
     real_systems,
     single_process,
 )
-from harness.claims import Finding, found, invariant
-from harness.experiment import Experiment
-from harness.figures.style import BLUE, GREY, VERMILION, stamp
+from harness.claims import applied, invariant, rows
+from harness.experiment import (
+    Context,
+    Experiment,
+    Measurement,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+    Results,
+)
+from harness.figures.chart import Axes, Chart, Line, Panel
+from harness.figures.style import BLUE, GREY, VERMILION
 from harness.intervals.failure_models import Exponential
 from harness.intervals.rivals import daly_first_order_interval_s
 from harness.intervals.simulator import simulate
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Parameters = dict[str, Any]
 
@@ -130,55 +134,48 @@ def table(results: Results) -> pd.DataFrame:
     """Return a row per comparison, with its deviation in standard errors."""
     frame = results.series("compared", ("figure",)).drop(columns="run")
     frame["deviation"] = (frame["utilization"] - frame["exact"]) / frame["standard_error"]
-    order = {name: place for place, name in enumerate(FIGURES)}
-    return frame.sort_values(
-        "figure", key=lambda column: column.map(order), kind="stable", ignore_index=True
-    )
+    return _shared.in_order(frame, "figure", FIGURES)
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Left: simulated over exact; right: deviations by figure."""
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-    margin = 1.96 * table["standard_error"]
-    left.errorbar(table["exact"], table["utilization"], yerr=margin, fmt=".", color=BLUE)
-    left.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, zorder=0)
-    left.set_xlabel("utilization by the closed form")
-    left.set_ylabel("utilization, simulated")
+def _draw_deviations(axes: Axes, table: pd.DataFrame) -> None:
     names = list(dict.fromkeys(table["figure"]))
     for place, name in enumerate(names):
         deviations = table.loc[table["figure"] == name, "deviation"].to_numpy()
         spread = np.linspace(-0.25, 0.25, len(deviations))
-        right.plot(place + spread, deviations, "o", color=BLUE, markersize=3.5)
+        axes.plot(place + spread, deviations, "o", color=BLUE, markersize=3.5)
     for limit in (-3.0, 3.0):
-        right.axhline(limit, color=VERMILION, linestyle="--", linewidth=1)
-    right.set_xticks(range(len(names)), [name.replace(" ", "\n", 1) for name in names])
-    right.set_xlabel("where the parameters come from")
-    right.set_ylabel("simulated minus closed form, standard errors")
-    right.set_ylim(-4.5, 4.5)
+        axes.axhline(limit, color=VERMILION, linestyle="--", linewidth=1)
+    axes.set_xticks(range(len(names)), [name.replace(" ", "\n", 1) for name in names])
+
+
+def _draw_diagonal(axes: Axes, _: pd.DataFrame) -> None:
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, zorder=0)
+
+
+def _stamp(table: pd.DataFrame) -> str:
     runs = int(table["runs"].min())
     failures = int(table["failures"].min()) // runs
-    stamp(
-        figure,
+    return (
         f"simulated: {runs} runs of {failures:,} failures at each of {len(table)} points, 95 % "
-        "interval; recovered or chosen: lost parameters, as in the figures",
+        "interval; recovered or chosen: lost parameters, as in the figures"
     )
 
 
-@invariant("chance", "The deviations are chance: their root mean square is one standard error")
-def chance(table: pd.DataFrame) -> Finding:
-    scores = table["deviation"]
-    spread = float(np.sqrt((scores**2).mean()))
-    return found(
-        0.6 <= spread <= 1.4,
+margin = 1.96 * rows["standard_error"]
+spread = (rows["deviation"] ** 2).mean() ** 0.5
+
+CLAIMS = [
+    *_shared.agreement_claims("the closed form"),
+    invariant(
+        "chance", "The deviations are chance: their root mean square is one standard error"
+    ).holds(
+        (spread >= 0.6) & (spread <= 1.4),
         root_mean_square=spread,
         tolerance=[0.6, 1.4],
-        expected_beyond_three=_shared.BEYOND_THREE * len(scores),
-        beyond_three=int((scores.abs() > 3.0).sum()),
-    )
-
-
-CLAIMS = [*_shared.agreement_claims("the closed form"), chance]
-
+        expected_beyond_three=_shared.BEYOND_THREE * applied(len, rows),
+        beyond_three=(rows["deviation"].abs() > 3.0).sum(),
+    ),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -187,7 +184,32 @@ EXPERIMENT = Experiment(
     title="Simulation against the closed form, wherever a figure looks",
     statement="The stochastic simulation supports the model.",
     table=table,
-    draw=draw,
+    draw=Chart(
+        [
+            Panel(
+                [
+                    Line(
+                        x="exact",
+                        y="utilization",
+                        ends=(rows["utilization"] - margin, rows["utilization"] + margin),
+                        style={"marker": ".", "linestyle": "none", "color": BLUE},
+                        bars_style={},
+                    ),
+                    _draw_diagonal,
+                ],
+                "utilization by the closed form",
+                "utilization, simulated",
+            ),
+            Panel(
+                [_draw_deviations],
+                "where the parameters come from",
+                "simulated minus closed form, standard errors",
+                y_range=(-4.5, 4.5),
+            ),
+        ],
+        layout={"width_ratios": (1, 1.5)},
+        stamp=_stamp,
+    ),
     claims=CLAIMS,
     notes=(
         "The parameters are those of the other figures here, recovered or chosen where the "

@@ -5,19 +5,9 @@ place. Here it is δ, on which T* does not depend."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pandas as pd
-
 from experiments.intervals import _shared
-from harness.claims import Finding, every, invariant
-from harness.experiment import Experiment
-from harness.figures.style import label_line_ends, stamp
-from harness.measurement import Measurement, Origin
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from harness.claims import invariant
+from harness.experiment import Experiment, Measurement, Origin
 
 DELAYS_S = (0.0, 0.5, 1.5, 5.0)
 
@@ -37,38 +27,17 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
+tops = _shared.peaks("delay_s")
 
-def table(results: Results) -> pd.DataFrame:
-    """Return a row per delay and interval."""
-    return _shared.curve_table(results, "delay_s")
-
-
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """One curve per delay, the common T* marked."""
-    axes = _shared.draw_curves(figure, table, "delay_s", lambda delay: f"δ = {delay:g} s")
-    label_line_ends(axes)
-    stamp(figure, "chosen: λ = 0.05/min, c = 30 s, R = 30 s, n = 100, δ (the paper's are lost)")
-
-
-def _peaks(table: pd.DataFrame) -> pd.DataFrame:
-    return table.loc[table.groupby("delay_s")["utilization"].idxmax()].set_index("delay_s")
-
-
-@invariant("t-star-fixed", "T* is independent of δ")
-def t_star_fixed(table: pd.DataFrame) -> Finding:
-    peaks = _peaks(table)
-    at_t_star = peaks["interval_min"] == peaks["optimal_interval_min"].iloc[0]
-    return every(at_t_star, interval_min=peaks["interval_min"].to_dict())
-
-
-@invariant("falls", "Utilization falls as the message delay grows")
-def falls(table: pd.DataFrame) -> Finding:
-    heights = _peaks(table)["utilization"]
-    return every(heights.diff().iloc[1:] < 0, utilization=heights.to_dict())
-
-
-CLAIMS = [t_star_fixed, falls]
-
+CLAIMS = [
+    invariant("t-star-fixed", "T* is independent of δ").every(
+        tops["interval_min"] == tops["optimal_interval_min"].iloc[0],
+        interval_min=tops["interval_min"].to_dict(),
+    ),
+    invariant("falls", "Utilization falls as the message delay grows").every(
+        tops["utilization"].diff().iloc[1:] < 0, utilization=tops["utilization"].to_dict()
+    ),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -76,8 +45,12 @@ EXPERIMENT = Experiment(
     figure="Figure 10",
     title="Utilization of a DAG over its checkpoint interval, by message delay",
     statement="A longer message delay lowers utilization and leaves T* where it is.",
-    table=table,
-    draw=draw,
+    table=_shared.curves("delay_s"),
+    draw=_shared.curve_chart(
+        "delay_s",
+        "δ = {:g} s",
+        "chosen: λ = 0.05/min, c = 30 s, R = 30 s, n = 100, δ (the paper's are lost)",
+    ),
     claims=CLAIMS,
     notes=(
         "Chosen, because the paper's values are lost: λ = 0.05 per minute, c = 30 s, R = 30 s, "

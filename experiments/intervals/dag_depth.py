@@ -5,19 +5,14 @@ figure are lost, but any set with λ(n-1)δ between 0.1227 and 0.1239 prints 11.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Finding, every, invariant
-from harness.experiment import Experiment
-from harness.figures.style import label_line_ends, stamp
-from harness.measurement import Measurement, Origin
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from harness.claims import invariant, quantity
+from harness.experiment import Experiment, Measurement, Origin
+from harness.figures.chart import Axes
 
 POINTS = [
     {"failures_per_min": 0.05, "cost_s": 30.0, "restart_s": 30.0, "depth": depth, "delay_s": 1.5}
@@ -38,62 +33,36 @@ MEASUREMENT = Measurement(
 PRINTED_DECREASE_PERCENT = 11.6
 
 
-def table(results: Results) -> pd.DataFrame:
-    """Return a row per depth and interval."""
-    return _shared.curve_table(results, "depth")
-
-
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Two curves, their common T*, and the decrease between them."""
-    axes = _shared.draw_curves(
-        figure,
-        table,
-        "depth",
-        lambda depth: "single operator" if depth == 1 else f"DAG, n = {depth:g}",
-    )
-    tops = sorted(table["utilization_at_optimum"].unique())
-    best = table["optimal_interval_min"].iloc[0]
-    label_line_ends(axes)
-    stamp(figure, "chosen: λ = 0.05/min, c = R = 30 s, n = 100, δ = 1.5 s (the paper's are lost)")
-    if len(tops) < 2:
-        return
-    axes.annotate(
-        "",
-        xy=(best, tops[0]),
-        xytext=(best, tops[1]),
-        arrowprops={"arrowstyle": "<->", "color": "#444444"},
-    )
-    axes.annotate(
-        f"−{_decrease_percent(table):.2f} %",
-        xy=(best, sum(tops) / 2),
-        xytext=(6, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8,
-    )
-
-
-def _decrease_percent(table: pd.DataFrame) -> float:
+def decrease_percent(table: pd.DataFrame) -> float:
+    """Return by how many percent the DAG's utilization at T* is below the single operator's."""
     tops = table.groupby("depth")["utilization_at_optimum"].first()
     return float(100.0 * (1.0 - tops.loc[tops.index.max()] / tops.loc[tops.index.min()]))
 
 
-@invariant("t-star-same", "T* is identical for both")
-def t_star_same(table: pd.DataFrame) -> Finding:
-    peaks = table.loc[table.groupby("depth")["utilization"].idxmax()]
-    same = peaks["interval_min"] == peaks["interval_min"].iloc[0]
-    return every(same, t_star_min=peaks["interval_min"].tolist())
+def _draw_decrease(panels: Sequence[Axes], table: pd.DataFrame) -> None:
+    tops = sorted(table["utilization_at_optimum"].unique())
+    if len(tops) < 2:
+        return
+    best, look = table["optimal_interval_min"].iloc[0], {"arrowstyle": "<->", "color": "#444444"}
+    panels[0].annotate("", xy=(best, tops[0]), xytext=(best, tops[1]), arrowprops=look)
+    panels[0].annotate(
+        f"−{decrease_percent(table):.2f} %", xy=(best, sum(tops) / 2), xytext=(6, 0),
+        textcoords="offset points", va="center", fontsize=8,
+    )  # fmt: skip
 
+
+peaks_min = _shared.peaks("depth")["interval_min"]
 
 CLAIMS = [
     invariant(
         "decrease",
         "Our reading: with λ(n - 1)δ chosen as 0.12375, since n, δ and λ are lost, utilization of "
         "the DAG is the printed 11.6 % below the single operator's",
-    ).near(_decrease_percent, PRINTED_DECREASE_PERCENT, 0.05),
-    t_star_same,
+    ).near(quantity(decrease_percent)(), PRINTED_DECREASE_PERCENT, 0.05),
+    invariant("t-star-same", "T* is identical for both").every(
+        peaks_min == peaks_min.iloc[0], t_star_min=peaks_min.tolist()
+    ),
 ]
-
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -101,8 +70,13 @@ EXPERIMENT = Experiment(
     figure="Figure 11",
     title="A single operator against a DAG of n operators",
     statement="T* is the same for both; utilization of the DAG is 11.6 % lower.",
-    table=table,
-    draw=draw,
+    table=_shared.curves("depth"),
+    draw=_shared.curve_chart(
+        "depth",
+        lambda depth: "single operator" if depth == 1 else f"DAG, n = {depth:g}",
+        "chosen: λ = 0.05/min, c = R = 30 s, n = 100, δ = 1.5 s (the paper's are lost)",
+        finish=_draw_decrease,
+    ),
     claims=CLAIMS,
     notes=(
         "Chosen, because the paper's values are lost: λ = 0.05 per minute, n = 100, δ = 1.5 s, "

@@ -10,21 +10,16 @@ T* run. Both are shown; the claim stays not held."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Cause, Finding, every, invariant, paper
-from harness.experiment import Experiment
-from harness.figures.style import BLACK, BLUE, GREEN, VERMILION, stamp
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from harness.claims import Cause, applied, invariant, paper, rows
+from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
+from harness.figures.chart import Axes, Chart, Line, Panel
+from harness.figures.style import BLACK, BLUE, GREEN, VERMILION
 
 READING_COST_S = 0.75
 """The one c(T*) that reproduces the three n = 5 rows; found from the printed U(T*)."""
@@ -73,131 +68,109 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
+OBSERVED = "observed (printed ±)"
+READING = f"theory, c(T*) = {READING_COST_S:g} s, n = 5 (ours)"
+
 
 def table(results: Results) -> pd.DataFrame:
     """Return a row per row of the paper's table, with the printed and our numbers."""
     frame = results.frame.drop(columns=["repeat", "run"])
-    return frame.sort_values(["failures_per_min", "depth"], ascending=[False, True]).reset_index(
-        drop=True
+    by = ["failures_per_min", "depth"]
+    return frame.sort_values(by, ascending=[False, True], ignore_index=True)
+
+
+def _points(y: str, shift: float, label: str, color: str, marker: str, error: str = "") -> Line:
+    """Return the points of a column, beside those of others, with their printed error."""
+    ends = (rows[y] - rows[error], rows[y] + rows[error]) if error else None
+    return Line(
+        x=applied(np.arange, applied(len, rows)) + shift,
+        y=y,
+        ends=ends,
+        style={
+            "label": label,
+            "color": color,
+            "marker": marker,
+            "linestyle": "none",
+            **({"linewidth": 0.9} if error else {}),
+        },
     )
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Left: every 30 minutes; right: at T*, with the reading that explains the print."""
-    names = [
-        f"λ={rate:g}\nn={depth}"
-        for rate, depth in zip(table["failures_per_min"], table["depth"], strict=True)
-    ]
-    at = np.arange(len(table), dtype=float)
-    left, right = figure.subplots(1, 2)
-    left.errorbar(
-        at - 0.12, table["observed_30min"], yerr=table["error_30min"], fmt="o", color=BLACK,
-        capsize=2, linewidth=0.9, label="observed (printed ±)",
-    )  # fmt: skip
-    left.plot(at, table["printed_30min"], "s", color=VERMILION, label="theory (printed)")
-    left.plot(at + 0.12, table["utilization_30min"], "D", color=BLUE, label="theory (ours)")
-    left.set_title("T = 30 minutes")
-    left.set_ylim(0.35, 1.0)
-    right.errorbar(
-        at - 0.18, table["observed_optimum"], yerr=table["error_optimum"], fmt="o", color=BLACK,
-        capsize=2, linewidth=0.9, label="observed (printed ±)",
-    )  # fmt: skip
-    right.plot(
-        at - 0.06, table["printed_at_optimum"], "s", color=VERMILION, label="theory (printed)"
+def _panel(title: str, lines: Sequence[Line], low: float) -> Panel:
+    return Panel(
+        [*lines, _names],
+        "failures per minute, operators on the critical path",
+        "utilization U",
+        title=title,
+        title_style={},
+        y_range=(low, 1.0),
+        legend={"loc": "lower right"},
     )
-    right.plot(at + 0.06, table["at_optimum"], "D", color=BLUE, label="theory, printed c (ours)")
-    five = (table["depth"] == 5).to_numpy()
-    right.plot(
-        at[five] + 0.18, table["at_optimum_reading"][five], "^", color=GREEN,
-        label=f"theory, c(T*) = {READING_COST_S:g} s, n = 5 (ours)",
-    )  # fmt: skip
-    right.set_title("T = T*")
-    right.set_ylim(0.9, 1.0)
-    for axes in (left, right):
-        axes.set_xticks(at, names)
-        axes.set_ylabel("utilization U")
-        axes.set_xlabel("failures per minute, operators on the critical path")
-        axes.legend(loc="lower right")
-    stamp(figure, "observed: the paper's Flink cluster, quoted; theory: equation 10")
 
 
-@paper("t-star", "T* of all six rows, to the printed digits")
-def t_star(table: pd.DataFrame) -> Finding:
-    digits = table["optimum_min"].map("{:.4f}".format)
-    printed = table["printed_optimum_min"].map("{:.4f}".format)
-    return every(digits == printed, ours_min=digits.tolist(), printed_min=printed.tolist())
+def _names(axes: Axes, table: pd.DataFrame) -> None:
+    pairs = zip(table["failures_per_min"], table["depth"], strict=True)
+    axes.set_xticks(range(len(table)), [f"λ={rate:g}\nn={depth}" for rate, depth in pairs])
 
 
-@paper("theory-30-min", "Theoretical utilization at 30 minutes of all six rows")
-def theory_30_min(table: pd.DataFrame) -> Finding:
-    off = (table["utilization_30min"] - table["printed_30min"]).abs()
-    return every(off <= 1e-4, largest_difference=float(off.max()), tolerance=1e-4)
-
-
-@paper(
-    "theory-t-star",
-    "Theoretical utilization at T* of all six rows (not reproducible from the printed c and R; the "
-    "differences have both signs)",
-    cause=Cause.LOST,
-    because="The printed values do not follow from the printed c, R and T*. A cost of 0.75 s, "
-    "found from them, gives the three rows of five operators. Presumably the authors took T* from "
-    "the 30-minute run and U(T*) with the c of another run. No single "
-    "cost gives the rows of seven operators too: one of them differs in the other direction.",
+digits, printed = (
+    rows[column].map("{:.4f}".format) for column in ("optimum_min", "printed_optimum_min")
 )
-def theory_t_star(table: pd.DataFrame) -> Finding:
-    off = table["at_optimum"] - table["printed_at_optimum"]
-    return every(
+off_30_min = (rows["utilization_30min"] - rows["printed_30min"]).abs()
+off = rows["at_optimum"] - rows["printed_at_optimum"]
+five = rows[rows["depth"] == 5]
+off_read = (five["at_optimum_reading"] - five["printed_at_optimum"]).abs()
+away = (rows["observed_30min"] - rows["utilization_30min"]).abs()
+gained = 100.0 * (rows["observed_optimum"] / rows["observed_30min"] - 1.0)
+predicted = 100.0 * (rows["at_optimum"] / rows["utilization_30min"] - 1.0)
+
+CLAIMS = [
+    paper("t-star", "T* of all six rows, to the printed digits").every(
+        digits == printed, ours_min=digits.tolist(), printed_min=printed.tolist()
+    ),
+    paper("theory-30-min", "Theoretical utilization at 30 minutes of all six rows").every(
+        off_30_min <= 1e-4, largest_difference=off_30_min.max(), tolerance=1e-4
+    ),
+    paper(
+        "theory-t-star",
+        "Theoretical utilization at T* of all six rows (not reproducible from the printed c and R; "
+        "the differences have both signs)",
+        cause=Cause.LOST,
+        because="The printed values do not follow from the printed c, R and T*. A cost of 0.75 s, "
+        "found from them, gives the three rows of five operators. Presumably the authors took T* "
+        "from the 30-minute run and U(T*) with the c of another run. No single "
+        "cost gives the rows of seven operators too: one of them differs in the other direction.",
+    ).every(
         off.abs() <= 1e-4,
-        ours=table["at_optimum"].round(4).tolist(),
-        printed=table["printed_at_optimum"].tolist(),
+        ours=rows["at_optimum"].round(4).tolist(),
+        printed=rows["printed_at_optimum"].tolist(),
         difference=off.round(4).tolist(),
         tolerance=1e-4,
-    )
-
-
-@invariant(
-    "reading",
-    "Our reading: with c measured again as 0.75 s in the T* run, the theoretical utilization at T* "
-    "of the three n = 5 rows is the printed one",
-)
-def reading(table: pd.DataFrame) -> Finding:
-    five = table[table["depth"] == 5]
-    off = (five["at_optimum_reading"] - five["printed_at_optimum"]).abs()
-    return every(
-        off <= 3e-4,
+    ),
+    invariant(
+        "reading",
+        "Our reading: with c measured again as 0.75 s in the T* run, the theoretical utilization "
+        "at T* of the three n = 5 rows is the printed one",
+    ).every(
+        off_read <= 3e-4,
         ours=five["at_optimum_reading"].round(4).tolist(),
         printed=five["printed_at_optimum"].tolist(),
-        largest_difference=float(off.max()),
+        largest_difference=off_read.max(),
         tolerance=3e-4,
-    )
-
-
-@paper(
-    "predicts",
-    "Theoretical predictions of utilization compare well with the observed (within 0.02 at 30 "
-    "minutes)",
-)
-def predicts(table: pd.DataFrame) -> Finding:
-    away = (table["observed_30min"] - table["utilization_30min"]).abs()
-    return every(away <= 0.02, largest_difference=float(away.max()), tolerance=0.02)
-
-
-@paper("increases", "Utilization increases in every case, by the printed percentages")
-def increases(table: pd.DataFrame) -> Finding:
-    gained = 100.0 * (table["observed_optimum"] / table["observed_30min"] - 1.0)
-    predicted = 100.0 * (table["at_optimum"] / table["utilization_30min"] - 1.0)
-    printed = table["printed_increase_percent"]
-    return every(
-        (gained > 0) & ((gained - printed).abs() < 1.0),
+    ),
+    paper(
+        "predicts",
+        "Theoretical predictions of utilization compare well with the observed (within 0.02 at 30 "
+        "minutes)",
+    ).every(away <= 0.02, largest_difference=away.max(), tolerance=0.02),
+    paper("increases", "Utilization increases in every case, by the printed percentages").every(
+        (gained > 0) & ((gained - rows["printed_increase_percent"]).abs() < 1.0),
         ours_from_observed_percent=gained.round(2).tolist(),
-        printed_percent=printed.tolist(),
+        printed_percent=rows["printed_increase_percent"].tolist(),
         from_theory_percent=predicted.round(2).tolist(),
         tolerance_percentage_points=1.0,
-    )
-
-
-CLAIMS = [t_star, theory_30_min, theory_t_star, reading, predicts, increases]
-
+    ),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -206,7 +179,33 @@ EXPERIMENT = Experiment(
     title="The Flink experiment: observed and theoretical utilization",
     statement="Theory predicts the observed utilization, and T* raises it in every case.",
     table=table,
-    draw=draw,
+    draw=Chart(
+        [
+            _panel(
+                "T = 30 minutes",
+                [
+                    _points("observed_30min", -0.12, OBSERVED, BLACK, "o", "error_30min"),
+                    _points("printed_30min", 0.0, "theory (printed)", VERMILION, "s"),
+                    _points("utilization_30min", 0.12, "theory (ours)", BLUE, "D"),
+                ],
+                0.35,
+            ),
+            _panel(
+                "T = T*",
+                [
+                    _points("observed_optimum", -0.18, OBSERVED, BLACK, "o", "error_optimum"),
+                    _points("printed_at_optimum", -0.06, "theory (printed)", VERMILION, "s"),
+                    _points("at_optimum", 0.06, "theory, printed c (ours)", BLUE, "D"),
+                    _points("at_five", 0.18, READING, GREEN, "^"),
+                ],
+                0.9,
+            ),
+        ],
+        prepare=lambda table: table.assign(
+            at_five=table["at_optimum_reading"].where(table["depth"] == 5)
+        ),
+        stamp="observed: the paper's Flink cluster, quoted; theory: equation 10",
+    ),
     claims=CLAIMS,
     notes=(
         "Observed utilizations are the paper's, from Flink 1.3.3 on five nodes; they are quoted, "

@@ -7,25 +7,27 @@ which takes a constant five minutes, or by waiting until the node is repaired.""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Finding, every, hypothesis, invariant
-from harness.experiment import Experiment
-from harness.figures.style import BLUE, VERMILION, stamp
+from harness.claims import hypothesis, invariant, quantity, rows
+from harness.experiment import (
+    Context,
+    Experiment,
+    Measurement,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+    Results,
+)
+from harness.figures.chart import Axes, Chart, Panel
+from harness.figures.style import BLUE, VERMILION
 from harness.intervals.failure_models import ConstantRestart, LognormalRepair, Weibull
 from harness.intervals.renewal import best_interval_s, renewal_utilization
 from harness.intervals.simulator import simulate
 from harness.intervals.utilization import CheckpointedSystem
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FITTED = (
     # LANL's number of the system, nodes, mean hours between failures, Weibull shape
@@ -106,79 +108,68 @@ def table(results: Results) -> pd.DataFrame:
     return frame.sort_values("system", ignore_index=True)
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Left: how far the closed form is off; right: T* against the best interval."""
+def _draw_off(axes: Axes, table: pd.DataFrame) -> None:
     at = np.arange(len(table), dtype=float)
-    names = [f"{s}\n{k:g}" for s, k in zip(table["system"], table["shape"], strict=True)]
-    left, right = figure.subplots(1, 2)
     for shift, name, color, label in (
         (-0.2, "spare", BLUE, "restart on a spare node, 5 min"),
         (0.2, "repair", VERMILION, "wait for the repair, lognormal"),
     ):
-        left.bar(
+        axes.bar(
             at + shift, table[f"off_{name}"], 0.38, yerr=table[f"margin_{name}"], capsize=2,
             color=color, label=label,
         )  # fmt: skip
-    left.axhline(0.0, color="#444444", linewidth=0.8)
-    left.set_ylabel("closed form minus simulation, percentage points")
-    left.legend()
-    right.bar(at - 0.2, table["t_star_min"], 0.38, color=BLUE, label="T*, closed form")
-    bars = right.bar(
-        at + 0.2, table["best_interval_min"], 0.38, color=VERMILION, label="best, Weibull"
-    )
+    axes.axhline(0.0, color="#444444", linewidth=0.8)
+
+
+def _draw_intervals(axes: Axes, table: pd.DataFrame) -> None:
+    at = np.arange(len(table), dtype=float)
+    axes.bar(at - 0.2, table["t_star_min"], 0.38, color=BLUE, label="T*, closed form")
+    best = table["best_interval_min"]
+    bars = axes.bar(at + 0.2, best, 0.38, color=VERMILION, label="best, Weibull")
     lost = [f"−{value:.3f} %" for value in table["lost_percent"]]
-    right.bar_label(bars, lost, fontsize=6.5, rotation=90, padding=3)
-    right.set_ylim(top=1.25 * float(table["best_interval_min"].max()))
-    right.set_ylabel("interval, minutes (above: utilization lost by T*)")
-    right.legend(loc="upper right")
-    for axes in (left, right):
-        axes.set_xticks(at, names)
-        axes.set_xlabel("LANL system / its Weibull shape")
-    stamp(figure, "simulated from fits to LANL's records, 95 % interval; chosen: c = 1 min, R")
+    axes.bar_label(bars, lost, fontsize=6.5, rotation=90, padding=3)
+    axes.set_ylim(top=1.25 * float(best.max()))
 
 
+def _names(axes: Axes, table: pd.DataFrame) -> None:
+    names = [f"{s}\n{k:g}" for s, k in zip(table["system"], table["shape"], strict=True)]
+    axes.set_xticks(np.arange(len(table), dtype=float), names)
+
+
+@quantity
 def _by_system(table: pd.DataFrame, column: str) -> dict[str, float]:
     return dict(zip(table["system"].astype(str), table[column].round(4), strict=True))
 
 
-@hypothesis(
-    "spare-nodes", "On spare nodes the closed form is within one percentage point for all eight"
-)
-def spare_nodes(table: pd.DataFrame) -> Finding:
-    within = table["off_spare"].abs() + table["margin_spare"] <= 1.0
-    return every(within, off_percentage_points=_by_system(table, "off_spare"))
+deviation = ((rows["simulated_spare"] - rows["exact_spare"]) / rows["standard_error_spare"]).abs()
 
-
-@hypothesis(
-    "repairs",
-    "Where a repair is waited for, the closed form with the mean repair as its constant restart is "
-    "within one percentage point too",
-    because="Repairs are lognormal with a long tail, and the closed form takes their mean as a "
-    "constant. A restart enters it as exp(-λR), whose mean over such repairs is larger than its "
-    "value at their mean. The rest presumably comes from failures that cluster. The closed form "
-    "is therefore too low, the more so the more often a system fails.",
-)
-def repairs(table: pd.DataFrame) -> Finding:
-    within = table["off_repair"].abs() + table["margin_repair"] <= 1.0
-    return every(within, off_percentage_points=_by_system(table, "off_repair"))
-
-
-@hypothesis(
-    "t-star-loses-little",
-    "T* loses at most 0.1 % against the best interval for Weibull failures",
-)
-def t_star_loses_little(table: pd.DataFrame) -> Finding:
-    return every(table["lost_percent"] <= 0.1, lost_percent=_by_system(table, "lost_percent"))
-
-
-@invariant("renewal-sum", "Simulation and the renewal sum agree within four standard errors")
-def renewal_sum(table: pd.DataFrame) -> Finding:
-    off = (table["simulated_spare"] - table["exact_spare"]) / table["standard_error_spare"]
-    return every(off.abs() <= 4.0, worst_standard_errors=float(off.abs().max()))
-
-
-CLAIMS = [spare_nodes, repairs, t_star_loses_little, renewal_sum]
-
+CLAIMS = [
+    hypothesis(
+        "spare-nodes", "On spare nodes the closed form is within one percentage point for all eight"
+    ).every(
+        rows["off_spare"].abs() + rows["margin_spare"] <= 1.0,
+        off_percentage_points=_by_system("off_spare"),
+    ),
+    hypothesis(
+        "repairs",
+        "Where a repair is waited for, the closed form with the mean repair as its constant "
+        "restart is within one percentage point too",
+        because="Repairs are lognormal with a long tail, and the closed form takes their mean as a "
+        "constant. A restart enters it as exp(-λR), whose mean over such repairs is larger than "
+        "its value at their mean. The rest presumably comes from failures that cluster. The closed "
+        "form is therefore too low, the more so the more often a system fails.",
+    ).every(
+        rows["off_repair"].abs() + rows["margin_repair"] <= 1.0,
+        off_percentage_points=_by_system("off_repair"),
+    ),
+    hypothesis(
+        "t-star-loses-little",
+        "T* loses at most 0.1 % against the best interval for Weibull failures",
+    ).every(rows["lost_percent"] <= 0.1, lost_percent=_by_system("lost_percent")),
+    invariant(
+        "renewal-sum", "Simulation and the renewal sum agree within four standard errors"
+    ).every(deviation <= 4.0, worst_standard_errors=deviation.max()),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -190,7 +181,23 @@ EXPERIMENT = Experiment(
         "have neither."
     ),
     table=table,
-    draw=draw,
+    draw=Chart(
+        [
+            Panel(
+                [_draw_off, _names],
+                "LANL system / its Weibull shape",
+                "closed form minus simulation, percentage points",
+                legend={},
+            ),
+            Panel(
+                [_draw_intervals, _names],
+                "LANL system / its Weibull shape",
+                "interval, minutes (above: utilization lost by T*)",
+                legend={"loc": "upper right"},
+            ),
+        ],
+        stamp="simulated from fits to LANL's records, 95 % interval; chosen: c = 1 min, R",
+    ),
     claims=CLAIMS,
     notes=(
         "Failure data: Los Alamos National Laboratory, LA-UR-05-7318, fitted by maximum "

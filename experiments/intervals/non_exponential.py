@@ -7,24 +7,26 @@ any distribution; the simulator, which shares no formula with it, stands beside 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Finding, every, hypothesis, invariant
-from harness.experiment import Experiment
-from harness.figures.style import BLACK, GREY, label_line_ends, stamp
+from harness.claims import applied, hypothesis, invariant, rows
+from harness.experiment import (
+    Context,
+    Experiment,
+    Measurement,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+    Results,
+)
+from harness.figures.chart import Axes, Chart, Line, Panel
+from harness.figures.style import BLACK, CYCLE, GREY
 from harness.intervals.failure_models import Weibull
 from harness.intervals.renewal import best_interval_s, renewal_utilization
 from harness.intervals.simulator import simulate
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHAPES = (0.5, 0.6, 0.7, 0.85, 1.0, 1.5, 2.0)
 
@@ -84,11 +86,9 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-DRAWN = (0.5, 0.7, 1.0, 2.0)
-
+LOOKS = {shape: {"color": CYCLE[place]} for place, shape in enumerate((0.5, 0.7, 1.0, 2.0))}
 LONG_MIN = 30.0
 """From here on an interval is a long one: Flink's, in the paper."""
-
 TOLERATED_LOSS_PERCENT = 0.1
 
 
@@ -104,105 +104,67 @@ def table(results: Results) -> pd.DataFrame:
     return frame.sort_values(["shape", "interval_min"], ignore_index=True)
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Left: the curves; right: what using T* loses, by shape."""
-    left, right = figure.subplots(1, 2, width_ratios=(1.7, 1))
-    colours = _shared.colours(DRAWN)
-    for shape in [shape for shape in DRAWN if shape in set(table["shape"])]:
-        curve = table[table["shape"] == shape]
-        label = f"shape {shape:g}" + (" (exponential)" if shape == 1.0 else "")
-        left.plot(curve["interval_min"], curve["exact"], color=colours[shape], label=label)
-        points = curve.dropna(subset="utilization")
-        margin = points["high"] - points["utilization"]
-        left.errorbar(
-            points["interval_min"], points["utilization"], yerr=margin, fmt=".", capsize=2,
-            color=colours[shape], label="_simulated",
-        )  # fmt: skip
-    one = table[table["shape"] == table["shape"].min()]
-    left.plot(
-        one["interval_min"],
-        one["closed_form"],
-        "--",
-        color=BLACK,
-        linewidth=1,
-        label="_closed form",
-    )
-    _shared.interval_axis(left)
-    left.set_xticks([0.1, 0.3, 1, 3, 10, 30, 60], labels=["0.1", "0.3", "1", "3", "10", "30", "60"])
-    left.set_ylim(0, 1)
-    label_line_ends(left)
-    left.annotate("dashed: the closed form", xy=(0.03, 0.05), xycoords="axes fraction", fontsize=8)
-    rows = table.groupby("shape").first()
-    right.plot(rows.index, rows["lost_percent"], "o-", color=GREY)
-    right.set_xlabel("Weibull shape of the gaps between failures")
-    right.set_ylabel("utilization lost by T* against the best interval, %")
-    right.set_ylim(bottom=0)
+def _shape(shape: float) -> str:
+    return f"shape {shape:g}" + (" (exponential)" if shape == 1.0 else "")
+
+
+def _axis(axes: Axes, _: pd.DataFrame) -> None:
+    _shared.interval_axis(axes)
+    ticks = (0.1, 0.3, 1, 3, 10, 30, 60)
+    axes.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+    axes.annotate("dashed: the closed form", xy=(0.03, 0.05), xycoords="axes fraction", fontsize=8)
+
+
+def _stamp(table: pd.DataFrame) -> str:
     runs = int(table["runs"].min())
     failures = int(table["failures"].min()) // runs
-    stamp(
-        figure,
+    return (
         f"points: simulated, 95 % interval of {runs} runs of {failures:,} failures; "
-        "λ, c, R, n, δ of Table 1's first row; chosen: shapes",
+        "λ, c, R, n, δ of Table 1's first row; chosen: shapes"
     )
 
 
-def _sampled(table: pd.DataFrame) -> pd.DataFrame:
-    return table.dropna(subset="utilization")
+sampled = rows[rows["utilization"].notna()]
+by_shape = rows.groupby("shape").first()
+deviation = sampled["deviation"].abs()
+exponential = rows[rows["shape"] == 1.0]["off"].abs()
+clustered = rows[rows["shape"] < 1.0]
+at_long = clustered[clustered["interval_min"] >= LONG_MIN].groupby("shape")["off"].max()
+at_short = clustered[clustered["interval_min"] < LONG_MIN].groupby("shape")["off"].min()
+at_30 = sampled[sampled["interval_min"] == LONG_MIN].set_index("shape")["off"]
+at_t_star = by_shape["closed_form_at_t_star"] - by_shape["exact_at_t_star"]
 
-
-@invariant("exponential-exact", "With exponential gaps the closed form is exact")
-def exponential_exact(table: pd.DataFrame) -> Finding:
-    off = table.loc[table["shape"] == 1.0, "off"].abs()
-    return every(off <= 1e-10, largest_difference=float(off.max()), tolerance=1e-10)
-
-
-@invariant(
-    "renewal-sum", "Simulation and the renewal sum agree within four standard errors everywhere"
-)
-def renewal_sum(table: pd.DataFrame) -> Finding:
-    off = _sampled(table)["deviation"].abs()
-    return every(off <= 4.0, worst_standard_errors=float(off.max()), points=len(off))
-
-
-@hypothesis(
-    "clustered-too-low",
-    "With clustered failures (shape below 1) the closed form says too little utilization at every "
-    "interval, most at long ones",
-)
-def clustered_too_low(table: pd.DataFrame) -> Finding:
-    sampled, rows = _sampled(table), table.groupby("shape").first()
-    at_30 = sampled[sampled["interval_min"] == LONG_MIN].set_index("shape")["off"]
-    clustered = table[table["shape"] < 1.0]
-    long = clustered["interval_min"] >= LONG_MIN
-    at_long = clustered[long].groupby("shape")["off"].max()
-    at_short = clustered[~long].groupby("shape")["off"].min()
-    at_t_star = (rows["closed_form_at_t_star"] - rows["exact_at_t_star"]).round(5)
-    return every(
-        [*(clustered["off"] < 0), *(at_long < at_short)],
+CLAIMS = [
+    invariant("exponential-exact", "With exponential gaps the closed form is exact").every(
+        exponential <= 1e-10, largest_difference=exponential.max(), tolerance=1e-10
+    ),
+    invariant(
+        "renewal-sum", "Simulation and the renewal sum agree within four standard errors everywhere"
+    ).every(
+        deviation <= 4.0, worst_standard_errors=deviation.max(), points=applied(len, deviation)
+    ),
+    hypothesis(
+        "clustered-too-low",
+        "With clustered failures (shape below 1) the closed form says too little utilization at "
+        "every interval, most at long ones",
+    ).every(
+        [clustered["off"] < 0, at_long < at_short],
         least_beyond_30_min=at_long.round(4).to_dict(),
         most_below_30_min=at_short.round(4).to_dict(),
         closed_form_minus_exact_at_30_min=at_30.round(4).to_dict(),
-        closed_form_minus_exact_at_t_star=at_t_star.to_dict(),
-    )
-
-
-@hypothesis(
-    "t-star-nearly-best",
-    f"T* stays nearly best: it loses at most {TOLERATED_LOSS_PERCENT:g} % of utilization for any "
-    "shape from 0.5 to 2",
-)
-def t_star_nearly_best(table: pd.DataFrame) -> Finding:
-    rows = table.groupby("shape").first()
-    return every(
-        rows["lost_percent"] <= TOLERATED_LOSS_PERCENT,
-        lost_percent=rows["lost_percent"].round(5).to_dict(),
-        best_interval_min=rows["best_interval_min"].round(3).to_dict(),
-        t_star_min=float(rows["t_star_min"].iloc[0]),
-    )
-
-
-CLAIMS = [exponential_exact, renewal_sum, clustered_too_low, t_star_nearly_best]
-
+        closed_form_minus_exact_at_t_star=at_t_star.round(5).to_dict(),
+    ),
+    hypothesis(
+        "t-star-nearly-best",
+        f"T* stays nearly best: it loses at most {TOLERATED_LOSS_PERCENT:g} % of utilization for "
+        "any shape from 0.5 to 2",
+    ).every(
+        by_shape["lost_percent"] <= TOLERATED_LOSS_PERCENT,
+        lost_percent=by_shape["lost_percent"].round(5).to_dict(),
+        best_interval_min=by_shape["best_interval_min"].round(3).to_dict(),
+        t_star_min=by_shape["t_star_min"].iloc[0],
+    ),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -214,7 +176,48 @@ EXPERIMENT = Experiment(
         "closed form is off at long intervals, and T* is still nearly the best interval."
     ),
     table=table,
-    draw=draw,
+    draw=Chart(
+        [
+            Panel(
+                [
+                    Line(x="interval_min", y="exact", by="shape", looks=LOOKS, label=_shape),
+                    Line(
+                        x="interval_min",
+                        y="utilization",
+                        by="shape",
+                        looks=LOOKS,
+                        where=rows["utilization"].notna(),
+                        ends=(2 * rows["utilization"] - rows["high"], rows["high"]),
+                        style={"marker": ".", "linestyle": "none", "label": "_simulated"},
+                    ),
+                    Line(
+                        x="interval_min",
+                        y="closed_form",
+                        where=rows["shape"] == rows["shape"].min(),
+                        style={"color": BLACK, "linestyle": "--", "linewidth": 1, "label": "_"},
+                    ),
+                    _axis,
+                ],
+                y_range=(0, 1),
+                ends=True,
+            ),
+            Panel(
+                [
+                    Line(
+                        x="shape",
+                        y="lost_percent",
+                        where=~rows["shape"].duplicated(),
+                        style={"color": GREY, "marker": "o"},
+                    )
+                ],
+                "Weibull shape of the gaps between failures",
+                "utilization lost by T* against the best interval, %",
+                y_range=(0, None),
+            ),
+        ],
+        layout={"width_ratios": (1.7, 1)},
+        stamp=_stamp,
+    ),
     claims=CLAIMS,
     notes=(
         "λ, c, R, n and δ are those of row 1 of the paper's Table 1; the shapes are chosen around "

@@ -5,22 +5,14 @@ deviates from Daly's first order and from Zhuang et al.'s."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from experiments.intervals import _rivals, _shared
-from harness.claims import Finding, all_of, every, found, invariant, paper
-from harness.experiment import Experiment
-from harness.figures.style import stamp
+from harness.claims import all_of, applied, invariant, paper, rows
+from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
+from harness.figures.chart import Chart, Panel
 from harness.intervals.utilization import CheckpointedSystem
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COSTS_S = np.linspace(1.0, 60.0, 60)
 
@@ -64,62 +56,33 @@ def table(results: Results) -> pd.DataFrame:
     return frame
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per failure rate, a curve per model."""
-    rates = sorted(table["failures_per_min"].unique())
-    panels = figure.subplots(1, len(rates), squeeze=False)[0]
-    for axes, rate in zip(panels, rates, strict=True):
-        part = table[table["failures_per_min"] == rate]
-        _rivals.draw_models(axes, part, "cost_s", "interval_min")
-        axes.set_title(f"λ = {rate:g} per minute")
-        axes.set_xlabel("checkpoint cost c, s")
-        axes.set_ylim(bottom=0)
-    panels[0].set_ylabel("optimal interval, minutes")
-    panels[0].legend(loc="lower right")
-    stamp(figure, "chosen: λ, c, R = 30 s (the paper's are lost); Zhuang et al.: a reconstruction")
+rivals = rows[rows["model"].isin(("daly-first", "zhuang"))]
+off = rivals.pivot(index=["failures_per_min", "cost_s"], columns="model", values="off_percent")
+of_2006 = rows[rows["model"] == "daly"]["off_percent"].abs()
 
-
-def _off(table: pd.DataFrame) -> pd.DataFrame:
-    rivals = table[table["model"].isin(("daly-first", "zhuang"))]
-    return rivals.pivot(index=["failures_per_min", "cost_s"], columns="model", values="off_percent")
-
-
-@paper("near-at-small", "All models give near similar intervals for small λ and c (within 5 %)")
-def near_at_small(table: pd.DataFrame) -> Finding:
-    off = _off(table)
-    low = off.iloc[0]
-    return found(
-        all_of(low.abs() <= 5.0),
-        off_percent=low.to_dict(),
-        at_rate_per_min_and_cost_s=list(off.index[0]),
+CLAIMS = [
+    paper(
+        "near-at-small", "All models give near similar intervals for small λ and c (within 5 %)"
+    ).holds(
+        all_of(off.iloc[0].abs() <= 5.0),
+        off_percent=off.iloc[0].to_dict(),
+        at_rate_per_min_and_cost_s=applied(list, off.index[0]),
         tolerance_percent=5.0,
-    )
-
-
-@paper("apart-at-large", "For larger λ and c our interval deviates from theirs (by more than 20 %)")
-def apart_at_large(table: pd.DataFrame) -> Finding:
-    off = _off(table)
-    high = off.iloc[-1]
-    return found(
-        all_of(high.abs() >= 20.0),
-        off_percent=high.to_dict(),
-        at_rate_per_min_and_cost_s=list(off.index[-1]),
+    ),
+    paper(
+        "apart-at-large", "For larger λ and c our interval deviates from theirs (by more than 20 %)"
+    ).holds(
+        all_of(off.iloc[-1].abs() >= 20.0),
+        off_percent=off.iloc[-1].to_dict(),
+        at_rate_per_min_and_cost_s=applied(list, off.index[-1]),
         least_percent=20.0,
-    )
-
-
-@invariant(
-    "daly-2006",
-    "Daly's higher-order interval of 2006, which the paper does not compare with, is within 1 % of "
-    "T* everywhere here",
-)
-def daly_2006(table: pd.DataFrame) -> Finding:
-    off = table.loc[table["model"] == "daly", "off_percent"].abs()
-    return every(off <= 1.0, largest_percent=float(off.max()), tolerance_percent=1.0)
-
-
-CLAIMS = [near_at_small, apart_at_large, daly_2006]
-
+    ),
+    invariant(
+        "daly-2006",
+        "Daly's higher-order interval of 2006, which the paper does not compare with, is within "
+        "1 % of T* everywhere here",
+    ).every(of_2006 <= 1.0, largest_percent=of_2006.max(), tolerance_percent=1.0),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -128,14 +91,27 @@ EXPERIMENT = Experiment(
     title="The interval that each model calls optimal",
     statement="All models agree for small λ and c; ours deviates from the others for larger.",
     table=table,
-    draw=draw,
+    draw=Chart(
+        [
+            Panel(
+                [_rivals.models("cost_s", "interval_min")],
+                "checkpoint cost c, s",
+                "" if number else "optimal interval, minutes",
+                title=f"λ = {point['failures_per_min']:g} per minute",
+                title_style={},
+                y_range=(0, None),
+                legend=None if number else {"loc": "lower right"},
+                where=rows["failures_per_min"] == point["failures_per_min"],
+            )
+            for number, point in enumerate(POINTS)
+        ],
+        stamp="chosen: λ, c, R = 30 s (the paper's are lost); Zhuang et al.: a reconstruction",
+    ),
     claims=CLAIMS,
     notes=(
         "Chosen, because the paper's values are lost: λ = 0.05, 0.5 and 1 per minute, c from 1 to "
         "60 s, R = 30 s.",
-        _rivals.PERIOD_NOTE,
-        _rivals.ZHUANG_NOTE,
-        "Dashed: models that the paper does not compare with.",
+        *_rivals.NOTES,
     ),
     figure_size_in=(10.5, 4.2),
 )

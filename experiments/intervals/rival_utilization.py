@@ -5,22 +5,15 @@ Zhuang et al.'s intervals, evaluated by equation 10, over the failure rate."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pandas as pd
 
 from experiments.intervals import _rivals, _shared
-from harness.claims import Finding, every, invariant
-from harness.experiment import Experiment
-from harness.figures.style import stamp
+from harness.claims import invariant, rows
+from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
+from harness.figures.chart import Chart, Panel
+from harness.intervals.rivals import RIVALS
 from harness.intervals.utilization import CheckpointedSystem
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RATES_PER_MIN = np.round(np.linspace(0.05, 2.0, 40), 10)
 
@@ -58,37 +51,27 @@ def table(results: Results) -> pd.DataFrame:
     return frame.sort_values(["cost_s", "model", "failures_per_min"], ignore_index=True)
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Left: utilization; right: what is lost against the best possible, where one sees it."""
-    left, right = figure.subplots(1, 2)
-    _rivals.draw_models(left, table, "failures_per_min", "utilization")
-    left.set_ylabel("utilization U")
-    left.set_ylim(bottom=0)
-    left.legend()
+by_model = rows.pivot_table(
+    index=["cost_s", "failures_per_min"], columns="model", values="utilization"
+)
+lead = by_model.drop(columns="ours").rsub(by_model["ours"], axis=0)
+
+
+def _with_lost(table: pd.DataFrame) -> pd.DataFrame:
     best = table[table["model"] == "ours"].set_index("failures_per_min")["utilization"]
-    lost = table[table["model"] != "ours"].copy()
-    lost["lost"] = best.reindex(lost["failures_per_min"]).to_numpy() - lost["utilization"]
-    _rivals.draw_models(right, lost, "failures_per_min", "lost")
-    right.set_ylabel("utilization lost against T*")
-    right.set_ylim(bottom=0)
-    for axes in (left, right):
-        axes.set_xlabel("failures per minute, λ")
-    stamp(figure, "chosen: c = 30 s, R = 30 s, n = 5, δ = 27 ms; Zhuang et al.: a reconstruction")
+    possible = best.reindex(table["failures_per_min"]).to_numpy()
+    return table.assign(lost=possible - table["utilization"])
 
 
-@invariant("never-below", "Utilization at our T* is at least that at any other model's interval")
-def never_below(table: pd.DataFrame) -> Finding:
-    by_model = table.pivot_table(
-        index=["cost_s", "failures_per_min"], columns="model", values="utilization"
-    )
-    lead = by_model.drop(columns="ours").rsub(by_model["ours"], axis=0)
-    shown: dict[str, Any] = {f"least_lead_{name}": float(lead[name].min()) for name in lead}
-    shown |= {f"largest_lead_{name}": float(lead[name].max()) for name in lead}
-    return every((lead >= -1e-12).stack(), **shown)
-
-
-CLAIMS = [never_below]
-
+CLAIMS = [
+    invariant(
+        "never-below", "Utilization at our T* is at least that at any other model's interval"
+    ).every(
+        lead.stack() >= -1e-12,
+        **{f"least_lead_{name}": lead[name].min() for name in RIVALS},
+        **{f"largest_lead_{name}": lead[name].max() for name in RIVALS},
+    ),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -97,14 +80,31 @@ EXPERIMENT = Experiment(
     title="Utilization at the interval that each model calls optimal",
     statement="No other model's interval gives a higher utilization than T*.",
     table=table,
-    draw=draw,
+    draw=Chart(
+        [
+            Panel(
+                [_rivals.models("failures_per_min", "utilization")],
+                "failures per minute, λ",
+                "utilization U",
+                y_range=(0, None),
+                legend={},
+            ),
+            Panel(
+                [_rivals.models("failures_per_min", "lost")],
+                "failures per minute, λ",
+                "utilization lost against T*",
+                y_range=(0, None),
+                where=rows["model"] != "ours",
+            ),
+        ],
+        prepare=_with_lost,
+        stamp="chosen: c = 30 s, R = 30 s, n = 5, δ = 27 ms; Zhuang et al.: a reconstruction",
+    ),
     claims=CLAIMS,
     notes=(
         "Chosen, because the paper's values are lost: c = 30 s, R = 30 s, n = 5, δ = 27 ms, λ "
         "from 0.05 to 2 per minute.",
-        _rivals.PERIOD_NOTE,
-        _rivals.ZHUANG_NOTE,
-        "Dashed: models that the paper does not compare with.",
+        *_rivals.NOTES,
     ),
     figure_size_in=(9.5, 4.2),
 )

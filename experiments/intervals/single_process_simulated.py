@@ -5,20 +5,19 @@ deviation is also given in standard errors of the mean, which is what agreement 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-import pandas as pd
 
 from experiments.intervals import _shared
-from harness.experiment import Experiment
-from harness.figures.style import label_line_ends, stamp
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from harness.experiment import (
+    Context,
+    Experiment,
+    Measurement,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+)
+from harness.figures.chart import Chart, Panel
 
 POINTS = [
     {"failures_per_min": rate, "cost_s": 30.0, "restart_s": 30.0}
@@ -45,42 +44,27 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-
-def table(results: Results) -> pd.DataFrame:
-    """Return a row per failure rate and interval."""
-    return _shared.simulated_table(results, "failures_per_min")
-
-
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a curve per failure rate with the simulated points on it."""
-    axes = figure.subplots()
-    rates = sorted(table["failures_per_min"].unique())
-    for rate, color, marker in zip(rates, _shared.colours(rates).values(), "osD^", strict=False):
-        part = table[table["failures_per_min"] == rate]
-        _shared.draw_simulated(axes, part, color=color, marker=marker, label=f"λ = {rate:g}/min")
-    _shared.interval_axis(axes)
-    axes.set_ylim(0.0, 1.0)
-    label_line_ends(axes)
-    runs, failures = int(table["runs"].min()), int(table["failures"].min() / table["runs"].min())
-    stamp(
-        figure,
-        f"simulated: mean ± sd of {runs} runs of {failures:,} failures; lines: equation 4; "
-        "chosen: λ, c = 30 s, R = 30 s",
-    )
-
-
-CLAIMS = _shared.agreement_claims("equation 4")
-
-
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 5",
     title="Equation 4 against a stochastic simulation",
     statement="The simulated utilization lies on the theoretical curve for every failure rate.",
-    table=table,
-    draw=draw,
-    claims=CLAIMS,
+    table=_shared.simulated("failures_per_min"),
+    draw=Chart(
+        [
+            Panel(
+                [
+                    *_shared.simulated_lines("failures_per_min", "λ = {:g}/min"),
+                    _shared.interval_axis,
+                ],
+                y_range=(0.0, 1.0),
+                ends=True,
+            )
+        ],
+        stamp=_shared.run_stamp("equation 4; chosen: λ, c = 30 s, R = 30 s"),
+    ),
+    claims=_shared.agreement_claims("equation 4"),
     notes=(
         "Chosen, because the paper's values are lost: λ = 0.005, 0.01, 0.05 and 0.1 per minute, "
         "c = 30 s, R = 30 s.",

@@ -1,17 +1,17 @@
 """Claims: sentences with an id and a rule, and the verdicts of the rules on measured tables.
 
-A claim's id never changes; its text is only shown. The rule is a function of the experiment's
-tables that returns a `Finding`::
+A claim's id never changes; its text is only shown. Its rule is a quantity of the experiment's
+tables, a comparison, a limit, and the numbers to show (`quantity`, `rules.Comparison`)::
 
-    @paper("greedy-behind", "Greedy falls behind SA in all settings")
-    def greedy_behind(table):
-        margin = ...                       # one value per cell of the grid
-        return every(margin > 0, smallest_margin=margin.min())
+    margin = rows["sa"] - rows["greedy"]       # one value per cell of the grid
 
     CLAIMS = [
-        greedy_behind,
-        paper("decrease", "Utilization is 11.6 % lower").near(decrease_percent, 11.6, 0.05),
+        paper("ahead", "SA is ahead in all settings").every(margin > 0, smallest=margin.min()),
+        paper("decrease", "Utilization is 11.6 % lower").near(decrease_percent(), 11.6, 0.05),
     ]
+
+What no comparison says is a function of the tables that returns a `Finding`, decorated with the
+sentence.
 
 A rule that compares repeated measurements with a limit gets a `Sample` (`median_of`, `ratio_of`): a
 limit inside its 95 % interval leaves the claim undecided, and so do fewer samples than six. What
@@ -33,6 +33,7 @@ from harness.claims.claim import (
     judge,
     too_few,
 )
+from harness.claims.quantity import applied, quantity, rows, rows_of
 from harness.claims.regions import region, shares
 from harness.claims.rules import (
     all_of,
@@ -58,7 +59,7 @@ from harness.claims.samples import (
 
 __all__ = [
     "Cause", "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of",
-    "at_least", "at_most", "difference_of", "every", "found", "hypothesis", "invariant", "judge",
-    "mean_of", "median_of", "near", "not_asked", "paper", "ratio_of",
-    "region", "shares", "together", "too_few", "unmeasured",
+    "applied", "at_least", "at_most", "difference_of", "every", "found", "hypothesis",
+    "invariant", "judge", "mean_of", "median_of", "near", "not_asked", "paper", "quantity",
+    "ratio_of", "region", "rows", "rows_of", "shares", "together", "too_few", "unmeasured",
 ]  # fmt: skip

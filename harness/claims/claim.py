@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -100,6 +100,34 @@ class Claim:
     counted: bool = False
     """True if it is about what one live run can show, such as lost results, and not about a size
     that another run would find different."""
+    place: tuple[str, int] = ("", 0)
+    """The file and the line in which it is written."""
+
+    @property
+    def needs(self) -> str:
+        """What has to be so, in words; empty if only its function says it."""
+        return str(getattr(self.decide, "described", ""))
+
+    def on(self, table: str, **changes: Any) -> Claim:
+        """Return this claim about one of several tables, without its reasons; with ``changes``."""
+        plain: dict[str, Any] = {"because": None, "cause": None, "unmeasured_because": None}
+        decide = _OnTable(rule=self.decide, table=table)
+        return replace(self, decide=decide, **{**plain, **changes})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OnTable:
+    """A rule that is judged on one of an experiment's tables."""
+
+    rule: Callable[[Any], Finding]
+    table: str
+
+    def __call__(self, tables: Mapping[str, Any]) -> Finding:
+        return self.rule(tables[self.table])
+
+    @property
+    def described(self) -> str:
+        return str(getattr(self.rule, "described", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

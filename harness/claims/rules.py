@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from harness.claims.claim import Cause, Claim, ClaimKind, Finding, Rule
+from harness.claims.quantity import Quantity, deferrable, describe, evaluate, named
 from harness.claims.samples import Sample
-
-Number = Callable[[Any], float | Sample | None]
-"""Takes an experiment's tables; None if the number was not measured."""
 
 
 def found(held: bool | None, /, why: str | None = None, **measured: Any) -> Finding:
@@ -27,6 +27,7 @@ def every(cells: Iterable[Any], /, why: str | None = None, **measured: Any) -> F
     return Finding(held=all_of(cells), why=why, measured=measured, per_cell=True)
 
 
+@deferrable
 def all_of(cells: Iterable[Any]) -> bool | None:
     """Return False if one of ``cells`` is, else None if one is null or there is none, else True."""
     items = [None if _null(item) else bool(item) for item in _items(cells)]
@@ -105,8 +106,89 @@ def not_asked() -> Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The rule of a claim as a value: a quantity, the comparison, its limits, and what is shown."""
+
+    quantity: Any
+    """A `Quantity`, a collection of them, or a function of the tables."""
+    compare: Callable[..., Finding]
+    """`found`, `every`, `at_most`, `at_least`, `near`, `between` or `grows`."""
+    limits: tuple[float, ...] = ()
+    words: str = "{}"
+    """The comparison in words, with a place for the quantity's."""
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers that are shown with the verdict, by name."""
+    why: Any = None
+    """The reason if it does not hold, where the numbers show one."""
+    given: Any = True
+    """Where this is not true nothing is decided, for the reason ``otherwise``."""
+    otherwise: str | None = None
+    asked: Any = True
+    """Where this is not true the claim makes no sense."""
+
+    def __call__(self, tables: Any) -> Finding:
+        """Judge the quantity on the tables."""
+        if not evaluate(self.asked, tables):
+            return not_asked()
+        if not evaluate(self.given, tables):
+            return unmeasured(self.otherwise, **evaluate(dict(self.shown), tables))
+        value, why, shown = evaluate([self.quantity, self.why, dict(self.shown)], tables)
+        if not self._written:
+            value = self.quantity(tables)
+        return self.compare(value, *self.limits, why, **shown)
+
+    @property
+    def _written(self) -> bool:
+        return isinstance(self.quantity, Quantity) or not callable(self.quantity)
+
+    @property
+    def described(self) -> str:
+        """What has to be so, in words."""
+        quantity = describe(self.quantity) if self._written else named(self.quantity)
+        return self.words.format(quantity, *self.limits)
+
+
+def _value(builder: Callable[..., Finding], value: Any, *limits: Any, **shown: Any) -> Finding:
+    """Compare a number, which is shown where nothing else is and no sample says more."""
+    *numbers, why = limits
+    if not shown and not isinstance(value, Sample):
+        shown = {"value": value}
+    return builder(value, *numbers, why, **shown)
+
+
+def _near(value: Any, printed: float, tolerance: float, why: str | None, **shown: Any) -> Finding:
+    return near(value, printed, tolerance, why, **(shown or {"ours": value}))
+
+
+def _between(value: Any, low: float, high: float, why: str | None, **shown: Any) -> Finding:
+    bounds = _value(at_least, value, low, why), at_most(value, high)
+    held = all_of(bound.held for bound in bounds)
+    numbers = {**bounds[0].measured, "low": low, "high": high, **shown}
+    return Finding(held=held, measured=numbers, sample=bounds[0].sample)
+
+
+def _grows(points: Any, why: str | None, **shown: Any) -> Finding:
+    values = dict(sorted(dict(points).items()))
+    rising = [_rises(one, two) for one, two in pairwise(values.values())]
+    return found(all_of(rising), why, values={str(key): v for key, v in values.items()}, **shown)
+
+
+def _every(cells: Any, why: str | None, **shown: Any) -> Finding:
+    if not shown:
+        named = dict(cells) if hasattr(cells, "items") else dict(enumerate(cells))
+        failing = [str(key) for key, holds in named.items() if not _null(holds) and not holds]
+        shown = {"failing": failing, "cells": len(named)}
+    return every(cells, why, **shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """A claim without its rule; called with one, also as a decorator, it makes the claim."""
+    """A claim without its rule: its methods make the claim.
+
+    They take a `Quantity` (or a function of the tables), limits, and by name what is shown with
+    the verdict, as well as `Comparison`'s ``why``, ``given``, ``otherwise`` and ``asked``. Called
+    with a function that returns a finding, also as a decorator, it makes a claim with a rule that
+    no comparison says; the function's docstring says it."""
 
     id: str
     text: str
@@ -116,91 +198,95 @@ class Sentence:
     unmeasured_because: str | None = None
     rule: Rule = field(default_factory=Rule)
     counted: bool = False
+    place: tuple[str, int]
 
     def __call__(self, decide: Callable[[Any], Finding]) -> Claim:
         """Make the claim that ``decide`` decides."""
-        return Claim(
-            id=self.id,
-            text=self.text,
-            kind=self.kind,
-            decide=decide,
-            because=self.because,
-            cause=self.cause,
-            unmeasured_because=self.unmeasured_because,
-            rule=self.rule,
-            counted=self.counted,
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Claim(decide=decide, **own)
+
+    def at_most(self, value: Any, limit: float, /, **shown: Any) -> Claim:
+        """Claim that a number is at most ``limit``."""
+        return self._compared(value, partial(_value, at_most), "{} is at most {:g}", limit, **shown)
+
+    def at_least(self, value: Any, limit: float, /, **shown: Any) -> Claim:
+        """Claim that a number is at least ``limit``."""
+        words = "{} is at least {:g}"
+        return self._compared(value, partial(_value, at_least), words, limit, **shown)
+
+    def near(self, value: Any, printed: float, tolerance: float, /, **shown: Any) -> Claim:
+        """Claim that a number is within ``tolerance`` of a printed one."""
+        words = "{0} is within {2:g} of {1:g}"
+        return self._compared(value, _near, words, printed, tolerance, **shown)
+
+    def between(self, value: Any, low: float, high: float, /, **shown: Any) -> Claim:
+        """Claim that a number is between two others, both included."""
+        return self._compared(value, _between, "{} is between {:g} and {:g}", low, high, **shown)
+
+    def grows(self, points: Any, /, **shown: Any) -> Claim:
+        """Claim that values rise from each key to the next larger one (a mapping or a series)."""
+        return self._compared(points, _grows, "{} rises from each to the next", **shown)
+
+    def every(self, cells: Any, /, **shown: Any) -> Claim:
+        """Claim that holds in each cell of the grid; by itself, the failing cells are shown."""
+        return self._compared(cells, _every, "in each case: {}", **shown)
+
+    def holds(self, condition: Any, /, **shown: Any) -> Claim:
+        """Claim that holds of the whole grid; a part of it decides nothing."""
+        return self._compared(condition, found, "{}", **shown)
+
+    def _compared(
+        self,
+        quantity: Any,
+        compare: Callable[..., Finding],
+        words: str,
+        *limits: float,
+        **more: Any,
+    ) -> Claim:
+        own = {name: more.pop(name) for name in _OPTIONS if name in more}
+        return self(
+            Comparison(
+                quantity=quantity, compare=compare, words=words, limits=limits, shown=more, **own
+            )
         )
 
-    def at_most(self, value: Number, limit: float) -> Claim:
-        """Claim that a number is at most ``limit``."""
-        return self(lambda tables: _limited(at_most, value(tables), limit))
 
-    def at_least(self, value: Number, limit: float) -> Claim:
-        """Claim that a number is at least ``limit``."""
-        return self(lambda tables: _limited(at_least, value(tables), limit))
-
-    def near(self, value: Callable[[Any], float | None], printed: float, tolerance: float) -> Claim:
-        """Claim that a number is within ``tolerance`` of a printed one."""
-        return self(lambda tables: near(v := value(tables), printed, tolerance, ours=v))
-
-    def between(self, value: Number, low: float, high: float) -> Claim:
-        """Claim that a number is between two others, both included."""
-
-        def decide(tables: Any) -> Finding:
-            number = value(tables)
-            bounds = at_least(number, low), at_most(number, high)
-            held = all_of(bound.held for bound in bounds)
-            shown = {**bounds[0].measured, "low": low, "high": high}
-            return Finding(held=held, measured=shown, sample=bounds[0].sample)
-
-        return self(decide)
-
-    def grows(self, points: Callable[[Any], Mapping[Any, float]]) -> Claim:
-        """Claim that values rise from each key to the next larger one (a mapping or a series)."""
-
-        def decide(tables: Any) -> Finding:
-            values = dict(sorted(dict(points(tables)).items()))
-            steps = list(values.values())
-            rising = [_rises(one, two) for one, two in pairwise(steps)]
-            return found(all_of(rising), values={str(key): v for key, v in values.items()})
-
-        return self(decide)
-
-    def every(self, cells: Callable[[Any], Any]) -> Claim:
-        """Claim that holds in each cell of the grid; failing cells are shown (mapping, series)."""
-
-        def decide(tables: Any) -> Finding:
-            judged = cells(tables)
-            named = dict(judged) if hasattr(judged, "items") else dict(enumerate(judged))
-            failing = [str(key) for key, holds in named.items() if not _null(holds) and not holds]
-            return every(judged, failing=failing, cells=len(named))
-
-        return self(decide)
+_OPTIONS = ("why", "given", "otherwise", "asked")
+"""What a rule takes by name besides what it shows."""
 
 
 def invariant(id: str, text: str, **more: Any) -> Sentence:  # noqa: A002
     """Begin a claim that must always hold."""
-    return Sentence(id=id, text=text, kind=ClaimKind.INVARIANT, **more)
+    return Sentence(id=id, text=text, kind=ClaimKind.INVARIANT, place=_caller(), **more)
 
 
 def paper(id: str, text: str, **more: Any) -> Sentence:  # noqa: A002
     """Begin a claim that is a sentence of a paper. ``more``: `Sentence`'s other fields."""
-    return Sentence(id=id, text=text, kind=ClaimKind.PAPER, **more)
+    return Sentence(id=id, text=text, kind=ClaimKind.PAPER, place=_caller(), **more)
 
 
 def hypothesis(id: str, text: str, **more: Any) -> Sentence:  # noqa: A002
     """Begin a claim that is a sentence of our own. ``more``: `Sentence`'s other fields."""
-    return Sentence(id=id, text=text, kind=ClaimKind.HYPOTHESIS, **more)
+    return Sentence(id=id, text=text, kind=ClaimKind.HYPOTHESIS, place=_caller(), **more)
 
 
-def _limited(
-    builder: Callable[..., Finding], value: float | Sample | None, limit: float
-) -> Finding:
-    return builder(value, limit, **({} if isinstance(value, Sample) else {"value": value}))
+def _caller() -> tuple[str, int]:
+    """Return the file and line in which a claim is written."""
+    frame = sys._getframe(2)
+    return frame.f_code.co_filename, frame.f_lineno
 
 
-def _items(cells: Iterable[Any]) -> Iterable[Any]:
-    return cells.values() if isinstance(cells, Mapping) else cells
+def _items(cells: Any) -> Iterator[Any]:
+    """Yield the cells of mappings, series, tables and lists, however nested."""
+    if hasattr(cells, "to_numpy"):
+        yield from cells.to_numpy().ravel()
+    elif isinstance(cells, Mapping):
+        yield from _items(cells.values())
+    elif isinstance(cells, Iterable) and not isinstance(cells, str):
+        for each in cells:
+            yield from _items(each)
+    else:
+        yield cells
 
 
 def _rises(one: float | None, two: float | None) -> bool | None:

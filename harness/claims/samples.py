@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.claims.quantity import deferrable
 from harness.seeds import generator
 
 CONFIDENCE = 0.95
@@ -60,6 +61,7 @@ class Sample:
         return None if self.high >= limit else False
 
 
+@deferrable
 def median_of(samples: Iterable[float | None]) -> Sample | None:
     """Return the median of samples without nulls; None if there is none."""
     values = _known(samples)
@@ -82,6 +84,7 @@ def median_interval(values: Values, confidence: float) -> tuple[float, float]:
     return float(ordered[outside - 1]), float(ordered[-outside])
 
 
+@deferrable
 def mean_of(samples: Iterable[float | None]) -> Sample | None:
     """Return the mean of samples without nulls; None if there is none.
 
@@ -112,6 +115,7 @@ def _error(values: Values) -> Values:
     return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1]))
 
 
+@deferrable
 def ratio_of(one: Iterable[float | None], other: Iterable[float | None]) -> Sample | None:
     """Return the ratio of two medians, whose samples are independent of each other.
 
@@ -120,6 +124,7 @@ def ratio_of(one: Iterable[float | None], other: Iterable[float | None]) -> Samp
     return _of_two(one, other, np.divide, equal=1.0, least=0.0)
 
 
+@deferrable
 def difference_of(one: Iterable[float | None], other: Iterable[float | None]) -> Sample | None:
     """Return the difference of two medians, whose samples are independent of each other.
 

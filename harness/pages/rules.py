@@ -52,14 +52,19 @@ class _Part:
 def places(claim: Claim) -> list[str]:
     """Return the places of a claim's rule, as ``path:line`` from the root, the claim's own first.
 
-    A rule without a function of its own in the experiment's module has none."""
-    return list(dict.fromkeys(part.place for part in _parts(claim.decide) if not part.built))
+    A rule of several functions is in all of their places."""
+    file, line = claim.place
+    own = [f"{Path(file).relative_to(ROOT).as_posix()}:{line}"] if file else []
+    parts = () if claim.needs else _parts(claim.decide)
+    return list(dict.fromkeys([*own, *(part.place for part in parts if not part.built)]))
 
 
 def needs(claim: Claim) -> str:
     """Return what a rule compares with what: the comparisons of its source, with the constants.
 
     A rule that compares nothing gives what it decides by instead. Empty if neither is in sight."""
+    if claim.needs:
+        return claim.needs
     parts = list(_parts(claim.decide))
     words = [each for part in parts for each in _of_part(part)]
     words = words or [each for part in parts if not part.built for each in _decided(part.function)]

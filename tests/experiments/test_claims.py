@@ -1,0 +1,93 @@
+"""Each claim can hold and fail, on the tables that ship: unchanged, and with numbers bent.
+
+A column is scaled, negated, shifted, set to zero or put in another order, or the names of a column
+change places. Until now a claim was tried on tables that its test had made up."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.experiment import Experiment, Tables
+from harness.figures.style import new_figure, styled
+from harness.report.verdicts import verdicts
+from harness.running.discovery import all_experiments
+from tests.golden.masters import shipped
+
+SEEN_ONE_WAY: Mapping[str, set[str]] = {}
+"""Claims that no such change turns, by experiment; what turns them."""
+
+
+@functools.cache
+def shipped_tables() -> Mapping[str, Tables]:
+    """Return the tables of the campaign with most runs that ships, by experiment."""
+    largest: dict[str, Any] = {}
+    for item in shipped():
+        judged = item.assessment
+        before = largest.get(judged.experiment.id)
+        if before is None or len(before.campaign.records) < len(judged.campaign.records):
+            largest[judged.experiment.id] = judged
+    return {name: j.experiment.table(j.campaign.results()) for name, j in largest.items()}
+
+
+def bent(tables: Tables) -> Iterator[Tables]:
+    """Yield the tables with one column changed, in one way after the other."""
+    yield tables
+    for name, table in ({"": tables} if isinstance(tables, pd.DataFrame) else tables).items():
+        for column in table.columns:
+            for values in changed(table[column]):
+                other = table.assign(**{column: values})
+                yield other if isinstance(tables, pd.DataFrame) else {**tables, name: other}
+
+
+def changed(values: pd.Series[Any]) -> Iterator[Any]:
+    """Yield other values of a column."""
+    if pd.api.types.is_bool_dtype(values):
+        yield ~values
+        yield values | True
+        yield values & False
+    elif pd.api.types.is_numeric_dtype(values):
+        yield from (values * factor for factor in (0, 0.01, 0.5, 2, 100, -1))
+        yield from (values + amount for amount in (-1, 1, 1e6))
+        yield values.to_numpy()[::-1]
+        yield values.rank(method="first")
+        yield -values.rank(method="first")
+    else:
+        names = list(dict.fromkeys(values.dropna()))
+        for one, two in zip(names, [*names[1:], names[0]], strict=True):
+            yield values.replace({one: two, two: one})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", all_experiments(), ids=lambda each: str(each.id))
+def test_each_claim_can_hold_and_fail(experiment: Experiment) -> None:
+    tables = shipped_tables().get(experiment.id)
+    if tables is None:
+        pytest.skip("no record of it ships")
+    wanted = {(claim.id, held) for claim in experiment.claims for held in (True, False)}
+    for other in bent(tables):
+        wanted -= {(each.id, each.held) for each in verdicts(experiment, other)}
+        if not wanted:
+            break
+    assert {name for name, _ in wanted} == SEEN_ONE_WAY.get(experiment.id, set()), wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", all_experiments(), ids=lambda each: str(each.id))
+def test_every_figure_that_ships_is_drawn_with_units(experiment: Experiment) -> None:
+    tables = shipped_tables().get(experiment.id)
+    if tables is None:
+        pytest.skip("no record of it ships")
+    with styled():
+        figure = new_figure(experiment.figure_size_in)
+        experiment.draw(tables, figure)
+        figure.draw_without_rendering()
+    assert figure.axes
+    assert all(axes.has_data() for axes in figure.axes)
+    assert any(axes.get_xlabel() for axes in figure.axes) or figure.get_supxlabel()
+    assert any(axes.get_ylabel() for axes in figure.axes)
+    assert experiment.notes
