@@ -26,7 +26,13 @@ def of(experiment: str, claim: str) -> Claim:
     [
         ("dpc/serialization", "linear", "worst <= 5.0 and line.slope > 0"),
         ("dpc/serialization", "memory", "(ratio - 1).abs() <= NEAR (NEAR = 0.05)"),
-        ("ppa/recovery-single", "much-faster", "lead is at least 5"),
+        (
+            "intervals/dag-depth",
+            "decrease",
+            "by how many percent the DAG's utilization at T* is "
+            "below the single operator's is within 0.05 of 11.6",
+        ),
+        ("intervals/rival-gain", "daly-2006", "in each case: daly ≤ 0.1"),
         ("live/peers", "killed", "runs['kills'] == runs['planned']"),
     ],
 )
