@@ -142,6 +142,8 @@ class _Method(Quantity):
             words = f"|{words}|"
         elif name == "groupby":
             words = f"{words} by {_listed(arguments)}"
+        elif name.startswith("pivot"):
+            words = f"{more['values']} by {_listed([more['index'], more['columns']])}"
         elif name in _OF:
             words = f"{name} of {_grouped(base)}"
         elif name not in _SILENT:
@@ -239,7 +241,8 @@ def describe(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{name}: {describe(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
-        return "; ".join(dict.fromkeys(map(describe, value)))
+        mark = "; " if any(isinstance(each, Quantity) for each in value) else ", "
+        return mark.join(dict.fromkeys(map(describe, value)))
     return str(value)
 
 

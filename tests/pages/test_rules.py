@@ -32,7 +32,11 @@ def of(experiment: str, claim: str) -> Claim:
             "by how many percent the DAG's utilization at T* is "
             "below the single operator's is within 0.05 of 11.6",
         ),
-        ("intervals/rival-gain", "daly-2006", "in each case: daly ≤ 0.1"),
+        (
+            "intervals/rival-gain",
+            "daly-2006",
+            "in each case: (daly of gain_percent by cost_s, failures_per_min, model) ≤ 0.1",
+        ),
         ("live/peers", "killed", "runs['kills'] == runs['planned']"),
     ],
 )
