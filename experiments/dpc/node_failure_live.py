@@ -25,6 +25,7 @@ from harness.figures.style import BLUE, VERMILION, stamp
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
+from harness.results.recorded import kill_rows
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ LOOKS = {WAYS[0]: (BLUE, "o"), WAYS[1]: (VERMILION, "s")}
 
 def table(results: Results) -> Mapping[str, pd.DataFrame]:
     """Return ``passes``, and ``kills``: a row for each with the engine's switch and the gap."""
-    kills = results.series("recoveries")
+    kills = results.each(kill_rows)
     columns = ["run", "variant", "at_s", "detected_at_s", "paper_recovery_s", "output_gap_s"]
     kills = kills.reindex(columns=columns)
     return {

@@ -23,7 +23,7 @@ from harness.claims import (
     median_of,
     unmeasured,
 )
-from harness.measure.recovery import Unrecovered
+from harness.results.kills import Unrecovered
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 

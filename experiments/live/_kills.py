@@ -138,10 +138,10 @@ def outside(
     ``outside_why_not`` and, where output did not come back, a lower bound in
     ``outside_at_least_ms``."""
     from harness.judging import failures
-    from harness.measure.recovery import Unrecovered
     from harness.measure.recovery import recoveries as of_windows
     from harness.measure.versions import first_of_each
     from harness.measure.windows import normal_of, summarize_windows
+    from harness.results.kills import Unrecovered
 
     columns = [
         "at_s", "outside_ms", "outside_at_least_ms", "outside_why_not", "overlaps", "usual_ms",

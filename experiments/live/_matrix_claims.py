@@ -42,7 +42,7 @@ from harness.claims import (
     unmeasured,
 )
 from harness.claims.samples import differing, fewest_pairs
-from harness.measure.recovery import Unrecovered
+from harness.results.kills import Unrecovered
 
 # Shown: no record depends on what follows.
 

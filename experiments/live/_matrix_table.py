@@ -17,7 +17,7 @@ from harness.claims.samples import Sample, mean_of
 from harness.figures.style import GREY, ORANGE, Look
 from harness.figures.style import SCHEMES as LOOK_OF
 from harness.judging.failures import Unknown
-from harness.measure.recovery import Unrecovered
+from harness.results.kills import Unrecovered
 from harness.results.tables import Results
 
 # Shown: no record depends on what follows.

@@ -24,11 +24,12 @@ from harness.failures.schedule import FailureEvent, Schedule
 from harness.hosting.restoration import Restorations
 from harness.judging.failures import regained
 from harness.judging.run import LiveRun
-from harness.measure.recovery import CALM_S, OutputRecovery
+from harness.measure.recovery import CALM_S
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
 from harness.protocol.wiring import Wiring
+from harness.results.kills import SERIES, Kill
 from harness.results.record import Outcome, Point
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.options import Costs, Network, Options
@@ -321,47 +322,25 @@ def ways(incidents: pd.DataFrame, at_s: Mapping[int, float]) -> Ways:
     return Ways(detected_s=detected, restored_s=restored)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
-    """One kill as it was, of one task's node or of several at once."""
-
-    at_s: float
-    """First signal."""
-    outside_s: float | None
-    """Time until the output was on time again (`OutputRecovery.seen_s`)."""
-    outside_why_not: str | None
-    overlaps: bool
-    twin_s: float | None
-    """What the same rule finds in the twin, where nothing failed."""
-
-    @property
-    def row(self) -> dict[str, float | str | bool | None]:
-        """Return its columns in a table of latencies."""
-        return {
-            "outside_s": self.outside_s,
-            "outside_why_not": self.outside_why_not,
-            "overlaps": self.overlaps,
-            "twin_s": self.twin_s,
-        }
+def outside(kill: Kill) -> dict[str, float | str | bool | None]:
+    """Return what a user saw of a kill, as columns of a table of latencies."""
+    return {
+        "outside_s": kill.seen_s,
+        "outside_why_not": kill.recovery_why_not,
+        "overlaps": kill.overlaps,
+        "twin_s": kill.twin_recovery_s,
+    }
 
 
 def kills_of(found: Outcome, at_s: Mapping[int, float]) -> dict[int, Kill]:
     """Return by task the kill that was planned for that instant; the judge found the rest."""
-    rows = found.series["recoveries"]
+    rows = found.series[SERIES]
     kills: dict[int, Kill] = {}
     for task, planned_s in at_s.items():
         mine = rows[(rows["planned_at_s"].astype(float) - planned_s).abs() < 1e-6]
         if not len(mine):
             continue
-        row = mine.iloc[0]
-        found_back = OutputRecovery.from_row({str(name): one for name, one in row.items()})
-        kills[task] = Kill(
-            at_s=float(row["at_s"]),
-            outside_s=found_back.seen_s,
-            outside_why_not=found_back.why_not and found_back.why_not.value,
-            overlaps=found_back.overlaps,
-            twin_s=None if pd.isna(row["twin_recovery_s"]) else float(row["twin_recovery_s"]),
-        )
+        kills[task] = Kill.from_row(mine.iloc[0].to_dict())
     return kills
 
 

@@ -31,7 +31,7 @@ from experiments.live._judged import (
     worst_of,
 )
 from experiments.live._runs import outcome_of
-from experiments.live._topology import PACED, SIMULATED, SPEC, Contender, Kill, Shape, Ways
+from experiments.live._topology import PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC
 from experiments.ppa.partial_replication import ACTIVE_HALF, LOOKS, PLANS, UP_TO
@@ -51,6 +51,7 @@ from harness.experiment import Experiment
 from harness.figures.style import BLACK, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.results.kills import Kill
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -146,7 +147,7 @@ def _row(
         "plan": plan,
         "latency_s": latency_s,
         "simulated_s": simulated_s,
-        **(kill.row if kill is not None else {}),
+        **(_topology.outside(kill) if kill is not None else {}),
     }
 
 

@@ -37,7 +37,6 @@ from experiments.live._topology import (
     SIMULATED,
     SPEC,
     Contender,
-    Kill,
     Shape,
     Ways,
 )
@@ -47,6 +46,7 @@ from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.results.kills import Kill
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -234,7 +234,7 @@ class PassKills:
                     "latency_s": back.latency_s(tasks),
                     "simulated_s": simulated and simulated.latency_s(tasks),
                     "phase": None if kill is None else kill.at_s * self.faster / LONGEST_S % 1,
-                    **(kill.row if kill is not None else {}),
+                    **(_topology.outside(kill) if kill is not None else {}),
                 }
             )
         return rows

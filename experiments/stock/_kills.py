@@ -28,12 +28,13 @@ from harness.engines.structured.parameters import Mode, StockParameters
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
 from harness.failures.schedule import NO_FAILURES, Schedule
-from harness.judging import failures
 from harness.judging.calibration import NOTHING_HELD, GridScale
 from harness.judging.run import LiveRun, lacking, measure
-from harness.measure.recovery import OutputRecovery, Unrecovered, bounds_of_mean
+from harness.measure.recovery import bounds_of_mean
 from harness.measurement import Context
+from harness.results.kills import OF_ONE_FAILURE, Kill, Unrecovered
 from harness.results.record import Outcome, Point, Profile
+from harness.results.recorded import kill_rows
 from harness.results.tables import Results
 from harness.seeds import generator
 from workloads.base import Workload
@@ -233,7 +234,7 @@ def tabulate(results: Results, *, scope: str | None = None) -> Mapping[str, pd.D
     frame = as_run(results.frame)
     if "mode" in frame:  # a user's own, in another mode
         frame = frame[frame["mode"].isna()]
-    runs = _with_failure(frame, failures.read(results.series("recoveries")), scope)
+    runs = _with_failure(frame, results.each(kill_rows), scope)
     order = [name for name in ("workload", "scheme", "interval_s", "repeat") if name in runs]
     return {
         "runs": runs.sort_values(
@@ -257,21 +258,20 @@ _TIMES = ("killed_at_s", "restarted_at_s", "alone_from_s", "alone_until_s")
 the one before, until the next one."""
 
 
-def _with_failure(
-    runs: pd.DataFrame, failed: Mapping[str, Sequence[failures.Failure]], scope: str | None
-) -> pd.DataFrame:
+def _with_failure(runs: pd.DataFrame, rows: pd.DataFrame, scope: str | None) -> pd.DataFrame:
     """Return the runs with the numbers of the failure that the figure shows.
 
     A recovery that another failure interrupted is unknown."""
-    rows = {}
-    for run, those in failed.items():
-        shown = next((one for one in those if one.scope == scope), those[0]).alone
-        before = [one.ended_at_s or one.at_s for one in those if one.at_s < shown.at_s]
-        after = [one.at_s for one in those if one.at_s > shown.at_s]
+    columns = [*OF_ONE_FAILURE, *_TIMES]
+    found = {}
+    for run, mine in rows.groupby("run"):
+        failed = [Kill.from_row(row) for row in mine.sort_values("at_s").to_dict("records")]
+        shown = next((one for one in failed if one.scope == scope), failed[0]).alone
+        before = [one.ended_at_s or one.at_s for one in failed if one.at_s < shown.at_s]
+        after = [one.at_s for one in failed if one.at_s > shown.at_s]
         times = shown.at_s, shown.ended_at_s, max(before, default=0.0), min(after, default=None)
-        rows[run] = {**shown.outcome, **dict(zip(_TIMES, times, strict=True))}
-    columns = [*failures.OF_ONE_FAILURE, *_TIMES]
-    first = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        found[run] = {**shown.outcome, **dict(zip(_TIMES, times, strict=True))}
+    first = pd.DataFrame.from_dict(found, orient="index", columns=columns)
     hit = runs["run"].isin(first.index)
     runs = runs.assign(**{name: None for name in columns if name not in runs})
     return runs.assign(
@@ -367,25 +367,20 @@ def stops(run: Any) -> bool | None:
     return bool(run.output_gap_s > JITTER_TRIGGERS * run.interval_s)
 
 
-def recovered(run: Any) -> OutputRecovery:
-    """Return the recovery in a row of the table of runs."""
-    return OutputRecovery.from_row(run._asdict())
-
-
 def catches_up(run: Any) -> bool | None:
     """Return True if the output caught up; None if the load ended too soon after the failure."""
-    recovery = recovered(run)
-    if recovery.seconds is not None:
+    kill = Kill.from_row(run._asdict())
+    if kill.recovery_s is not None:
         return True
-    if recovery.why_not in (Unrecovered.DIED, Unrecovered.STALLED):
+    if kill.recovery_why_not in (Unrecovered.DIED, Unrecovered.STALLED):
         return False
-    at_least_s = recovery.at_least_s
+    at_least_s = kill.recovery_at_least_s
     return None if at_least_s is None or at_least_s < ENOUGH_LOAD_S else False
 
 
 def mean_recovery(runs: pd.DataFrame) -> tuple[float, float]:
     """Return bounds of the mean (`harness.measure.recovery.bounds_of_mean`)."""
-    return bounds_of_mean(recovered(run) for run in runs.itertuples())
+    return bounds_of_mean(Kill.from_row(run) for run in runs.to_dict("records"))
 
 
 def mean_gap(runs: pd.DataFrame) -> float | None:

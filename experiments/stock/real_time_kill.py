@@ -40,7 +40,9 @@ from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.results.kills import SERIES
 from harness.results.record import Outcome, Point, Profile
+from harness.results.recorded import kill_rows
 from workloads.wordcount import word_count
 
 if TYPE_CHECKING:
@@ -217,7 +219,7 @@ def run(point: Point, context: Context) -> Outcome:
         {
             name: Outcome(
                 values=one.values,
-                series={"recoveries": one.series["recoveries"], "timeline": one.series["timeline"]},
+                series={name: one.series[name] for name in (SERIES, "timeline")},
                 invalid=one.invalid,
                 again=one.again,
             )
@@ -295,7 +297,7 @@ NOTES = (
 def table(results: Results) -> Tables:
     """Return the tables ``passes``, a row each, and ``kills``, a row per kill with its outage."""
     by = ["scheme", "checkpoint_s", "repeat"]
-    passes, kills = (_by_kind(results.series(name, by)) for name in ("variants", "recoveries"))
+    passes, kills = _by_kind(results.series("variants", by)), _by_kind(results.each(kill_rows, by))
     # Under a name of its own: the report lists the recoveries of other tables by engine and scheme,
     # and these are of several kinds.
     outage_s = kills.pop("recovery_s").fillna(kills["recovery_at_least_s"]).astype(float)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.advice.live import OVERLAPPED, Seen, alone
 from harness.claims.samples import FEWEST, lasting, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
-from harness.measure.recovery import Unrecovered
 from harness.pages.layout import templates
 from harness.pages.report import Picture, data_uri
+from harness.results.kills import OVERLAPPED, Kill, Seen, Unrecovered, alone
+from harness.results.recorded import kill_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,14 +86,14 @@ def kills_of(results: Results) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     if not len(results.frame):
         return pd.DataFrame(rows)
-    failures, windows = results.series("recoveries"), results.series("windows")
+    failures, windows = results.each(kill_rows), results.series("windows")
     for row in results.frame.to_dict("records"):
         run = {str(name): value for name, value in row.items()}
         mine = failures[failures["run"] == run["run"]].sort_values("at_s")
-        found = alone(mine.to_dict("records"))
+        kills = [Kill.from_row(each) for each in mine.to_dict("records")]
         broken = windows[(windows["run"] == run["run"]) & (windows["pass"] == "failed")]
-        ends = [*mine["at_s"].tolist()[1:], float("inf")]
-        for kill, end_s, seen in zip(mine.to_dict("records"), ends, found, strict=True):
+        ends = [*(kill.at_s for kill in kills[1:]), float("inf")]
+        for kill, end_s, seen in zip(kills, ends, alone(kills), strict=True):
             lasted = seen if isinstance(seen, Seen) else None
             rows.append(
                 {
@@ -101,12 +101,12 @@ def kills_of(results: Results) -> pd.DataFrame:
                     "mode": "micro-batch" if pd.isna(run.get("mode")) else run["mode"],
                     "trigger_s": run.get("trigger_s", run["interval_s"]),
                     "repeat": run["repeat"],
-                    "kill": KILLS.get(kill["scope"], kill["target"]),
+                    "kill": KILLS.get(kill.scope, kill.target),
                     "recovery_s": lasted.seconds if lasted and lasted.over else None,
                     "at_least_s": lasted.seconds if lasted and not lasted.over else None,
-                    "why_not": seen if seen == OVERLAPPED else kill["recovery_why_not"],
-                    "output_gap_s": kill["output_gap_s"],
-                    "late": _late(broken, run.get("normal_latency_s"), kill["at_s"], end_s),
+                    "why_not": seen if seen == OVERLAPPED else kill.recovery_why_not,
+                    "output_gap_s": kill.output_gap_s,
+                    "late": _late(broken, run.get("normal_latency_s"), kill.at_s, end_s),
                     "repeated": run["duplicates"],
                     "wrong": _wrong(run),
                 }

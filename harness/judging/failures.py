@@ -1,23 +1,22 @@
 """The failures of a pass, each from its plan to the recovery of the output.
 
-A `Failure` is one kill, pause or cut that reached a part of the engine. It has two recoveries: the
+A `Kill` is one kill, pause or cut that reached a part of the engine. It has two recoveries: the
 engine's own, from its detection until the failed task's processing progress is back where it was
 before the failure (`su-2016`; detection excluded), and the one seen from outside, from the failure
-until the output has caught up. A run keeps its failures in the series "recoveries" (`table`), and
-figures read them back (`read`)."""
+until the output has caught up."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from harness.cluster.base import TOGETHER, Action
+from harness.cluster.base import TOGETHER
 from harness.engines.base import BUSIEST
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import ENDS
@@ -25,12 +24,12 @@ from harness.judging.passes import PassRecord
 from harness.measure.recovery import (
     CALM_S,
     OutputRecovery,
-    Unrecovered,
     not_within,
     recoveries,
     unmeasured,
 )
 from harness.measure.windows import Normal, longest_silence_s
+from harness.results.kills import Kill, Unrecovered
 
 DETECTED, REGAINED = "detected", "recovered"
 """Incidents that an engine may report: it noticed a failure (with ``cause``), and the progress
@@ -38,9 +37,6 @@ that the failure cost is made up for. Both may name a ``target``, a node, and ``
 it ran, none if there were none."""
 LOSS = "detected_unix_s"
 """The column by which a recovery names its detection."""
-
-
-_NOT_MEASURED = unmeasured(Unrecovered.MISTIMED)
 
 
 class Unknown(StrEnum):
@@ -51,153 +47,7 @@ class Unknown(StrEnum):
     NOT_REGAINED = "the progress was not regained"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """One failure that reached something. Times are seconds from the start of the load."""
-
-    action: Action
-    target: str
-    scope: str
-    """"node", "nodes" that were named together, or "rack"."""
-    nodes: Sequence[str] = ()
-    """The nodes that it reached."""
-    planned_at_s: float | None = None
-    """None in records from before it was kept."""
-    at_s: float
-    """The first signal, where the backend records it."""
-    lateness_s: float | None = None
-    """First signal minus plan."""
-    spread_s: float | None = None
-    """Last signal minus first."""
-    ended_at_s: float | None = None
-    """The restart, resumption or healing of its target; None if there was none."""
-    recovery: OutputRecovery = _NOT_MEASURED
-    twin_recovery_s: float | None = None
-    """The recovery that the same rule finds in the twin at that instant, where nothing failed: the
-    noise of the measure. None where it finds no recovery time."""
-    twin_relapse_s: float | None = None
-    """The relapses that it finds there."""
-    detected_at_s: float | None = None
-    detected_by: str | None = None
-    paper_recovery_s: float | None = None
-    """From the detection until the last of the nodes had its progress back."""
-    paper_recovery_why_not: str | None = None
-    silence_s: float | None = None
-    """The longest time without a new result, up to the next failure or the end of the load."""
-    twin_silence_s: float | None = None
-    """The same in the twin, in the same seconds."""
-    output_gap_s: float | None = None
-    """By how much the silence is longer than the twin's; None where the twin fell behind."""
-
-    @property
-    def detection_s(self) -> float | None:
-        """Time from the failure until the engine noticed it."""
-        return None if self.detected_at_s is None else self.detected_at_s - self.at_s
-
-    @property
-    def outcome(self) -> dict[str, Any]:
-        """The consequences, by the names that a run's values have for its first failure."""
-        return {
-            "recovery_s": self.recovery.seconds,
-            "recovery_at_least_s": self.recovery.at_least_s,
-            "recovery_why_not": self.recovery.why_not and self.recovery.why_not.value,
-            "relapse_s": None if self.recovery.outage_s is None else self.recovery.relapse_s,
-            "relapsing": self.recovery.seconds is not None and not self.recovery.over,
-            "overlaps": self.recovery.overlaps,
-            "detection_s": self.detection_s,
-            "detected_by": self.detected_by,
-            "paper_recovery_s": self.paper_recovery_s,
-            "paper_recovery_why_not": self.paper_recovery_why_not,
-            "silence_s": self.silence_s,
-            "twin_silence_s": self.twin_silence_s,
-            "output_gap_s": self.output_gap_s,
-        }
-
-    def row(self) -> dict[str, Any]:
-        """Return the row of the stored table."""
-        return {
-            "action": self.action.value,
-            "target": self.target,
-            "scope": self.scope,
-            "nodes": TOGETHER.join(self.nodes),
-            "planned_at_s": self.planned_at_s,
-            "at_s": self.at_s,
-            "lateness_s": self.lateness_s,
-            "spread_s": self.spread_s,
-            "ended_at_s": self.ended_at_s,
-            "detected_at_s": self.detected_at_s,
-            "twin_recovery_s": self.twin_recovery_s,
-            "twin_relapse_s": self.twin_relapse_s,
-            **self.outcome,
-        }
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Read a row of the stored table; earlier records lack some columns."""
-        known = {name: value for name, value in row.items() if not pd.isna(value)}
-        nodes = str(known.get("nodes", ""))
-        plain = {name: known[name] for name in _PLAIN if name in known}
-        return cls(
-            **plain,
-            action=Action(known["action"]),
-            nodes=tuple(nodes.split(TOGETHER)) if nodes else (),
-            recovery=OutputRecovery.from_row(row),
-        )
-
-    @property
-    def alone(self) -> Self:
-        """The failure without a recovery that another one interrupted."""
-        if not self.recovery.overlaps:
-            return self
-        mixed = OutputRecovery(seconds=None, why_not=Unrecovered.OVERLAPPED, overlaps=True)
-        return replace(self, recovery=mixed)
-
-    @property
-    def without_times(self) -> Self:
-        """The failure without consequences: the pass's times cannot be trusted."""
-        known = {name: getattr(self, name) for name in _PLANNED}
-        overlaps = self.recovery.overlaps
-        return type(self)(
-            **known,
-            recovery=OutputRecovery(seconds=None, why_not=Unrecovered.MISTIMED, overlaps=overlaps),
-        )
-
-
-_PLANNED = (
-    "action", "target", "scope", "nodes", "planned_at_s", "at_s", "lateness_s", "spread_s",
-    "ended_at_s",
-)  # fmt: skip
-_PLAIN = (
-    "target", "scope", "planned_at_s", "at_s", "lateness_s", "spread_s", "ended_at_s",
-    "detected_at_s", "detected_by", "twin_recovery_s", "twin_relapse_s", "paper_recovery_s",
-    "paper_recovery_why_not", "silence_s", "twin_silence_s", "output_gap_s",
-)  # fmt: skip
-"""The fields that the stored table has as they are."""
-_EXAMPLE = Failure(action=Action.KILL, target="", scope="", at_s=0.0)
-COLUMNS = list(_EXAMPLE.row())
-OF_ONE_FAILURE = tuple(_EXAMPLE.outcome)
-"""The values of a run that describe its first failure."""
-
-
-def table(failures: Sequence[Failure]) -> pd.DataFrame:
-    """Return the failures as the series that a run keeps; its columns are `COLUMNS`."""
-    frame = pd.DataFrame([failure.row() for failure in failures], columns=COLUMNS)
-    return frame.astype({name: float for name in COLUMNS if name.endswith("_s")})
-
-
-def read(stored: pd.DataFrame) -> dict[str, list[Failure]]:
-    """Return the failures of each run, in the order of their times.
-
-    ``stored`` is the series of several runs (`harness.results.tables.Results.series`)."""
-    found: dict[str, list[Failure]] = {}
-    for row in stored.to_dict("records"):
-        found.setdefault(row["run"], []).append(
-            Failure.from_row({str(name): value for name, value in row.items()})
-        )
-    return {run: sorted(failures, key=lambda one: one.at_s) for run, failures in found.items()}
-
-
-def done(record: PassRecord) -> list[Failure]:
+def done(record: PassRecord) -> list[Kill]:
     """Return the failures of a pass that reached something, in the order of their times."""
     found = []
     for number, one in enumerate(record.injected):
@@ -205,8 +55,8 @@ def done(record: PassRecord) -> list[Failure]:
             continue
         nodes = sorted(victim.node for victim in one.victims if victim.felt)
         found.append(
-            Failure(
-                action=one.event.action,
+            Kill(
+                action=one.event.action.value,
                 target=one.event.target,
                 scope=_scope(one.event.target, nodes),
                 nodes=nodes,
@@ -249,7 +99,7 @@ def aftermath(
     twin_arrival_s: pd.Series[float],
     twin_windows: pd.DataFrame,
     calm_s: float = CALM_S,
-) -> list[Failure]:
+) -> list[Kill]:
     """Return the failures of a pass with their consequences.
 
     ``arrival_s`` are the arrivals of first versions, in this pass and in the twin. ``calm_s``: see
@@ -261,9 +111,9 @@ def aftermath(
     return [
         replace(
             failure,
-            recovery=recovery,
+            **recovery.columns,
             twin_recovery_s=calmly.seconds,
-            twin_relapse_s=None if calmly.outage_s is None else calmly.relapse_s,
+            twin_relapse_s=calmly.columns["relapse_s"],
             **detection(record.incidents, failure, later),
             **_silence(
                 arrival_s,
@@ -295,7 +145,7 @@ def _silence(
 
 def _recoveries(
     record: PassRecord,
-    failures: Sequence[Failure],
+    failures: Sequence[Kill],
     windows: pd.DataFrame,
     normal: Normal | None,
     twin_kept_up: bool,
@@ -335,10 +185,8 @@ def _end_of_output_s(windows: pd.DataFrame, *, usual_s: float) -> float:
     return float(after.min()) + usual_s if len(after) else math.inf
 
 
-def detection(
-    incidents: pd.DataFrame, failure: Failure, later: Sequence[Failure] = ()
-) -> dict[str, Any]:
-    """Return the engine's first report of a failure, and its recovery, by `Failure`'s fields.
+def detection(incidents: pd.DataFrame, failure: Kill, later: Sequence[Kill] = ()) -> dict[str, Any]:
+    """Return the engine's first report of a failure, and its recovery, by `Kill`'s fields.
 
     A report belongs to the newest failure of its node; ``later`` are those that followed."""
     noticed = _noticed(incidents, failure, later)
@@ -346,17 +194,32 @@ def detection(
         return {"paper_recovery_why_not": Unknown.NOT_DETECTED.value}
     first = noticed.iloc[0]
     at_s, cause = float(first["at_s"]), first.get("cause")
-    known = {"detected_at_s": at_s, "detected_by": None if pd.isna(cause) else cause}
+    known = {
+        "detected_at_s": at_s,
+        "detection_s": at_s - failure.at_s,
+        "detected_by": None if pd.isna(cause) else cause,
+    }
     lost = noticed[noticed["tasks"].ne("")] if "tasks" in noticed.columns else noticed
     if not len(lost):
         return {**known, "paper_recovery_why_not": Unknown.NOTHING_LOST.value}
     back = [regained(incidents, one) for _, one in lost.iterrows()]
     if any(not len(rows) for rows in back):
         return {**known, "paper_recovery_why_not": Unknown.NOT_REGAINED.value}
-    return {**known, "paper_recovery_s": float(max(rows["at_s"].min() for rows in back)) - at_s}
+    return {
+        **known,
+        "restart_s": _last_step(back, "there_after_s"),
+        "restore_s": _last_step(back, "ready_after_s"),
+        "paper_recovery_s": float(max(rows["at_s"].min() for rows in back)) - at_s,
+    }
 
 
-def _noticed(incidents: pd.DataFrame, failure: Failure, later: Sequence[Failure]) -> pd.DataFrame:
+def _last_step(back: Sequence[pd.DataFrame], name: str) -> float | None:
+    """Return when the last of the lost nodes had made a step; None where it is not reported."""
+    steps = [rows[name].dropna() for rows in back if name in rows]
+    return max((float(each.max()) for each in steps if len(each)), default=None)
+
+
+def _noticed(incidents: pd.DataFrame, failure: Kill, later: Sequence[Kill]) -> pd.DataFrame:
     """Return the first detection of each node that was hit, in the order of time.
 
     One that names no node may be of any: it belongs to the newest failure."""

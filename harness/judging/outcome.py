@@ -19,10 +19,9 @@ from harness.failures.injector import ROW
 from harness.failures.schedule import ENDS, Schedule
 from harness.judging import again, failures, resources, trust
 from harness.judging.contributions import newest_contributions_s, tuple_success
-from harness.judging.failures import OF_ONE_FAILURE, Failure
 from harness.judging.passes import PassRecord
 from harness.load.plan import Stream
-from harness.measure.recovery import CALM_S, Unrecovered
+from harness.measure.recovery import CALM_S
 from harness.measure.values import normalized, types_of
 from harness.measure.versions import (
     Comparison,
@@ -42,6 +41,7 @@ from harness.measure.windows import (
     summarize_windows,
     timeline,
 )
+from harness.results.kills import OF_ONE_FAILURE, SERIES, Kill, Unrecovered, frame_of
 from harness.results.record import Outcome
 from workloads.base import Workload
 
@@ -122,12 +122,10 @@ def judge(
     )
 
 
-def _kept(
-    accuracy: Scored, after: Sequence[Failure], truth: pd.DataFrame
-) -> dict[str, pd.DataFrame]:
+def _kept(accuracy: Scored, after: Sequence[Kill], truth: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {
         "accuracy": accuracy.windows,
-        "recoveries": failures.table(after),
+        SERIES: frame_of(after),
         again.TRUTH: truth,
     }
 
@@ -348,7 +346,7 @@ def _table(
     }
 
 
-def _failures(failed: PassRecord, schedule: Schedule, after: Sequence[Failure]) -> dict[str, Any]:
+def _failures(failed: PassRecord, schedule: Schedule, after: Sequence[Kill]) -> dict[str, Any]:
     kills = [done for done in failed.injected if done.event.action is Action.KILL]
     killed = [done for done in kills if done.felt]
     breaks = [done for done in failed.injected if done.event.action in ENDS]
@@ -402,7 +400,7 @@ def _yardstick(normal: Normal | None, kept_up: bool) -> dict[str, Any]:
     }
 
 
-def _first_failure(after: Sequence[Failure]) -> dict[str, Any]:
+def _first_failure(after: Sequence[Kill]) -> dict[str, Any]:
     """Return the consequences of the first failure; the table of recoveries has those of all."""
     if after:
         return after[0].outcome

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.results.kills import MEANINGS, METRIC, OF_ONE_FAILURE
+
 FACTS: Mapping[str, str] = {
     # the output, compared
     "output_equals_truth": "True if the first stable version of every result, and its last version "
@@ -47,19 +49,11 @@ FACTS: Mapping[str, str] = {
     "punctual_s": "The permitted lateness of a kill. A run with a later one is invalid, except in "
     "the smoke profile.",
     "injection_errors": "Why failures could not be done.",
-    # how a recovery was measured
-    "recovery_why_not": "Reason why there is no `recovery_s`.",
-    "paper_recovery_why_not": "Reason why there is no `paper_recovery_s`.",
-    "relapsing": "True if the output, which had caught up, was late again when the next failure "
-    "came or the load ended: `relapse_s` is a lower bound then.",
-    "overlaps": "True if another failure came before the output was on time again.",
-    "detected_by": "Sign by which the engine detected it: a closed connection, a heartbeat.",
+    # how a recovery was measured, and the first failure's part of the table of kills
+    **{name: MEANINGS[name] for name in OF_ONE_FAILURE if MEANINGS[name] != METRIC},
     "normal_latency_s": "The latency beyond which a window counts as late, by the twin's.",
     "twin_slowest_s": "The latency of the twin's slowest window.",
     "twin_kept_up": "True if the twin followed its load. If not, no time is compared with it.",
-    "silence_s": "The longest time without a new result from the first failure to the next one, or "
-    "to the end of the load.",
-    "twin_silence_s": "The longest such time of the twin in the same span.",
     # the engine
     "drained": "True if the engine delivered everything within the permitted time after the load.",
     "stalled": "True if it did not, and made no progress for minutes.",

@@ -6,17 +6,15 @@ with the reason as a word of a closed list, so that a mean can never leave out t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from harness.measure.windows import Normal
-
-Kind = TypeVar("Kind")
+from harness.results.kills import Kill, Unrecovered
 
 CALM_S = 5.0
 """Time for which output must have been on time to count as caught up. Windows that are late after
@@ -26,32 +24,6 @@ measured."""
 VISIBLE_S = 10.0
 """Span after a failure in which the median of the due windows must be a usual one; otherwise the
 output was visibly later. Fixed on 2026-11-22."""
-
-
-class Unrecovered(StrEnum):
-    """Reasons why a failure has no recovery time."""
-
-    NOT_BY_END = "not caught up by the end of the load"
-    LOST = "a result was never delivered"
-    DIED = "the engine died"
-    STALLED = "the engine stalled: it delivered nothing more"
-    UNRESOLVED = "later than the twin, but less than the resolution"
-    NOTHING_DUE = "no window was due after the failure"
-    TWIN_BEHIND = "the twin fell behind"
-    TWIN_INCOMPLETE = "the twin did not complete every window"
-    MISTIMED = "the load or the clock was not on time"
-    NOTHING_FAILED = "no failure reached a process"
-    OVERLAPPED = "another failure came before the output was calm again"
-
-    @property
-    def censored(self) -> bool:
-        """True if the output was watched and did not come back: a lower bound is known."""
-        return self in (
-            Unrecovered.NOT_BY_END,
-            Unrecovered.LOST,
-            Unrecovered.DIED,
-            Unrecovered.STALLED,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,23 +66,17 @@ class OutputRecovery:
         assert (self.at_least_s is not None) == censored, self
         assert not (censored and self.over), self
 
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Read the columns that a record has for a recovery."""
-
-        def known(name: str, kind: Callable[[Any], Kind]) -> Kind | None:
-            value = row.get(name)
-            return None if pd.isna(value) else kind(value)
-
-        at_least_s = known("recovery_at_least_s", float)
-        return cls(
-            seconds=known("recovery_s", float),
-            at_least_s=at_least_s,
-            why_not=known("recovery_why_not", Unrecovered),
-            relapse_s=known("relapse_s", float) or 0.0,
-            over=at_least_s is None and not known("relapsing", bool),
-            overlaps=bool(known("overlaps", bool)),
-        )
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Its columns in the table of kills (`harness.results.kills.Kill`)."""
+        return {
+            "recovery_s": self.seconds,
+            "recovery_at_least_s": self.at_least_s,
+            "recovery_why_not": self.why_not and self.why_not.value,
+            "relapse_s": None if self.outage_s is None else self.relapse_s,
+            "relapsing": self.seconds is not None and not self.over,
+            "overlaps": self.overlaps,
+        }
 
 
 def unmeasured(why_not: Unrecovered) -> OutputRecovery:
@@ -196,19 +162,19 @@ def recovery(
     )
 
 
-def bounds_of_mean(found: Iterable[OutputRecovery]) -> tuple[float, float]:
-    """Return bounds of the mean of these recoveries.
+def bounds_of_mean(kills: Iterable[Kill]) -> tuple[float, float]:
+    """Return bounds of the mean of their recoveries.
 
     They are the same number if all are known, with infinity above where one is censored, and NaN
     twice where one was not measured or none is there."""
     seconds: list[float] = []
     censored = False
-    for one in found:
-        value = one.at_least_s if one.seconds is None else one.seconds
+    for kill in kills:
+        value = kill.recovery_at_least_s if kill.recovery_s is None else kill.recovery_s
         if value is None:
             return math.nan, math.nan
         seconds.append(value)
-        censored |= one.seconds is None
+        censored |= kill.recovery_s is None
     if not seconds:
         return math.nan, math.nan
     mean = float(np.mean(seconds))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.measure.facts import FACTS
 from harness.measure.metrics import METRICS
+from harness.results.kills import MEANINGS
 from harness.results.library import (
     CLAIM_COLUMNS,
     POINT_COLUMNS,
@@ -47,34 +48,7 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "pids": "Their pids, by node.",
         "error": "Error that prevented it, if any.",
     },
-    "recoveries": {
-        "action": "kill, pause or cut.",
-        "target": "The node or rack.",
-        "scope": "node, nodes or rack.",
-        "nodes": "The nodes that it reached, with + between them.",
-        "planned_at_s": "Planned time, in seconds from the start of the load.",
-        "at_s": "Time of the first signal.",
-        "lateness_s": "First signal minus planned instant.",
-        "spread_s": "Last signal minus first.",
-        "ended_at_s": "Time of the node's restart, resumption or healing; empty if there was none.",
-        "recovery_s": "See the metrics below; empty with a reason in `recovery_why_not`.",
-        "recovery_at_least_s": "See the metrics below.",
-        "recovery_why_not": "Reason why there is no `recovery_s`.",
-        "relapse_s": "See the metrics below.",
-        "relapsing": FACTS["relapsing"],
-        "overlaps": "True if another failure came before the recovery from this one.",
-        "twin_recovery_s": "The recovery that the same rule finds in the twin at that instant, "
-        "where nothing failed: the noise of `recovery_s`.",
-        "twin_relapse_s": "The same for `relapse_s`.",
-        "detected_at_s": "Time at which the engine detected it.",
-        "detection_s": "See the metrics below.",
-        "detected_by": "Sign by which the engine detected it: a closed connection, a heartbeat.",
-        "paper_recovery_s": "See the metrics below.",
-        "paper_recovery_why_not": "Reason why there is none.",
-        "silence_s": "The longest time without a new result from then to the next failure.",
-        "twin_silence_s": "The same in the twin, in the same seconds.",
-        "output_gap_s": "See the metrics below.",
-    },
+    "recoveries": MEANINGS,
     "usage": {
         "pass": "`failed` or `twin`.",
         "at_s": "Time of the sample, in seconds from the start of the load.",

@@ -23,11 +23,9 @@ from harness.pages import points
 from harness.pages.assessment import Assessment, assess
 from harness.pages.digest import FILE, digest
 from harness.pages.facets import (
-    AS_IT_COMES,
     FACETS,
     NOT_RECORDED,
     PAPERS,
-    TUNED,
     Facets,
     of_record,
     union,
@@ -41,6 +39,7 @@ from harness.pages.outages import outages
 from harness.pages.report import Attempt, Undrawable, attempt, campaigns, card
 from harness.results.library import Found
 from harness.results.record import OK, Profile, Record, point_key
+from harness.results.setting import AS_IT_COMES, TUNED
 from harness.results.store import Campaign, RecordStore
 from harness.running.code import of_other_code
 from harness.running.discovery import GROUPS, all_experiments, page_of

@@ -29,6 +29,7 @@ from harness.errors import UsageError
 from harness.results import archive
 from harness.results.provenance import ROOT
 from harness.results.record import OK, Record
+from harness.results.recorded import kill_rows
 from harness.results.schema import decode
 from harness.results.store import unreadable
 from harness.results.tables import read_series
@@ -168,7 +169,7 @@ class Library:
         """A row per failure with a victim.
 
         It has the detection, and recovery both as a user sees it and as the papers define it."""
-        return self.series("recoveries")
+        return self._each(lambda run: kill_rows(run.directory))
 
     @cached_property
     def usage(self) -> pd.DataFrame:
@@ -179,10 +180,19 @@ class Library:
         """Return a series of every run that has it, with the `SERIES_KEYS` in front.
 
         ``having``: only where it has that column; some experiments keep one of their own."""
+
+        def read(run: Found) -> pd.DataFrame | None:
+            frame = read_series(run.directory, name)
+            return frame if having is None or (frame is not None and having in frame) else None
+
+        return self._each(read)
+
+    def _each(self, read: Callable[[Found], pd.DataFrame | None]) -> pd.DataFrame:
+        """Return what ``read`` has of every run, with the `SERIES_KEYS` in front."""
         parts = []
         for each in self.found:
-            frame = read_series(each.directory, name)
-            if frame is not None and (having is None or having in frame):
+            frame = read(each)
+            if frame is not None:
                 keys = _keys(each)
                 frame = frame.drop(columns=[key for key in keys if key in frame])
                 parts.append(pd.DataFrame(keys, index=frame.index).join(frame))

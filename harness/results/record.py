@@ -32,7 +32,7 @@ class Profile(StrEnum):
     """The paper's own scale."""
 
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 NOT_RECORDED = "not recorded"
 SERVERS = ("java", "java_vendor", "kafka", "redis", "jars")
@@ -137,6 +137,9 @@ class Record:
     engine: str = ""
     """The live engine that it measured (`harness.engines.kinds`); empty where none ran, and in
     records from before schema 3."""
+    setting: Mapping[str, Any] = field(default_factory=dict)
+    """`harness.results.setting.Setting.row` of its passes, as far as they have it alike; empty in
+    records from before schema 5, which `harness.results.recorded` reads."""
     versions: Mapping[str, str]
     started_unix_s: float
     seconds: float

@@ -24,6 +24,8 @@ UPGRADES: Mapping[int, Callable[[Document], Document]] = {
     2: lambda document: {**document, "engine": ""},
     # 4 has what a run needed; before, nobody measured it.
     3: lambda document: {**document, "peak_memory_bytes": None, "disk_bytes": None},
+    # 5 names the setting; before, points, experiments and names of passes implied it.
+    4: lambda document: {**document, "setting": {}},
 }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -44,9 +45,15 @@ class Results:
         """Stack the series ``name`` of all runs that have it.
 
         The columns ``columns`` of `frame` (and ``run``) are repeated on each row."""
+        return self.each(partial(read_series, name=name), columns)
+
+    def each(
+        self, read: Callable[[Path], pd.DataFrame | None], columns: Sequence[str] = ()
+    ) -> pd.DataFrame:
+        """Stack what ``read`` returns for the directory of every run, as `series` does."""
         parts = []
         for _, row in self.frame.iterrows():
-            part = read_series(self.directories[row["run"]], name)
+            part = read(self.directories[row["run"]])
             if part is not None:
                 parts.append(part.assign(**{key: row[key] for key in ("run", *columns)}))
         return stacked(parts) if parts else pd.DataFrame(columns=["run", *columns])

@@ -19,7 +19,7 @@ from harness.cli.main import cli
 from harness.failures.generators import in_turn, one_target
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
-from harness.measure.recovery import Unrecovered
+from harness.results.kills import Unrecovered
 from harness.results.library import Library
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,114 +15,107 @@ from harness.advice.live import COLUMNS, kills_of
 from harness.advice.sums import known
 from harness.intervals.recovery import RESTART, Origin
 from harness.intervals.systems import SYSTEMS, Failure
-from harness.measure.recovery import Unrecovered
 from harness.results import load
-from harness.results.library import Library
+from harness.results.kills import Unrecovered
+from harness.results.library import Found
 from harness.results.provenance import ROOT
+from harness.results.record import Record
+from harness.results.setting import Setting
 from tests.advice.test_advice import JOB
 
 
-def library(
-    parameters: dict[str, dict[str, Any]], engines: dict[str, str], **series: pd.DataFrame
-) -> Library:
-    """Return as much of a library as the kills need, a run for each key of ``parameters``."""
-    points = [
-        {
-            "run": run,
-            "kind": "parameter",
-            "quantity": name,
-            "value": value if isinstance(value, float) else None,
-            "text": value if isinstance(value, str) else None,
-        }
-        for run, values in parameters.items()
-        for name, value in values.items()
-    ]
-    return cast(
-        Library,
-        SimpleNamespace(
-            points=pd.DataFrame(points, columns=["run", "kind", "quantity", "value", "text"]),
-            runs=pd.DataFrame({"run": list(engines), "engine": list(engines.values())}),
-            series_names=sorted(series),
-            series=series.__getitem__,
-            recoveries=series.get("recoveries"),
-        ),
-    )
+def run_of(
+    folder: Path,
+    point: Mapping[str, Any],
+    engine: str = "structured",
+    *,
+    experiment: str = "stock/worker-kill",
+    status: str = "ok",
+    setting: Setting | None = None,
+    **series: pd.DataFrame,
+) -> list[Found]:
+    """Return a recorded run with these series."""
+    for name, frame in series.items():
+        frame.to_parquet(folder / f"{name}.parquet")
+    record = Record(
+        run="a", experiment=experiment, profile="quick", point=point, repeat=0, repeats=1,
+        root_seed=1, options={}, code="", commit="", machine={}, engine=engine, versions={},
+        started_unix_s=0.0, seconds=1.0, status=status, series=sorted(series),
+        setting={} if setting is None else setting.row(),
+    )  # fmt: skip
+    return [Found(record=record, directory=folder, machine_name="m", root=folder)]
 
 
-def recoveries(run: str, *seconds: float | None, **more: Any) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "run": run,
-            "experiment": "stock/worker-kill",
-            "status": "ok",
-            "action": "kill",
-            "recovery_s": list(seconds),
-            "overlaps": False,
-            "detection_s": 0.1,
-            "variant": None,
-            **more,
-        }
-    )
+def recoveries(*seconds: float | None, **more: Any) -> pd.DataFrame:
+    columns = {"action": "kill", "at_s": 1.0, "overlaps": False, "detection_s": 0.1, "target": "n"}
+    return pd.DataFrame({"recovery_s": list(seconds), **columns, **more})
 
 
-def test_a_kill_has_its_system_its_interval_and_its_recovery() -> None:
-    found = kills_of(
-        library(
-            {"a": {"scheme": "checkpoint", "interval_s": 2.0}},
-            {"a": "structured"},
-            recoveries=recoveries("a", 9.0, 0.0, None),
-        )
-    )
+CHECKPOINTED = {"scheme": "checkpoint", "interval_s": 2.0}
+
+
+def test_a_kill_has_its_system_its_interval_and_its_recovery(tmp_path: Path) -> None:
+    found = kills_of(run_of(tmp_path, CHECKPOINTED, recoveries=recoveries(9.0, 0.0, None)))
     assert found.frame["system"].tolist() == ["spark", "spark"]
     assert found.frame["interval_s"].tolist() == [2.0, 2.0]
     assert found.frame["recovery_s"].tolist() == [9.0, 0.0]
     assert found.left_out == {"its recovery is not known": 1}
 
 
+def test_a_record_that_says_its_setting_is_believed(tmp_path: Path) -> None:
+    setting = Setting(engine="flink", scheme="checkpoint", interval_s=7.0)
+    point = {"scheme": "active", "interval_s": 2.0, "tuning": "tuned"}
+    found = kills_of(run_of(tmp_path, point, setting=setting, recoveries=recoveries(9.0)))
+    assert found.frame[["system", "interval_s"]].to_numpy().tolist() == [["flink", 7.0]]
+    own = recoveries(9.0, scheme="active")
+    assert not len(kills_of(run_of(tmp_path, point, setting=setting, recoveries=own)).frame)
+
+
 @pytest.mark.parametrize(
-    ("parameters", "more", "reason"),
+    ("point", "more", "reason"),
     [
         ({"scheme": "active", "interval_s": 2.0}, {}, "not under checkpoints alone"),
-        ({"scheme": "checkpoint", "interval_s": 2.0}, {"status": "invalid"}, "valid run"),
-        ({"scheme": "checkpoint", "interval_s": 2.0}, {"action": "pause"}, "not a kill"),
-        ({"scheme": "checkpoint", "tuning": "tuned", "interval_s": 2.0}, {}, "own settings"),
-        (
-            {"scheme": "checkpoint", "tuning": "real-time, tuned", "interval_s": 2.0},
-            {},
-            "own settings",
-        ),
-        ({"scheme": "checkpoint"}, {"experiment": "stock/gone"}, "interval is not known"),
+        (CHECKPOINTED, {"status": "invalid"}, "valid run"),
+        (CHECKPOINTED, {"recoveries": recoveries(9.0, action="pause")}, "not a kill"),
+        ({**CHECKPOINTED, "tuning": "tuned"}, {}, "own settings"),
+        ({**CHECKPOINTED, "tuning": "real-time, tuned"}, {}, "own settings"),
+        ({"scheme": "checkpoint"}, {"experiment": "stock/gone"}, "not under checkpoints alone"),
     ],
 )
 def test_what_the_sum_is_not_about_is_left_out(
-    parameters: dict[str, Any], more: dict[str, Any], reason: str
+    tmp_path: Path, point: dict[str, Any], more: dict[str, Any], reason: str
 ) -> None:
-    found = kills_of(
-        library({"a": parameters}, {"a": "structured"}, recoveries=recoveries("a", 9.0, **more))
-    )
+    found = kills_of(run_of(tmp_path, point, **{"recoveries": recoveries(9.0), **more}))
     assert not len(found.frame)
     (said,) = found.left_out
     assert reason in said
 
 
-CHECKPOINTED = {"scheme": "checkpoint", "interval_s": 2.0}
-
-
 @pytest.mark.parametrize(
-    ("more", "seen"),
+    ("series", "more", "seen"),
     [
-        ({"recovery_s": [None], "recovery_at_least_s": 18.4}, [(18.4, False)]),
-        ({"outside_ms": [None], "outside_at_least_ms": 900.0}, [(0.9, False)]),
-        ({"outage_s": [26.3, 6.4], "caught_up": [False, True]}, [(26.3, False), (6.4, True)]),
-        ({"recovery_s": [None], "recovery_why_not": str(Unrecovered.UNRESOLVED)}, [(0.0, True)]),
+        ("recoveries", {"recovery_s": [None], "recovery_at_least_s": 18.4}, [(18.4, False)]),
+        ("kills", {"outside_ms": [None], "outside_at_least_ms": 900.0}, [(0.9, False)]),
+        (
+            "outages",
+            {"outage_s": [26.3, 6.4], "caught_up": [False, True], "kill": "worker"},
+            [(26.3, False), (6.4, True)],
+        ),
+        (
+            "recoveries",
+            {"recovery_s": [None], "recovery_why_not": str(Unrecovered.UNRESOLVED)},
+            [(0.0, True)],
+        ),
         # The second came 2.25 s after the first, before output was calm: until then it is known.
         (
+            "recoveries",
             {"recovery_s": [None, None], "recovery_at_least_s": [9.0, 6.75], "overlaps": True,
              "at_s": [13.0, 15.25]},
             [(2.25, False)],
         ),
         # A recovery that ended before the next failure is its own.
         (
+            "recoveries",
             {"recovery_s": [2.0, 5.0, 1.0], "overlaps": True, "at_s": [10.0, 12.5, 16.5]},
             [(2.0, True), (4.0, False)],
         ),
@@ -129,34 +123,21 @@ CHECKPOINTED = {"scheme": "checkpoint", "interval_s": 2.0}
     ids=["watched", "in ms", "of a peer", "below the resolution", "overlapping", "apart"],
 )  # fmt: skip
 def test_a_kill_that_was_not_over_is_known_to_have_lasted_so_long(
-    more: dict[str, Any], seen: list[tuple[float, bool]]
+    tmp_path: Path, series: str, more: dict[str, Any], seen: list[tuple[float, bool]]
 ) -> None:
     (count,) = {len(value) for value in more.values() if isinstance(value, list)}
-    rows = recoveries("a", *[None] * count).assign(**more)
-    found = kills_of(library({"a": CHECKPOINTED}, {"a": "structured"}, recoveries=rows))
+    rows = recoveries(*[None] * count).assign(**more)
+    if series != "recoveries":
+        rows = rows.drop(columns="recovery_s")
+    found = kills_of(run_of(tmp_path, CHECKPOINTED, **{series: rows}))
     assert list(zip(found.frame["recovery_s"], found.frame["over"], strict=True)) == seen
     assert sum(found.left_out.values()) == count - len(seen)
 
 
-def test_a_pass_names_its_interval() -> None:
-    found = kills_of(
-        library(
-            {"a": {"engine": "live"}},
-            {"a": "tasks"},
-            recoveries=recoveries("a", 1.5, variant="CKP-30s-single-node-0"),
-        )
-    )
+def test_a_pass_of_an_earlier_record_names_its_interval(tmp_path: Path) -> None:
+    rows = recoveries(1.5, variant="CKP-30s-single-node-0")
+    found = kills_of(run_of(tmp_path, {"engine": "live"}, "tasks", recoveries=rows))
     assert found.frame[["system", "interval_s"]].to_numpy().tolist() == [["tasks", 30.0]]
-
-
-def test_peers_are_read_from_their_outages() -> None:
-    outages = pd.DataFrame(
-        {"run": "a", "experiment": "live/peers", "status": "ok", "outage_s": [46.0, 47.0]}
-    )
-    parameters = {"engine": "kafka-streams", "tuning": "as it comes", "checkpoint_s": 30.0}
-    found = kills_of(library({"a": parameters}, {"a": "kafka-streams"}, outages=outages))
-    assert found.frame["system"].tolist() == ["kafka-streams"] * 2
-    assert found.frame["recovery_s"].tolist() == [46.0, 47.0]
 
 
 def kills(**runs: list[float]) -> pd.DataFrame:

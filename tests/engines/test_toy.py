@@ -22,8 +22,8 @@ from harness.judging import calibration, passes
 from harness.judging.calibration import GridScale, calibrate, ladder
 from harness.judging.run import LiveRun, measure
 from harness.load import generator
-from harness.measure.recovery import Unrecovered
 from harness.measurement import Context
+from harness.results.kills import Unrecovered
 from harness.results.record import Outcome, Profile
 from tests.cluster.test_neighbours import cluster_of
 from tests.engines.contract import EngineContract, EngineKindContract, Sharing

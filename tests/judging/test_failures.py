@@ -11,8 +11,8 @@ import pytest
 from harness.cluster.base import Action, Victim
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.judging.failures import Failure, detection
-from harness.measure.recovery import Unrecovered
+from harness.judging.failures import detection
+from harness.results.kills import Kill, Unrecovered
 from tests.judging.constructed import (
     KILL_AT_S,
     LOAD_S,
@@ -139,10 +139,8 @@ def test_a_death_that_is_seen_before_the_last_signal_is_out_is_detected() -> Non
     assert table["paper_recovery_s"].tolist() == pytest.approx([0.04])
 
 
-def failure(at_s: float, *nodes: str) -> Failure:
-    return Failure(
-        action=Action.KILL, target="+".join(nodes), scope="nodes", nodes=nodes, at_s=at_s
-    )
+def failure(at_s: float, *nodes: str) -> Kill:
+    return Kill(action="kill", target="+".join(nodes), scope="nodes", nodes=nodes, at_s=at_s)
 
 
 def reported(*rows: tuple[float, str, str, float, str]) -> pd.DataFrame:

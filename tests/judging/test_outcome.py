@@ -15,14 +15,13 @@ from harness.cluster.base import Action, Victim
 from harness.engines.deliveries import decode, relative_windows
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import NO_FAILURES, FailureEvent
-from harness.judging import failures
 from harness.judging.foreign import ForeignLoad, worst_of
 from harness.judging.outcome import TWIN_BEHIND, judge
 from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
 from harness.measure.facts import FACTS
 from harness.measure.metrics import METRICS, describe
-from harness.measure.recovery import Unrecovered
+from harness.results.kills import OF_ONE_FAILURE, Kill, Unrecovered, frame_of
 from harness.results.record import Outcome
 from tests.judging.constructed import (
     KILL_AT_S,
@@ -204,17 +203,17 @@ def test_a_failure_is_read_back_as_it_was_stored(tmp_path: Path) -> None:
         outcome = judged(broken)
         path = tmp_path / f"{number}.parquet"
         outcome.series["recoveries"].to_parquet(path)
-        (read,) = failures.read(pd.read_parquet(path).assign(run="a"))["a"]
+        (read,) = map(Kill.from_row, pd.read_parquet(path).to_dict("records"))
         assert (read.lateness_s, read.nodes) == (0.002, ("r1n1",))
-        assert failures.table([read]).equals(outcome.series["recoveries"])
-        assert {n: outcome.values[n] for n in failures.OF_ONE_FAILURE} == read.outcome
+        assert frame_of([read]).equals(outcome.series["recoveries"])
+        assert {n: outcome.values[n] for n in OF_ONE_FAILURE} == read.outcome
 
 
 def test_a_failure_of_an_earlier_record_lacks_what_was_not_kept() -> None:
     stored = judged(record(deliveries(STOPPED), failures=injected())).series["recoveries"]
     old = stored.drop(columns=["nodes", "planned_at_s", "lateness_s", "spread_s"])
-    (read,) = failures.read(old.assign(run="a"))["a"]
-    assert read.recovery.seconds == pytest.approx(7.9)
+    (read,) = map(Kill.from_row, old.to_dict("records"))
+    assert read.recovery_s == pytest.approx(7.9)
     assert read.lateness_s is None
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from harness.measure.recovery import (
     OutputRecovery,
-    Unrecovered,
     bounds_of_mean,
     not_within,
     recoveries,
@@ -19,6 +18,7 @@ from harness.measure.recovery import (
     unmeasured,
 )
 from harness.measure.windows import Normal
+from harness.results.kills import Kill, Unrecovered
 from tests.measure.test_windows import windows
 
 NORMAL = Normal(median_s=1.0, usual_s=1.2, slowest_s=1.4)
@@ -140,12 +140,12 @@ def test_a_failure_that_is_not_recovered_from_overlaps_every_later_one() -> None
 
 
 def test_a_mean_never_leaves_out_what_did_not_recover() -> None:
-    three, ten = OutputRecovery(seconds=3.0), OutputRecovery(seconds=10.0)
-    never = not_within(20.0, Unrecovered.NOT_BY_END)
+    three, ten = Kill(recovery_s=3.0), Kill(recovery_s=10.0)
+    never = Kill(**not_within(20.0, Unrecovered.NOT_BY_END).columns)
     assert bounds_of_mean([three, ten]) == (6.5, 6.5)
     assert bounds_of_mean([ten, never]) == (15.0, math.inf)
     assert all(math.isnan(bound) for bound in bounds_of_mean([]))
-    assert all(math.isnan(b) for b in bounds_of_mean([three, unmeasured(Unrecovered.TWIN_BEHIND)]))
+    assert all(math.isnan(b) for b in bounds_of_mean([three, Kill()]))
 
 
 @given(st.dictionaries(st.integers(0, 29), st.floats(0, 40), max_size=30), st.floats(0, 28))

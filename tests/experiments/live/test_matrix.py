@@ -25,9 +25,9 @@ from experiments.stock._workloads import WORKLOADS
 from harness.claims import ClaimKind, Sample, Word
 from harness.claims.samples import FEWEST
 from harness.cluster.base import TOGETHER, Action
-from harness.measure.recovery import Unrecovered
 from harness.measurement import Context
 from harness.planning.tiers import paper_network
+from harness.results.kills import Unrecovered
 from harness.results.record import Profile
 from harness.results.tables import Results
 from harness.seeds import generator

@@ -263,8 +263,8 @@ def test_a_delay_below_the_resolution_is_none_that_a_user_saw() -> None:
     (kill,) = _topology.kills_of(
         Outcome(series={"recoveries": pd.DataFrame([row])}), {16: 5.0}
     ).values()
-    assert (kill.outside_s, kill.twin_s) == (0.0, None)
-    assert kill.outside_why_not is not None
+    assert (kill.seen_s, kill.twin_recovery_s) == (0.0, None)
+    assert kill.recovery_why_not is not None
 
 
 def test_the_simulator_gets_the_instants_that_really_were() -> None:
@@ -279,7 +279,7 @@ def test_the_simulator_gets_the_instants_that_really_were() -> None:
     found = Outcome(series={"recoveries": pd.DataFrame(rows)})
     kills = _topology.kills_of(found, at_s)
     assert {kill.at_s for kill in kills.values()} == {5.08}
-    assert {kill.outside_s for kill in kills.values()} == {1.5}, "a lower bound is a value"
+    assert {kill.seen_s for kill in kills.values()} == {1.5}, "a lower bound is a value"
     late, planned = (
         shape.simulated(contender, instants, seed=1)
         for instants in ({task: kill.at_s for task, kill in kills.items()}, at_s)

@@ -21,7 +21,7 @@ from harness.failures.generators import in_turn, one_target
 from harness.figures.style import new_figure, styled
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
-from harness.measure.recovery import Unrecovered
+from harness.results.kills import Unrecovered
 from harness.results.record import Outcome, Point, Profile
 from tests.experiments.stock import judging
 from tests.judging.constructed import (
