@@ -27,6 +27,7 @@ import pandas as pd
 
 from harness.errors import UsageError
 from harness.results import archive
+from harness.results.kills import COLUMNS
 from harness.results.provenance import ROOT
 from harness.results.record import OK, Record
 from harness.results.recorded import kill_rows
@@ -169,7 +170,12 @@ class Library:
         """A row per failure with a victim.
 
         It has the detection, and recovery both as a user sees it and as the papers define it."""
-        return self._each(lambda run: kill_rows(run.directory))
+
+        def read(run: Found) -> pd.DataFrame | None:
+            rows = kill_rows(run.directory)
+            return None if rows is None else rows.filter([*COLUMNS, "variant"])
+
+        return self._each(read)
 
     @cached_property
     def usage(self) -> pd.DataFrame:

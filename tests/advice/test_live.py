@@ -66,7 +66,7 @@ def test_a_record_that_says_its_setting_is_believed(tmp_path: Path) -> None:
     setting = Setting(engine="flink", scheme="checkpoint", interval_s=7.0)
     point = {"scheme": "active", "interval_s": 2.0, "tuning": "tuned"}
     found = kills_of(run_of(tmp_path, point, setting=setting, recoveries=recoveries(9.0)))
-    assert found.frame[["system", "interval_s"]].to_numpy().tolist() == [["flink", 7.0]]
+    assert found.frame[["system", "interval_s"]].to_numpy().tolist() == [["flink-2", 7.0]]
     own = recoveries(9.0, scheme="active")
     assert not len(kills_of(run_of(tmp_path, point, setting=setting, recoveries=own)).frame)
 
@@ -129,7 +129,8 @@ def test_a_kill_that_was_not_over_is_known_to_have_lasted_so_long(
     rows = recoveries(*[None] * count).assign(**more)
     if series != "recoveries":
         rows = rows.drop(columns="recovery_s")
-    found = kills_of(run_of(tmp_path, CHECKPOINTED, **{series: rows}))
+    kept: dict[str, Any] = {series: rows}
+    found = kills_of(run_of(tmp_path, CHECKPOINTED, **kept))
     assert list(zip(found.frame["recovery_s"], found.frame["over"], strict=True)) == seen
     assert sum(found.left_out.values()) == count - len(seen)
 

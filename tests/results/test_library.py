@@ -19,7 +19,7 @@ from harness.pages.dictionary import EXAMPLES, columns, dictionary
 from harness.results import load, schema
 from harness.results.library import TABLES
 from harness.results.provenance import ROOT
-from harness.results.record import Outcome, Point
+from harness.results.record import SCHEMA_VERSION, Outcome, Point
 from harness.results.store import RecordStore
 from tests.running.test_execution import SMOKE, make
 from tests.toys import toy
@@ -140,8 +140,8 @@ def test_an_older_record_is_read_by_its_upgrade(
 def test_a_record_from_before_engines_were_named_is_read(measured: Path) -> None:
     path = record_of(measured)
     document = json.loads(path.read_text())
-    assert document["schema"] == 4
-    for later in ("engine", "peak_memory_bytes", "disk_bytes"):
+    assert document["schema"] == SCHEMA_VERSION
+    for later in ("engine", "peak_memory_bytes", "disk_bytes", "setting"):
         del document[later]
     path.write_text(json.dumps({**document, "schema": 2}))
     runs = load(measured).runs
