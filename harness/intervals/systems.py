@@ -35,7 +35,7 @@ class Failure(StrEnum):
     """Power or network is gone: nothing says so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
     """A default, and where it is documented."""
 
@@ -106,44 +106,36 @@ _SPARK_WHY = {
     Failure.MACHINE: "spark.network.timeout 120s, looked at every 60s",
 }
 _SPARK_SETTINGS = (
+    Setting("spark.network.timeout", "120s", f"{_SPARK}configuration.html#networking"),
     Setting(
-        name="spark.network.timeout", value="120s", source=f"{_SPARK}configuration.html#networking"
+        "spark.executor.heartbeatInterval", "10s", f"{_SPARK}configuration.html#execution-behavior"
     ),
     Setting(
-        name="spark.executor.heartbeatInterval",
-        value="10s",
-        source=f"{_SPARK}configuration.html#execution-behavior",
-    ),
-    Setting(
-        name="spark.network.timeoutInterval",
-        value="60s",
-        source="https://github.com/apache/spark/blob/master/core/src/main/scala/org/apache/spark/"
+        "spark.network.timeoutInterval",
+        "60s",
+        "https://github.com/apache/spark/blob/master/core/src/main/scala/org/apache/spark/"
         "internal/config/Network.scala",
     ),
 )
-_LOCALITY = Setting(
-    name="spark.locality.wait", value="3s", source=f"{_SPARK}configuration.html#scheduling"
-)
+_LOCALITY = Setting("spark.locality.wait", "3s", f"{_SPARK}configuration.html#scheduling")
 _HEARTBEATS = Setting(
-    name="heartbeat.timeout, heartbeat.interval",
-    value="50 s, 10 s",
-    source=f"{_FLINK}2.0/docs/deployment/config/#heartbeat-timeout",
+    "heartbeat.timeout, heartbeat.interval",
+    "50 s, 10 s",
+    f"{_FLINK}2.0/docs/deployment/config/#heartbeat-timeout",
 )
 _THRESHOLD = Setting(
-    name="heartbeat.rpc-failure-threshold",
-    value="2",
-    source=f"{_FLINK}1.14/release-notes/flink-1.14/ (FLINK-23209), "
+    "heartbeat.rpc-failure-threshold",
+    "2",
+    f"{_FLINK}1.14/release-notes/flink-1.14/ (FLINK-23209), "
     "https://github.com/apache/flink/pull/16357",
 )
 _BACKOFF = Setting(
-    name="restart-strategy.exponential-delay.initial-backoff",
-    value="1 s",
-    source=f"{_FLINK_SOURCE}RestartStrategyOptions.java",
+    "restart-strategy.exponential-delay.initial-backoff",
+    "1 s",
+    f"{_FLINK_SOURCE}RestartStrategyOptions.java",
 )
 _DELAY = Setting(
-    name="restart-strategy.fixed-delay.delay",
-    value="1 s",
-    source=f"{_FLINK_SOURCE}RestartStrategyOptions.java",
+    "restart-strategy.fixed-delay.delay", "1 s", f"{_FLINK_SOURCE}RestartStrategyOptions.java"
 )
 _CALLS = {Failure.PROCESS: failed_calls(2, 10.0), Failure.MACHINE: silence(50.0, 10.0)}
 _CALLS_WHY = {
@@ -151,37 +143,36 @@ _CALLS_WHY = {
     Failure.MACHINE: "heartbeat.timeout 50 s, a heartbeat every 10 s",
 }
 _SESSION = Setting(
-    name="session.timeout.ms",
-    value="45000 (10000 before Kafka 3.0)",
-    source=f"{_CWIKI}KIP-735%3A+Increase+default+consumer+session+timeout",
+    "session.timeout.ms",
+    "45000 (10000 before Kafka 3.0)",
+    f"{_CWIKI}KIP-735%3A+Increase+default+consumer+session+timeout",
 )
-_BEAT = Setting(
-    name="heartbeat.interval.ms",
-    value="3000",
-    source=f"{_KAFKA}#consumerconfigs_heartbeat.interval.ms",
-)
+_BEAT = Setting("heartbeat.interval.ms", "3000", f"{_KAFKA}#consumerconfigs_heartbeat.interval.ms")
 _REBALANCE = Span(best_s=0.0, mean_s=1.5, worst_s=3.0)
 _REBALANCE_WHY = "the others learn of the rebalance by their next heartbeat, one every 3 s"
 _TRANSACTION = (
     Setting(
-        name="transaction.timeout.ms of Kafka Streams",
-        value="10000",
-        source="https://github.com/apache/kafka/pull/8407 (KAFKA-9809), "
+        "transaction.timeout.ms of Kafka Streams",
+        "10000",
+        "https://github.com/apache/kafka/pull/8407 (KAFKA-9809), "
         "https://github.com/apache/kafka/pull/22067",
     ),
     Setting(
-        name="transaction.abort.timed.out.transaction.cleanup.interval.ms of the broker",
-        value="10000",
-        source=f"{_KAFKA_SOURCE}transaction-coordinator/src/main/java/org/apache/kafka/coordinator/"
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms of the broker",
+        "10000",
+        f"{_KAFKA_SOURCE}transaction-coordinator/src/main/java/org/apache/kafka/coordinator/"
         "transaction/TransactionStateManagerConfig.java",
     ),
 )
 _COMMITS = Setting(
-    name="commit.interval.ms",
-    value="30000, exactly once 100",
-    source=f"{_KAFKA_SOURCE}streams/src/main/java/org/apache/kafka/streams/StreamsConfig.java",
+    "commit.interval.ms",
+    "30000, exactly once 100",
+    f"{_KAFKA_SOURCE}streams/src/main/java/org/apache/kafka/streams/StreamsConfig.java",
 )
 
+_ALL_RESTART = (
+    "every task of the pipeline restarts; without a free slot a new process must start",
+)
 _ALL = (
     System(
         key="spark",
@@ -232,9 +223,7 @@ _ALL = (
         interval="checkpoint interval",
         waits_exactly_once=_TRANSACTIONS,
         settings=(_THRESHOLD, _HEARTBEATS, _BACKOFF),
-        notes=(
-            "every task of the pipeline restarts; without a free slot a new process must start",
-        ),
+        notes=_ALL_RESTART,
     ),
     System(
         key="flink-1.14",
@@ -246,9 +235,7 @@ _ALL = (
         interval="checkpoint interval",
         waits_exactly_once=_TRANSACTIONS,
         settings=(_THRESHOLD, _HEARTBEATS, _DELAY),
-        notes=(
-            "every task of the pipeline restarts; without a free slot a new process must start",
-        ),
+        notes=_ALL_RESTART,
     ),
     System(
         key="flink-1.13",
@@ -260,9 +247,7 @@ _ALL = (
         interval="checkpoint interval",
         waits_exactly_once=_TRANSACTIONS,
         settings=(_HEARTBEATS, _DELAY),
-        notes=(
-            "every task of the pipeline restarts; without a free slot a new process must start",
-        ),
+        notes=_ALL_RESTART,
     ),
     System(
         key="kafka-streams",
@@ -307,11 +292,7 @@ _ALL = (
         interval="checkpoint interval",
         replicas=True,
         settings=(
-            Setting(
-                name="suspect_s, heartbeat_s",
-                value="1 s, 0.25 s",
-                source="harness/engines/tasks/parameters.py",
-            ),
+            Setting("suspect_s, heartbeat_s", "1 s, 0.25 s", "harness/engines/tasks/parameters.py"),
         ),
     ),
 )

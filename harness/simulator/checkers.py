@@ -83,7 +83,6 @@ class Bystander(Observer):
         self._window = options.scheme.window
         self._hosted: set[tuple[int, int]] = set()
         self.tentative_outputs = 0
-        self.undos = 0
         order = options.scheme.recovery_order
         self._rank = {task: place for place, task in enumerate(order)}
         self._heard: set[tuple[int, int]] = set()
@@ -263,7 +262,6 @@ class Bystander(Observer):
         self._stable[sink] += 1
 
     def _check_undo(self, sink: int, record: do.OutputRecord) -> None:
-        self.undos += 1
         if record.batch < self._stable[sink]:
             raise InvariantBroken(
                 "stable-once", f"{self._name(sink)} undoes stable batch {record.batch}"

@@ -63,8 +63,6 @@ class Network:
     pairs_us: tuple[tuple[int, ...], ...] = ()
     """One-way delay between every two nodes by their numbers, in place of the three above; the
     last row and column are the coordinator's. Empty: by racks."""
-    store_pairs_us: tuple[int, ...] = ()
-    """Delay between each node and the store, added to ``store_us``. Empty: none."""
 
     def transfer_us(self, tuples: int) -> int:
         """Return the time for ``tuples`` beyond the delay."""

@@ -133,7 +133,7 @@ def _run(
         faults=dict(world.fault_counts),
         violation=violation,
         events=world.kernel.processed,
-        messages=world.sent_messages,
+        messages=world.transport.sent_messages,
         tentative_outputs=bystander.tentative_outputs,
         virtual_us=world.kernel.now,
     )

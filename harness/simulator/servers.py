@@ -16,7 +16,7 @@ from harness.simulator.node import SimulatedNode
 from harness.simulator.observing import Observers
 from harness.simulator.options import Options
 from harness.simulator.store import Store
-from harness.simulator.transport import Tell, Transport
+from harness.simulator.transport import Tell
 
 
 class Servers:
@@ -30,12 +30,11 @@ class Servers:
         program: Program,
         *,
         computing: Computing,
-        transport: Transport,
         watch: Observers,
         tell: Tell,
     ) -> None:
         self._options, self._kernel, self._nodes = options, kernel, nodes
-        self._program, self._computing, self._transport = program, computing, transport
+        self._program, self._computing = program, computing
         self._watch, self._deliver = watch, tell
         self.store = Store()
         self.partitions = {
@@ -58,29 +57,21 @@ class Servers:
         if isinstance(effect, do.StoreCheckpoint):
             latency = self._write_us(node, effect.checkpoint)
         else:
-            latency = self._read_us(node, effect)
+            latency = self._read_us(effect)
         self._request(node, latency, effect, lambda: None if self.store_away else self.store)
 
     def _write_us(self, node: SimulatedNode, checkpoint: told.Checkpoint) -> int:
         """Until a checkpoint is at the store."""
         now = self._kernel.now
         size, written = self._computing.write(node, now, checkpoint)
-        self._transport.carried_tuples += size
         latency = written - now + self._options.network.transfer_us(size)
-        return latency + self._store_us(node)
+        return latency + self._options.network.store_us
 
-    def _read_us(self, node: SimulatedNode, effect: do.LoadCheckpoint) -> int:
+    def _read_us(self, effect: do.LoadCheckpoint) -> int:
         found = self.store.get(effect.task, effect.position)
         size = self._program.operators[effect.task].state_tuples(found.state) if found else 0
-        self._transport.carried_tuples += size
         transfer = self._options.network.transfer_us(size)
-        return self._store_us(node) + transfer + self._options.costs.load_us * size
-
-    def _store_us(self, node: SimulatedNode) -> int:
-        """One way between a node and the store."""
-        network = self._options.network
-        far = network.store_pairs_us[node.number] if network.store_pairs_us else 0
-        return network.store_us + far
+        return self._options.network.store_us + transfer + self._options.costs.load_us * size
 
     # -- output ----------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ class Store:
         self.registry_version = -1
         self.registry_terms: dict[int, int] = {}
         """Owner to the term that it was given."""
-        self.written = 0
         self.full = 0
         """The number of faults because of which it has no room for checkpoints."""
 
@@ -37,7 +36,6 @@ class Store:
             raise NoRoom("the simulated store is full")
         kept = self._checkpoints.setdefault(checkpoint.task, {})
         kept[checkpoint.position] = checkpoint
-        self.written += 1
         return True
 
     def forget(self, task: int | None, below: int) -> None:

@@ -46,9 +46,6 @@ class Transport:
         self.sent_messages = 0
         self._free_at: dict[tuple[int, int], int] = {}
         """The time at which a link has carried all that was sent, where links queue."""
-        self.carried_tuples = 0
-        """Tuples that crossed a link between two nodes, or a node and the store, where links are
-        limited (`Network.bytes_per_s`)."""
 
     # -- where copies are ------------------------------------------------------------------
 
@@ -107,7 +104,6 @@ class Transport:
         link = self._links_us[sender][receiver] + after_us
         if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
             tuples = self._operators[message.task].tuples((message.payload,))
-            self.carried_tuples += tuples
             link += self._carried_us(sender, receiver, self._network.transfer_us(tuples))
         kernel = self._kernel
         if self.loss_percent:

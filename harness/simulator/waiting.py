@@ -14,31 +14,10 @@ class Waiting:
     """The state of a copy as `harness.simulator.lateness` derives it from inputs and effects."""
 
     __slots__ = (
-        "closed",
-        "due",
-        "filled_from",
-        "first",
-        "holds",
-        "interval",
-        "lead",
-        "needed_from",
-        "offset",
-        "on_time",
-        "owned",
-        "parts",
-        "publishing",
-        "reached",
-        "served_below",
-        "stable_at",
-        "stable_ticket",
-        "stands",
-        "suspends",
-        "tentative_busy",
-        "term",
-        "terms",
-        "unpublished",
-        "width",
-        "window",
+        "closed", "due", "filled_from", "first", "holds", "interval", "lead", "needed_from",
+        "offset", "on_time", "owned", "parts", "publishing", "reached", "served_below",
+        "stable_at", "stable_ticket", "stands", "suspends", "tentative_busy", "term", "terms",
+        "unpublished", "width", "window",
     )  # fmt: skip
 
     def __init__(self, order: told.CopyOrdered, width: int, window: int, rules: Tentative) -> None:

@@ -76,7 +76,6 @@ class World:
             self.nodes,
             program,
             computing=self.computing,
-            transport=self.transport,
             watch=self.watch,
             tell=self._deliver,
         )
@@ -127,16 +126,6 @@ class World:
     def copy_us(self) -> Sequence[int]:
         """Time spent on copying and storing states, by task."""
         return self.computing.copy_us
-
-    @property
-    def carried_tuples(self) -> int:
-        """Tuples that went over the network, states among them."""
-        return self.transport.carried_tuples
-
-    @property
-    def sent_messages(self) -> int:
-        """Messages between tasks that were sent."""
-        return self.transport.sent_messages
 
     def finished(self) -> bool:
         """Every batch's stable output is in its partition."""

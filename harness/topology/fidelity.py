@@ -83,10 +83,6 @@ class Evaluator:
         read: Floats = (self._by_query @ self._fractions(alive)).T
         return np.clip(read, 0.0, 1.0)
 
-    def fractions(self, alive: ArrayLike) -> Floats:
-        """Return the fraction of its output that each task gives, shape ``(plans, tasks)``."""
-        return self._fractions(alive).T
-
     def _fractions(self, alive: ArrayLike) -> Floats:
         plans = np.atleast_2d(np.asarray(alive, dtype=np.bool_))
         assert plans.shape[1] == self.topology.task_count, "one flag per task"

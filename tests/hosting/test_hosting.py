@@ -10,8 +10,6 @@ import pytest
 from harness.hosting.answers import EFFECTS, NoRoom, Place
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.effects import Kind, OutputRecord
-from harness.protocol.output import OutputPartition
 from harness.protocol.scheme import Method
 from harness.simulator.draw import draw
 from harness.simulator.store import Store
@@ -110,47 +108,3 @@ def stored(term: int, position: int) -> do.StoreCheckpoint:
     return do.StoreCheckpoint(
         cause=CAUSE, incarnation=term, checkpoint=checkpoint, forget_below=position
     )
-
-
-def test_a_store_refuses_a_term_below_one_it_has_seen() -> None:
-    store = Store()
-    assert isinstance(perform(stored(2, 3), store), told.CheckpointStored)
-    load = do.LoadCheckpoint(cause=CAUSE, task=1, incarnation=5, term=5, position=None)
-    loaded = perform(load, store)
-    assert isinstance(loaded, told.CheckpointLoaded)
-    assert loaded.checkpoint is not None
-    assert loaded.checkpoint.position == 3
-    assert isinstance(perform(stored(2, 6), store), told.CheckpointRefused)
-    assert isinstance(perform(stored(5, 6), store), told.CheckpointStored)
-    assert store.positions(1) == [6]
-
-
-def test_a_fence_appends_what_continues_the_partition() -> None:
-    partition = OutputPartition(lambda: 7)
-    records = tuple(OutputRecord(kind=Kind.STABLE, batch=n) for n in (0, 1))
-    for incarnation, term in enumerate((4, 6), 1):
-        fence = do.FenceOutput(
-            cause=CAUSE, task=1, incarnation=incarnation, term=term, records=records
-        )
-        fenced = perform(fence, partition)
-        assert isinstance(fenced, told.OutputFenced)
-        assert fenced.next_stable == 2
-    assert [(p.term, p.record.batch) for p in partition.records] == [(4, 0), (4, 1)]
-
-
-def test_an_output_partition_is_its_last_fencers() -> None:
-    partition = OutputPartition(lambda: 7)
-    fence = do.FenceOutput(cause=CAUSE, task=1, incarnation=1, term=4)
-    assert isinstance(perform(fence, partition), told.OutputFenced)
-    records = (OutputRecord(kind=Kind.STABLE, batch=0, payload="x"),)
-    publish = do.PublishOutput(
-        cause=CAUSE, task=1, incarnation=1, term=4, sequence=1, records=records
-    )
-    assert isinstance(perform(publish, partition), told.OutputPublished)
-    later = do.FenceOutput(cause=CAUSE, task=1, incarnation=2, term=6)
-    fenced = perform(later, partition)
-    assert isinstance(fenced, told.OutputFenced)
-    assert (fenced.next_stable, fenced.next_tentative) == (1, 1)
-    assert isinstance(perform(publish, partition), told.OutputRefused)
-    assert isinstance(perform(fence, partition), told.OutputRefused)
-    assert [(p.at_us, p.record.batch) for p in partition.records] == [(7, 0)]

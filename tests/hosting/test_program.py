@@ -16,7 +16,6 @@ from harness.protocol.schemes import SCHEMES
 from harness.simulator.draw import draw
 from harness.simulator.run import simulate
 from harness.simulator.world import World
-from tests.simulator.mutations import MUTATIONS
 from tests.workloads.agreement import START_US, ordered, require_equal, steady
 from workloads import wordcount, worldcup
 from workloads.base import Workload
@@ -147,18 +146,3 @@ def test_nothing_is_lost_between_processes(scheme: str) -> None:
     expected, found = published
     assert found == [None if payload is None else Encoded(payload) for payload in expected]
     assert sum(table.num_rows for table in expected if table is not None) >= 8
-
-
-@pytest.mark.slow
-def test_sabotage_is_found_with_real_operators_too() -> None:
-    timeline = tables.timeline_of(WORDS, start_us=START_US, batch_s=1)
-    program = hosted(program_of(WORDS.name, timeline), records(WORDS))
-    [mutation] = [m for m in MUTATIONS if m.name == "skip a batch on restore"]
-    found = set()
-    with mutation.applied():
-        for seed in range(5):
-            options = draw(seed, scheme="checkpoint", topology="words", wiring=program.wiring)
-            report = simulate(options, program=program)
-            if report.violation is not None:
-                found.add(report.violation.invariant)
-    assert found

@@ -125,6 +125,12 @@ def joined(*numbers: int, **options: Any) -> Cluster:
     return cluster
 
 
+def in_a_row(*, spare: int, slots: int = 1, **options: Any) -> Cluster:
+    """Return a source and two tasks behind it, each on a node of its own, and joined spare ones."""
+    nodes = [node(n, slots=slots) for n in range(3 + spare)]
+    return joined(*range(3 + spare), wiring=chain(2), nodes=nodes, placement=(0, 1, 2), **options)
+
+
 def report(copy: Copy, *, position: int = 0, **more: Any) -> told.CopyReport:
     """Return the report of ``copy`` in a heartbeat."""
     given: dict[str, Any] = {"stored": 0, "published": 0, "ready": True, "term": copy.term}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -12,19 +11,19 @@ from msgspec import structs
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.losses import Losses
-from harness.protocol.coordinator.registry import NodeInfo
-from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
+from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.task.reconciliation import TentativeRun
 from harness.simulator.closings import Closings
 from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.lateness import NAME, Lateness
 from harness.simulator.node import SimulatedNode
-from harness.simulator.options import Costs, Network, Options
+from harness.simulator.options import Options
 from harness.simulator.run import SimulatedRun, simulate
 from harness.simulator.topologies import borealis
 from harness.simulator.waiting import Waiting
 from harness.simulator.world import World
+from tests.simulator.kit import calm, local
 from tests.simulator.test_simulated import run_seed
 
 SEED_OF_A_DRIFT = 1225
@@ -32,25 +31,12 @@ SEED_OF_A_DRIFT = 1225
 
 def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
     """Make three streams into a join, with the first stream's node away from 5 s to 25 s."""
-    wiring = borealis()
     kind = FaultKind.LINK if closing is Closing.TASK else FaultKind.KILL
-    return replace(
-        draw(0, scheme="dpc", topology="borealis"),
-        wiring=wiring,
-        scheme=Scheme(
-            name="lateness",
-            recovery=Recovery.LOCAL,
-            checkpoint_every=5,
-            tentative=Tentative(closing=closing, bound_us=2_000_000, during_failure=policy),
-            heartbeat_us=500_000,
-            suspect_after_us=1_250_000,
-        ),
-        nodes=tuple(NodeInfo(name=f"n{n}", rack=f"r{n}", slots=1) for n in wiring.tasks),
-        placement=tuple(wiring.tasks),
-        strategy=None,
+    rules = Tentative(closing=closing, bound_us=2_000_000, during_failure=policy)
+    return calm(
+        borealis(),
+        scheme=local(checkpoint_every=5, tentative=rules),
         closes_connections=False,
-        costs=Costs(batch_us=1_000),
-        network=Network(),
         faults=(Fault(kind=kind, at_us=5_000_000, until_us=25_000_000, target=0, other=3),),
     )
 

@@ -11,43 +11,21 @@ from msgspec.structs import replace as replace_struct
 
 from harness.protocol.coordinator import machine
 from harness.protocol.coordinator.ledger import orders_for
-from harness.protocol.coordinator.registry import NodeInfo, Registry
-from harness.protocol.scheme import Recovery, Scheme
-from harness.simulator.draw import draw
+from harness.protocol.coordinator.registry import Registry
 from harness.simulator.faults import Fault, FaultKind
-from harness.simulator.options import Costs, Network, Options
+from harness.simulator.options import Options
 from harness.simulator.synthetic import digests
 from harness.simulator.topologies import chain
 from harness.simulator.world import World
+from tests.simulator.kit import NEVER_US, calm, local
 
-NEVER_US = 10_000_000_000
 CRASH_US = 12_500_000
 
 
 def options(*faults: Fault, standby: int = 2, replicated: tuple[int, ...] = ()) -> Options:
-    """Return a chain of a source and three tasks, a node each, checkpoints every three batches."""
-    wiring = chain(3, memory=2)
-    nodes = [NodeInfo(name=f"w{n}", rack=f"r{n}", slots=1) for n in range(4)]
-    nodes += [NodeInfo(name=f"s{n}", rack=f"r{n}", slots=2) for n in range(standby)]
-    return replace(
-        draw(0, scheme="checkpoint", topology="chain"),
-        wiring=wiring,
-        scheme=Scheme(
-            name="limits",
-            recovery=Recovery.LOCAL,
-            checkpoint_every=3,
-            replicated=replicated,
-            heartbeat_us=500_000,
-            suspect_after_us=1_250_000,
-        ),
-        nodes=tuple(nodes),
-        placement=(0, 1, 2, 3),
-        strategy=None,
-        unknown_nodes=0,
-        costs=Costs(batch_us=1_000),
-        network=Network(),
-        faults=faults,
-    )
+    """Return a chain of a source and three tasks."""
+    scheme = local(replicated=replicated)
+    return calm(chain(3, memory=2), spare=standby, scheme=scheme, faults=faults)
 
 
 def crash(node: int, until_us: int = NEVER_US) -> Fault:

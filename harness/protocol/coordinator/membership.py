@@ -19,14 +19,7 @@ class Member:
     """One node, as the coordinator knows it."""
 
     __slots__ = (
-        "_said",
-        "agrees_with",
-        "alive",
-        "boot",
-        "copies",
-        "grace_us",
-        "heard_at",
-        "info",
+        "_said", "agrees_with", "alive", "boot", "copies", "grace_us", "heard_at", "info",
         "reports",
     )  # fmt: skip
 

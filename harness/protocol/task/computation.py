@@ -34,20 +34,8 @@ class Computation:
     """The next batch, the state before it, and the requests without an answer."""
 
     __slots__ = (
-        "_context",
-        "_initial",
-        "_inlet",
-        "_outlet",
-        "_rules",
-        "basis",
-        "busy",
-        "full",
-        "partnership",
-        "position",
-        "regaining",
-        "state",
-        "tentative",
-        "ticket",
+        "_context", "_initial", "_inlet", "_outlet", "_rules", "basis", "busy", "full",
+        "partnership", "position", "regaining", "state", "tentative", "ticket",
     )  # fmt: skip
 
     def __init__(

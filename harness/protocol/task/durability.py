@@ -19,19 +19,8 @@ class Durability:
     """The checkpoints that are stored, and those that wait."""
 
     __slots__ = (
-        "_computation",
-        "_context",
-        "_every",
-        "_heartbeat_us",
-        "_inlet",
-        "_local",
-        "_outlet",
-        "_refusals",
-        "_store_after",
-        "_window",
-        "kept",
-        "stored",
-        "unstored",
+        "_computation", "_context", "_every", "_heartbeat_us", "_inlet", "_local", "_outlet",
+        "_refusals", "_store_after", "_window", "kept", "stored", "unstored",
     )  # fmt: skip
 
     def __init__(

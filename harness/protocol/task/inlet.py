@@ -153,15 +153,8 @@ class Inlet:
     """The input side of a copy; owns the inbox and the state of the upstream tasks."""
 
     __slots__ = (
-        "_context",
-        "_index",
-        "inbox",
-        "read_below",
-        "reading",
-        "seen_terms",
-        "source",
-        "upstream",
-        "window",
+        "_context", "_index", "inbox", "read_below", "reading", "seen_terms", "source",
+        "upstream", "window",
     )  # fmt: skip
 
     def __init__(self, context: Context, *, wiring: Wiring, window: int, interval_us: int) -> None:

@@ -60,18 +60,8 @@ class TaskMachine:
     """One copy. Every input goes through `handle`; `validate` checks the invariants after it."""
 
     __slots__ = (
-        "_notes_progress",
-        "_reported",
-        "_ticked_position",
-        "anywhere",
-        "computation",
-        "context",
-        "durability",
-        "inlet",
-        "life",
-        "outlet",
-        "scheme",
-        "story",
+        "_notes_progress", "_reported", "_ticked_position", "anywhere", "computation", "context",
+        "durability", "inlet", "life", "outlet", "scheme", "story",
     )  # fmt: skip
 
     def __init__(

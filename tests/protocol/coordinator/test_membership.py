@@ -12,6 +12,7 @@ from tests.protocol.clusters import (
     JOIN_US,
     SUSPECT_US,
     Cluster,
+    in_a_row,
     joined,
     node,
     report,
@@ -94,14 +95,7 @@ def test_a_connection_of_a_life_that_was_not_reported_yet_ends_the_one_before() 
 
 def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> None:
 
-    cluster = joined(
-        *range(5),
-        wiring=chain(2),
-        placement=(0, 1, 2),
-        nodes=[node(n) for n in range(5)],
-        replicated=(0, 1),
-        recovery_order=(1, 2, 0),
-    )
+    cluster = in_a_row(spare=2, replicated=(0, 1), recovery_order=(1, 2, 0))
     assert None not in cluster.replicas()[:2]
     given_up = cluster.replicas()[0]
     cluster.disconnect(2, now=1)
@@ -114,14 +108,7 @@ def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> Non
 
 
 def test_a_scheme_that_keeps_replicas_lets_a_lost_task_wait_for_a_node() -> None:
-    cluster = joined(
-        *range(5),
-        wiring=chain(2),
-        placement=(0, 1, 2),
-        nodes=[node(n) for n in range(5)],
-        replicated=(0, 1),
-        keeps_replicas=True,
-    )
+    cluster = in_a_row(spare=2, replicated=(0, 1), keeps_replicas=True)
     replicas = cluster.replicas()
     cluster.disconnect(2, now=1)
     cluster.sweep(1 + BEAT_US)
@@ -130,14 +117,7 @@ def test_a_scheme_that_keeps_replicas_lets_a_lost_task_wait_for_a_node() -> None
 
 
 def test_what_is_still_catching_up_is_given_up_before_what_was_planned() -> None:
-    cluster = joined(
-        *range(6),
-        wiring=chain(2),
-        placement=(0, 1, 2),
-        nodes=[node(n) for n in range(6)],
-        replicated=(0, 1),
-        recovery_order=(0, 1, 2),
-    )
+    cluster = in_a_row(spare=3, replicated=(0, 1), recovery_order=(0, 1, 2))
     planned = cluster.replicas()[1]
     cluster.disconnect(0, now=1)
     assert None not in cluster.replicas()[:2], "the promoted task has a new replica"

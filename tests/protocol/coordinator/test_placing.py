@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
 from harness.hosting.restoration import Restorations
 from harness.protocol import inputs as told
-from harness.protocol.coordinator.registry import NodeInfo, Registry
+from harness.protocol.coordinator.registry import Registry
 from harness.protocol.effects import Effect
 from harness.protocol.inputs import Start
-from harness.protocol.scheme import Recovery, Scheme
-from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind
-from harness.simulator.options import Costs, Network, Options
+from harness.simulator.options import Costs, Network
 from harness.simulator.synthetic import digests
 from harness.simulator.topologies import chain
 from harness.simulator.world import World
-from tests.protocol.clusters import Cluster, joined, node, report, sent
+from tests.protocol.clusters import Cluster, in_a_row, report, sent
+from tests.simulator.kit import NEVER_US, calm, local
 
 STORED, POSITION = 40, 47
 SOURCE, BEHIND = 0, 1
-NEVER_US = 10_000_000_000
 
 
 def running(*, registry: Registry | None = None) -> Cluster:
     """Return a source and two tasks behind it, each on a node of its own, and two spare nodes."""
-    nodes = [node(n, slots=3) for n in range(5)]
-    made = joined(*range(5), wiring=chain(2), nodes=nodes, placement=(0, 1, 2), registry=registry)
+    made = in_a_row(spare=2, slots=3, registry=registry)
     if registry is None:
         for task in range(3):
             reported = report(made.primary(task), position=POSITION, stored=STORED if task else 0)
@@ -81,23 +77,11 @@ def recovery_us(*crashed: int, at_us: int, slots: int = 2) -> int:
     """Return the virtual time from the first detection until all tasks of the nodes are back.
 
     The nodes crash in that order, a microsecond apart."""
-    wiring = chain(2, memory=1)
-    nodes = [NodeInfo(name=f"w{n}", rack=f"r{n}", slots=1) for n in range(3)]
-    nodes += [NodeInfo(name=f"s{n}", rack=f"r{n}", slots=slots) for n in range(2)]
-    options: Options = replace(
-        draw(0, scheme="checkpoint", topology="chain"),
-        wiring=wiring,
-        scheme=Scheme(
-            name="checkpoint",
-            recovery=Recovery.LOCAL,
-            checkpoint_every=4,
-            heartbeat_us=250_000,
-            suspect_after_us=1_000_000,
-        ),
-        nodes=tuple(nodes),
-        placement=(0, 1, 2),
-        strategy=None,
-        unknown_nodes=0,
+    options = calm(
+        chain(2, memory=1),
+        spare=2,
+        slots=slots,
+        scheme=local(checkpoint_every=4, heartbeat_us=250_000, suspect_after_us=1_000_000),
         closes_connections=True,
         batches=round(at_us / 100_000) + 50,
         interval_us=100_000,

@@ -321,7 +321,6 @@ class Thread:
         self.strand = Strand(process, name)
         self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
         self._ended = self._finished = False
-        self._waking = 0
         process.kept.append(self)
         self._thread = threading.Thread(
             target=self.strand.context().run, args=(self._main,), name=name, daemon=True

@@ -171,7 +171,7 @@ class End:
         """True once the peer's end has come in."""
         self.sent_end = False
         self._way: deque[tuple[float, bytes]] = deque()
-        self._arrives = self._waits_since = 0.0
+        self._arrives = 0.0
         self._doubting = self._reading = self.torn = False
         """`torn`: it is reset within what is sent next."""
         self.on_end: Callable[[], None] | None = None

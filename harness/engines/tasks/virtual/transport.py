@@ -65,14 +65,6 @@ class Transport(asyncio.Transport):
         }
         return known.get(name, default)
 
-    def set_protocol(self, protocol: Any) -> None:
-        """As asyncio's."""
-        self.protocol = protocol
-
-    def get_protocol(self) -> Any:
-        """As asyncio's."""
-        return self.protocol
-
     def is_closing(self) -> bool:
         """As asyncio's."""
         return self.closing
@@ -143,10 +135,6 @@ class Transport(asyncio.Transport):
         """As asyncio's."""
         self.paused = False
         self.end.readable()
-
-    def is_reading(self) -> bool:
-        """As asyncio's."""
-        return not self.paused and not self.closing
 
     def can_write_eof(self) -> bool:
         """As asyncio's."""

@@ -1,0 +1,39 @@
+"""Simulated runs in which nothing happens but what a test adds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from harness.protocol.coordinator.registry import NodeInfo
+from harness.protocol.scheme import Recovery, Scheme
+from harness.protocol.wiring import Wiring
+from harness.simulator.draw import draw
+from harness.simulator.options import Costs, Network, Options
+
+NEVER_US = 10_000_000_000
+
+
+def local(**changes: Any) -> Scheme:
+    """Return a scheme with local checkpoints every three batches."""
+    given = {"checkpoint_every": 3, "heartbeat_us": 500_000, "suspect_after_us": 1_250_000}
+    return Scheme(name="test", recovery=Recovery.LOCAL, **{**given, **changes})
+
+
+def calm(wiring: Wiring, *, spare: int = 0, slots: int = 2, **changes: Any) -> Options:
+    """Return a run without faults, with a node for each task, and others with so many slots."""
+    hosts = [NodeInfo(name=f"w{n}", rack=f"r{n}", slots=1) for n in wiring.tasks]
+    hosts += [NodeInfo(name=f"s{n}", rack=f"r{n}", slots=slots) for n in range(spare)]
+    given = {
+        "scheme": local(),
+        "nodes": tuple(hosts),
+        "placement": tuple(wiring.tasks),
+        "strategy": None,
+        "unknown_nodes": 0,
+        "costs": Costs(batch_us=1_000),
+        "network": Network(),
+        "faults": (),
+    }
+    return replace(
+        draw(0, scheme="checkpoint", topology="chain"), wiring=wiring, **{**given, **changes}
+    )
