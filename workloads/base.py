@@ -12,20 +12,17 @@ Other processes (the load generator, an application's driver) build their own co
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 import re
-import sys
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from harness.errors import UsageError
 from harness.text import did_you_mean
-from workloads import packages
-from workloads.checks import check_sources, line_in
+from workloads.files import load_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -236,7 +233,8 @@ class Workload:
     no_real_time: str | None = None
     """Why Spark's real-time mode cannot run its query, as a sentence; None if it can."""
     reference: Reference | None = None
-    """The way to build this workload in another process; `load_workload_file` fills it in."""
+    """The way to build this workload in another process. `workloads.own.load_workload_file` fills
+    it in."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -377,111 +375,3 @@ class Entry:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-
-
-_CARRIED: dict[str, str] = {}
-"""Path to the text of a file on the machine of its origin."""
-
-
-def carry(files: Mapping[str, str]) -> None:
-    """Let `load_file` execute these texts under their paths, whatever this machine has there."""
-    _CARRIED.update(files)
-
-
-def load_file(path: Path) -> ModuleType:
-    """Execute a Python file as a module of its own name and keep it in ``sys.modules``."""
-    path = path.resolve()
-    if str(path.parent) not in sys.path:  # as for a script, but behind everything else
-        sys.path.append(str(path.parent))
-    name = f"faultline_file_{re.sub(r'[^A-Za-z0-9]', '_', path.stem)}"
-    loaded = sys.modules.get(name)
-    text = _CARRIED.get(str(path))
-    same = text is None or text == getattr(loaded, "__carried__", None)
-    if loaded is not None and loaded.__file__ == str(path) and same:
-        return loaded
-    if text is not None:
-        return _execute(name, path, text)
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}", remedy="give the path of a Python file")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file", remedy="give a file whose name ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _execute(name: str, path: Path, text: str) -> ModuleType:
-    """Execute a text as a module that was at ``path`` on another machine."""
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    module.__dict__["__carried__"] = text
-    sys.modules[name] = module
-    try:
-        exec(compile(text, str(path), "exec"), module.__dict__)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def load_workload_file(path: Path) -> Workload:
-    """Load the workload that a user's file defines as ``WORKLOAD``.
-
-    Raises `UsageError` that names the missing part, with its line where there is one."""
-    path = path.resolve()
-    try:
-        module = load_file(path)
-    except UsageError:
-        raise
-    except ImportError as error:
-        raise UsageError(
-            f"{path}, line {line_in(path, error)}: {type(error).__name__}: {error}",
-            remedy="what a workload imports lies next to its file, which is sent to the machines "
-            "that run it, or is installed here and there",
-        ) from error
-    except SyntaxError as error:
-        raise UsageError(
-            f"{path}, line {error.lineno}: {error.msg}", remedy="correct the file's Python"
-        ) from error
-    except Exception as error:
-        raise UsageError(
-            f"{path}, line {line_in(path, error)}: {type(error).__name__}: {error}",
-            remedy="the file must run as it stands and define WORKLOAD = Workload(...) with every "
-            f"one of: {', '.join(_required_fields())}",
-        ) from error
-    return _checked(path, getattr(module, "WORKLOAD", None))
-
-
-def _checked(path: Path, found: object) -> Workload:
-    if found is None:
-        raise UsageError(
-            f"{path} defines no WORKLOAD",
-            remedy="end it with WORKLOAD = Workload(...) from workloads.base; it needs "
-            f"{', '.join(_required_fields())}",
-        )
-    if not isinstance(found, Workload):
-        missing = [name for name in _required_fields() if not hasattr(found, name)]
-        lacks = f" and lacks {', '.join(missing)}" if missing else ""
-        raise UsageError(
-            f"{path}: WORKLOAD is a {type(found).__name__}{lacks}",
-            remedy="make it a Workload(...) from workloads.base",
-        )
-    check_sources(path, found)
-    sent = packages.places(path, found.packages)
-    _require(
-        not sent or TASKS not in found.forms,
-        f"{path} has a topology of tasks and imports {', '.join(place.name for place in sent)}",
-        "a topology of tasks is one file, which is carried to the machines that run it: move what "
-        "it needs into it, or leave the tasks out",
-    )
-    return replace(found, reference=Reference(target=f"{path}:WORKLOAD"))
-
-
-def _required_fields() -> list[str]:
-    return [item.name for item in fields(Workload) if item.default is MISSING]

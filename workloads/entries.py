@@ -2,7 +2,7 @@
 
 A workload in the tree is one file with both of its forms, the query and the tasks, and an
 `Entry` at its end; nothing else lists it. A user's own file needs no entry
-(`workloads.base.load_workload_file`)."""
+(`workloads.own.load_workload_file`)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from harness.experiment import Experiment
 from harness.figures.style import stamp
 from harness.measurement import Context, Measurement, Origin
 from harness.planning.incremental import fidelity_curve
-from harness.planning.planners import Decides, names, planner, recovery_order
+from harness.planning.planners import planner, recovery_order
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.fidelity import Objective
@@ -42,7 +42,7 @@ WINDOWS_S = (4, 10)
 PAGES = {"on all servers": False, "on one server each": True}
 RATIOS = {**_random.RATIOS, Profile.SMOKE: (0.3, 0.6)}
 PLANNERS = ("dp", "sa", "greedy")
-ORDERS = names(Decides.RECOVERY_ORDER)
+ORDERS = ("inc", "to")
 
 
 def run(point: Point, context: Context) -> Outcome:

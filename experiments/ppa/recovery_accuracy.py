@@ -17,14 +17,14 @@ from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, stamp
 from harness.measurement import Context, Measurement, Origin
 from harness.planning.incremental import area, fidelity_curve
-from harness.planning.planners import Decides, names, recovery_order
+from harness.planning.planners import recovery_order
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ORDERS = names(Decides.RECOVERY_ORDER)
+ORDERS = ("inc", "to")
 
 
 def run(point: Point, context: Context) -> Outcome:

@@ -14,7 +14,8 @@ from typing import Any
 from harness.errors import UsageError
 from harness.load.plan import EventTime
 from harness.results.record import Profile
-from workloads.base import RecordedSource, Source, Workload, load_workload_file
+from workloads.base import RecordedSource, Source, Workload
+from workloads.own import load_workload_file
 
 BEGIN_UNIX_S = 1_577_836_800.0
 """Event time of the first record of a generator, or the next begin of a window: 2020-01-01 UTC. It

@@ -147,7 +147,7 @@ def _other(
     from harness.endurance.draw import RUN_S, workloads_for
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
-    from workloads.base import load_workload_file
+    from workloads.own import load_workload_file
 
     if len(schemes) > 1 or len(chosen) > 1:
         raise UsageError(
@@ -202,7 +202,8 @@ def _workloads(contenders: Sequence[str], chosen: Sequence[str], seed: int) -> l
     """Return the chosen workloads. Raises `UsageError` for a scheme or a workload that is unfit."""
     from harness.endurance.draw import workloads_for
     from harness.engines.tasks.contenders import CONTENDERS
-    from workloads.base import TASKS, load_workload_file
+    from workloads.base import TASKS
+    from workloads.own import load_workload_file
 
     for name in contenders:
         if name not in CONTENDERS:

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "endure": ("harness.cli.endure", "Kill nodes of a live engine, and check its output."),
     "notebooks": ("harness.cli.notebooks", "Open the notebooks, or render them."),
     "nightly": ("harness.cli.nightly", "Compare this checkout with an earlier revision."),
+    "impact": ("harness.cli.impact", "Show which records a change voids."),
     "test": ("harness.cli.test", "Run the tests."),
 }
 _COMPLETE = "_FAULTLINE_COMPLETE"

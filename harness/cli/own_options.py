@@ -69,7 +69,7 @@ def workload_options(file: Path | None) -> Mapping[str, Any]:
     A changed package or recording is another question, as a changed file is."""
     if file is None:
         return {}
-    from workloads.base import load_workload_file
+    from workloads.own import load_workload_file
     from workloads.packages import places
 
     workload = load_workload_file(file)

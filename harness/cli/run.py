@@ -104,7 +104,7 @@ def command(
     from harness.cli.try_file import sample_shown
     from harness.running.discovery import at_point, find
     from harness.running.execution import check_options
-    from workloads.base import load_workload_file
+    from workloads.own import load_workload_file
 
     own = {**own, **workload_options(workload), **engine_options(engines)}
     if spread is None and workers is not None:

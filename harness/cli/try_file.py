@@ -82,7 +82,8 @@ def command(
     and a rack are killed under it (smoke: a worker alone), and one page says what that cost, at
     which trigger and rate the machine keeps up, and what is advised. --profile quick adds samples,
     and Spark's real-time mode. Runs that were made before are kept."""
-    from workloads.base import QUERY, load_workload_file
+    from workloads.base import QUERY
+    from workloads.own import load_workload_file
 
     context = click.get_current_context()
     profile_from = context.get_parameter_source("profile")

@@ -4,7 +4,9 @@ A module reaches what it imports anywhere in its text (not what only the type ch
 every module of ours that it names in a string: ``"harness.load.child"`` for ``python -m``, or
 ``"workloads.wordcount:Lines"`` for a `Reference`. Lists from which things are chosen by name are
 neither followed nor counted, because one more backend would discard every measurement; a
-measurement names its choices (`Measurement.chooses`).
+measurement names its choices (`Measurement.chooses`). Of a table, such as that of the planners,
+each row counts for itself: a row is reached if its name is a string of the code that is reached, or
+of the grid. So one more planner discards nothing.
 
 Modules under ``experiments`` and ``harness.running`` are followed definition by definition, the
 former from the function that `Measurement.run` names. A module's tables, drawing and claims are in
@@ -21,7 +23,7 @@ import ast
 import functools
 import re
 import symtable
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
@@ -39,6 +41,9 @@ CHOSEN_FROM = frozenset(
     }
 )
 """Lists by name. A new entry changes nothing for a run that chose another one."""
+TABLES = {"harness.planning.planners": "ENTRIES", "harness.protocol.schemes": "SCHEMES"}
+"""Modules with a table whose rows are looked up by name, and the table: a mapping, or a sequence of
+calls with ``name=``. Code that measures looks rows up and never goes through all of them."""
 PARTED = ("experiments.", "harness.running.")
 """Packages whose modules are followed definition by definition."""
 NOT_MEASURING = (
@@ -55,15 +60,16 @@ NOT_MEASURING = (
 MEASUREMENT, LIVE_MEASUREMENT = "MEASUREMENT", "LIVE_MEASUREMENT"
 """The names of the measuring half in an experiment's module, and of its live counterpart's."""
 _NAME = re.compile(rf"(?:{'|'.join(TOPS)})(?:\.\w+)+(?=:\w+$|$)")
+_NO_WORD = re.compile(r"[^\w-]+")
 _FILE_NAME = re.compile(r"[\w$-]+([./][\w$-]+)*")
 
 
-def code_fingerprint(roots: Iterable[str]) -> str:
+def code_fingerprint(roots: Iterable[str], names: Iterable[str] = ()) -> str:
     """Return a hash of all code that ``roots`` reach, with its data files.
 
     It includes the pins of the packages in use. A root is a module, or ``module:name`` for a
-    definition of a module that is followed so."""
-    found = _follow(roots)
+    definition of a module that is followed so. ``names`` are rows of `TABLES` that are chosen."""
+    found = _follow(roots, names)
     digest = sha256()
     for name, code in sorted(found.code.items()):
         digest.update(f"{name} {code}\n".encode())
@@ -74,11 +80,12 @@ def code_fingerprint(roots: Iterable[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def reached(roots: Iterable[str]) -> frozenset[str]:
+def reached(roots: Iterable[str], names: Iterable[str] = ()) -> frozenset[str]:
     """Return every module of ours that can run because of ``roots``.
 
-    Of a module that is followed so these are definitions, as ``module:name``."""
-    return frozenset(_follow(roots).code)
+    Of a module that is followed so these are definitions, as ``module:name``; of a table the rows
+    that are chosen."""
+    return frozenset(_follow(roots, names).code)
 
 
 def reached_files(roots: Iterable[str]) -> frozenset[str]:
@@ -98,10 +105,11 @@ class _Reached:
         """Top-level packages of others."""
 
 
-def _follow(roots: Iterable[str]) -> _Reached:
-    found = _Reached()
+def _follow(roots: Iterable[str], names: Iterable[str] = ()) -> _Reached:
+    found, seen = _Reached(), set(roots)
+    chosen = {word for name in names for text in name.split() for word in _words_in(text)}
     waiting = [name for root in roots for name in _with_packages(root)]
-    while waiting:
+    while waiting or (waiting := _rows_of(found.code, chosen)):
         name = waiting.pop()
         if name in found.code or _is_left_out(name.partition(":")[0]):
             continue
@@ -111,9 +119,21 @@ def _follow(roots: Iterable[str]) -> _Reached:
         found.code[name] = part.code
         found.foreign |= part.foreign
         found.files |= _data_files(name.partition(":")[0], part.texts)
-        for used in part.uses:
+        chosen |= part.names
+        for used in part.uses - seen:
             waiting.extend(_with_packages(used))
+        seen |= part.uses
     return found
+
+
+def _rows_of(reached: Collection[str], chosen: Container[str]) -> list[str]:
+    """Return the rows that are chosen, of tables that are reached, and not reached themselves."""
+    rows = [row for module in TABLES if module in reached for row in _rows(module) if row]
+    return [row for row in rows if row not in reached and _name_of(row) in chosen]
+
+
+def _name_of(row: str) -> str:
+    return row.partition("[")[2].removesuffix("]").lower()
 
 
 def _data_files(module: str, texts: frozenset[str]) -> set[str]:
@@ -184,6 +204,8 @@ class _Part:
     """Packages of others."""
     texts: frozenset[str]
     """Strings that may name a file."""
+    names: frozenset[str]
+    """Strings without spaces, and the words in them, in small letters: names of rows perhaps."""
 
 
 def _part(name: str) -> _Part | None:
@@ -191,6 +213,8 @@ def _part(name: str) -> _Part | None:
     module, _, definition = name.partition(":")
     path = _file(module)
     assert path is not None, name
+    if module in TABLES:
+        return _rows(module)[name if definition else ""]
     if definition or _is_parted(module):
         return _parted(path, module, path.stat().st_mtime_ns).get(definition)
     return _parsed(path, path.stat().st_mtime_ns)
@@ -199,10 +223,56 @@ def _part(name: str) -> _Part | None:
 @functools.cache
 def _parsed(path: Path, _changed_ns: int) -> _Part:
     """Return a whole module as one part."""
-    tree = ast.parse(path.read_bytes())
+    return _whole(ast.parse(path.read_bytes()))
+
+
+def _whole(tree: ast.AST) -> _Part:
     nodes = list(_at_run_time(tree))
-    texts = frozenset(_file_names(nodes))
-    return _Part(_hash([tree]), frozenset(_uses(nodes)), frozenset(_foreign(nodes)), texts)
+    return _made([tree], nodes, _uses(nodes), _foreign(nodes))
+
+
+def _made(
+    body: Iterable[ast.AST], nodes: Iterable[ast.AST], uses: Iterable[str], foreign: Iterable[str]
+) -> _Part:
+    texts = frozenset(_strings(nodes))
+    return _Part(
+        code=_hash(body),
+        uses=frozenset(uses),
+        foreign=frozenset(foreign),
+        texts=frozenset(text for text in texts if len(text) < 100 and _FILE_NAME.fullmatch(text)),
+        names=frozenset(word for text in texts for word in _words_in(text)),
+    )
+
+
+def _rows(module: str) -> Mapping[str, _Part]:
+    """Return the rows of a module's table as ``module:TABLE[name]``; ``""`` is all else in it."""
+    path = _file(module)
+    assert path is not None, module
+    return _tabled(path, module, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _tabled(path: Path, module: str, _changed_ns: int) -> Mapping[str, _Part]:
+    tree = ast.parse(path.read_bytes())
+    (value,) = (
+        each.value
+        for each in tree.body
+        if isinstance(each, ast.Assign | ast.AnnAssign) and TABLES[module] in _bound(each)
+    )
+    assert value is not None, f"{module} gives its table no value"
+    table = next(node for node in ast.walk(value) if isinstance(node, ast.Dict | ast.Tuple))
+    rows: dict[object, ast.AST] = {}
+    if isinstance(table, ast.Dict):
+        rows = {ast.literal_eval(k): v for k, v in zip(table.keys, table.values, strict=True) if k}
+        table.keys, table.values = [], []
+    else:
+        for row in table.elts:
+            assert isinstance(row, ast.Call), f"a row of {module} is not a call"
+            (name,) = (each.value for each in row.keywords if each.arg == "name")
+            rows[ast.literal_eval(name)] = row
+        table.elts = []
+    parts = {f"{module}:{TABLES[module]}[{name}]": _whole(row) for name, row in rows.items()}
+    return {**parts, "": _whole(tree)}
 
 
 @functools.cache
@@ -291,8 +361,7 @@ class _Scope:
             match node:
                 case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in names:
                     self._resolve(name, attribute, uses, foreign)
-        texts = frozenset(_file_names(nodes))
-        return _Part(_hash(body), frozenset(uses), frozenset(foreign), texts)
+        return _made(body, nodes, uses, foreign)
 
     def _resolve(self, name: str, attribute: str, uses: set[str], foreign: set[str]) -> None:
         if name in self.defined:
@@ -356,24 +425,27 @@ def _is_left_out(name: str) -> bool:
     return any(name == top or name.startswith(f"{top}.") for top in NOT_MEASURING)
 
 
-def _uses(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _uses(nodes: Collection[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = _NAME.match(node.value)
-            if named:
-                yield named[0]
+    yield from (named[0] for text in _strings(nodes) if (named := _NAME.match(text)))
 
 
-def _file_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _strings(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
-        text = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and len(text) < 100 and _FILE_NAME.fullmatch(text):
-            yield text
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _words_in(text: str) -> Iterator[str]:
+    """Yield a text without spaces and its parts, in small letters: ``RPPG+DRA`` names two rows."""
+    if not any(map(str.isspace, text)):
+        for word in (text, *_NO_WORD.split(text), *text.split("-")):
+            yield word.lower()
 
 
 def _foreign(nodes: Iterable[ast.AST]) -> Iterator[str]:

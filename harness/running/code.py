@@ -21,7 +21,7 @@ RUN_BY: Mapping[bool, Sequence[str]] = {
 
 def code_of(measurement: Measurement, backend: Backend) -> str:
     """Return the fingerprint of all that a run on such a cluster depends on."""
-    return code_fingerprint(roots_of(measurement, backend))
+    return code_fingerprint(roots_of(measurement, backend), names_of(measurement))
 
 
 def roots_of(measurement: Measurement, backend: Backend) -> frozenset[str]:
@@ -30,6 +30,14 @@ def roots_of(measurement: Measurement, backend: Backend) -> frozenset[str]:
     if measurement.measured:
         roots |= modules_under(backend.code)
     return frozenset(roots)
+
+
+def names_of(measurement: Measurement) -> frozenset[str]:
+    """Return every name in its grid, such as those of schemes and planners."""
+    points = (point for grid in measurement.grid.values() for point in grid)
+    return frozenset(
+        value for point in points for value in point.values() if isinstance(value, str)
+    )
 
 
 def of_other_code(records: Iterable[Record]) -> Mapping[str, int]:

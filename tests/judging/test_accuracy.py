@@ -20,7 +20,8 @@ from harness.judging.outcome import judge
 from harness.judging.run import score
 from tests.judging.constructed import WORKLOAD, deliveries, record, truth
 from workloads.accident import accidents
-from workloads.base import Workload, load_workload_file
+from workloads.base import Workload
+from workloads.own import load_workload_file
 from workloads.traffic import traffic_jams
 from workloads.worldcup import world_cup
 

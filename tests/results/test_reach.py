@@ -24,12 +24,13 @@ from harness.results.reach import (
     LIVE_MEASUREMENT,
     MEASUREMENT,
     NOT_MEASURING,
+    TABLES,
     code_fingerprint,
     modules_under,
     reached,
     reached_files,
 )
-from harness.running.code import roots_of
+from harness.running.code import names_of, roots_of
 from harness.running.discovery import all_experiments
 from tests.levels import deep
 
@@ -192,12 +193,51 @@ def test_a_class_that_comes_or_goes_counts(
         ("harness/running/execution.py", "ATTEMPTS = 3", "ATTEMPTS = 4", set()),
         ("harness/running/plan.py", "def grouped(", "def grouped_(", set()),
         ("harness/running/durations.py", "", "SOMETHING = 1\n", set()),
+        ("harness/planning/planners.py", '    Entry(\n        name="inc",',
+         '    Entry(name="first", target="harness.planning.greedy:First"),\n'
+         '    Entry(\n        name="inc",', set()),
+        ("harness/planning/planners.py", "greedy:Greedy", "greedy:Greedier", {"ppa/multi-query"}),
+        ("harness/planning/planners.py", "return BY_NAME[name]", "return 1, BY_NAME[name]",
+         {"ppa/multi-query"}),
+        ("harness/protocol/schemes.py", '        "dpc": Family(',
+         '        "thrice": Family("t", "t", Recovery.LOCAL),\n        "dpc": Family(', set()),
+        ("harness/protocol/schemes.py", "Replicas.ALL,", "Replicas.NONE,", {FLINK, PEERS, TASKS}),
+        ("harness/protocol/schemes.py", "Closing.TASK,", "None,", set()),
     ],
 )  # fmt: skip
 def test_what_surrounds_a_run_counts(
     checkout: Path, file: str, before: str, after: str, whose: set[str]
 ) -> None:
     assert {name for name in SOME if changes(checkout, ROOTS[name], file, before, after)} == whose
+
+
+WHOLE = {
+    "harness.engines.tasks.engine": "a mapping, from which a scheme is taken by its name",
+    "harness.simulator.draw": "a draw among all, unless the caller names a scheme as figures do",
+}
+"""Modules that go through all rows of a table, and the reason why one more changes no figure."""
+
+
+def test_rows_are_looked_up_one_by_one() -> None:
+    """Code that measures would depend on every row if it went through all of them."""
+    names = {"ENTRIES", "BY_NAME", "SCHEMES", "names"}
+    parts = frozenset[str]().union(*(reached(roots) for roots in ROOTS.values()))
+    going = set()
+    for module in {part.partition(":")[0] for part in parts} - set(TABLES):
+        path = reach._file(module)
+        assert path is not None
+        tree = ast.parse(path.read_text())
+        taken = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module in TABLES
+            for alias in node.names
+        }
+        looked_up = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and node.id in taken & names:
+                going |= {module} if id(node) not in looked_up else set()
+    assert going == WHOLE.keys()
 
 
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=lambda backend: backend.name)
@@ -317,12 +357,18 @@ def test_nothing_runs_that_is_not_reached(name: str) -> None:
     left_out = {m for m in loaded if m in CHOSEN_FROM or m.startswith(NOT_MEASURING)}
     # A module of an experiment also loads what its shown half uses, and does not run it.
     figures = [each for each in loaded if each.startswith("experiments.")]
-    whole = {f"{each}:{name}" for each in figures for name in names_of(each)}
+    whole = {f"{each}:{name}" for each in figures for name in bound_in(each)}
     seeds = "harness.seeds"  # what describes a measurement loads it
-    assert loaded - left_out <= reached([f"experiments.{name}:{MEASUREMENT}", *whole, seeds])
+    (measurement,) = (
+        each.measurement
+        for each in all_experiments()
+        if each.measurement.root.startswith(f"experiments.{name}:")
+    )
+    roots = [measurement.root, *whole, seeds]
+    assert loaded - left_out <= reached(roots, names_of(measurement))
 
 
-def names_of(module: str) -> list[str]:
+def bound_in(module: str) -> list[str]:
     path = reach._file(module)
     assert path is not None
     return [name for each in ast.parse(path.read_text()).body for name in reach._bound(each)]

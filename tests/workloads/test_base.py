@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from workloads.base import Reference, Source, carry, load_workload_file
+from workloads.base import Reference, Source
+from workloads.files import carry
+from workloads.own import load_workload_file
 from workloads.packages import packed, places
 from workloads.wordcount import word_count
 

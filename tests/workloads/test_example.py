@@ -9,7 +9,7 @@ import pytest
 
 import workloads.examples
 from tests.workloads.agreement import START_US, by_operators, by_query, require_equal, steady
-from workloads.base import load_workload_file
+from workloads.own import load_workload_file
 from workloads.toolkit.operators import program_of, timeline_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from harness.engines.structured import sample
 from harness.errors import UsageError
 from harness.judging.outcome import against_truth
 from harness.measure.values import demand_comparable, read_json
-from workloads.base import Workload, load_workload_file
+from workloads.base import Workload
+from workloads.own import load_workload_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

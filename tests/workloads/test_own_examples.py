@@ -17,7 +17,8 @@ from harness.engines.structured.local import sampled
 from harness.errors import UsageError
 from harness.measure.values import normalized, types_of
 from harness.measure.versions import compare
-from workloads.base import RecordedSource, Reference, Source, Workload, load_workload_file
+from workloads.base import RecordedSource, Reference, Source, Workload
+from workloads.own import load_workload_file
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,7 +22,8 @@ from harness.load.plan import EventTime, whole_ms
 from harness.load.profile import RateProfile
 from harness.results.record import Profile
 from tests.workloads.test_own_document import FILE, changed
-from workloads.base import RecordedSource, load_workload_file
+from workloads.base import RecordedSource
+from workloads.own import load_workload_file
 from workloads.toolkit.recorded import Recording, recorded
 
 if TYPE_CHECKING:

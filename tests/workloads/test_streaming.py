@@ -16,7 +16,8 @@ import pytest
 from tests.levels import deep
 from tests.workloads.agreement import START_US, ordered, require_equal, source_table, steady
 from workloads.accident import accidents
-from workloads.base import QUERY, Workload, load_workload_file
+from workloads.base import QUERY, Workload
+from workloads.own import load_workload_file
 from workloads.traffic import traffic_jams
 from workloads.wordcount import word_count
 from workloads.worldcup import world_cup

@@ -24,7 +24,8 @@ from harness.environment.cache import cache_directory, locked, to_stderr
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import read_given
 from harness.yaml_files import Entry, Word, decode, parse_yaml
-from workloads.base import TASKS, Workload, load_file
+from workloads.base import TASKS, Workload
+from workloads.files import load_file
 
 SUFFIXES = (".yaml", ".yml")
 PREPARED_WITHIN_S = 1800.0

@@ -24,7 +24,7 @@ from harness.engines.structured.settings import FILE_MANAGER
 from harness.errors import FaultlineError, UsageError
 from harness.measure.versions import compare
 from workloads.base import QUERY, SOURCE_COLUMNS, Workload
-from workloads.checks import line_in
+from workloads.own import line_in
 from workloads.toolkit.records import UNSEEN_REMEDY
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from harness.hosting.program import Program, host
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
-from workloads.base import Reference, Workload, carry
+from workloads.base import Reference, Workload
+from workloads.files import carry
 from workloads.toolkit import operators as tables
 
 

@@ -21,7 +21,8 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
 from tests.engines.tasks.live import SPEC, WORDS, kill, trial
-from workloads.base import TASKS, Reference, Workload, load_workload_file
+from workloads.base import TASKS, Reference, Workload
+from workloads.own import load_workload_file
 from workloads.toolkit.operators import TableProgram, TableTask, Timeline
 from workloads.wordcount import Lower, program
 

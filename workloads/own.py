@@ -1,4 +1,4 @@
-"""Checks of the record generators of a user's file, before anything starts.
+"""A workload in a file of the user's own: loaded, and checked before anything starts.
 
 Other processes ask a generator again, so its records must depend on its parameters alone."""
 
@@ -6,26 +6,80 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import UsageError
 from harness.text import did_you_mean
-
-if TYPE_CHECKING:
-    from workloads.base import RecordSource, Source, Workload
+from workloads import packages
+from workloads.base import TASKS, RecordSource, Reference, Source, Workload
+from workloads.files import load_file
 
 ASKED, FROM, PART = 40, 10, 20
 """Records that are compared, and the part of them that is requested a second time."""
 
 
-def check_sources(path: Path, workload: Workload) -> None:
-    """Raise `UsageError` for a source whose records cannot be made, or not made twice."""
-    for source in workload.sources:
+def load_workload_file(path: Path) -> Workload:
+    """Load the workload that a user's file defines as ``WORKLOAD``.
+
+    Raises `UsageError` that names the missing part, with its line where there is one."""
+    path = path.resolve()
+    try:
+        module = load_file(path)
+    except UsageError:
+        raise
+    except ImportError as error:
+        raise UsageError(
+            f"{path}, line {line_in(path, error)}: {type(error).__name__}: {error}",
+            remedy="what a workload imports lies next to its file, which is sent to the machines "
+            "that run it, or is installed here and there",
+        ) from error
+    except SyntaxError as error:
+        raise UsageError(
+            f"{path}, line {error.lineno}: {error.msg}", remedy="correct the file's Python"
+        ) from error
+    except Exception as error:
+        raise UsageError(
+            f"{path}, line {line_in(path, error)}: {type(error).__name__}: {error}",
+            remedy="the file must run as it stands and define WORKLOAD = Workload(...) with every "
+            f"one of: {', '.join(_required_fields())}",
+        ) from error
+    return _checked(path, getattr(module, "WORKLOAD", None))
+
+
+def _checked(path: Path, found: object) -> Workload:
+    if found is None:
+        raise UsageError(
+            f"{path} defines no WORKLOAD",
+            remedy="end it with WORKLOAD = Workload(...) from workloads.base; it needs "
+            f"{', '.join(_required_fields())}",
+        )
+    if not isinstance(found, Workload):
+        missing = [name for name in _required_fields() if not hasattr(found, name)]
+        lacks = f" and lacks {', '.join(missing)}" if missing else ""
+        raise UsageError(
+            f"{path}: WORKLOAD is a {type(found).__name__}{lacks}",
+            remedy="make it a Workload(...) from workloads.base",
+        )
+    for source in found.sources:
         _check_source(path, source)
+    sent = packages.places(path, found.packages)
+    if sent and TASKS in found.forms:
+        raise UsageError(
+            f"{path} has a topology of tasks and imports {', '.join(place.name for place in sent)}",
+            remedy="a topology of tasks is one file, which is carried to the machines that run it: "
+            "move what it needs into it, or leave the tasks out",
+        )
+    return replace(found, reference=Reference(target=f"{path}:WORKLOAD"))
+
+
+def _required_fields() -> list[str]:
+    return [item.name for item in fields(Workload) if item.default is MISSING]
 
 
 def _check_source(path: Path, source: Source) -> None:
+    """Raise `UsageError` for a source whose records cannot be made, or not made twice."""
     where = f"{path}: source {source.name!r}"
     built = _built(path, source)
     if not hasattr(built, "payloads"):

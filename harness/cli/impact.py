@@ -1,0 +1,58 @@
+"""``faultline impact``: the records that a change voids, and the time to measure them again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from harness.cli.output import emit_json, json_option
+
+_EPILOG = """\b
+Examples:
+  ./faultline impact
+  ./faultline impact main
+  ./faultline impact HEAD~5 --from results --json
+"""
+
+
+@click.command("impact", epilog=_EPILOG)
+@click.argument("revision", required=False)
+@click.option(
+    "--from",
+    "roots",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Results whose records count; repeatable.  [default: those that ship]",
+)
+@json_option
+def command(revision: str | None, roots: tuple[Path, ...], as_json: bool) -> None:
+    """Show which records the changes since REVISION void.
+
+    A record is void if the code that its measurement reaches has changed. Without REVISION these
+    are the changes that are not committed, or else those of the last commit."""
+    from harness.environment.cache import to_stderr
+    from harness.nightly.impact import impact
+    from harness.nightly.revisions import build, resolve
+    from harness.results import load
+    from harness.results.provenance import describe_commit
+    from harness.text import format_duration
+
+    since = resolve(revision or ("HEAD" if describe_commit().endswith("+") else "HEAD~1"))
+    library = load(*roots, warn=to_stderr)
+    side = build(since, report=to_stderr, own_packages=False)
+    to_stderr(f"comparing the code with {since}")
+    found = impact(side, library)
+    seconds = sum(each.seconds for each in found)
+    if as_json:
+        rows = [asdict(each) for each in found]
+        emit_json({"revision": since.commit, "seconds": seconds, "measurements": rows})
+        return
+    for each in found:
+        took = f", {format_duration(each.seconds)}" if each.records else ""
+        click.echo(f"{each.experiment:<34} {each.records} of {each.of} records{took}")
+    click.echo(
+        f"{sum(each.records for each in found)} of {len(library.found)} records are void since "
+        f"{since.short}; measuring them again takes about {format_duration(seconds)}"
+    )
