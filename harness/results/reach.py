@@ -150,7 +150,7 @@ def _data_files(module: str, texts: frozenset[str]) -> set[str]:
     return {
         path.relative_to(ROOT).as_posix()
         for path in inside
-        if path.is_file() and (path.suffix != ".py" or not _is_ours(path))
+        if path.is_file() and (path.suffix != ".py" or path.relative_to(ROOT).parts[0] not in TOPS)
     }
 
 
@@ -162,10 +162,6 @@ def _data_in(directory: Path, _changed_ns: int) -> frozenset[str]:
         for place in directory.iterdir()
         if place.suffix not in (".py", ".pyc") and not any(place.rglob("*.py"))
     )
-
-
-def _is_ours(path: Path) -> bool:
-    return path.relative_to(ROOT).parts[0] in TOPS
 
 
 def modules_under(name: str) -> frozenset[str]:
