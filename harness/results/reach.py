@@ -306,9 +306,8 @@ def _global_names(statement: ast.AST) -> Iterator[str]:
 
 
 def _measuring(name: str, statement: ast.stmt) -> ast.AST:
-    if name in (MEASUREMENT, LIVE_MEASUREMENT) and isinstance(
-        statement, ast.Assign | ast.AnnAssign
-    ):
+    halves = (MEASUREMENT, LIVE_MEASUREMENT)
+    if name in halves and isinstance(statement, ast.Assign | ast.AnnAssign):
         call = statement.value
         assert isinstance(call, ast.Call), f"{name} is not a call"
         return next(word.value for word in call.keywords if word.arg == "run")

@@ -362,7 +362,7 @@ def test_nothing_runs_that_is_not_reached(name: str) -> None:
     (measurement,) = (
         each.measurement
         for each in all_experiments()
-        if each.measurement.root.startswith(f"experiments.{name}:")
+        if each.measurement.root == f"experiments.{name}:{MEASUREMENT}"
     )
     roots = [measurement.root, *whole, seeds]
     assert loaded - left_out <= reached(roots, names_of(measurement))
