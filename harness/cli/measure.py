@@ -343,6 +343,8 @@ def _summarize(
                 click.echo(f"    why{word}: {claim.why}")
         if item.problem:
             click.echo(f"  its table or claims could not be made:\n{item.problem}")
+    if any(claim.why == SMOKE_DECIDES for item in judged for claim in item.claims):
+        click.echo(f"\n{SMOKE_DECIDES}")
     _name_failed(records)
     click.echo(f"\nreport: {index}")
     sys.stdout.flush()

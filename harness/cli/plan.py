@@ -175,7 +175,7 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
         for other in ("sa", "greedy")
         if other != name
     ]
-    runner_up, second = max(others, key=lambda pair: pair[1].value)
+    other, best = max(others, key=lambda pair: pair[1].value)
     return {
         "planner": name,
         "objective": objective,
@@ -183,7 +183,7 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
         "total_cost": topology.total_cost,
         **_described(topology, plan),
         "optimum": plan.bound,
-        "runner_up": {"planner": runner_up, **_described(topology, second)},
+        "compared_with": {"planner": other, **_described(topology, best)},
         "seconds": seconds,
     }
 
@@ -263,8 +263,9 @@ def _report(topology: Topology, document: dict[str, Any]) -> list[str]:
     word = key.replace("_", " ")
     if document["optimum"] is not None:
         lines.append(f"{'no plan exceeds':22}{document['optimum']:.4f} ({word}, proven)")
-    second = document["runner_up"]
-    lines.append(f"{'runner-up':22}{second['planner']}, {word} {second[key]:.4f}")
+    other = document["compared_with"]
+    better = ", which is better" if other[key] > document[key] else ""
+    lines.append(f"{'compared with':22}{other['planner']}, {word} {other[key]:.4f}{better}")
     return lines
 
 

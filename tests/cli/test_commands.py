@@ -304,6 +304,13 @@ def test_a_dry_run_refuses_a_failure_after_the_end_of_the_load(tmp_path: Path) -
     assert "after the end of the load" in result.exception.what
 
 
+def test_the_example_of_a_schedule_fits_the_smoke_profile(tmp_path: Path) -> None:
+    schedule = str(ROOT / "docs" / "examples" / "failures.yaml")
+    words = ["run", "stock/worker-kill", "--dry-run", "--profile", "smoke", "--out", str(tmp_path)]
+    result = CliRunner().invoke(cli, [*words, "--failures", schedule])
+    assert result.exit_code == 0, result.output
+
+
 @pytest.mark.parametrize(
     ("name", "remedy"), [("nothing", "use one of: stock"), ("stock/toi", "'stock/toy'")]
 )

@@ -66,7 +66,7 @@ def test_people_get_a_page(topology: Path) -> None:
     result = CliRunner().invoke(command, [str(topology), "--budget", "5", "--planner", "optimum"])
     assert "vehicles  0 1  of 4" in result.stdout
     assert "no plan exceeds       0.6667" in result.stdout
-    assert "runner-up             sa, output fidelity 0.6667" in result.stdout
+    assert "compared with         sa, output fidelity 0.6667" in result.stdout
 
 
 @pytest.mark.parametrize(
