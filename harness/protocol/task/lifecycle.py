@@ -1,6 +1,6 @@
 """The phases of a copy: beginning, loading, taking over, giving up, and answering requests.
 
-`TRANSITIONS` is the table of phases; ARCHITECTURE.md has its picture."""
+`TRANSITIONS` is the table of phases; docs/protocol.md has its picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of phases in ARCHITECTURE.md is that of the table of transitions.
+"""The picture of phases in docs/protocol.md is that of the table of transitions.
 
 ``python -m tests.protocol.task.test_phases`` draws it again."""
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.protocol.task.lifecycle import TRANSITIONS, Phase
 
-PAGE = Path(__file__).parents[3] / "ARCHITECTURE.md"
+PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
 BEGIN, END = "<!-- phases: begin -->\n", "<!-- phases: end -->\n"
 
 
