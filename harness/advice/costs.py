@@ -16,8 +16,8 @@ import pandas as pd
 
 from harness.claims.samples import FEWEST, lasting, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
+from harness.pages.drawing import Picture, data_uri
 from harness.pages.layout import templates
-from harness.pages.report import Picture, data_uri
 from harness.results.kills import OVERLAPPED, Kill, Seen, Unrecovered, alone
 from harness.results.recorded import kill_rows
 

@@ -17,7 +17,7 @@ from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, Job
 from harness.claims.samples import FEWEST
 from harness.errors import UsageError
 from harness.pages.assessment import Assessment
-from harness.pages.report import Picture, picture
+from harness.pages.drawing import Picture, picture
 from harness.results import load
 from harness.results.library import Library
 from harness.results.provenance import machine_name

@@ -16,7 +16,8 @@ from harness.errors import UsageError
 from harness.results.record import OK, VARIANTS
 
 if TYPE_CHECKING:
-    from harness.results.library import Found, Library
+    from harness.results.library import Library
+    from harness.results.store import StoredRecord
 
 _EPILOG = """\b
 Examples:
@@ -269,7 +270,7 @@ def _fact(quantity: str) -> bool:
     return quantity.removeprefix("twin_") in FACTS or quantity in FACTS
 
 
-def _passes(each: Found) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _passes(each: StoredRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the point and values of a run, and those of each variant if it had several passes."""
     from harness.results.tables import read_series
 

@@ -128,7 +128,8 @@ def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: st
     """Write the figures of one results directory."""
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
-    from harness.pages.figure_files import FORMATS, write_figures
+    from harness.pages.drawing import FORMATS
+    from harness.pages.report import write_figures
     from harness.results.library import SHIPPED
     from harness.results.store import RecordStore
     from harness.text import did_you_mean

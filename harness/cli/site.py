@@ -51,8 +51,7 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
     from harness.cli.measure import check_out
     from harness.cli.options import DEFAULT_OUT
     from harness.errors import UsageError
-    from harness.pages.digest import SHIPPED_SITE
-    from harness.pages.site import Set, write_site
+    from harness.pages.site import SHIPPED_SITE, Set, write_site
     from harness.results.archive import readable, records
     from harness.results.library import SHIPPED
 
@@ -105,17 +104,18 @@ def _ship(source: Path, tell: Notify) -> None:
     The verdicts are those of the packed records, as on the pages."""
     import shutil
 
-    from harness.pages.appendix_rows import documents, judged
-    from harness.pages.assessment import as_json
-    from harness.results.archive import CLAIMS, PACKED, pack_to_ship, readable
+    from harness.pages.assessment import claims_json
+    from harness.pages.walk import assessments
+    from harness.results.archive import CLAIMS, PACKED, pack_to_ship
     from harness.results.library import SHIPPED
+    from harness.results.store import RecordStore
 
     count, left_out = pack_to_ship(source, SHIPPED / PACKED, most_bytes=_MOST_BYTES)
     shutil.rmtree(SHIPPED / "records", ignore_errors=True)
     tell(f"{count} records in {SHIPPED / PACKED}; {len(left_out)} of the largest series left out")
-    verdicts = documents(judged(readable(SHIPPED), tell=tell, warn=tell))
+    judged = assessments(RecordStore(SHIPPED, warn=tell), tell=tell)
     (SHIPPED / CLAIMS).parent.mkdir(exist_ok=True)
-    (SHIPPED / CLAIMS).write_text(as_json(verdicts))
+    (SHIPPED / CLAIMS).write_text(claims_json(judged))
 
 
 def _label(source: Path) -> str:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from harness.claims import Verdict
 from harness.nightly.history import ClaimNight
 from harness.pages.assessment import assess
-from harness.pages.report import campaigns
+from harness.pages.walk import campaigns
 from harness.results.store import RecordStore
-from harness.running.discovery import all_experiments
 
 LIVE = ("live", "stock")
 """Groups whose claims compare engines on real servers: their numbers are kept night by night."""
@@ -19,7 +18,7 @@ LIVE = ("live", "stock")
 def claims_tonight(store: RecordStore) -> Sequence[ClaimNight]:
     """Return the claims of the newest campaign of each experiment and profile on this machine."""
     found = []
-    for experiment, profile, campaign in campaigns(store, all_experiments()):
+    for experiment, profile, campaign in campaigns(store):
         found += [
             ClaimNight(
                 experiment=experiment.id,

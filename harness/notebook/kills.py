@@ -12,7 +12,7 @@ from harness.claims.samples import median_of
 from harness.errors import UsageError
 from harness.pages.kill_picture import described, standalone
 from harness.pages.kills import Kill, kills_of
-from harness.running.discovery import all_experiments
+from harness.pages.walk import named
 
 if TYPE_CHECKING:
     from IPython.display import HTML
@@ -24,7 +24,7 @@ def kills(results: Library, experiment: str) -> list[Kill]:
     """Return every kill in the runs of an experiment.
 
     Raises `UsageError` if there is none."""
-    (known,) = (each for each in all_experiments() if each.id == experiment)
+    (known,) = named(experiment)
     found = [
         kill
         for each in results.found

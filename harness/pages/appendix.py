@@ -1,24 +1,33 @@
-"""The appendix as Markdown, from one template, and the same text as a page.
+"""The artifact appendix: every claim with its command, cost, number, tolerance and check.
+
+It is Markdown from one template, and the same text as a page.
 
 Tests: ``tests/pages/test_appendix.py``."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import jinja2
 import mistune
 
 from harness import __version__
-from harness.pages.appendix_rows import Judged, counted, parts
-from harness.pages.layout import TEMPLATES
+from harness.claims import Word
+from harness.pages.assessment import Assessment
+from harness.pages.cards import Card, card, groups_of
+from harness.pages.layout import TEMPLATES, templates
+from harness.pages.rules import needs, places
 from harness.pages.surroundings import locks, machines, packages, pinned_jars
 from harness.pages.trials import TRIALS
+from harness.text import format_bytes
 
 _CODE = re.compile(r"<code>.*?</code>")
 _SPECIAL = re.compile(r"([\\`*_\[\]|<>])")
+_LONGEST = 420
+"""Characters of measured numbers in a row; claims.json has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,23 +41,19 @@ class Source:
     """The same instant; every file of the archive has it."""
 
 
-def markdown(items: Sequence[Judged], source: Source, *, title: str) -> str:
+def markdown(judged: Sequence[Assessment], source: Source, *, title: str) -> str:
     """Return the appendix; ``title`` names the set."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=False,  # Markdown, whose own characters `plain` escapes
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = templates()
+    environment.autoescape = False  # Markdown, whose own characters `plain` escapes
     environment.filters |= {"plain": plain, "code": code}
-    runs = {record.run: record for item in items for record in item.assessment.campaign.records}
+    runs = {record.run: record for item in judged for record in item.campaign.records}
+    counts = Counter(claim.word for item in judged for claim in item.claims)
     text: str = environment.get_template("appendix.md.j2").render(
         title=title,
         version=__version__,
         source=source,
-        parts=parts(items),
-        counts=list(counted(items)),
+        parts=parts(judged),
+        counts=[(word.value, counts[word]) for word in Word],
         trials=TRIALS,
         machines=machines(runs.values()),
         locks=locks(),
@@ -58,11 +63,53 @@ def markdown(items: Sequence[Judged], source: Source, *, title: str) -> str:
     return text
 
 
+def parts(judged: Sequence[Assessment]) -> list[dict[str, Any]]:
+    """Return the papers that have a figure, each with its figures in the paper's order."""
+    several = len({item.campaign.machine_name for item in judged}) > 1
+    groups = groups_of([_figure(item, several) for item in judged])
+    for group in groups:
+        group["differs"] = [f for f in map(_differing, group["cards"]) if f["claims"] or f["notes"]]
+    return groups
+
+
+def _figure(judged: Assessment, several: bool) -> dict[str, Any]:
+    """Return a card with what its runs needed, and what each rule needs and where it stands."""
+    shown, records = card(judged, None, None), judged.campaign.records
+    rules = {claim.id: claim for claim in judged.experiment.claims}
+    for row in shown["claims"]:
+        row |= {"needs": needs(rules[row["id"]]), "places": places(rules[row["id"]])}
+        numbers = "; ".join(f"{name}: {value}" for name, value in row["measured"])
+        cut = f"{numbers[:_LONGEST]} … (all in claims.json)"
+        row["numbers"] = numbers if len(numbers) <= _LONGEST else cut
+    return {
+        **shown,
+        "machine": judged.campaign.machine_name if several else None,
+        "commits": sorted({record.commit for record in records}),
+        "runs": len(records),
+        "memory": _largest([record.peak_memory_bytes for record in records]),
+        "disk": _largest([record.disk_bytes for record in records]),
+    }
+
+
+def _largest(sizes: Sequence[int | None]) -> str:
+    known = [size for size in sizes if size is not None]
+    return format_bytes(max(known)) if known else "not recorded"
+
+
+def _differing(figure: Card) -> dict[str, Any]:
+    """Return a figure with its paper's sentences that do not hold, and its notes.
+
+    Notes are those of a paper's own figure: one of ours has nothing to differ from."""
+    experiment = figure["experiment"]
+    claims = [row for row in figure["claims"] if row["kind"] == "paper" and row["css"] != "held"]
+    return {**figure, "claims": claims, "notes": () if experiment.ours else experiment.notes}
+
+
 def html(text: str) -> str:
     """Return the page of a Markdown text: one file, no network."""
     body = str(mistune.create_markdown(escape=True, plugins=["table"])(text))
     # In a table's code, mistune leaves the backslash that keeps a bar from ending the cell.
-    body = _CODE.sub(lambda found: found[0].replace("\\|", "|"), body)
+    body = _CODE.sub(lambda match: match[0].replace("\\|", "|"), body)
     title = text.partition("\n")[0].removeprefix("# ")
     style = "".join((TEMPLATES / name).read_text() for name in ("style.css", "appendix.css"))
     return (

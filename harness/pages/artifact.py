@@ -10,20 +10,21 @@ import gzip
 import io
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
 from harness.errors import UsageError
 from harness.pages.appendix import Source, html, markdown
-from harness.pages.appendix_rows import documents, judged
-from harness.pages.assessment import as_json
+from harness.pages.assessment import claims_json
 from harness.pages.layout import TEMPLATES
+from harness.pages.walk import assessments
 from harness.results import archive
 from harness.results.provenance import ROOT
+from harness.results.store import RecordStore
+from harness.text import Notify
 
-Tell = Callable[[str], None]
 NAME = "faultline-artifact"
 """The folder in the archive."""
 SUMS = "SHA256SUMS"
@@ -33,19 +34,18 @@ Files = Mapping[str, tuple[bytes, bool]]
 """The content of each file by its name, and True for one that can be executed."""
 
 
-def write_artifact(root: Path, file: Path, *, title: str, tell: Tell, warn: Tell) -> int:
+def write_artifact(root: Path, file: Path, *, title: str, tell: Notify, warn: Notify) -> int:
     """Write the archive for the records in ``root``; return the number of claims.
 
     ``title`` names the set. Raises `UsageError` outside of a git checkout."""
     source = head()
-    items = judged(root, tell=tell, warn=warn)
-    text = markdown(items, source, title=title)
-    verdicts = documents(items)
+    judged = [*assessments(RecordStore(root, warn=warn), tell=tell)]
+    text = markdown(judged, source, title=title)
     files: dict[str, tuple[bytes, bool]] = {
         "appendix.md": (text.encode(), False),
         "appendix.html": (html(text).encode(), False),
         _SCRIPT: ((TEMPLATES / _SCRIPT).read_bytes(), True),
-        f"results/{archive.CLAIMS}": (as_json(verdicts).encode(), False),
+        f"results/{archive.CLAIMS}": (claims_json(judged).encode(), False),
     }
     tell("records")
     place = archive.readable(root)
@@ -59,7 +59,7 @@ def write_artifact(root: Path, file: Path, *, title: str, tell: Tell, warn: Tell
     files[SUMS] = (_sums(files), False)
     tell("archive")
     _write(files, file, source.unix_s)
-    return len(verdicts)
+    return sum(len(item.claims) for item in judged)
 
 
 def head() -> Source:

@@ -19,8 +19,13 @@ from harness.results.store import Campaign
 SMOKE_DECIDES = "the smoke profile decides invariants only: its instances are too few and too short"
 
 
-def as_json(documents: Iterable[Mapping[str, Any]]) -> str:
+def claims_json(judged: Iterable[Assessment]) -> str:
     """Return the text of ``claims.json``, a line per verdict."""
+    documents = (
+        {**document, "machine_name": item.campaign.machine_name}
+        for item in judged
+        for document in item.documents()
+    )
     lines = ",\n".join(json.dumps(each, default=plain) for each in documents)
     return f"[\n{lines}\n]\n"
 

@@ -16,9 +16,8 @@ from harness.experiment import Experiment
 from harness.pages.facets import Facets, of_record
 from harness.results import kills as table
 from harness.results.kills import BETWEEN_NODES, FIELDS
-from harness.results.library import Found
 from harness.results.recorded import kill_windows, kills_in
-from harness.results.tables import read_series
+from harness.results.store import StoredRecord
 
 PHASES = ("detection", "restart", "restore", "replay", "output")
 MEANINGS: Mapping[str, str] = {
@@ -76,7 +75,7 @@ class Kill:
     name: str
     """Unique in a set; the name of its page."""
     experiment: Experiment
-    found: Found
+    found: StoredRecord
     variant: str
     action: str
     target: str
@@ -95,12 +94,12 @@ class Kill:
         return next(each for each in self.phases if each.name == name)
 
 
-def kills_of(found: Found, experiment: Experiment) -> Iterator[Kill]:
+def kills_of(found: StoredRecord, experiment: Experiment) -> Iterator[Kill]:
     """Yield every kill, pause and cut of a run, in the order of its table.
 
     Raises `ValueError`, `KeyError` or `OSError` for a series that cannot be read."""
     kills = kills_in(found.record, found.directory)
-    tables = {name: _read(found, name) for name in ("incidents", "failures")}
+    tables = {name: found.read(name) for name in ("incidents", "failures")}
     for number, (kill, row) in enumerate(kills):
         variant = _text(row.get("variant"))
         mine = {name: _of_variant(each, variant) for name, each in tables.items()}
@@ -127,17 +126,11 @@ def kills_of(found: Found, experiment: Experiment) -> Iterator[Kill]:
         )
 
 
-def _read(found: Found, name: str) -> pd.DataFrame:
-    """Return a series of a run, empty if it was not kept."""
-    frame = read_series(found.directory, name)
-    return pd.DataFrame() if frame is None else frame
-
-
 def _of_variant(frame: pd.DataFrame, variant: str) -> pd.DataFrame:
     return frame[frame["variant"] == variant] if variant and "variant" in frame else frame
 
 
-def _name(found: Found, number: int) -> str:
+def _name(found: StoredRecord, number: int) -> str:
     place = found.record.experiment.replace("/", "-")
     return f"{place}-{found.record.run.replace('.', '-')}-{number + 1}"
 

@@ -7,13 +7,12 @@ from typing import Any
 
 from harness.claims import Sample, Word
 from harness.pages.assessment import Assessment, assess
-from harness.results.library import Found
+from harness.pages.walk import named
 from harness.results.record import Point, Profile
-from harness.results.store import Campaign, RecordStore
-from harness.running.discovery import all_experiments
+from harness.results.store import Campaign, RecordStore, StoredRecord
 
 
-def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
+def verdicts(sides: Sequence[Sequence[StoredRecord]]) -> list[dict[str, Any]]:
     """Return a row per claim that the first side and another one judge.
 
     It has each side's verdict in a word, the sample behind it (value, both ends of its interval,
@@ -58,13 +57,13 @@ def _key(item: Assessment) -> tuple[str, Profile]:
     return item.experiment.id, item.profile
 
 
-def _judged(side: Sequence[Found]) -> Iterator[Assessment]:
+def _judged(side: Sequence[StoredRecord]) -> Iterator[Assessment]:
     """Yield by experiment and profile the newest complete campaign, else the newest."""
-    newest: dict[tuple[str, Profile], dict[str, Found]] = {}
+    newest: dict[tuple[str, Profile], dict[str, StoredRecord]] = {}
     for each in sorted(side, key=lambda each: -each.record.started_unix_s):
         runs = (each.record.experiment, Profile(each.record.profile))
         newest.setdefault(runs, {}).setdefault(each.record.campaign, each)
-    for experiment in all_experiments():
+    for experiment in named(None):
         for (source, profile), asked in newest.items():
             if source == experiment.measurement.id:
                 found = [_campaign(each, experiment.grid[profile]) for each in asked.values()]
@@ -73,7 +72,7 @@ def _judged(side: Sequence[Found]) -> Iterator[Assessment]:
                     yield assess(experiment, profile, best)
 
 
-def _campaign(each: Found, grid: Sequence[Point]) -> Campaign:
+def _campaign(each: StoredRecord, grid: Sequence[Point]) -> Campaign:
     record = each.record
     store = RecordStore(each.root)
     return store.campaign(record.question, record.code, each.machine_name, record.repeats, grid)

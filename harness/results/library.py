@@ -29,10 +29,10 @@ from harness.errors import UsageError
 from harness.results import archive
 from harness.results.kills import COLUMNS
 from harness.results.provenance import ROOT
-from harness.results.record import OK, Record
+from harness.results.record import OK
 from harness.results.recorded import kill_rows
 from harness.results.schema import decode
-from harness.results.store import unreadable
+from harness.results.store import StoredRecord, unreadable
 from harness.results.tables import read_series
 
 SHIPPED = ROOT / "results" / "baselines"
@@ -41,25 +41,6 @@ SHIPPED = ROOT / "results" / "baselines"
 TABLES = ("runs", "points", "claims", "timelines", "latencies", "failures", "recoveries", "usage")
 
 Warn = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A record and its place."""
-
-    record: Record
-    directory: Path
-    """Directory of the record, which also has the run's series."""
-    machine_name: str
-    root: Path
-    """The results directory or archive that contains it."""
-
-    @property
-    def series(self) -> Sequence[str]:
-        """The recorded series that are there; large ones may have been left out."""
-        return [
-            name for name in self.record.series if (self.directory / f"{name}.parquet").exists()
-        ]
 
 
 def load(
@@ -74,7 +55,7 @@ def load(
     and ``profile`` filter them. ``warn`` receives a message for each unreadable record. Raises
     `UsageError` for a directory without records and for records of a newer schema."""
     folders = [Path(root) for root in roots] or [SHIPPED]
-    found: list[Found] = []
+    found: list[StoredRecord] = []
     for root in folders:
         paths = list(archive.records(archive.readable(root)))
         if not paths:
@@ -88,7 +69,7 @@ def load(
         found += _records(root, paths, warn)
     chosen = [each for each in found if profile in (None, each.record.profile)]
     chosen.sort(key=lambda each: (each.record.experiment, each.record.run))
-    first: dict[tuple[str, str], Found] = {}
+    first: dict[tuple[str, str], StoredRecord] = {}
     for each in chosen:  # a run that is in two directories counts once
         first.setdefault((each.record.run, each.machine_name), each)
     return Library(found=list(first.values()), roots=folders)
@@ -99,7 +80,7 @@ def _id(path: Path) -> str:
     return "/".join(path.parts[-5:-3])
 
 
-def _records(root: Path, paths: Sequence[Path], warn: Warn) -> Iterator[Found]:
+def _records(root: Path, paths: Sequence[Path], warn: Warn) -> Iterator[StoredRecord]:
     for path in paths:
         try:
             record = decode(json.loads(path.read_text()))
@@ -108,19 +89,14 @@ def _records(root: Path, paths: Sequence[Path], warn: Warn) -> Iterator[Found]:
         except (ValueError, OSError) as error:
             warn(unreadable(path, error))
             continue
-        yield Found(
-            record=record,
-            directory=path.parent,
-            machine_name=path.parent.parent.name,
-            root=root,
-        )
+        yield StoredRecord(record, path.parent, root)
 
 
 @dataclass(frozen=True)
 class Library:
     """Tidy tables over a set of records. Each table is built on its first use."""
 
-    found: Sequence[Found]
+    found: Sequence[StoredRecord]
     roots: Sequence[Path]
 
     @cached_property
@@ -171,7 +147,7 @@ class Library:
 
         It has the detection, and recovery both as a user sees it and as the papers define it."""
 
-        def read(run: Found) -> pd.DataFrame | None:
+        def read(run: StoredRecord) -> pd.DataFrame | None:
             rows = kill_rows(run.directory)
             return None if rows is None else rows.filter([*COLUMNS, "variant"])
 
@@ -187,13 +163,13 @@ class Library:
 
         ``having``: only where it has that column; some experiments keep one of their own."""
 
-        def read(run: Found) -> pd.DataFrame | None:
+        def read(run: StoredRecord) -> pd.DataFrame | None:
             frame = read_series(run.directory, name)
             return frame if having is None or (frame is not None and having in frame) else None
 
         return self._each(read)
 
-    def _each(self, read: Callable[[Found], pd.DataFrame | None]) -> pd.DataFrame:
+    def _each(self, read: Callable[[StoredRecord], pd.DataFrame | None]) -> pd.DataFrame:
         """Return what ``read`` has of every run, with the `SERIES_KEYS` in front."""
         parts = []
         for each in self.found:
@@ -305,7 +281,7 @@ CLAIM_COLUMNS: Mapping[str, str] = {
 }
 
 
-def _run(each: Found) -> dict[str, Any]:
+def _run(each: StoredRecord) -> dict[str, Any]:
     record = each.record
     named = ("run", "status", "reason", "engine", "backend", "repeat", "campaign", "root_seed")
     used = ("seconds", "peak_memory_bytes", "disk_bytes")
@@ -319,12 +295,12 @@ def _run(each: Found) -> dict[str, Any]:
     }
 
 
-def _keys(each: Found) -> dict[str, Any]:
+def _keys(each: StoredRecord) -> dict[str, Any]:
     run = _run(each)
     return {key: run[key] for key in SERIES_KEYS}
 
 
-def _quantities(each: Found) -> Iterator[dict[str, Any]]:
+def _quantities(each: StoredRecord) -> Iterator[dict[str, Any]]:
     keys = _keys(each)
     for kind, quantities in (("parameter", each.record.point), ("value", each.record.values)):
         for name, value in quantities.items():

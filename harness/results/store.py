@@ -36,7 +36,34 @@ from harness.results.record import (
     point_key,
 )
 from harness.results.schema import decode
-from harness.results.tables import Results
+from harness.results.tables import Results, read_series
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record and its place."""
+
+    record: Record
+    directory: Path
+    """Directory of the record, which also has the run's series."""
+    root: Path
+    """The results directory or archive that contains it."""
+
+    @property
+    def machine_name(self) -> str:
+        """The name of the machine, which is that of its folder."""
+        return self.directory.parent.name
+
+    @property
+    def series(self) -> Sequence[str]:
+        """The recorded series that are there; large ones may have been left out."""
+        names = self.record.series
+        return [name for name in names if (self.directory / f"{name}.parquet").exists()]
+
+    def read(self, name: str) -> pd.DataFrame:
+        """Return a series, empty if it was not kept."""
+        frame = read_series(self.directory, name)
+        return pd.DataFrame() if frame is None else frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +98,16 @@ class Campaign:
                     ],
                     others=(),
                 )
+
+    @property
+    def newest(self) -> Record:
+        """The record with the latest start."""
+        return max(self.records, key=lambda record: record.started_unix_s)
+
+    @property
+    def machine_name(self) -> str:
+        """The name of the machine that made it, which is that of the records' folder."""
+        return next(iter(self.directories.values())).parent.name
 
     @property
     def engines(self) -> Sequence[str]:
@@ -143,6 +180,10 @@ class RecordStore:
         """The directory of the records that are read, by experiment and machine."""
         return readable(self.root) / "records"
 
+    def machines(self) -> Sequence[str]:
+        """Return the names of all machines with a record, sorted."""
+        return sorted({path.name for path in self.records.glob("*/*/*") if path.is_dir()})
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the directory, so that only one command at a time measures into it."""
@@ -193,23 +234,24 @@ class RecordStore:
             scratch.rename(target)
         return target
 
-    def read(self, experiment: str, machine: str) -> Sequence[tuple[Record, Path]]:
-        """Return every readable record of an experiment on a machine, oldest first."""
-        found = []
-        folder = self.records / experiment / machine
-        for path in sorted(folder.glob("*/record.json")):
+    def read(self, experiment: str, machine: str = "*") -> Sequence[StoredRecord]:
+        """Return every readable record of an experiment, on one machine or all, oldest first."""
+        there = []
+        for path in sorted((self.records / experiment).glob(f"{machine}/*/record.json")):
             try:
-                found.append((decode(json.loads(path.read_text())), path.parent))
+                record = decode(json.loads(path.read_text()))
+                there.append(StoredRecord(record, path.parent, self.root))
             except (ValueError, OSError, UsageError) as error:
                 if path not in self._unreadable:
                     self._unreadable.add(path)
                     self._warn(unreadable(path, error))
-        return found
+        return there
 
     def profiles(self, experiment: str, machine: str) -> Sequence[Profile]:
         """Return the profiles with at least one record, the latest first."""
         newest = {
-            record.profile: record.started_unix_s for record, _ in self.read(experiment, machine)
+            each.record.profile: each.record.started_unix_s
+            for each in self.read(experiment, machine)
         }
         return [Profile(name) for name in sorted(newest, key=lambda name: -newest[name])]
 
@@ -217,10 +259,12 @@ class RecordStore:
         self, experiment: str, machine: str, profile: Profile, grid: Sequence[Point]
     ) -> Campaign | None:
         """Return the campaign of the newest record of this profile, or None."""
-        of_profile = [item for item in self.read(experiment, machine) if item[0].profile == profile]
+        of_profile = [
+            each for each in self.read(experiment, machine) if each.record.profile == profile
+        ]
         if not of_profile:
             return None
-        newest = of_profile[-1][0]
+        newest = of_profile[-1].record
         return _gathered(of_profile, newest.question, newest.code, newest.repeats, grid)
 
     def campaign(
@@ -243,12 +287,14 @@ class RecordStore:
     ) -> Mapping[str, Campaign]:
         """Return the campaigns of one question by the code's fingerprint, oldest first."""
         items = self.read(question.experiment, machine)
-        codes = dict.fromkeys(record.code for record, _ in items if record.question == question)
+        codes = dict.fromkeys(
+            each.record.code for each in items if each.record.question == question
+        )
         return {code: _gathered(items, question, code, repeats, grid) for code in codes}
 
 
 def _gathered(
-    items: Sequence[tuple[Record, Path]],
+    items: Sequence[StoredRecord],
     question: Question,
     code: str,
     repeats: int,
@@ -257,8 +303,12 @@ def _gathered(
 ) -> Campaign:
     wanted = [point_key(point, repeat) for point in grid for repeat in range(repeats)]
     chosen: dict[str, Record] = {}
-    mine = [item for item in items if item[0].code == code and item[0].question == question]
-    for record, _ in mine:
+    answers = {
+        each.record.run: each
+        for each in items
+        if each.record.code == code and each.record.question == question
+    }
+    for record in (each.record for each in answers.values()):
         key = point_key(record.point, record.repeat)
         if key not in chosen or _worth(record) >= _worth(chosen[key]):
             chosen[key] = record
@@ -276,11 +326,11 @@ def _gathered(
         records=kept,
         expected=len(wanted) + len(more),
         left_out=sum(key not in now for key in missing),
-        directories={record.run: path for record, path in mine},
+        directories={run: each.directory for run, each in answers.items()},
         others=[
-            record
-            for record, _ in mine
-            if record.run not in runs and point_key(record.point, record.repeat) in wanted
+            each.record
+            for run, each in answers.items()
+            if run not in runs and point_key(each.record.point, each.record.repeat) in wanted
         ],
     )
 

@@ -118,9 +118,7 @@ def needs(measurement: str, root: Path) -> Needs | None:
     """Return what the newest runs of a measurement in a results directory needed."""
     from harness.results.store import RecordStore
 
-    store = RecordStore(root)
-    machines = sorted(path.name for path in (store.records / measurement).glob("*"))
-    records = [record for name in machines for record, _ in store.read(measurement, name)]
+    records = [each.record for each in RecordStore(root).read(measurement)]
     if not records:
         return None
     newest = max(records, key=lambda record: record.started_unix_s)

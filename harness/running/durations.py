@@ -88,11 +88,8 @@ class Durations:
     def _took(self, store: RecordStore, measurement: Measurement) -> Took:
         key = store.root, measurement.id
         if key not in self._known:
-            if store is self._store:
-                machines = [self._machine]
-            else:
-                machines = sorted(p.name for p in (store.records / measurement.id).glob("*"))
-            records = [r for name in machines for r, _ in store.read(measurement.id, name)]
+            machine = self._machine if store is self._store else "*"
+            records = [each.record for each in store.read(measurement.id, machine)]
             self._known[key] = took(records, self._profile, live=measurement.measured)
         return self._known[key]
 

@@ -26,8 +26,9 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.figures import style
 from harness.measurement import Context
-from harness.pages import figure_files, report, sides
+from harness.pages import walk
 from harness.pages.assessment import assess
+from harness.pages.drawing import drawn
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
@@ -52,8 +53,7 @@ def invoke(
     monkeypatch.setattr(catalogue, "all_experiments", lambda: experiments)
     monkeypatch.setattr(catalogue, "by_page", catalogue.by_page.__wrapped__)  # keeps no toys
     monkeypatch.setattr("harness.running.catalogue._path", lambda: None)
-    for module in (report, sides):
-        monkeypatch.setattr(module, "all_experiments", lambda: experiments)
+    monkeypatch.setattr(walk, "all_experiments", lambda: experiments)
 
     def call(*arguments: str) -> Result:
         out = [] if arguments[0] in ("list", "compare") else ["--out", str(tmp_path)]
@@ -424,7 +424,7 @@ def test_figures_are_exported_with_their_tables(
         raise ValueError("no such column")
 
     broken = changed(experiments[1], draw=undrawable)
-    monkeypatch.setattr(figure_files, "all_experiments", lambda: [experiments[0], broken])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [experiments[0], broken])
     store = RecordStore(tmp_path / "results")
     for experiment in experiments:
         make(store, experiment)
@@ -454,8 +454,8 @@ def test_figures_are_exported_with_their_tables(
 def test_a_figure_of_several_runs_a_point_names_their_number(tmp_path: Path) -> None:
     store = RecordStore(tmp_path)
     make(store, toy())
-    ((experiment, profile, campaign),) = report.campaigns(store, [toy()])
+    ((experiment, profile, campaign),) = walk.campaigns(store, [toy()])
     with style.styled():
-        figure = report.drawn(assess(experiment, profile, campaign))
+        figure = drawn(assess(experiment, profile, campaign))
     words = [figure.get_suptitle(), *(text.get_text() for text in figure.texts)]
     assert "2 runs a point" in " ".join(words)

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from harness.cli import inside
 from harness.cli.main import cli
 from harness.cluster.base import Action
-from harness.pages import report
+from harness.pages import walk
 from harness.results.record import Profile
 from harness.results.store import RecordStore
 from harness.running import discovery
@@ -27,7 +27,7 @@ PLAIN, CUT = toy(), toy(identifier="stock/cut", actions=CUTS)
 
 @pytest.fixture(autouse=True)
 def namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (discovery, report):
+    for module in (discovery, walk):
         monkeypatch.setattr(module, "all_experiments", lambda: [PLAIN, CUT])
     monkeypatch.setattr(inside, "why_not", lambda: None)
 

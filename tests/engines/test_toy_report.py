@@ -18,7 +18,7 @@ from harness.experiment import Experiment
 from harness.failures.generators import one_target
 from harness.judging.run import LiveRun, measure
 from harness.measurement import Context, Origin
-from harness.pages import report
+from harness.pages import report, walk
 from harness.results import load
 from harness.results.record import OK, Outcome, Point, Profile
 from harness.results.store import RecordStore
@@ -91,7 +91,7 @@ def experiment() -> Experiment:
 def test_a_toy_is_measured_judged_and_reported_as_any_engine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "all_experiments", lambda: [experiment()])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [experiment()])
     store, settings = RecordStore(tmp_path / "results"), RunSettings(profile=Profile.SMOKE)
     place = replace(BACKENDS["local"], name="toy", code="tests.engines.toy")
     runner = Runner(store, lambda _: cluster, Watcher(), backend=place)

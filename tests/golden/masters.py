@@ -26,11 +26,11 @@ import click
 import pandas as pd
 
 from harness.measurement import Origin
-from harness.pages.appendix_rows import Judged, judged
+from harness.pages.assessment import Assessment
 from harness.pages.kills import kills_of
+from harness.pages.walk import assessments
 from harness.protocol.schemes import SCHEMES
-from harness.results.archive import readable, records
-from harness.results.library import SHIPPED, Found
+from harness.results.library import SHIPPED
 from harness.results.record import Profile, plain
 from harness.results.store import RecordStore
 from harness.running.computed import RunResult, Task, make
@@ -53,9 +53,9 @@ Master = tuple[str, str]
 
 
 @cache
-def shipped() -> tuple[Judged, ...]:
+def shipped() -> tuple[Assessment, ...]:
     """Return every campaign that ships, judged."""
-    return tuple(judged(readable(SHIPPED), tell=lambda text: None, warn=_refuse))
+    return tuple(assessments(RecordStore(SHIPPED, warn=_refuse)))
 
 
 def _refuse(text: str) -> None:
@@ -65,47 +65,43 @@ def _refuse(text: str) -> None:
 def verdicts() -> Iterator[Master]:
     """Yield the verdicts of every campaign that ships."""
     for name, item in _named(shipped()):
-        yield name, _json(item.assessment.documents())
+        yield name, _json(item.documents())
 
 
 def tables() -> Iterator[Master]:
     """Yield every table of every campaign that ships."""
     for name, item in _named(shipped()):
-        for table, frame in item.assessment.tables().items():
+        for table, frame in item.tables().items():
             yield f"{name} {table or 'table'}", _csv(frame)
 
 
-def _named(items: Iterable[Judged]) -> Iterator[tuple[str, Judged]]:
+def _named(items: Iterable[Assessment]) -> Iterator[tuple[str, Assessment]]:
     for item in items:
-        judged = item.assessment
-        backends = "+".join(judged.campaign.backends)
-        yield f"{judged.experiment.id} {judged.profile.value} {backends or '-'}", item
+        backends = "+".join(item.campaign.backends)
+        yield f"{item.experiment.id} {item.profile.value} {backends or '-'}", item
 
 
 def kills() -> Iterator[Master]:
     """Yield what every run that ships says about its kills."""
-    root = readable(SHIPPED)
-    machines = sorted({path.parent.parent.name for path in records(root)})
+    store = RecordStore(SHIPPED, warn=_refuse)
     for experiment in all_experiments():
         if experiment.origin is not Origin.MEASURED or experiment.name:
             continue
-        for machine in machines:
-            for record, directory in RecordStore(root, warn=_refuse).read(experiment.id, machine):
-                found = Found(record=record, directory=directory, machine_name=machine, root=root)
-                rows = [
-                    {
-                        **{each: getattr(kill, each) for each in _OF_A_KILL},
-                        "phases": [
-                            [each.name, each.from_s, each.until_s, each.open, each.why_not]
-                            for each in kill.phases
-                        ],
-                        "events": [[each.when, each.words] for each in kill.happenings],
-                        "windows": _csv(kill.windows),
-                    }
-                    for kill in kills_of(found, experiment)
-                ]
-                if rows:
-                    yield f"{experiment.id} {record.run}", _json(rows)
+        for stored in store.read(experiment.id):
+            rows = [
+                {
+                    **{each: getattr(kill, each) for each in _OF_A_KILL},
+                    "phases": [
+                        [each.name, each.from_s, each.until_s, each.open, each.why_not]
+                        for each in kill.phases
+                    ],
+                    "events": [[each.when, each.words] for each in kill.happenings],
+                    "windows": _csv(kill.windows),
+                }
+                for kill in kills_of(stored, experiment)
+            ]
+            if rows:
+                yield f"{experiment.id} {stored.record.run}", _json(rows)
 
 
 _OF_A_KILL = ("variant", "action", "target", "nodes", "at_s", "facts", "facets")

@@ -13,13 +13,13 @@ import pytest
 
 from harness.cli.main import cli
 from harness.environment.licences import jars, pins
-from harness.pages.appendix import code, html, plain
-from harness.pages.appendix_rows import judged
+from harness.pages.appendix import code, html, parts, plain
 from harness.pages.layout import TEMPLATES
+from harness.pages.walk import assessments
 from harness.results.library import SHIPPED
 from harness.results.provenance import ROOT
+from harness.results.store import RecordStore
 from harness.running.discovery import all_experiments
-from tests.pages.conftest import nothing
 
 
 @pytest.fixture(scope="session")
@@ -140,11 +140,9 @@ def test_code_in_a_cell_is_what_it_was() -> None:
 
 
 def test_needed_time_and_memory_are_those_of_the_records(reviewed: Path) -> None:
-    from harness.pages.appendix_rows import parts
-
-    items = judged(reviewed, tell=nothing, warn=nothing)
-    figures = [figure for part in parts(items) for figure in part["figures"]]
-    runs = [each.assessment.campaign.records for each in items]
+    judged = [*assessments(RecordStore(reviewed))]
+    figures = [figure for part in parts(judged) for figure in part["cards"]]
+    runs = [each.campaign.records for each in judged]
     assert sorted(figure["runs"] for figure in figures) == sorted(len(each) for each in runs)
     old = [f for f in figures if f["memory"] == "not recorded"]
     known = any(record.peak_memory_bytes for each in runs for record in each)

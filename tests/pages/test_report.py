@@ -19,7 +19,7 @@ from harness.claims import Claim, Finding, Word, found, invariant
 from harness.cli.measure import exit_code
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
-from harness.pages import report
+from harness.pages import cards, drawing, report, walk
 from harness.pages.assessment import SMOKE_DECIDES, Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
@@ -119,7 +119,7 @@ def test_what_does_not_hold_says_why(
         return replace(claim, decide=decide, because="known")
 
     claims = [with_reason(claim) for claim in (rising, positive)]
-    monkeypatch.setattr(report, "all_experiments", lambda: [replace(toy(), claims=claims)])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [replace(toy(), claims=claims)])
     for folder, sign, reasons in (
         ("held", 1, [None, None]), ("not", -1, [shown, own]),
     ):  # fmt: skip
@@ -186,7 +186,7 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
         busy = {"foreign_share": 0.4, "steal_share": 0, "twin_other_clusters": 1}
         return replace(outcome, values={**outcome.values, **busy})
 
-    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
     make(RecordStore(tmp_path), toy(run), settings=QUICK)
     text = text_of(report.write_report(RecordStore(tmp_path)))
     assert "(attempt 1) was invalid" in text
@@ -204,7 +204,7 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
     ],
 )  # fmt: skip
 def test_how_what_was_measured_is_shown(measured: object, shown: str) -> None:
-    assert report._number(measured) == shown
+    assert cards.number(measured) == shown
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_how_what_was_measured_is_shown(measured: object, shown: str) -> None:
 def test_a_figure_is_a_file_of_its_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int, ending: str, begins: bytes
 ) -> None:
-    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
-    monkeypatch.setattr(report, "_LARGEST_INLINE_SVG", largest)
+    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(drawing, "_LARGEST_INLINE_SVG", largest)
     make(RecordStore(tmp_path), toy(), settings=QUICK)
     report.write_report(RecordStore(tmp_path))
     (file,) = (tmp_path / "report" / "figures").iterdir()
@@ -233,7 +233,7 @@ def test_a_run_in_doubt_says_whether_a_newer_one_stands_for_it(tmp_path: Path) -
         toy().measurement.id, machine_name(), Profile.QUICK, toy().grid[Profile.QUICK]
     )
     assert campaign is not None
-    attempts = report._attempts(campaign)
+    attempts = [*cards._attempts(campaign)]
     words: dict[str, list[bool]] = {each["reason"]: [] for each in attempts}
     for each in attempts:
         words[each["reason"]].append("a newer one stands for it" in each["words"])
@@ -268,7 +268,7 @@ def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> N
 def test_the_report_is_one_file_with_every_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
     make(RecordStore(tmp_path), toy(), settings=SMOKE)
     make(RecordStore(tmp_path), toy(), settings=RunSettings(profile=Profile.QUICK, root_seed=5))
     written = report.write_report(RecordStore(tmp_path))
@@ -296,7 +296,7 @@ def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
     def negative(point: Point, context: Context) -> Outcome:
         return Outcome(values={"y": -1})
 
-    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
     make(RecordStore(tmp_path), toy(negative), settings=QUICK)
     page = report.write_report(RecordStore(tmp_path)).index.read_text()
     assert "1 invariant failed:" in page
@@ -305,13 +305,13 @@ def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
     assert "y rises with x" not in alarm, "a sentence of a paper that does not hold is no alarm"
     make(RecordStore(tmp_path / "good"), toy(), settings=SMOKE)
     make(RecordStore(tmp_path / "good"), toy(identifier="ppa/toy"), settings=QUICK)
-    monkeypatch.setattr(report, "all_experiments", lambda: [toy(), toy(identifier="ppa/toy")])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [toy(), toy(identifier="ppa/toy")])
     good = report.write_report(RecordStore(tmp_path / "good")).index
     assert "invariant failed:" not in good.read_text()
     assert "<b>Profile</b> quick, smoke" in good.read_text()
     assert "my_own_run.ipynb" in (good.parent / "stock.html").read_text()
     assert "paper_ppa.ipynb" in (good.parent / "ppa.html").read_text()
-    monkeypatch.setattr(report, "all_experiments", list)
+    monkeypatch.setattr(walk, "all_experiments", list)
     empty = report.write_report(RecordStore(tmp_path / "empty")).index.read_text()
     assert "<b>Profile</b> nothing yet" in empty
 
@@ -319,27 +319,29 @@ def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
 def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
     store, drawn = RecordStore(tmp_path), list[str]()
     ((_, campaign),) = make(store, toy(), settings=QUICK).campaigns
-    right = report.picture
+    right = drawing.picture
 
-    def picture(judged: Assessment) -> report.Picture:
+    def picture(judged: Assessment) -> drawing.Picture:
         drawn.append(judged.experiment.id)
         return right(judged)
 
-    monkeypatch.setattr(report, "picture", picture)
+    monkeypatch.setattr(drawing, "picture", picture)
 
-    def process(function: Callable[..., report.Attempt], *given: object) -> Future[report.Attempt]:
-        asked: Future[report.Attempt] = Future()
+    def process(
+        function: Callable[..., drawing.Attempt], *given: object
+    ) -> Future[drawing.Attempt]:
+        asked: Future[drawing.Attempt] = Future()
         asked.set_result(("svg+xml", b"<svg>elsewhere</svg>"))
         made = function(*pickle.loads(pickle.dumps(given)))
         assert isinstance(made, tuple)
         assert made[0] == "svg+xml"
         return asked
 
-    def ended(*_: object) -> Future[report.Attempt]:
-        asked: Future[report.Attempt] = Future()
+    def ended(*_: object) -> Future[drawing.Attempt]:
+        asked: Future[drawing.Attempt] = Future()
         assert asked.cancel()
         return asked
 
@@ -362,7 +364,7 @@ def test_a_figure_that_cannot_be_drawn_is_a_message_in_its_place(
         raise IndexError("there is only one depth")
 
     bad = replace(toy(identifier="stock/bad"), draw=broken)
-    monkeypatch.setattr(report, "all_experiments", lambda: [bad, toy()])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [bad, toy()])
     store = RecordStore(tmp_path)
     make(store, bad, toy(), settings=QUICK)
     text = text_of(report.write_report(store))
@@ -377,7 +379,7 @@ def test_the_command_that_measures_again_has_the_options_of_the_runs(
     mine = tmp_path / "my orders.py"
     mine.write_text("")
     experiment = toy(accepts=frozenset({"workload"}))
-    monkeypatch.setattr(report, "all_experiments", lambda: [experiment])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [experiment])
     store = RecordStore(tmp_path / "results")
     make(store, experiment, settings=replace(QUICK, options={"workload": mine}))
     text = text_of(report.write_report(store))
@@ -388,7 +390,7 @@ def test_the_command_that_measures_again_has_the_options_of_the_runs(
 def test_the_report_shows_what_a_command_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
     store = RecordStore(tmp_path)
     ((_, mine),) = make(store, toy(), settings=QUICK).campaigns
     make(store, toy(), settings=replace(QUICK, root_seed=5))
@@ -427,7 +429,7 @@ def test_several_tables_are_kept_by_name(tmp_path: Path, monkeypatch: pytest.Mon
         draw=lambda tables, figure: draw(tables["runs"], figure),
         claims=[of_runs(claim) for claim in (rising, positive)],
     )
-    monkeypatch.setattr(report, "all_experiments", lambda: [experiment])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [experiment])
     make(RecordStore(tmp_path), experiment, settings=QUICK)
     written = report.write_report(RecordStore(tmp_path))
     assert [claim.held for claim in written.claims] == [True, True]
@@ -444,7 +446,7 @@ def test_many_invariants_that_hold_are_folded_and_a_broken_one_is_not(
 
     many = [numbered(number) for number in range(9)]
     experiment = replace(toy(), claims=many)
-    monkeypatch.setattr(report, "all_experiments", lambda: [experiment])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [experiment])
     make(RecordStore(tmp_path), experiment, settings=QUICK)
     text = text_of(report.write_report(RecordStore(tmp_path)))
     open_part, folded = text.split("8 invariants hold")

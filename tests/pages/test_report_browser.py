@@ -11,7 +11,7 @@ import pytest
 from harness.measurement import Context
 from harness.nightly.history import History
 from harness.nightly.trends import write_trends
-from harness.pages import report
+from harness.pages import report, walk
 from harness.results.library import SHIPPED
 from harness.results.record import Outcome, Point
 from harness.results.store import RecordStore
@@ -44,7 +44,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
     half = toy(run)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "all_experiments", lambda: [half])
+        patch.setattr(walk, "all_experiments", lambda: [half])
         make(RecordStore(root), half, settings=SMOKE)
         for number in range(7):
             History(root).append(replace(night(number), alarms=("codec: 1.2 times",)))

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.backends import recorded_backend
-from harness.pages.digest import SHIPPED_SITE, digest, made_from
 from harness.pages.facets import FACETS
-from harness.pages.site import Set, WrittenSite, write_site
+from harness.pages.site import SHIPPED_SITE, Set, WrittenSite, digest, made_from, write_site
 from harness.results.archive import pack, readable
 from harness.results.library import SHIPPED
 from harness.running.code import code_of

@@ -15,7 +15,7 @@ from harness.cli import site
 from harness.cli.export import command
 from harness.cli.main import cli
 from harness.errors import UsageError
-from harness.pages import appendix_rows, report, sides
+from harness.pages import report, walk
 from harness.results import archive, library, load
 from harness.results.archive import CLAIMS, PACKED, pack, readable
 from harness.results.library import SHIPPED
@@ -26,8 +26,7 @@ from tests.toys import toy
 
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (report, appendix_rows):
-        monkeypatch.setattr(module, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
     make(RecordStore(tmp_path / "results"), toy(), settings=SMOKE)
     report.write_report(RecordStore(tmp_path / "results"))
     return tmp_path / "results"
@@ -79,7 +78,6 @@ def test_a_report_shows_the_results_of_another_machine(measured: Path, tmp_path:
 def test_an_archive_is_compared_like_a_directory(
     measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sides, "all_experiments", lambda: [toy()])
     file = tmp_path / "all.zip"
     pack(measured, file)
     result = CliRunner().invoke(cli, ["compare", str(measured), str(file), "--json"])

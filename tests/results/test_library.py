@@ -14,7 +14,7 @@ from harness.cli.export import command
 from harness.errors import UsageError
 from harness.measure.metrics import describe, label
 from harness.measurement import Context
-from harness.pages import report
+from harness.pages import report, walk
 from harness.pages.dictionary import EXAMPLES, columns, dictionary
 from harness.results import load, schema
 from harness.results.library import TABLES
@@ -29,7 +29,7 @@ TOY = "stock/toy"
 
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(report, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
     make(RecordStore(tmp_path / "results"), toy(), settings=SMOKE)
     report.write_report(RecordStore(tmp_path / "results"))
     return tmp_path / "results"

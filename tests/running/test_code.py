@@ -18,7 +18,7 @@ def test_records_of_other_code_are_counted(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(code, "all_experiments", lambda: [toy()])
     store = RecordStore(tmp_path)
     make(store, toy(), settings=SMOKE)
-    first, second, *rest = (record for record, _ in store.read(toy().id, machine_name()))
+    first, second, *rest = (each.record for each in store.read(toy().id, machine_name()))
     assert code.of_other_code([first, second, *rest]) == {}
     changed, gone = replace(first, code="another"), replace(second, experiment="toy/gone")
     assert code.of_other_code([changed, gone, *rest]) == {toy().id: 1, "toy/gone": 1}

@@ -11,7 +11,7 @@ import pytest
 from harness.claims import ClaimKind
 from harness.experiment import Experiment
 from harness.measurement import Origin
-from harness.pages import report
+from harness.pages import report, walk
 from harness.pages.assessment import assess
 from harness.results.provenance import ROOT
 from harness.results.record import Profile
@@ -96,7 +96,7 @@ class Here:
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", by_cost(WITHOUT_SERVERS, soon_s=0.5))
 def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "all_experiments", lambda: [experiment])
+    monkeypatch.setattr(walk, "all_experiments", lambda: [experiment])
     store, watcher, here = RecordStore(tmp_path), Watcher(), Here()
     runner = Runner(store, no_cluster, watcher, others=lambda: here)
     runner.execute(runner.plan([experiment], SMOKE), SMOKE)
