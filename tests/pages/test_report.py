@@ -1,4 +1,4 @@
-"""Invalid or incomplete runs can never make a claim hold."""
+"""Invalid or incomplete runs can never make a claim hold, and the report shows every verdict."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import math
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol
 
 import pandas as pd
 import pytest
@@ -30,6 +31,7 @@ from tests.running.test_execution import SMOKE, make
 from tests.toys import draw, positive, rising, square, toy
 
 QUICK = RunSettings(profile=Profile.QUICK)
+Run = Callable[[Point, Context], Outcome]
 
 
 def text_of(written: report.WrittenReport) -> str:
@@ -37,35 +39,73 @@ def text_of(written: report.WrittenReport) -> str:
     return "".join(page.read_text() for page in written.pages)
 
 
+def valued(value: Callable[[float], float]) -> Run:
+    """Return a run with this value of its point."""
+    return lambda point, context: Outcome(values={"y": value(float(str(point["x"])))})
+
+
 def judged(
-    store: RecordStore, experiment: Experiment, profile: Profile = Profile.QUICK
+    root: Path, experiment: Experiment, settings: RunSettings = QUICK, *, shown: Any = None
 ) -> Assessment:
-    grid = experiment.grid[profile]
-    campaign = store.newest_campaign(experiment.id, machine_name(), profile, grid)
+    """Make the runs of an experiment, and judge it, or another form of it, by them."""
+    make(RecordStore(root), experiment, settings=settings)
+    shown = shown or experiment
+    campaign = RecordStore(root).newest_campaign(
+        shown.id, machine_name(), settings.profile, shown.grid[settings.profile]
+    )
     assert campaign is not None
-    return assess(experiment, profile, campaign)
+    return assess(shown, settings.profile, campaign)
 
 
-def test_claims_hold_on_valid_runs(tmp_path: Path) -> None:
-    make(RecordStore(tmp_path), toy(), settings=QUICK)
-    result = judged(RecordStore(tmp_path), toy())
-    assert [claim.held for claim in result.claims] == [True, True]
-    assert exit_code([result], strict=True) == 0
+def held(result: Assessment) -> list[bool | None]:
+    return [claim.held for claim in result.claims]
 
 
-def test_a_claim_that_fails_is_reported(tmp_path: Path) -> None:
-    def falling(point: Point, context: Context) -> Outcome:
-        return Outcome(values={"y": -float(str(point["x"]))})
+class Write(Protocol):
+    """Makes runs, and writes the report of all known experiments."""
 
-    make(RecordStore(tmp_path), toy(falling), settings=QUICK)
-    result = judged(RecordStore(tmp_path), toy())
-    assert [claim.held for claim in result.claims] == [False, False]
-    assert exit_code([result], strict=False) == 1
+    def __call__(
+        self, *experiments: Experiment, settings: RunSettings = QUICK, root: Path | None = None
+    ) -> report.WrittenReport: ...
+
+
+@pytest.fixture
+def know(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Experiment]], None]:
+    return lambda known: monkeypatch.setattr(walk, "all_experiments", lambda: known)
+
+
+@pytest.fixture
+def write(tmp_path: Path, know: Callable[[Sequence[Experiment]], None]) -> Write:
+    def call(
+        *experiments: Experiment, settings: RunSettings = QUICK, root: Path | None = None
+    ) -> report.WrittenReport:
+        store = RecordStore(root or tmp_path)
+        make(store, *experiments, settings=settings)
+        know(experiments)
+        return report.write_report(store)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("value", "verdicts", "exits"),
+    [
+        (lambda x: x * x, [True, True], (0, 0)),
+        (lambda x: 9 - x, [False, True], (0, 1)),
+        (lambda x: -x, [False, False], (1, 1)),
+    ],
+    ids=["both hold", "a paper's claim fails", "an invariant fails"],
+)
+def test_claims_are_judged_and_a_papers_claim_fails_only_a_strict_run(
+    tmp_path: Path, value: Callable[[float], float], verdicts: list[bool], exits: tuple[int, int]
+) -> None:
+    result = judged(tmp_path, toy(valued(value)))
+    assert held(result) == verdicts
+    assert tuple(exit_code([result], strict=strict) for strict in (False, True)) == exits
 
 
 def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
-    make(RecordStore(tmp_path), toy(), settings=SMOKE)
-    claims = judged(RecordStore(tmp_path), toy(), Profile.SMOKE).claims
+    claims = judged(tmp_path, toy(), SMOKE).claims
     assert [(claim.kind.value, claim.held) for claim in claims] == [
         ("paper", None),
         ("invariant", True),
@@ -77,36 +117,23 @@ def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
 def test_one_live_run_decides_only_what_is_counted(tmp_path: Path, counted: bool) -> None:
     """What was simulated is decided by its one value, and so is an invariant."""
     claims = [replace(rising, counted=counted), positive]
-    live = replace(
-        toy(), claims=claims, measurement=replace(toy().measurement, origin=Origin.MEASURED)
-    )
-    for repeats, held in ((1, counted or None), (5, counted or None), (6, True)):
-        store = RecordStore(tmp_path / str(repeats))
-        make(store, live, settings=replace(QUICK, repeats=repeats))
-        found = judged(store, live).claims
-        assert [claim.held for claim in found] == [held, True]
-        if held is None:
-            assert found[0].word is Word.UNDECIDED
-            assert f"it takes 6 samples, and there are {repeats}" in str(found[0].why)
-            assert (found[0].rule.version, found[0].rule.since) == (2, "2026-11-26")
+    live = toy(claims=claims, origin=Origin.MEASURED)
+    for repeats, verdict in ((1, counted or None), (5, counted or None), (6, True)):
+        settings = replace(QUICK, repeats=repeats)
+        result = judged(tmp_path / str(repeats), live, settings)
+        assert held(result) == [verdict, True]
+        if verdict is None:
+            claim = result.claims[0]
+            assert claim.word is Word.UNDECIDED
+            assert f"it takes 6 samples, and there are {repeats}" in str(claim.why)
+            assert (claim.rule.version, claim.rule.since) == (2, "2026-11-26")
     shorter = replace(live, fewest=5)
-    assert judged(RecordStore(tmp_path / "5"), shorter).claims[0].held is True
-
-
-def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:
-    def falling(point: Point, context: Context) -> Outcome:
-        return Outcome(values={"y": 9 - float(str(point["x"]))})
-
-    make(RecordStore(tmp_path), toy(falling), settings=QUICK)
-    result = judged(RecordStore(tmp_path), toy())
-    assert [claim.held for claim in result.claims] == [False, True]
-    assert exit_code([result], strict=False) == 0
-    assert exit_code([result], strict=True) == 1
+    assert judged(tmp_path / "5", shorter, replace(QUICK, repeats=5)).claims[0].held is True
 
 
 @pytest.mark.parametrize(("own", "shown"), [(None, "known"), ("computed", "computed")])
 def test_what_does_not_hold_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, shown: str
+    tmp_path: Path, write: Write, own: str | None, shown: str
 ) -> None:
     """A finding's own reason comes before the claim's; a claim that holds has none.
 
@@ -119,20 +146,14 @@ def test_what_does_not_hold_says_why(
         return replace(claim, decide=decide, because="known")
 
     claims = [with_reason(claim) for claim in (rising, positive)]
-    monkeypatch.setattr(walk, "all_experiments", lambda: [replace(toy(), claims=claims)])
     for folder, sign, reasons in (
         ("held", 1, [None, None]), ("not", -1, [shown, own]),
     ):  # fmt: skip
-
-        def run(point: Point, context: Context, sign: int = sign) -> Outcome:
-            return Outcome(values={"y": sign * float(str(point["x"]))})
-
-        store = RecordStore(tmp_path / folder)
-        make(store, toy(run), settings=QUICK)
-        written = report.write_report(store)
+        run = valued(lambda x, sign=sign: sign * x)  # type: ignore[misc]
+        written = write(toy(run, claims=claims), root=tmp_path / folder)
         assert [claim.why for claim in written.judged[0].claims] == reasons
         assert (f"Why: {shown}" in text_of(written)) == (reasons[0] is not None)
-        documents = json.loads((store.root / "report" / "claims.json").read_text())
+        documents = json.loads((written.index.parent / "claims.json").read_text())
         assert [document["why"] for document in documents] == reasons
 
 
@@ -147,48 +168,44 @@ def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -
             return replace(square(point, context), invalid="the load fell behind")
         return square(point, context)
 
-    try:
-        make(RecordStore(tmp_path), toy(run), settings=QUICK)
-    except KeyboardInterrupt:
-        assert bad == "missing"
-    result = judged(RecordStore(tmp_path), toy())
-    assert [claim.held for claim in result.claims] == [None, None]
+    if bad == "missing":
+        with pytest.raises(KeyboardInterrupt):
+            make(RecordStore(tmp_path), toy(run), settings=QUICK)
+        campaign = RecordStore(tmp_path).newest_campaign(
+            toy().id, machine_name(), Profile.QUICK, toy().grid[Profile.QUICK]
+        )
+        assert campaign is not None
+        result = assess(toy(), Profile.QUICK, campaign)
+    else:
+        result = judged(tmp_path, toy(run))
+    assert held(result) == [None, None]
     assert "5 of 6 runs" in (result.claims[0].why or "")
     assert exit_code([result], strict=False) == (0 if bad == "invalid" else 3)
     assert exit_code([result], strict=True) == (1 if bad == "invalid" else 3)
 
 
+def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
+    test_one_bad_run_withdraws_every_claim_that_held(tmp_path, "failed")
+
+
 def test_a_newer_record_hides_no_broken_invariant(tmp_path: Path) -> None:
     """It must have the same code; runs of changed code belong to another campaign."""
-
-    def negative(point: Point, context: Context) -> Outcome:
-        return Outcome(values={"y": -1})
-
-    make(RecordStore(tmp_path), toy(negative), settings=replace(QUICK, repeats=1))
-    make(RecordStore(tmp_path), toy(), settings=replace(QUICK, repeats=1, again=True))
-    result = judged(RecordStore(tmp_path), toy())
-    assert [claim.held for claim in result.claims] == [True, False]
+    once = replace(QUICK, repeats=1)
+    make(RecordStore(tmp_path), toy(valued(lambda x: -1)), settings=once)
+    result = judged(tmp_path, toy(), replace(once, again=True))
+    assert held(result) == [True, False]
     assert "older record" in (result.claims[1].why or "")
     assert exit_code([result], strict=False) == 1
 
 
-def test_every_attempt_and_a_busy_machine_are_on_the_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = True
+def test_every_attempt_and_a_busy_machine_are_on_the_report(write: Write) -> None:
+    troubles = iter([{"invalid": "the load fell behind"}])
 
     def run(point: Point, context: Context) -> Outcome:
-        nonlocal first
-        outcome = square(point, context)
-        if first:
-            first = False
-            return replace(outcome, invalid="the load fell behind")
         busy = {"foreign_share": 0.4, "steal_share": 0, "twin_other_clusters": 1}
-        return replace(outcome, values={**outcome.values, **busy})
+        return Outcome(values={"y": float(str(point["x"])), **busy}, **next(troubles, {}))
 
-    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
-    make(RecordStore(tmp_path), toy(run), settings=QUICK)
-    text = text_of(report.write_report(RecordStore(tmp_path)))
+    text = text_of(write(toy(run)))
     assert "(attempt 1) was invalid" in text
     assert "the load fell behind" in text
     assert "other processes used 40%" in text
@@ -211,13 +228,10 @@ def test_how_what_was_measured_is_shown(measured: object, shown: str) -> None:
     ("largest", "ending", "begins"), [(10**9, "svg", b"<?xml"), (0, "png", b"\x89PNG")]
 )
 def test_a_figure_is_a_file_of_its_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int, ending: str, begins: bytes
+    write: Write, monkeypatch: pytest.MonkeyPatch, largest: int, ending: str, begins: bytes
 ) -> None:
-    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
     monkeypatch.setattr(drawing, "_LARGEST_INLINE_SVG", largest)
-    make(RecordStore(tmp_path), toy(), settings=QUICK)
-    report.write_report(RecordStore(tmp_path))
-    (file,) = (tmp_path / "report" / "figures").iterdir()
+    (file,) = (write(toy()).index.parent / "figures").iterdir()
     assert file.name == f"stock-toy.{ending}"
     assert file.read_bytes().startswith(begins)
 
@@ -228,51 +242,29 @@ def test_a_run_in_doubt_says_whether_a_newer_one_stands_for_it(tmp_path: Path) -
     def run(point: Point, context: Context) -> Outcome:
         return replace(square(point, context), again=next(doubts, None))
 
-    make(RecordStore(tmp_path), toy(run), settings=QUICK)
-    campaign = RecordStore(tmp_path).newest_campaign(
-        toy().measurement.id, machine_name(), Profile.QUICK, toy().grid[Profile.QUICK]
-    )
-    assert campaign is not None
-    attempts = [*cards._attempts(campaign)]
-    words: dict[str, list[bool]] = {each["reason"]: [] for each in attempts}
-    for each in attempts:
-        words[each["reason"]].append("a newer one stands for it" in each["words"])
+    words: dict[str, list[bool]] = {}
+    for each in cards._attempts(judged(tmp_path, toy(run)).campaign):
+        words.setdefault(each["reason"], []).append("a newer one stands for it" in each["words"])
     assert words == {
         "the twin fell behind": [True],
         "it fell behind every time": [True, True, False],
     }, "of those that stayed in doubt the last one stands"
 
 
-def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        if point["x"] == 3 and context.repeat == 1:
-            raise RuntimeError("oh")
-        return square(point, context)
-
-    make(RecordStore(tmp_path), toy(run), settings=QUICK)
-    assert [claim.held for claim in judged(RecordStore(tmp_path), toy()).claims] == [None, None]
-
-
 def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> None:
     def table(results: Results) -> pd.DataFrame:
         raise KeyError("nonsense")
 
-    make(RecordStore(tmp_path), toy(), settings=QUICK)
-    result = judged(RecordStore(tmp_path), replace(toy(), table=table))
+    result = judged(tmp_path, toy(), shown=toy(table=table))
     assert "nonsense" in (result.problem or "")
     assert "nonsense" in (result.claims[0].why or "")
-    assert [claim.held for claim in result.claims] == [None, None]
+    assert held(result) == [None, None]
     assert exit_code([result], strict=False) == 1
 
 
-def test_the_report_is_one_file_with_every_verdict(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
+def test_the_report_is_one_file_with_every_verdict(tmp_path: Path, write: Write) -> None:
     make(RecordStore(tmp_path), toy(), settings=SMOKE)
-    make(RecordStore(tmp_path), toy(), settings=RunSettings(profile=Profile.QUICK, root_seed=5))
-    written = report.write_report(RecordStore(tmp_path))
-    text = text_of(written)
+    text = text_of(write(toy(), settings=replace(QUICK, root_seed=5)))
     assert not re.search(r"(src|href)=\"https?:", text), "needs the network"
     assert 'alt="Squares.' in text
     assert "--seed 5" in text, "the profile measured last is shown"
@@ -291,35 +283,31 @@ def test_the_report_is_one_file_with_every_verdict(
 
 
 def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, write: Write, know: Callable[[Sequence[Experiment]], None]
 ) -> None:
-    def negative(point: Point, context: Context) -> Outcome:
-        return Outcome(values={"y": -1})
-
-    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
-    make(RecordStore(tmp_path), toy(negative), settings=QUICK)
-    page = report.write_report(RecordStore(tmp_path)).index.read_text()
+    page = write(toy(valued(lambda x: -1))).index.read_text()
     assert "1 invariant failed:" in page
     alarm = page.split("invariant failed:")[1].split("</p>")[0]
     assert "y is above zero" in alarm
     assert "y rises with x" not in alarm, "a sentence of a paper that does not hold is no alarm"
-    make(RecordStore(tmp_path / "good"), toy(), settings=SMOKE)
-    make(RecordStore(tmp_path / "good"), toy(identifier="ppa/toy"), settings=QUICK)
-    monkeypatch.setattr(walk, "all_experiments", lambda: [toy(), toy(identifier="ppa/toy")])
-    good = report.write_report(RecordStore(tmp_path / "good")).index
-    assert "invariant failed:" not in good.read_text()
-    assert "<b>Profile</b> quick, smoke" in good.read_text()
-    assert "my_own_run.ipynb" in (good.parent / "stock.html").read_text()
-    assert "paper_ppa.ipynb" in (good.parent / "ppa.html").read_text()
-    monkeypatch.setattr(walk, "all_experiments", list)
-    empty = report.write_report(RecordStore(tmp_path / "empty")).index.read_text()
-    assert "<b>Profile</b> nothing yet" in empty
+    good = RecordStore(tmp_path / "good")
+    make(good, toy(), settings=SMOKE)
+    make(good, toy(identifier="ppa/toy"), settings=QUICK)
+    know([toy(), toy(identifier="ppa/toy")])
+    index = report.write_report(good).index
+    assert "invariant failed:" not in index.read_text()
+    assert "<b>Profile</b> quick, smoke" in index.read_text()
+    assert "my_own_run.ipynb" in (index.parent / "stock.html").read_text()
+    assert "paper_ppa.ipynb" in (index.parent / "ppa.html").read_text()
+    assert "<b>Profile</b> nothing yet" in write(root=tmp_path / "empty").index.read_text()
 
 
 def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    know: Callable[[Sequence[Experiment]], None],
 ) -> None:
-    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
+    know([toy()])
     store, drawn = RecordStore(tmp_path), list[str]()
     ((_, campaign),) = make(store, toy(), settings=QUICK).campaigns
     right = drawing.picture
@@ -330,13 +318,10 @@ def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_en
 
     monkeypatch.setattr(drawing, "picture", picture)
 
-    def process(
-        function: Callable[..., drawing.Attempt], *given: object
-    ) -> Future[drawing.Attempt]:
+    def process(function: Callable[..., Any], *given: object) -> Future[drawing.Attempt]:
         asked: Future[drawing.Attempt] = Future()
         asked.set_result(("svg+xml", b"<svg>elsewhere</svg>"))
         made = function(*pickle.loads(pickle.dumps(given)))
-        assert isinstance(made, tuple)
         assert made[0] == "svg+xml"
         return asked
 
@@ -355,44 +340,35 @@ def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_en
         assert ("data:image/svg+xml;base64,PHN2Zz5lbHNld2" in text) is (elsewhere is process)
 
 
-def test_a_figure_that_cannot_be_drawn_is_a_message_in_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_figure_that_cannot_be_drawn_is_a_message_in_its_place(write: Write) -> None:
     """The verdicts and every other figure of the directory stay."""
 
     def broken(frame: pd.DataFrame, figure: Figure) -> None:
         raise IndexError("there is only one depth")
 
-    bad = replace(toy(identifier="stock/bad"), draw=broken)
-    monkeypatch.setattr(walk, "all_experiments", lambda: [bad, toy()])
-    store = RecordStore(tmp_path)
-    make(store, bad, toy(), settings=QUICK)
-    text = text_of(report.write_report(store))
+    text = text_of(write(toy(identifier="stock/bad", draw=broken), toy()))
     assert "there is only one depth" in text
     assert text.count("data:image") == 1
     assert text.count("y rises with x") >= 2
 
 
 def test_the_command_that_measures_again_has_the_options_of_the_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, write: Write
 ) -> None:
-    mine = tmp_path / "my orders.py"
-    mine.write_text("")
-    experiment = toy(accepts=frozenset({"workload"}))
-    monkeypatch.setattr(walk, "all_experiments", lambda: [experiment])
-    store = RecordStore(tmp_path / "results")
-    make(store, experiment, settings=replace(QUICK, options={"workload": mine}))
-    text = text_of(report.write_report(store))
-    assert f"--workload &#39;{mine}&#39;" in text
-    assert f"own workload {mine}" in text
+    own = tmp_path / "my orders.py"
+    own.write_text("")
+    settings = replace(QUICK, options={"workload": own})
+    text = text_of(write(toy(accepts=frozenset({"workload"})), settings=settings))
+    assert f"--workload &#39;{own}&#39;" in text
+    assert f"own workload {own}" in text
 
 
 def test_the_report_shows_what_a_command_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, know: Callable[[Sequence[Experiment]], None]
 ) -> None:
-    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
+    know([toy()])
     store = RecordStore(tmp_path)
-    ((_, mine),) = make(store, toy(), settings=QUICK).campaigns
+    ((_, first),) = make(store, toy(), settings=QUICK).campaigns
     make(store, toy(), settings=replace(QUICK, root_seed=5))
     writer = report.ReportWriter(store)
 
@@ -400,55 +376,43 @@ def test_the_report_shows_what_a_command_asked_for(
         return {r.root_seed for item in written.judged for r in item.campaign.records}
 
     assert seeds(writer.write()) == {5}, "the newest, where nobody asked"
-    asked = writer.write({("stock/toy", Profile.QUICK): mine})
-    assert seeds(asked) == {mine.records[0].root_seed} != {5}
+    asked = writer.write({("stock/toy", Profile.QUICK): first})
+    assert seeds(asked) == {first.records[0].root_seed} != {5}
     assert "--seed 5" not in text_of(asked)
 
 
 def test_skipped_points_say_why_nothing_was_measured(tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        return Outcome(skipped="one rack is too few")
-
-    make(RecordStore(tmp_path), toy(run), settings=QUICK)
-    result = judged(RecordStore(tmp_path), toy())
-    assert [claim.held for claim in result.claims] == [None, None]
+    result = judged(tmp_path, toy(lambda *_: Outcome(skipped="one rack is too few")))
+    assert held(result) == [None, None]
     assert "one rack is too few" in (result.claims[0].why or "")
     assert exit_code([result], strict=False) == 0
 
 
-def test_several_tables_are_kept_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_tables_are_kept_by_name(write: Write) -> None:
     def table(results: Results) -> dict[str, pd.DataFrame]:
         return {"runs": results.frame[["x", "repeat", "y"]], "noise": results.series("noise")}
 
     def of_runs(claim: Claim) -> Claim:
         return replace(claim, decide=lambda tables: claim.decide(tables["runs"]))
 
-    experiment = replace(
-        toy(),
-        table=table,
-        draw=lambda tables, figure: draw(tables["runs"], figure),
-        claims=[of_runs(claim) for claim in (rising, positive)],
+    written = write(
+        toy(
+            table=table,
+            draw=lambda tables, figure: draw(tables["runs"], figure),
+            claims=[of_runs(claim) for claim in (rising, positive)],
+        )
     )
-    monkeypatch.setattr(walk, "all_experiments", lambda: [experiment])
-    make(RecordStore(tmp_path), experiment, settings=QUICK)
-    written = report.write_report(RecordStore(tmp_path))
     assert [claim.held for claim in written.claims] == [True, True]
-    data = tmp_path / "report" / "data"
+    data = written.index.parent / "data"
     assert {path.name for path in data.iterdir()} == {"stock-toy-runs.csv", "stock-toy-noise.csv"}
     assert "stock-toy-noise.csv" in text_of(written)
 
 
-def test_many_invariants_that_hold_are_folded_and_a_broken_one_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_invariants_that_hold_are_folded_and_a_broken_one_is_not(write: Write) -> None:
     def numbered(number: int) -> Claim:
         return invariant(f"c{number}", f"sentence {number}")(lambda table: found(number != 3))
 
-    many = [numbered(number) for number in range(9)]
-    experiment = replace(toy(), claims=many)
-    monkeypatch.setattr(walk, "all_experiments", lambda: [experiment])
-    make(RecordStore(tmp_path), experiment, settings=QUICK)
-    text = text_of(report.write_report(RecordStore(tmp_path)))
+    text = text_of(write(toy(claims=[numbered(number) for number in range(9)])))
     open_part, folded = text.split("8 invariants hold")
     assert "sentence 3" in open_part
     assert "sentence 3" not in folded
@@ -457,7 +421,6 @@ def test_many_invariants_that_hold_are_folded_and_a_broken_one_is_not(
 
 def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
     make(RecordStore(tmp_path), toy(), settings=QUICK)
-    make(RecordStore(tmp_path), toy(), settings=replace(QUICK, root_seed=5, repeats=1))
-    result = judged(RecordStore(tmp_path), toy())
+    result = judged(tmp_path, toy(), replace(QUICK, root_seed=5, repeats=1))
     assert {record.root_seed for record in result.campaign.records} == {5}
     assert result.campaign.expected == 3
