@@ -18,7 +18,8 @@ import pandas as pd
 
 from harness.intervals.systems import SYSTEMS
 from harness.results.kills import Kill, Seen, alone
-from harness.results.library import Found, Library
+from harness.results.library import Library
+from harness.results.store import StoredRecord
 from harness.results.record import OK
 from harness.results.recorded import kills_in
 from harness.results.setting import TUNED
@@ -38,7 +39,7 @@ class Kills:
     """Reason to number of kills."""
 
 
-def kills_of(found: Library | Iterable[Found]) -> Kills:
+def kills_of(found: Library | Iterable[StoredRecord]) -> Kills:
     """Return every kill of valid runs on real servers."""
     left_out: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
@@ -53,7 +54,7 @@ def kills_of(found: Library | Iterable[Found]) -> Kills:
     return Kills(frame=frame, left_out=dict(left_out.most_common()))
 
 
-def _each_alone(run: Found) -> Iterator[tuple[Kill, Seen | str]]:
+def _each_alone(run: StoredRecord) -> Iterator[tuple[Kill, Seen | str]]:
     """Yield the kills of a run with what each did alone in its pass."""
     kills = kills_in(run.record, run.directory)
     for _, of_pass in groupby(kills, lambda each: str(each[1].get("variant"))):
@@ -61,7 +62,7 @@ def _each_alone(run: Found) -> Iterator[tuple[Kill, Seen | str]]:
         yield from zip(mine, alone(mine), strict=True)
 
 
-def _row(run: Found, kill: Kill, seen: Seen | str) -> dict[str, Any] | str:
+def _row(run: StoredRecord, kill: Kill, seen: Seen | str) -> dict[str, Any] | str:
     """Return the row of a kill, or the reason why there is none."""
     if run.record.status != OK or kill.action != "kill":
         return "not a kill of a valid run"

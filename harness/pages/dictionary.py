@@ -5,10 +5,11 @@ measured results, and runs its examples on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from harness.measure.facts import FACTS
 from harness.measure.metrics import METRICS
+from harness.pages.layout import templates
 from harness.results.kills import MEANINGS
 from harness.results.library import (
     CLAIM_COLUMNS,
@@ -88,65 +89,18 @@ def columns(table: str) -> Mapping[str, str]:
 
 def dictionary() -> str:
     """Return the page."""
-    return "\n".join([_INTRODUCTION, *_tables(), *_metrics()]) + "\n"
-
-
-_INTRODUCTION = """# Results and their columns
-
-Made by `./faultline export --dictionary`; a test keeps it current.
-
-```python
-from harness.results import load
-
-results = load()  # the small set that ships with the repository
-results = load("results", "/data/other")  # directories of your own, of any machines
-results = load("results", experiment="ppa")  # one group, or one experiment
-
-results.wide("ppa/recovery-single")  # one experiment: a column per parameter and value
-results.series("batches")  # any series that runs have kept
-```
-
-`./faultline export FILE.parquet` (or `.csv`) writes a table to a file for other programs;
-`--table` chooses which. `./faultline export --raw FILE.zip` writes every record with all series
-that it lists into one file, which `load`, `--from`, `compare` and `advise` read like a directory.
-Every table has a row per observation, and `run` joins them. Use only the runs with
-`status == "ok"`: the tables also contain invalid, failed and skipped runs. Runs of unlike
-machines or of different code have different `campaign`s: do not compare across these."""
-
-
-def _tables() -> Iterator[str]:
-    for name, example in EXAMPLES.items():
-        about = " ".join(str(getattr(Library, name).__doc__).split())
-        yield from ("", f"## `{name}`", "", about, "")
-        yield from ("```python", example, "```", "", "| column | meaning |", "|---|---|")
-        yield from (f"| `{column}` | {meaning} |" for column, meaning in columns(name).items())
-
-
-def _metrics() -> Iterator[str]:
-    yield from (
-        "",
-        "## Metrics",
-        "",
-        "Names of quantities in `points` and of columns in `wide`. A name with `twin_` in front is "
-        "the same in the no-failure twin; `_p50_s`, `_p99_s` and `_max_s` in the place of `_s` are "
-        "the median, the 99th percentile and the largest. The module of an experiment explains "
-        "the values that it alone measures.",
-        "",
-        "| name | unit | better | definition |",
-        "|---|---|---|---|",
+    environment = templates()
+    environment.autoescape = False  # Markdown
+    tables = [
+        {
+            "name": name,
+            "about": " ".join(str(getattr(Library, name).__doc__).split()),
+            "example": example,
+            "columns": columns(name),
+        }
+        for name, example in EXAMPLES.items()
+    ]
+    text: str = environment.get_template("results.md.j2").render(
+        tables=tables, metrics=METRICS, facts=FACTS
     )
-    for metric in METRICS:
-        better = metric.direction.value.removesuffix(" is better")
-        definition = metric.definition.replace("|", r"\|")  # else it ends the cell
-        yield f"| `{metric.name}` | {metric.unit} | {better} | {definition} |"
-    yield from (
-        "",
-        "## Facts of a run",
-        "",
-        "Values of a live run other than metrics. With `twin_` in front, the same of the "
-        "no-failure twin.",
-        "",
-        "| name | meaning |",
-        "|---|---|",
-    )
-    yield from (f"| `{name}` | {meaning} |" for name, meaning in FACTS.items())
+    return text

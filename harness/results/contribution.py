@@ -14,8 +14,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.results.archive import records
 from harness.results.provenance import ROOT
-from harness.results.record import OK
-from harness.results.schema import decode
+from harness.results.record import OK, decode
 
 CONTRIBUTED = ROOT / "results" / "contributed"
 LARGEST_BYTES = 20_000_000

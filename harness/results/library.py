@@ -29,9 +29,8 @@ from harness.errors import UsageError
 from harness.results import archive
 from harness.results.kills import COLUMNS
 from harness.results.provenance import ROOT
-from harness.results.record import OK
+from harness.results.record import OK, decode
 from harness.results.recorded import kill_rows
-from harness.results.schema import decode
 from harness.results.store import StoredRecord, unreadable
 from harness.results.tables import read_series
 

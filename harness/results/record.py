@@ -11,6 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import UsageError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -33,6 +35,8 @@ class Profile(StrEnum):
 
 
 SCHEMA_VERSION = 5
+"""2 has the attempt and the reason to repeat a valid run, 3 the engine, 4 what a run needed, and 5
+the setting."""
 
 NOT_RECORDED = "not recorded"
 SERVERS = ("java", "java_vendor", "kafka", "redis", "jars")
@@ -216,6 +220,33 @@ class Record:
     def settled(self) -> bool:
         """True if the same command does not repeat this run."""
         return self.status in (OK, SKIPPED)
+
+
+def decode(document: object) -> Record:
+    """Return the record in a JSON document of any version up to this program's.
+
+    What an older version did not record has the default of its field. Raises `UsageError` for a
+    newer one, and `ValueError` for a document that is not a record."""
+    if not isinstance(document, Mapping):
+        raise ValueError(f"a {type(document).__name__} where a record should be")
+    version = document.get("schema")
+    if not isinstance(version, int) or version < 1:
+        raise ValueError(f"no schema version but {version!r}")
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"a record of schema {version}; this program reads up to {SCHEMA_VERSION}",
+            remedy="update this checkout to the version that wrote it (git pull), or name other "
+            "results",
+        )
+    known = {each.name: "None" in str(each.type) for each in fields(Record)}
+    if unknown := sorted(document.keys() - known):
+        raise ValueError(f"unknown fields: {', '.join(unknown)}")
+    if nulls := [name for name, value in document.items() if value is None and not known[name]]:
+        raise ValueError(f"fields without a value: {', '.join(nulls)}")
+    try:
+        return Record(**{**document, "schema": SCHEMA_VERSION})
+    except TypeError as error:
+        raise ValueError(str(error)) from error
 
 
 def point_key(point: Point, repeat: int) -> str:

@@ -32,10 +32,10 @@ from harness.results.record import (
     Profile,
     Question,
     Record,
+    decode,
     plain,
     point_key,
 )
-from harness.results.schema import decode
 from harness.results.tables import Results, read_series
 
 

@@ -8,12 +8,13 @@ Tests: ``tests/running/test_catalogue.py``."""
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+import msgspec
 
 from harness.environment.cache import cache_directory
 from harness.errors import EnvironmentFailure
@@ -57,20 +58,15 @@ class Listed:
 def listed() -> Sequence[Listed]:
     """Return every experiment, from the cache if nothing has changed."""
     path = _path()
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
         if path is not None:
-            found = [_read(each) for each in json.loads(path.read_text())]
+            kept = msgspec.json.decode(path.read_bytes(), type=list[Listed])
             os.utime(path)
-            return found
+            return kept
     made = [*_made()]
     if path is not None:
         _keep(path, made)
     return made
-
-
-def _read(document: Mapping[str, object]) -> Listed:
-    needs = document["needs"]
-    return Listed(**{**document, "needs": None if needs is None else Needs(**needs)})  # type: ignore[arg-type]
 
 
 def _path() -> Path | None:
@@ -137,7 +133,7 @@ def _keep(path: Path, made: Sequence[Listed]) -> None:
     """Write the list into the cache, and remove the oldest ones from it."""
     partial = path.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):
-        partial.write_text(json.dumps([asdict(each) for each in made]))
+        partial.write_bytes(msgspec.json.encode(made))
         partial.rename(path)
         kept = sorted(path.parent.glob("*.json"), key=lambda each: -each.stat().st_mtime)
         for old in kept[_KEPT:]:

@@ -13,8 +13,8 @@ from harness.results.record import Record
 from harness.running.discovery import all_experiments
 
 RUN_BY: Mapping[bool, Sequence[str]] = {
-    False: ["harness.running.computed:_Context"],
-    True: ["harness.running.execution:_RunContext", "harness.judging.foreign"],
+    False: ["harness.running.computed:RunContext"],
+    True: ["harness.running.execution:_MeasuredContext", "harness.judging.foreign"],
 }
 """What surrounds a run, computed or measured: its seeds, its cluster, the load beside it."""
 

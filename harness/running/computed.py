@@ -140,11 +140,19 @@ def _begin(nice: int) -> None:
 def make(task: Task) -> RunResult:
     """Make one run in this process."""
     (experiment,) = (each for each in all_experiments() if each.id == task.experiment)
+    context = RunContext(
+        measurement=experiment.measurement.id,
+        profile=task.profile,
+        root_seed=task.root_seed,
+        repeat=task.repeat,
+        directory=task.directory,
+        options=task.options,
+    )
     started_unix_s, started = time.time(), time.monotonic()
     outcome, why = None, ""
     with PeakMemory() as memory:
         try:
-            outcome = experiment.measurement.run(task.point, _Context(task, experiment))
+            outcome = experiment.measurement.run(task.point, context)
         except FaultlineError as error:
             why = str(error)
         except Exception:
@@ -170,18 +178,20 @@ def perform_remotely(task: Task) -> RunResult:
     return replace(made, outcome=None, why=why)
 
 
-class _Context:
-    """A `harness.measurement.Context` without servers and without an observer."""
+@dataclass(slots=True, kw_only=True)
+class RunContext:
+    """The `harness.measurement.Context` of a run without servers and without an observer."""
 
-    calibration = None
-
-    def __init__(self, task: Task, experiment: Experiment) -> None:
-        self.profile, self.root_seed, self.repeat = task.profile, task.root_seed, task.repeat
-        self.directory, self.options = task.directory, task.options
-        self._source = experiment.measurement.id
+    measurement: str
+    profile: Profile
+    root_seed: int
+    repeat: int
+    directory: Path
+    options: Mapping[str, Any]
+    calibration: Mapping[str, Any] | None = None
 
     def seed(self, *names: str | int) -> int:
-        return run_seed(self.root_seed, self._source, self.repeat, *names)
+        return run_seed(self.root_seed, self.measurement, self.repeat, *names)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         return self._refuse()
@@ -201,8 +211,15 @@ class _Context:
     def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
         self._refuse()
 
-    def progress(self, stage: str, **_: float | None) -> None:
+    def progress(
+        self,
+        stage: str,
+        *,
+        fraction: float | None = None,
+        throughput_per_s: float | None = None,
+        latency_s: float | None = None,
+    ) -> None:
         pass
 
     def _refuse(self) -> NoReturn:
-        raise AssertionError(f"{self._source} is no measured experiment and asks for a cluster")
+        raise AssertionError(f"{self.measurement} is no measured experiment and asks for a cluster")

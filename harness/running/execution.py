@@ -42,7 +42,7 @@ from harness.results.record import (
 )
 from harness.results.store import Campaign, RecordStore
 from harness.running.code import code_of
-from harness.running.computed import ProcessPool, RunPool, RunResult, takes
+from harness.running.computed import ProcessPool, RunContext, RunPool, RunResult, takes
 from harness.running.discovery import estimate_s
 from harness.running.durations import Durations, Seconds
 from harness.running.peaks import PeakMemory, size_of
@@ -59,7 +59,6 @@ from harness.running.plan import (
     stage_of,
 )
 from harness.running.warm_cluster import ClusterPool, keep_logs
-from harness.seeds import run_seed
 
 if TYPE_CHECKING:
     from harness.running.plan import RunObserver
@@ -75,16 +74,11 @@ ATTEMPTS = 3
 
 
 @dataclass(slots=True, kw_only=True)
-class _RunContext:
-    """The `harness.measurement.Context` of one run."""
+class _MeasuredContext(RunContext):
+    """The `harness.measurement.Context` of one run on servers."""
 
-    experiment: Experiment
-    settings: RunSettings
-    repeat: int
-    directory: Path
     pool: ClusterPool
     observer: RunObserver
-    calibration: Mapping[str, Any] | None = None
     engine: str = ""
     """Name of the measured live engine; empty before and without one."""
     meanwhile: Callable[[], None] | None = None
@@ -92,23 +86,8 @@ class _RunContext:
     passes: list[Mapping[str, float | None]] = field(default_factory=list)
     """Other load of the machine, of each pass that counts."""
 
-    @property
-    def profile(self) -> Profile:
-        return self.settings.profile
-
-    @property
-    def root_seed(self) -> int:
-        return self.settings.root_seed
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        return options_for(self.experiment, self.settings.options)
-
-    def seed(self, *names: str | int) -> int:
-        return run_seed(self.root_seed, self.experiment.measurement.id, self.repeat, *names)
-
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        return self.pool.get(spec, lambda stage: self.progress(stage))
+        return self.pool.get(spec, self.progress)
 
     def keep(
         self,
@@ -117,7 +96,7 @@ class _RunContext:
         *,
         check: Callable[[Kept], None],
     ) -> Kept:
-        return self.pool.keep(key, start, check, lambda stage: self.progress(stage))
+        return self.pool.keep(key, start, check, self.progress)
 
     def measures(self, engine: str) -> None:
         assert self.engine in ("", engine), f"{self.engine} and {engine} in one run"
@@ -362,11 +341,13 @@ class Runner:
     ) -> Record:
         self.observer.run_started(run)
         scratch = self.store.scratch()
-        context = _RunContext(
-            experiment=run.experiment,
-            settings=settings,
+        context = _MeasuredContext(
+            measurement=run.experiment.measurement.id,
+            profile=settings.profile,
+            root_seed=settings.root_seed,
             repeat=run.repeat,
             directory=scratch,
+            options=options_for(run.experiment, settings.options),
             pool=self._pool,
             observer=self.observer,
             calibration=self._calibration(run.experiment, settings),
@@ -405,7 +386,7 @@ class Runner:
         self.observer.run_finished(run, record)
         return record
 
-    def _measure(self, run: PlannedRun, context: _RunContext) -> tuple[Outcome | None, str]:
+    def _measure(self, run: PlannedRun, context: _MeasuredContext) -> tuple[Outcome | None, str]:
         """Return the outcome, or the error; after an error the next run gets a new cluster."""
         self._environment_failed = False
         if run.skipped:

@@ -199,11 +199,12 @@ def test_a_newer_record_hides_no_broken_invariant(tmp_path: Path) -> None:
 
 
 def test_every_attempt_and_a_busy_machine_are_on_the_report(write: Write) -> None:
-    troubles = iter([{"invalid": "the load fell behind"}])
+    troubles = iter(["the load fell behind"])
 
     def run(point: Point, context: Context) -> Outcome:
         busy = {"foreign_share": 0.4, "steal_share": 0, "twin_other_clusters": 1}
-        return Outcome(values={"y": float(str(point["x"])), **busy}, **next(troubles, {}))
+        values = {"y": float(str(point["x"])), **busy}
+        return Outcome(values=values, invalid=next(troubles, None))
 
     text = text_of(write(toy(run)))
     assert "(attempt 1) was invalid" in text

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.pages.trials import TRIALS, Trial, value_of
 from harness.results.record import Point, Profile
+from harness.running.computed import RunContext
 from harness.running.discovery import GROUPS, at_point, find
-from harness.seeds import DEFAULT_SEED, run_seed
+from harness.seeds import DEFAULT_SEED
 
 LONGEST = "ppa/multi-query"
 """Three quarters of a minute; all others together take a few seconds."""
-
-
-@dataclass(kw_only=True)
-class Alone:
-    """The surroundings of a computed or simulated run."""
-
-    measurement: str
-    repeat: int
-    root_seed: int
-    directory: Path = Path()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    calibration: None = None
-    profile: Profile = Profile.QUICK
-
-    def seed(self, *names: str | int) -> int:
-        return run_seed(self.root_seed, self.measurement, self.repeat, *names)
-
-    def progress(self, stage: str, **more: Any) -> None:
-        """Report nothing."""
 
 
 def value(trial: Trial, options: str) -> float:
@@ -47,12 +26,15 @@ def value(trial: Trial, options: str) -> float:
     assert len(points) == 1, "one parameter differs between two single points"
     runs = []
     for repeat in range(experiment.measurement.repeats[Profile.QUICK]):
-        context = Alone(
+        context = RunContext(
             measurement=experiment.measurement.id,
-            repeat=repeat,
+            profile=Profile.QUICK,
             root_seed=int(words.get("--seed", DEFAULT_SEED)),
+            repeat=repeat,
+            directory=Path(),
+            options={},
         )
-        outcome = experiment.measurement.run(points[0], context)  # type: ignore[arg-type]
+        outcome = experiment.measurement.run(points[0], context)
         runs.append({"values": outcome.values})
     return value_of(runs, trial.value)
 

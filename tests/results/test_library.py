@@ -16,7 +16,7 @@ from harness.measure.metrics import describe, label
 from harness.measurement import Context
 from harness.pages import report, walk
 from harness.pages.dictionary import EXAMPLES, columns, dictionary
-from harness.results import load, schema
+from harness.results import load
 from harness.results.library import TABLES
 from harness.results.provenance import ROOT
 from harness.results.record import SCHEMA_VERSION, Outcome, Point
@@ -118,23 +118,6 @@ def test_a_newer_record_is_refused_with_the_remedy(measured: Path) -> None:
     with pytest.raises(UsageError, match="schema 99; this program reads up to") as error:
         load(measured)
     assert "update this checkout" in error.value.remedy
-
-
-def test_an_older_record_is_read_by_its_upgrade(
-    measured: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = record_of(measured)
-    document = json.loads(path.read_text())
-    seed = document.pop("root_seed")
-    path.write_text(json.dumps({**document, "schema": 0, "seed": seed}))
-
-    def upgrade(old: schema.Document) -> schema.Document:
-        new = {**old, "schema": 1, "root_seed": old["seed"]}
-        del new["seed"]
-        return new
-
-    monkeypatch.setattr(schema, "UPGRADES", {0: upgrade, **schema.UPGRADES})
-    assert set(load(measured).runs["root_seed"]) == {seed}
 
 
 def test_a_record_from_before_engines_were_named_is_read(measured: Path) -> None:

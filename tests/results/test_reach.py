@@ -187,7 +187,7 @@ def test_a_class_that_comes_or_goes_counts(
         ("harness/seeds.py", "repeat, *names)", "repeat + 1, *names)", set(SOME)),
         ("harness/running/execution.py", "if name != WARM_UP:", "if True:", LIVE),
         ("harness/running/warm_cluster.py", "if warm.spec != spec:", "if True:", LIVE),
-        ("harness/running/computed.py", "self._source, self.repeat", "self._source, 0",
+        ("harness/running/computed.py", "self.measurement, self.repeat", "self.measurement, 0",
          {"ppa/multi-query"}),
         ("harness/judging/foreign.py", "HIGH_STEAL = 0.10", "HIGH_STEAL = 0.11", LIVE),
         ("harness/running/execution.py", "ATTEMPTS = 3", "ATTEMPTS = 4", set()),
