@@ -341,6 +341,8 @@ def _summarize(
             if claim.why not in (None, SMOKE_DECIDES):
                 word = f" ({claim.cause.value})" if claim.cause else ""
                 click.echo(f"    why{word}: {claim.why}")
+        if any(claim.why == SMOKE_DECIDES for claim in item.claims):
+            click.echo(f"  why not measured: {SMOKE_DECIDES}")
         if item.problem:
             click.echo(f"  its table or claims could not be made:\n{item.problem}")
     if any(claim.why == SMOKE_DECIDES for item in judged for claim in item.claims):
