@@ -19,10 +19,10 @@ import pandas as pd
 from harness.intervals.systems import SYSTEMS
 from harness.results.kills import Kill, Seen, alone
 from harness.results.library import Library
-from harness.results.store import StoredRecord
 from harness.results.record import OK
 from harness.results.recorded import kills_in
 from harness.results.setting import TUNED
+from harness.results.store import StoredRecord
 
 COLUMNS = ("system", "experiment", "run", "interval_s", "recovery_s", "over", "detection_s")
 _SYSTEM_OF = {system.engine: key for key, system in SYSTEMS.items() if system.engine}

@@ -17,10 +17,10 @@ from harness.intervals.recovery import RESTART, Origin
 from harness.intervals.systems import SYSTEMS, Failure
 from harness.results import load
 from harness.results.kills import Unrecovered
-from harness.results.library import Found
 from harness.results.provenance import ROOT
 from harness.results.record import Record
 from harness.results.setting import Setting
+from harness.results.store import StoredRecord
 from tests.advice.test_advice import JOB
 
 
@@ -33,7 +33,7 @@ def run_of(
     status: str = "ok",
     setting: Setting | None = None,
     **series: pd.DataFrame,
-) -> list[Found]:
+) -> list[StoredRecord]:
     """Return a recorded run with these series."""
     for name, frame in series.items():
         frame.to_parquet(folder / f"{name}.parquet")
@@ -43,7 +43,7 @@ def run_of(
         started_unix_s=0.0, seconds=1.0, status=status, series=sorted(series),
         setting={} if setting is None else setting.row(),
     )  # fmt: skip
-    return [Found(record=record, directory=folder, machine_name="m", root=folder)]
+    return [StoredRecord(record, folder, folder)]
 
 
 def recoveries(*seconds: float | None, **more: Any) -> pd.DataFrame:

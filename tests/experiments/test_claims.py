@@ -26,8 +26,7 @@ SEEN_ONE_WAY: Mapping[str, set[str]] = {}
 def shipped_tables() -> Mapping[str, Tables]:
     """Return the tables of the campaign with most runs that ships, by experiment."""
     largest: dict[str, Any] = {}
-    for item in shipped():
-        judged = item.assessment
+    for judged in shipped():
         before = largest.get(judged.experiment.id)
         if before is None or len(before.campaign.records) < len(judged.campaign.records):
             largest[judged.experiment.id] = judged
