@@ -111,7 +111,7 @@ from harness.cluster.base import ClusterSpec, Node
 from harness.engines.base import Setup
 from harness.engines.kinds import find_engine
 from harness.engines.tasks.choices import scheme_of
-from harness.engines.tasks.contenders import setup_of
+from harness.engines.tasks.systems import setup_of
 from harness.engines.tasks.job import wiring_for
 from harness.engines.tasks.parameters import TaskParameters
 from workloads.wordcount import word_count

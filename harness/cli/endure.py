@@ -84,8 +84,8 @@ def command(
     from harness.endurance.endure import Endurance, Tally, pace
     from harness.endurance.memory import Memory
     from harness.engines.base import Setup
-    from harness.engines.tasks.contenders import CONTENDERS
     from harness.engines.tasks.engine import running_engine
+    from harness.engines.tasks.systems import SYSTEMS
 
     if named != "tasks":
         if hours is not None:
@@ -99,7 +99,7 @@ def command(
         cluster.start(say)
         say("starting the engine")
         with running_engine(Setup(scheme="checkpoint"), cluster) as engine:
-            schemes = contenders or tuple(CONTENDERS)
+            schemes = contenders or tuple(SYSTEMS)
             endurance = Endurance(
                 engine=engine,
                 workloads=workloads,
@@ -201,14 +201,14 @@ def _tell(document: Mapping[str, Any], passes: int, failures: int, as_json: bool
 def _workloads(contenders: Sequence[str], chosen: Sequence[str], seed: int) -> list[Workload]:
     """Return the chosen workloads. Raises `UsageError` for a scheme or a workload that is unfit."""
     from harness.endurance.draw import workloads_for
-    from harness.engines.tasks.contenders import CONTENDERS
+    from harness.engines.tasks.systems import SYSTEMS
     from workloads.base import TASKS
     from workloads.own import load_workload_file
 
     for name in contenders:
-        if name not in CONTENDERS:
+        if name not in SYSTEMS:
             raise UsageError(
-                f"there is no scheme {name!r} to endure", remedy=did_you_mean(name, CONTENDERS)
+                f"there is no scheme {name!r} to endure", remedy=did_you_mean(name, SYSTEMS)
             )
     files = [Path(name) for name in chosen if name.endswith(".py")]
     named = [name for name in chosen if not name.endswith(".py")]

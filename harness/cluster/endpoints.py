@@ -7,7 +7,7 @@ a record or into a log."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -203,16 +203,6 @@ class RedisEndpoint:
             "password": self.password,
             **secure,
         }
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a document for a process of the run; it holds the password."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> RedisEndpoint:
-        """Read the document of `to_json`."""
-        tls = document["tls"]
-        return cls(**{**document, "tls": None if tls is None else Tls(**tls)})
 
     def for_executors(self) -> RedisEndpoint:
         """Return the same server under its name for processes on the cluster's nodes."""

@@ -17,9 +17,8 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 RUN_VARIABLE = "FAULTLINE_RUN"
 """In the environment of every process of a cluster: the run's identifier."""
@@ -66,13 +65,6 @@ class HostProcess:
     def identity(self) -> ProcessIdentity:
         """Its identity, which no later process with its pid has."""
         return ProcessIdentity(pid=self.pid, started_ticks=self.started_ticks)
-
-    def to_json(self) -> dict[str, str | int]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> HostProcess:
-        return cls(**document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

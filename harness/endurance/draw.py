@@ -15,10 +15,10 @@ from harness.cluster.base import Node
 from harness.endurance.trial import Disturb, Disturbance
 from harness.engines.base import Setup
 from harness.engines.tasks.choices import parameters_of, scheme_of
-from harness.engines.tasks.contenders import setup_of
 from harness.engines.tasks.job import wiring_for
 from harness.engines.tasks.pacing import US_PER_S
 from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.tasks.systems import setup_of
 from harness.seeds import derive_seed
 from workloads.base import Workload
 from workloads.entries import workload_entry

@@ -18,9 +18,9 @@ from harness.cluster.base import Action
 from harness.cluster.run_directory import read_journal
 from harness.endurance.draw import MEAN_GAP_S, RUN_S, SERVERS, Choice, choose, schedule
 from harness.endurance.trial import Disturbance, Trial, Verdict
-from harness.engines.tasks.contenders import CONTENDERS
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.tasks.systems import SYSTEMS
 from workloads.base import Workload
 
 PARAMETERS = TaskParameters(checkpoint_s=2.0)
@@ -105,7 +105,7 @@ class Endurance:
     """The directory for files of successful passes, which belongs to the cluster."""
     keep: Path
     """The directory for the evidence of failed passes."""
-    contenders: Sequence[str] = tuple(CONTENDERS)
+    contenders: Sequence[str] = tuple(SYSTEMS)
     rate_per_s: float = 400
     seconds: float = RUN_S
     gap_s: float = MEAN_GAP_S

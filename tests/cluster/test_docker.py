@@ -299,12 +299,13 @@ def _host(cluster: DockerCluster) -> HostProcess:
     """Start a process in the worker's container and return its identity."""
     path = f"/tmp/host-{secrets.token_hex(4)}"
     program = (
-        "import json, pathlib, time; from harness.cluster.processes import HostProcess; "
+        "import json, pathlib, time; from dataclasses import asdict; "
+        "from harness.cluster.processes import HostProcess; "
         f"path = pathlib.Path({path!r}); draft = path.with_suffix('.draft'); "
-        "draft.write_text(json.dumps(HostProcess.here().to_json())); draft.rename(path); "
+        "draft.write_text(json.dumps(asdict(HostProcess.here()))); draft.rename(path); "
         "time.sleep(600)"
     )
     container = cluster._containers.of("r1w1")
     container.exec_run(["python", "-c", program], detach=True)
     eventually(lambda: container.exec_run(["test", "-e", path]).exit_code == 0)
-    return HostProcess.from_json(json.loads(container.exec_run(["cat", path]).output))
+    return HostProcess(**json.loads(container.exec_run(["cat", path]).output))

@@ -171,8 +171,9 @@ def test_configuration_is_the_users_alone_and_the_user_has_a_name() -> None:
 def test_process_trees_are_looked_at_and_killed_by_what_they_said_of_themselves() -> None:
     """Run the code for the inside of a container here: several trees at once, in one sweep."""
     program = (
-        "import json, time; from harness.cluster.processes import HostProcess; "
-        "print(json.dumps(HostProcess.here().to_json()), flush=True); time.sleep(600)"
+        "import json, time; from dataclasses import asdict; "
+        "from harness.cluster.processes import HostProcess; "
+        "print(json.dumps(asdict(HostProcess.here())), flush=True); time.sleep(600)"
     )
 
     def inside(order: str, *hosts: HostProcess) -> list[dict[str, Any]]:
@@ -211,7 +212,7 @@ def test_process_trees_are_looked_at_and_killed_by_what_they_said_of_themselves(
         hosts = []
         for process in processes:
             assert process.stdout is not None
-            hosts.append(HostProcess.from_json(json.loads(process.stdout.readline())))
+            hosts.append(HostProcess(**json.loads(process.stdout.readline())))
         assert [(host.worker, host.pid) for host in hosts] == [("r1w1", p.pid) for p in processes]
         first, second, third = hosts
         assert reached("look", *hosts) == [True] * 3

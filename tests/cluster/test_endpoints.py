@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import stat
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.cluster import connection
@@ -91,12 +92,13 @@ def test_what_a_node_is_told_of_redis_survives_the_way_and_names_its_address() -
         host="out", port=1, executors_host="in", username="u", password="p", tls=Tls(ca="PEM"),
         database=3,
     )  # fmt: skip
-    told = RedisEndpoint.from_json(json.loads(json.dumps(redis.for_executors().to_json())))
+    document = json.loads(json.dumps(asdict(redis.for_executors())))
+    told = msgspec.convert(document, RedisEndpoint)
     assert told.parameters() == {
         "host": "in", "port": 1, "db": 3, "username": "u", "password": "p",
         "ssl": True, "ssl_ca_data": "PEM",
     }  # fmt: skip
-    assert RedisEndpoint.from_json(redis.to_json()) == redis
+    assert msgspec.convert(asdict(redis), RedisEndpoint) == redis
 
 
 def test_redis_is_reached_by_the_address_of_where_one_stands() -> None:

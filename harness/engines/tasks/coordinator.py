@@ -4,7 +4,7 @@ It hosts a `CoordinatorMachine`, and it is a process of its own, so that its cra
 in the simulator: the nodes go on, and the next life reads the registry back. It is steered by the
 harness over its standard input and heard through its standard output (`harness.child`); nodes
 reach it by `control`. What it hears from nodes and what it decides goes to the harness as events,
-with instants of its own clock (`harness.engines.tasks.clocks`)."""
+with instants of its own clock (`harness.engines.tasks.ports`)."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from harness.child import Emit, aside, orders, speaker
-from harness.cluster.endpoints import RedisEndpoint
+from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.engines.tasks.control import Connection, Listener
-from harness.engines.tasks.directory import Directory
-from harness.engines.tasks.heard import (
-    ACCEPTING,
-    Heard,
-    Hello,
-    Malformed,
-    Unreachable,
-    Where,
-    problem_of,
-    read_busy,
-    read_frame,
-    read_lifeline,
-    trouble_of,
-)
+from harness.engines.tasks.directory import Directory, UnreachablePairs, fresh_us_of
 from harness.engines.tasks.job import Job
+from harness.engines.tasks.operations import Operations
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
+from harness.engines.tasks.reports import (
+    ACCEPTING,
+    Busy,
+    Hello,
+    Hosting,
+    Lifeline,
+    Malformed,
+    Report,
+    problem_of,
+    read,
+    read_heartbeat,
+    read_report,
+    trouble_of,
+)
 from harness.engines.tasks.store import READ_AGAIN, damaged
-from harness.engines.tasks.underway import UnderWay
-from harness.engines.tasks.unreached import Unreached, fresh_us_of
-from harness.engines.tasks.wire import contexts, tls_of
+from harness.engines.tasks.wire import contexts
 from harness.errors import UsageError
 from harness.hosting.codec import CorruptData, decode, encode, to_parts
 from harness.protocol import effects as do
@@ -63,10 +64,11 @@ STORE_WITHIN_US = 15_000_000
 class ConnectedNode:
     """A node that is connected."""
 
-    def __init__(self, hello: Hello, connection: Connection) -> None:
+    def __init__(self, hello: Hello, connection: Connection, shift_us: int = 0) -> None:
+        """``shift_us``: the difference to add to its instants for this process's clock."""
         self.number, self.boot, self.connection = hello.node, hello.boot, connection
-        self.shift_us, self.address, self.token = hello.shift_us, hello.address, hello.token
-        self.where = Where(run="", hosts=[0, []])
+        self.shift_us, self.address, self.token = shift_us, hello.address, hello.token
+        self.hosting = Hosting(run="", hosts=(0, []))
         """Its copies, as it last reported them."""
         self.last: told.HeartbeatReceived | None = None
         self.heard_us = now_us()
@@ -96,7 +98,7 @@ class Deciding:
         self.directory = Directory(job.run, members)
         self._store = ports.store(redis, job.run)
         self._store.refused = lambda failure: emit(problem_of(failure.what, failure.remedy))
-        self._requests = UnderWay()
+        self._requests = Operations()
         self._loop = asyncio.get_running_loop()
         self._running: dict[asyncio.Task[None], None] = {}
         self._over = False
@@ -299,15 +301,15 @@ class CoordinatorProcess:
 
     def __init__(self, configuration: Mapping[str, Any], emit: Emit, ports: Ports = LIVE) -> None:
         self._emit, self._ports = emit, ports
-        self._redis = RedisEndpoint.from_json(configuration["redis"])
+        self._redis = msgspec.convert(configuration["redis"], RedisEndpoint)
         self._host, self._port = configuration["listen"]
-        tls, _ = contexts(tls_of(configuration["tls"]))
+        tls, _ = contexts(msgspec.convert(configuration["tls"], Tls | None))
         self._listener = Listener(
             bytes.fromhex(configuration["secret"]), self._serve, host=self._host, tls=tls
         )
         self._members: dict[int, ConnectedNode] = {}
         self._deciding: Deciding | None = None
-        self._unreached = Unreached()
+        self._unreachable = UnreachablePairs()
         self._leaving = False
         self._left_us: dict[int, int] = {}
         """Node to when its last process ended."""
@@ -363,26 +365,29 @@ class CoordinatorProcess:
         try:
             hello = await connection.receive()
             if hello is not None and "lifeline" in hello:
-                await self._outlive(connection, *read_lifeline(hello))
+                await self._outlive(connection, read(Lifeline, hello))
             elif hello is not None and "hello" in hello:
-                await self._accompany(connection, Hello.read(hello, self._ports.clock()))
+                await self._accompany(connection, read(Hello, hello))
         except Malformed as error:
             self._emit(trouble_of(-1, "control", str(error)))
 
-    async def _outlive(self, lifeline: Connection, node: int, token: str) -> None:
+    async def _outlive(self, connection: Connection, lifeline: Lifeline) -> None:
         """Wait until a node's lifeline ends: then the connection ends that it belongs to."""
-        while (frame := await lifeline.receive()) is not None:
-            member = self._members.get(node)
-            if member is not None and member.token == token and self._deciding is not None:
-                self._deciding.busy(member, read_busy(frame))
-        member = self._members.get(node)
-        if member is not None and member.token == token:
-            member.connection.ended()
+
+        def member() -> ConnectedNode | None:
+            found = self._members.get(lifeline.node)
+            return found if found is not None and found.token == lifeline.token else None
+
+        while (frame := await connection.receive()) is not None:
+            if (node := member()) is not None and self._deciding is not None:
+                self._deciding.busy(node, read(Busy, frame).busy_us)
+        if (node := member()) is not None:
+            node.connection.ended()
 
     async def _accompany(self, connection: Connection, hello: Hello) -> None:
         """Serve a node, from its first message to its end."""
         await self._stay_away(hello.node)
-        member = ConnectedNode(hello, connection)
+        member = ConnectedNode(hello, connection, self._ports.clock().shift_us(hello.clock))
         earlier = self._members.get(member.number)
         if earlier is not None and earlier.boot > member.boot:
             return  # a frozen process that went on after the end of its life
@@ -393,7 +398,7 @@ class CoordinatorProcess:
         self._welcome(member, hello.running)
         try:
             while (frame := await connection.receive()) is not None:
-                self._hear(member, read_frame(frame, member.number))
+                self._take(member, read_report(frame))
         finally:
             self._leave(member)
 
@@ -425,33 +430,38 @@ class CoordinatorProcess:
                 member.send_body(self._deciding.job.begin)
             self._deciding.directory.welcome(member)
 
-    def _hear(self, member: ConnectedNode, heard: Heard) -> None:
-        if isinstance(heard, told.HeartbeatReceived):
-            now, deciding = now_us(), self._deciding
+    def _take(self, member: ConnectedNode, report: Report) -> None:
+        """Act on a node's report, or pass it on to the harness."""
+        deciding, now, node = self._deciding, now_us(), member.number
+        if report.heartbeat is not None:
+            heartbeat = read_heartbeat(report.heartbeat, node)
             if deciding is None or now - member.heard_us > fresh_us_of(deciding.job):
                 member.steady_us = now
             member.heard_us = now
             if deciding is not None:
-                deciding.heard(member, heard)
-        elif isinstance(heard, Where):
-            member.where = heard
-            if self._deciding is not None:
-                self._deciding.directory.changed(member)
-        elif isinstance(heard, Unreachable):
-            if (deciding := self._deciding) is not None:
-                job, members, awake_us = deciding.job, self._members, deciding.awake_us
-                problem = self._unreached.problem(
-                    job, heard, member, members, now_us=now_us(), awake_us=awake_us
-                )
-                if problem is not None:
-                    self._emit(problem)
-        elif heard["event"] == "trouble":
-            if heard["where"] == ACCEPTING:
-                member.steady_us = now_us()  # others cannot reach it, and not for the network
-            self._emit(trouble_of(member.number, heard["where"], heard["what"]))
-        else:
-            more = {"shift_us": member.shift_us} if heard["event"] == "note" else {}
-            self._emit({**heard, "node": member.number, **more})
+                deciding.heard(member, heartbeat)
+        elif report.hosts is not None:
+            member.hosting = report.hosts
+            if deciding is not None:
+                deciding.directory.changed(member)
+        elif report.unreachable is not None:
+            problem = deciding and self._unreachable.problem(
+                deciding.job, report.unreachable, member, self._members,
+                now_us=now, awake_us=deciding.awake_us,
+            )  # fmt: skip
+            if problem:
+                self._emit(problem)
+        elif report.trouble is not None:
+            if report.trouble.where == ACCEPTING:
+                member.steady_us = now  # others cannot reach it, and not for the network
+            self._emit(trouble_of(node, report.trouble.where, report.trouble.what[:2000]))
+        elif report.note is not None:
+            shift = {"shift_us": member.shift_us}
+            self._emit({"event": "note", "note": report.note, "node": node, **shift})
+        elif report.problem is not None:
+            given = report.problem
+            usage = {"usage": True} if given.usage else {}
+            self._emit(problem_of(given.what, given.remedy, node, **usage))
 
     def _say(self, event: str, member: ConnectedNode, **more: Any) -> None:
         self._emit(

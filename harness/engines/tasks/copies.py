@@ -14,9 +14,9 @@ from typing import Any
 from harness.engines.tasks import exchange
 from harness.engines.tasks.following import Ends, Following
 from harness.engines.tasks.job import Job
+from harness.engines.tasks.operations import Operation, Operations
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.sources import SourceReader
-from harness.engines.tasks.underway import Operation, UnderWay
 from harness.hosting.answers import fence_output, publish_output
 from harness.hosting.codec import Encoded, encode
 from harness.protocol import effects as do
@@ -59,7 +59,7 @@ class Copies:
         self._held = False
         """True while no source may be read on, because a peer is behind."""
         self._outputs: dict[int, Following] = {}
-        self._requests = UnderWay()
+        self._requests = Operations()
         self._asked: dict[tuple[int, int], tuple[OutputRequest, Operation]] = {}
         """Sink and incarnation to its request to its partition without an answer so far."""
 

@@ -1,7 +1,9 @@
-"""What the coordinator tells nodes about one another: where each listens, and its copies.
+"""The coordinator's news for nodes about one another, and pairs of them without a way between.
 
-It decides nothing: the copies are those that each node has reported, and a node is gone when its
-connection has ended. The news of one turn of the event loop go out together."""
+The `Directory` decides nothing: the copies are those that each node has reported, and a node is
+gone when its connection has ended. The news of one turn of the event loop go out together.
+
+Tests: ``tests/engines/tasks/test_coordinator.py``."""
 
 from __future__ import annotations
 
@@ -10,8 +12,20 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from harness.engines.tasks.heard import Where
+from harness.engines.tasks.job import Job
+from harness.engines.tasks.reports import Hosting, Unreachable, problem_of
 from harness.engines.tasks.routes import Address
+
+FRESH_US = 1_000_000
+"""Age of a node's last word, or four heartbeats, until which it counts as being in touch."""
+LASTING_US = 10_000_000
+"""Time for which every attempt of a pair fails, and both stay in touch, until the run ends: an
+attempt that began while a node was cut off may fail when it is not any more. Wrong bits on the wire
+look like another secret: where they spoil every fourth attempt, some twelve in a row are needed."""
+_REMEDY = (
+    "let every node connect to every other, on any port above 1023: look at the firewall and the "
+    "routes between these two, and at the run's certificate"
+)
 
 
 class Member(Protocol):
@@ -20,8 +34,13 @@ class Member(Protocol):
     number: int
     boot: int
     address: Address
-    where: Where
+    shift_us: int
+    hosting: Hosting
     """Its copies, as it last reported them."""
+    heard_us: int
+    """When its last heartbeat came."""
+    steady_us: int
+    """Since when no heartbeat of it came late, and it took every connection."""
 
     def send_body(self, body: bytes) -> bool:
         """Send an encoded frame; it may get lost."""
@@ -69,9 +88,60 @@ class Directory:
             asyncio.get_running_loop().call_soon(self.tell)
 
     def _entry(self, member: Member) -> list[Any]:
-        hosts = member.where.hosts if member.where.run == self._run else [0, []]
+        hosts = member.hosting.hosts if member.hosting.run == self._run else (0, [])
         return [member.number, member.boot, list(member.address), hosts]
 
     def _frame(self, nodes: list[Any], gone: list[tuple[int, int]]) -> bytes:
         routes = {"run": self._run, "nodes": nodes, "gone": gone}
         return json.dumps({"routes": routes}, separators=(",", ":")).encode()
+
+
+class UnreachablePairs:
+    """The pairs that were reported, and since when."""
+
+    def __init__(self) -> None:
+        self._since_us: dict[tuple[int, int], tuple[int, int]] = {}
+        """The first attempt that failed, by the node's clock, and when that was heard."""
+        self._reported: set[tuple[int, int]] = set()
+
+    def problem(
+        self,
+        job: Job,
+        report: Unreachable,
+        member: Member,
+        members: Mapping[int, Member],
+        *,
+        now_us: int,
+        awake_us: int,
+    ) -> dict[str, Any] | None:
+        """Return the event of a pair that cannot talk for long, while both are in touch.
+
+        What was sent before a node was cut off or killed, and arrives afterwards, is no news. Nor
+        is anything just after this process was itself stopped (until ``awake_us``): it reads then
+        what nodes said long ago."""
+        other, pair = members.get(report.to), (member.number, report.to)
+        if other is None or other.boot != report.boot or pair in self._reported:
+            return None
+        fresh_us = fresh_us_of(job)
+        newest = min(report.at_us + member.shift_us, other.heard_us, member.heard_us)
+        if now_us - newest > fresh_us or now_us - awake_us <= fresh_us:
+            return None
+        steady_us = max(member.steady_us, other.steady_us, awake_us)
+        first_us, since_us = self._since_us.get(pair, (-1, -1))
+        if first_us != report.since_us or since_us < steady_us:  # they may have talked since then
+            self._since_us[pair] = report.since_us, now_us
+            return None
+        if now_us - since_us < LASTING_US:
+            return None
+        self._reported.add(pair)
+        one, peer = job.nodes[member.number].name, job.nodes[report.to].name
+        what = (
+            f"{one} at {':'.join(map(str, member.address))} cannot reach {peer} at "
+            f"{':'.join(map(str, report.at))}: {report.why}"
+        )
+        return problem_of(what, _REMEDY, member.number)
+
+
+def fresh_us_of(job: Job) -> int:
+    """Return the age of a node's last word until which it counts as being in touch."""
+    return max(FRESH_US, 4 * job.scheme.heartbeat_us)

@@ -26,9 +26,9 @@ from harness.engines.tasks.choices import (
     scheme_of,
     speed_of,
 )
+from harness.engines.tasks.events import Observations
 from harness.engines.tasks.fleet import Fleet
 from harness.engines.tasks.job import Job, files_of, wiring_for
-from harness.engines.tasks.noticed import Noticed
 from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Fenced, Reading, plain, read_input, read_results
 from harness.errors import EnvironmentFailure, UsageError
@@ -126,7 +126,7 @@ class TaskEngine:
         return results
 
     def events(self) -> Sequence[Event]:
-        noticed = Noticed(
+        seen = Observations(
             names=self._running().wiring.names,
             nodes=self.fleet.nodes,
             notes=self.notes(),
@@ -134,13 +134,13 @@ class TaskEngine:
         )
         lives = [*self._events("left"), *self._events("joined")]
         found = [
-            *noticed.recoveries(),
-            *noticed.unharmed(lives),
-            *noticed.lives(lives),
-            *noticed.unstored(),
-            *noticed.troubles(self._events("trouble")),
-            *noticed.fenced(self._fenced),
-            *noticed.adapted(
+            *seen.recoveries(),
+            *seen.unharmed(lives),
+            *seen.lives(lives),
+            *seen.unstored(),
+            *seen.troubles(self._events("trouble")),
+            *seen.fenced(self._fenced),
+            *seen.adapted(
                 self.adapting.done if self.adapting is not None else (),
                 [event["at_us"] for event in self._events("adapted")],
                 self._running().wiring.upstream,

@@ -146,7 +146,7 @@ class Fleet:
             {
                 "listen": [self.cluster.harness_host, self._port],
                 "secret": self._secret,
-                "redis": self.cluster.redis.to_json(),
+                "redis": asdict(self.cluster.redis),
                 "tls": self._certificate(),
             }
         )
@@ -311,7 +311,7 @@ class Fleet:
             "coordinator": [self.cluster.harness_host, self._port],
             "secret": self._secret,
             "kafka": self.cluster.kafka.confluent(on_executor=True),
-            "redis": self.cluster.redis.for_executors().to_json(),
+            "redis": asdict(self.cluster.redis.for_executors()),
             "tls": self._certificate(),
             "run": self._run,
         }
@@ -339,7 +339,7 @@ class Fleet:
         if event["event"] == "joined":
             # A process that died meanwhile cannot be registered, and needs not.
             with contextlib.suppress(FaultlineError):
-                node, process = self.nodes[event["node"]], HostProcess.from_json(event["process"])
+                node, process = self.nodes[event["node"]], HostProcess(**event["process"])
                 self.cluster.register_host(node.name, process)
             self._boots[event["node"]] = event["boot"]
         elif event["event"] == "published":

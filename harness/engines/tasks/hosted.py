@@ -2,7 +2,7 @@
 
 Operators run here; messages go to other nodes directly, sources and output through Kafka,
 checkpoints through Redis, heartbeats and notes over the control connection. All answers come back
-through one event loop. Of each kind of request a copy has one under way (`underway`)."""
+through one event loop. Of each kind of request a copy has one under way (`operations`)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from harness.engines.tasks.copies import Copies
 from harness.engines.tasks.exchange import KAFKA, Log, ReadError
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.messages import Messages, Streams
+from harness.engines.tasks.operations import Key, Operation
 from harness.engines.tasks.pacing import Lane, now_us
 from harness.engines.tasks.store import READ_AGAIN, Store, StoreFull, damaged
-from harness.engines.tasks.underway import Key, Operation
 from harness.errors import EnvironmentFailure, UsageError
 from harness.hosting.answers import NoRoom, load_checkpoint, process, rebuild, store_checkpoint
 from harness.hosting.codec import CorruptData, Encoded, decode, encode, to_parts
@@ -205,8 +205,7 @@ class Hosted(Copies):
 
     def where(self) -> dict[str, Any]:
         """Return the copies here, for the coordinator and other nodes."""
-        version, copies = self.messages.hosts
-        return {"run": self.job.run, "hosts": [version, [list(copy) for copy in copies]]}
+        return {"run": self.job.run, "hosts": list(self.messages.hosts)}
 
     def read_failed(self, error: ReadError) -> None:
         """Report what a reader has heard; the run cannot go on without what it does not read."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
+
+import msgspec
 
 from harness.engines.tasks.control import MOST_BYTES, body_of
 from harness.engines.tasks.pacing import Links, Speed
@@ -123,34 +125,19 @@ class Job:
         return self.wiring.sinks.index(sink) % self.out_partitions
 
     def to_json(self) -> dict[str, Any]:
-        document = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        document["workload"] = self.workload.to_json()
+        document: dict[str, Any] = msgspec.to_builtins(self)
         for name in ("scheme", "nodes"):
-            document[name] = to_parts(document[name])[0].decode()
-        for name in ("placement", "replicas_at", "ordinary_columns"):
-            document[name] = list(document[name])
-        document["speed"] = asdict(self.speed)
-        document["links"] = asdict(self.links)
+            document[name] = to_parts(getattr(self, name))[0].decode()
         return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Return the job in a document; raise `CorruptData` if there is none."""
         try:
-            return cls._read(document)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            parts = {name: from_parts(document[name]) for name in ("scheme", "nodes")}
+            return msgspec.convert({**document, **parts}, cls)
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
             raise CorruptData(f"no job: {type(error).__name__}: {error}") from error
-
-    @classmethod
-    def _read(cls, document: Mapping[str, Any]) -> Self:
-        values = dict(document)
-        values["workload"] = Reference.from_json(values["workload"])
-        for name in ("scheme", "nodes"):
-            values[name] = from_parts(values[name])
-        for name in ("placement", "replicas_at", "ordinary_columns"):
-            values[name] = tuple(values[name])
-        values["speed"], values["links"] = Speed(**values["speed"]), Links(**values["links"])
-        return cls(**values)
 
 
 def files_of(workload: Reference) -> dict[str, str]:

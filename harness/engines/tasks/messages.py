@@ -102,7 +102,8 @@ class Messages:
         for node, boot, address, hosts in news.nodes:
             if node != self._node and self.routes.located(node, boot, address):
                 self._streams.located(node, boot, address)
-                self._release(self.routes.hosts(node, boot, hosts))
+                known = Hosts(hosts[0], tuple(hosts[1]))
+                self._release(self.routes.hosts(node, boot, known))
         self.flush()
 
     def _release(self, tasks: list[int]) -> None:

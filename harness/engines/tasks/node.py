@@ -15,20 +15,22 @@ import threading
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import msgspec
 from redis.exceptions import RedisError
 
-from harness.cluster.endpoints import RedisEndpoint
+from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.engines.tasks.control import Connection, connect, frame_of
 from harness.engines.tasks.direct import SCARCE, Peers, Trouble
-from harness.engines.tasks.heard import ACCEPTING
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
+from harness.engines.tasks.reports import ACCEPTING
 from harness.engines.tasks.store import Store
-from harness.engines.tasks.wire import contexts, tls_of
+from harness.engines.tasks.wire import contexts
 from harness.errors import FaultlineError, UsageError
 from harness.hosting.codec import CorruptData, from_parts
 
@@ -37,13 +39,28 @@ RECONNECT_WITHIN_S = 120.0
 BOOT_AGAIN_S = 0.2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeArguments:
+    """The arguments of a node's process, which reach it through Spark alone."""
+
+    node: int
+    coordinator: tuple[str, int]
+    secret: str = field(repr=False)
+    kafka: Mapping[str, Any] = field(repr=False)
+    """Settings of its clients."""
+    redis: RedisEndpoint
+    tls: Tls | None
+    run: str
+    """Keeps the boot numbers of the engine's nodes apart from those of others."""
+
+
 class CoordinatorLink:
     """The connection to the coordinator, made again when the coordinator comes back."""
 
-    def __init__(self, arguments: Mapping[str, Any], boot: int, ports: Ports) -> None:
+    def __init__(self, arguments: NodeArguments, boot: int, ports: Ports) -> None:
         self._arguments, self._ports = arguments, ports
         self._boot = boot
-        _, self._tls = contexts(tls_of(arguments["tls"]))
+        _, self._tls = contexts(arguments.tls)
         self._line: Connection | None = None
         """The lifeline, where no thread can hold it."""
         self._connection: Connection | None = None
@@ -95,18 +112,18 @@ class CoordinatorLink:
 
         It listens where it is connected from, so that no address has to be configured: on whatever
         network reaches the coordinator, other nodes do, too."""
-        host, port = self._arguments["coordinator"]
-        secret = bytes.fromhex(self._arguments["secret"])
+        host, port = self._arguments.coordinator
+        secret = bytes.fromhex(self._arguments.secret)
         connection = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S, tls=self._tls)
         address = peers.address or await peers.listen(connection.own_host())
         token = secrets.token_hex(8)
         connection.send(
             {
-                "hello": self._arguments["node"],
+                "hello": self._arguments.node,
                 "boot": self._boot,
                 "connection": token,
                 "process": dict(self._ports.process()),
-                "clock": self._ports.clock().to_json(),
+                "clock": asdict(self._ports.clock()),
                 "address": list(address),
                 "running": hosted.job.run if hosted is not None else None,
             }
@@ -122,7 +139,7 @@ class CoordinatorLink:
 
         Where no thread can hold it alone, it shows it together with the first."""
         line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S, tls=self._tls)
-        line.send({"lifeline": self._arguments["node"], "connection": token})
+        line.send({"lifeline": self._arguments.node, "connection": token})
         dropped = threading.Event()
         if self._ports.hold(line, lambda: self.busy() if dropped.is_set() else None):
             await line.drop()
@@ -137,9 +154,9 @@ class NodeProcess:
     hosted: type[Hosted] = Hosted
 
     def __init__(self, arguments: Mapping[str, Any], ports: Ports = LIVE) -> None:
-        """``arguments``: node, secret, coordinator, kafka (client settings), redis, tls, run."""
-        self._arguments, self._ports = arguments, ports
-        self._store = ports.store(RedisEndpoint.from_json(arguments["redis"]), arguments["run"])
+        """``arguments``: a document of `NodeArguments`."""
+        given = self._arguments = msgspec.convert(arguments, NodeArguments)
+        self._ports, self._store = ports, ports.store(given.redis, given.run)
         self._hosted: Hosted | None = None
         self._pass_store: Store | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -187,10 +204,10 @@ class NodeProcess:
             link.send({"trouble": {"where": "connections to other nodes", "what": what}})
 
         return Peers(
-            self._arguments["node"],
+            self._arguments.node,
             boot,
-            bytes.fromhex(self._arguments["secret"]),
-            tls=tls_of(self._arguments["tls"]),
+            bytes.fromhex(self._arguments.secret),
+            tls=self._arguments.tls,
             trouble=trouble,
             scarce=scarce,
         )
@@ -202,7 +219,7 @@ class NodeProcess:
         away or full."""
         while True:
             try:
-                return await self._store.next_boot(self._arguments["node"])
+                return await self._store.next_boot(self._arguments.node)
             except (RedisError, OSError):
                 await asyncio.sleep(BOOT_AGAIN_S)
 
@@ -253,13 +270,10 @@ class NodeProcess:
         except FaultlineError as error:
             link.problem(error)
             return
-        client = self._arguments["kafka"]
-        redis = RedisEndpoint.from_json(self._arguments["redis"])
-        self._pass_store = self._ports.store(redis, job.run)
-        self._pass_store.refused = link.problem
-        node = self._arguments["node"]
+        given, store = self._arguments, self._ports.store(self._arguments.redis, job.run)
+        self._pass_store, store.refused = store, link.problem
         self._hosted = self.hosted(
-            node, boot, job, client, peers, self._pass_store, link, self._ports.log
+            given.node, boot, job, given.kafka, peers, store, link, self._ports.log
         )
         peers.receiver = self._hosted
         link.beats(job.scheme.heartbeat_us)

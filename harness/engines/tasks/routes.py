@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+
+import msgspec
 
 from harness.hosting.codec import CorruptData
 from harness.hosting.frames import Copies, Hosts
@@ -19,6 +20,8 @@ MOST_HELD = 256
 """The messages to one task that wait until a copy of it is somewhere."""
 
 Address = tuple[str, int]
+HostedCopies = tuple[int, list[tuple[int, int]]]
+"""The copies on a node as frames have them: their version, and (task, incarnation) of each."""
 
 
 @dataclass(slots=True)
@@ -115,29 +118,19 @@ class Routes:
             hosting[node] = (*hosting.get(node, ()), incarnation)
 
 
-class News(NamedTuple):
-    """What the coordinator tells of other nodes."""
+class News(msgspec.Struct):
+    """The coordinator's news of other nodes."""
 
     run: str
-    nodes: list[tuple[int, int, Address, Hosts]]
+    nodes: list[tuple[int, int, Address, HostedCopies]]
     """Node, life, address and copies."""
     gone: list[tuple[int, int]]
     """Node and the life that is over."""
 
 
-def news_of(document: Any) -> News:
+def news_of(document: object) -> News:
     """Return the news in a frame; raise `CorruptData` if there are none."""
     try:
-        nodes = [
-            (int(node), int(boot), (str(host), int(port)), _hosts(hosts))
-            for node, boot, (host, port), hosts in document["nodes"]
-        ]
-        gone = [(int(node), int(boot)) for node, boot in document["gone"]]
-        return News(str(document["run"]), nodes, gone)
-    except (KeyError, TypeError, ValueError) as error:
+        return msgspec.convert(document, News)
+    except msgspec.ValidationError as error:
         raise CorruptData(f"no news about nodes: {error}") from error
-
-
-def _hosts(document: Any) -> Hosts:
-    version, copies = document
-    return Hosts(int(version), tuple((int(task), int(number)) for task, number in copies))

@@ -20,7 +20,6 @@ import socket
 import ssl
 import struct
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol, cast
 
@@ -290,11 +289,6 @@ def attentive(connected: socket.socket) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 1)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS)
-
-
-def tls_of(document: Mapping[str, Any] | None) -> Tls | None:
-    """Return the certificate in a process's arguments, if the run has one."""
-    return Tls(**document) if document is not None else None
 
 
 def reason(error: Exception) -> str:

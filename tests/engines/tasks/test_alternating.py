@@ -10,7 +10,7 @@ import pytest
 from harness.cluster.base import Node
 from harness.engines.base import EventKind
 from harness.engines.tasks.adapting import Alternating
-from harness.engines.tasks.noticed import Noticed
+from harness.engines.tasks.events import Observations
 from harness.hosting.restoration import Noted
 from harness.protocol.effects import CopyEvent, NoteCopy
 from tests.engines.tasks.test_adaptation import TOPOLOGY
@@ -44,7 +44,7 @@ def steps(notes: Sequence[Noted], told: Sequence[int]) -> list[tuple[float | Non
     turns.step()
     turns.step()
     begun = turns.done[0].at_us
-    noticed = Noticed(
+    noticed = Observations(
         names=[str(task) for task in range(6)],
         nodes=NODES,
         notes=[noted(begun + n.at_us, n.note.event, n.note.task, n.note.term) for n in notes],
@@ -76,7 +76,7 @@ def test_a_hop_is_what_lies_between_two_tasks() -> None:
             (500, 0, 3), (999, 2, 3),
         )
     ]  # fmt: skip
-    noticed = Noticed(names=["a", "b", "c"], nodes=NODES, notes=notes, ahead_us=0)
+    noticed = Observations(names=["a", "b", "c"], nodes=NODES, notes=notes, ahead_us=0)
     assert noticed.hop_s([(), (), (0, 1)]) == pytest.approx(40e-6)
     assert noticed.hop_s([]) is None
 

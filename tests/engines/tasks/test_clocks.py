@@ -7,18 +7,19 @@ import subprocess
 import sys
 
 from harness.cluster.spark import REPOSITORY
-from harness.engines.tasks.clocks import Clock
+from harness.engines.tasks.ports import Clock
 
 
 def test_processes_of_one_machine_share_a_clock() -> None:
     program = (
-        "import json; from harness.engines.tasks.clocks import Clock; "
-        "print(json.dumps(Clock.here().to_json()))"
+        "import json; from dataclasses import asdict; "
+        "from harness.engines.tasks.ports import Clock; "
+        "print(json.dumps(asdict(Clock.here())))"
     )
     said = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, check=True, text=True
     )
-    other = Clock.from_json(json.loads(said.stdout))
+    other = Clock(**json.loads(said.stdout))
     assert Clock.here().shift_us(other) == 0
 
 

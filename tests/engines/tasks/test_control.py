@@ -24,8 +24,7 @@ from harness.engines.tasks.control import Connection, Listener, connect, frame_o
 from harness.engines.tasks.lifeline import hold
 from harness.engines.tasks.wire import SILENT_MS, contexts
 from harness.errors import EnvironmentFailure
-from tests.engines.tasks.loops import in_a_loop
-from tests.engines.tasks.test_direct import certificates
+from tests.engines.tasks.kit import certificates, in_a_loop
 
 SECRET = b"known to both"
 NODES = 200

@@ -7,7 +7,6 @@ import errno
 import os
 import shutil
 import socket
-import subprocess
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from harness.hosting.frames import (
     pack_hosts,
     run_id,
 )
-from tests.engines.tasks.loops import in_a_loop
+from tests.engines.tasks.kit import certificates, in_a_loop, until
 
 SECRET, RUN = b"known to both", run_id("pass")
 
@@ -93,12 +92,6 @@ def nodes(count: int) -> Callable[[Callable[..., Awaitable[None]]], Callable[[],
         return run
 
     return decorate
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Let the loop turn until something holds; the test's own limit is the deadline."""
-    while not true():
-        await asyncio.sleep(0)
 
 
 @nodes(2)
@@ -428,16 +421,6 @@ async def test_packets_that_are_dropped_are_reported(monkeypatch: pytest.MonkeyP
         await until(lambda: bool(one.troubles))
     assert "firewall" in one.troubles[0].why
     one.peers.close()
-
-
-def certificates(directory: Path, name: str) -> Tls:
-    """Make an authority, and a certificate from it."""
-    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    key, certificate = directory / f"{name}.key", directory / f"{name}.pem"
-    command = ["openssl", "req", "-x509", *new, "-keyout", key, "-out", certificate, "-subj"]
-    subprocess.run([*map(str, command), f"/CN={name}"], check=True, capture_output=True)
-    text = certificate.read_text()
-    return Tls(ca=text, certificate=text, key=key.read_text())
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")

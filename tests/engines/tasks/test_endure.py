@@ -24,9 +24,9 @@ from harness.endurance.draw import (
 from harness.endurance.endure import Tally
 from harness.endurance.trial import Disturb, Verdict, judged
 from harness.engines.tasks.choices import infos, parameters_of, placement_of, scheme_of
-from harness.engines.tasks.contenders import CONTENDERS
 from harness.engines.tasks.job import wiring_for
 from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.tasks.systems import SYSTEMS
 from harness.hosting.codec import encode
 from harness.measure.collector import Message
 from harness.protocol.effects import Kind, OutputRecord
@@ -130,7 +130,7 @@ def test_a_schedule_follows_from_its_seed() -> None:
 
 def test_every_contender_meets_every_workload() -> None:
     workloads = workloads_for([], seed=3)
-    contenders = list(CONTENDERS)
+    contenders = list(SYSTEMS)
     chosen = [choose(3, number, workloads, contenders) for number in range(32)]
     assert chosen == [choose(3, number, workloads, contenders) for number in range(32)]
     assert len({(choice.contender, choice.workload.name) for choice in chosen}) == 32
@@ -138,7 +138,7 @@ def test_every_contender_meets_every_workload() -> None:
     assert {choice.away_s for choice in chosen} == set(AWAY_S)
 
 
-@pytest.mark.parametrize("contender", list(CONTENDERS))
+@pytest.mark.parametrize("contender", list(SYSTEMS))
 def test_a_tight_pass_has_a_slot_for_every_copy(contender: str) -> None:
     choice = Choice(contender=contender, workload=WORDS, away_s=2.0, tight=True)
     setup = choice.setup(NODES, 400, TaskParameters(checkpoint_s=1.0))

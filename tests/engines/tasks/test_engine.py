@@ -21,18 +21,17 @@ from harness.engines.tasks.choices import (
 )
 from harness.engines.tasks.driver import STARTING_S, placed_after_s
 from harness.engines.tasks.engine import TaskEngineKind
-from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
+from harness.engines.tasks.job import Job, slots_per_node, spread
 from harness.engines.tasks.pacing import Links, Speed
 from harness.engines.tasks.parameters import TaskParameters
 from harness.errors import UsageError
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Recovery
 from harness.protocol.schemes import SCHEMES
+from tests.engines.tasks.kit import WIRING, WORDS
+from tests.engines.tasks.kit import job as make_job
 from workloads.base import QUERY, Reference
-from workloads.wordcount import word_count
 
-WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
-WIRING = wiring_for(WORDS, 100_000, {})
 SPEC = ClusterSpec(racks=2, nodes_per_worker=2, cores_per_worker=2)
 KIND = TaskEngineKind()
 
@@ -155,35 +154,20 @@ def test_places_that_do_not_fit_are_refused() -> None:
 
 
 def test_a_job_crosses_a_connection() -> None:
-    assert WORDS.reference is not None
-    job = Job(
-        run="pass",
-        workload=WORDS.reference,
-        start_us=1_800_000_000_000_000,
-        batch_us=100_000,
-        scheme=scheme_of(Setup(scheme="active"), WIRING, 0.1),
-        nodes=nodes(),
-        placement=spread(WIRING, nodes()),
-        replicas_at=(-1,) * 6 + (2,),
-        speed=Speed(tuples_per_s=1_000, restart_s=(2.0, 3.5)),
-        links=Links(bytes_per_s=1e6),
-        topic_of={"lines": "in"},
-        out_topic="out",
+    job = make_job(
+        nodes=nodes(), placement=spread(WIRING, nodes()), replicas_at=(-1,) * 6 + (2,),
+        speed=Speed(tuples_per_s=1_000, restart_s=(2.0, 3.5)), links=Links(bytes_per_s=1e6),
         out_partitions=2,
-    )
-    again = Job.from_json(job.to_json())
-    assert (again, again.wiring) == (job, WIRING)
+    )  # fmt: skip
+    again = Job.from_json(json.loads(json.dumps(job.to_json())))
+    assert again == job
     assert again.source(1) == ("in", 1)
     assert again.out_partition(WIRING.sinks[0]) == 0
 
 
 def test_a_job_that_no_node_would_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = Job(
-        run="pass", workload=Reference(target="own.py:WORKLOAD"), files={"own.py": "x" * 2_000},
-        start_us=0, batch_us=1, scheme=scheme_of(Setup(scheme="active"), WIRING, 0.1),
-        nodes=nodes(), placement=(), topic_of={}, out_topic="out", out_partitions=1,
-    )  # fmt: skip
+    job = make_job(workload=Reference(target="own.py:W"), files={"own.py": "x" * 2_000})
     assert json.loads(job.begin)["begin"]["files"] == {"own.py": "x" * 2_000}
     monkeypatch.setattr(jobs, "MOST_BYTES", 2_000)
-    with pytest.raises(UsageError, match=r"own\.py:WORKLOAD is .* MB with its parameters"):
+    with pytest.raises(UsageError, match=r"own\.py:W is .* MB with its parameters"):
         replace(job).begin  # noqa: B018

@@ -13,12 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.tasks.fleet import Fleet
 from harness.errors import EnvironmentFailure
-from tests.engines.tasks.test_courtesy import job
+from tests.engines.tasks.kit import REDIS, job
 
-NO_REDIS = RedisEndpoint(host="127.0.0.1", port=1, password="nobody-listens")
 WITHIN_S = 60
 
 
@@ -28,7 +26,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     cluster = SimpleNamespace(
         nodes=list,
         spec=spec,
-        redis=NO_REDIS,
+        redis=REDIS,
         kafka=SimpleNamespace(tls=None),
         harness_host="127.0.0.1",
         driver_environment=dict,

@@ -18,7 +18,7 @@ from harness.engines.tasks.store import READ_AGAIN
 from harness.hosting.codec import encode
 from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.output import OutputBatch, OutputFence, OutputReader
-from tests.engines.tasks.loops import in_a_loop
+from tests.engines.tasks.kit import in_a_loop
 
 SINK = 3
 

@@ -24,7 +24,7 @@ from tests.engines.tasks.live import PARAMETERS, WORDS, kill, trial
 LIVE = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
 WALL = {"time", "time_ns", "localtime", "gmtime", "ctime", "now", "utcnow", "today"}
 READS = {
-    "clocks.py": 1,  # to compare instants of two machines
+    "ports.py": 1,  # to compare instants of two machines
     "engine.py": 1,  # what the wall clock is ahead, once a pass
     "trial.py": 1,  # when the load begins
     "driver.py": 2,  # for the log alone

@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.hosting.codec import Encoded
 from harness.hosting.frames import HEADER, Header, Hosts, run_id, unpack_header
 from harness.protocol import inputs as told
-from tests.engines.tasks.loops import in_a_loop
+from tests.engines.tasks.kit import in_a_loop
 
 PART = pa.table({"word": ["a"], "n": [1]})
 

@@ -15,8 +15,8 @@ import pytest
 from harness.endurance.trial import Disturbance, Trial, Verdict
 from harness.engines.base import Setup
 from harness.engines.tasks.choices import parameters_of
-from harness.engines.tasks.contenders import CONTENDERS, setup_of
 from harness.engines.tasks.engine import TaskEngine
+from harness.engines.tasks.systems import SYSTEMS, setup_of
 from harness.protocol.effects import CopyEvent
 from tests.engines.tasks.live import PARAMETERS, WORDS, OnceRestorable, kill
 from workloads.base import Workload
@@ -66,7 +66,7 @@ def run(engine: TaskEngine, directory: Path, name: str, contender: str) -> Verdi
     kills, seconds = KILLS[name], SECONDS
     if contender in TENTATIVE:
         kills, seconds = TENTATIVE_KILLS[name], TENTATIVE_SECONDS
-    restores = CONTENDERS[contender].scheme in ("checkpoint", "global")
+    restores = SYSTEMS[contender].scheme in ("checkpoint", "global")
     of = OnceRestorable if restores else Trial
     return settled(engine, workload, directory, seconds, of).run(kills)
 
@@ -98,13 +98,13 @@ def level(contender: str, workload: str) -> Sequence[pytest.MarkDecorator]:
     if (contender, workload) in AFTER_A_CHANGE:
         return ()
     other = any(name == contender and of != workload for name, of in AFTER_A_CHANGE)
-    turn = list(CONTENDERS).index(contender) % 2 == list(WORKLOADS).index(workload)
+    turn = list(SYSTEMS).index(contender) % 2 == list(WORKLOADS).index(workload)
     return (pytest.mark.deep,) if turn and not other else (pytest.mark.long,)
 
 
 @pytest.mark.parametrize(
     ("contender", "workload"),
-    [pytest.param(*both, marks=level(*both)) for both in product(CONTENDERS, WORKLOADS)],
+    [pytest.param(*both, marks=level(*both)) for both in product(SYSTEMS, WORKLOADS)],
 )
 def test_killed_nodes_and_racks_change_nothing(
     engine: TaskEngine, tmp_path: Path, contender: str, workload: str

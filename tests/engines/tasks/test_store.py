@@ -30,7 +30,7 @@ from harness.engines.tasks import store as stores
 from harness.engines.tasks.store import RedisError, Store, StoreFull, TooFewReplicas
 from harness.environment.redis_server import find_redis
 from harness.errors import EnvironmentFailure, FaultlineError
-from tests.engines.tasks.loops import in_a_loop
+from tests.engines.tasks.kit import in_a_loop
 
 pytestmark = pytest.mark.slow
 

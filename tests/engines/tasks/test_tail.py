@@ -18,7 +18,7 @@ from harness.engines.tasks.exchange import (
     source_settings,
 )
 from harness.errors import EnvironmentFailure
-from tests.engines.tasks.loops import in_a_loop
+from tests.engines.tasks.kit import in_a_loop
 
 MESSAGES = 1_000
 BEGINNING = Begin()

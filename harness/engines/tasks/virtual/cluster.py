@@ -8,13 +8,13 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
+from dataclasses import asdict
 from random import Random
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
 from harness.cluster.endpoints import RedisEndpoint
-from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection
 from harness.engines.tasks.coordinator import CoordinatorProcess, Deciding
 from harness.engines.tasks.exchange import OF_SINK, entry_of
@@ -22,7 +22,7 @@ from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.lifeline import LOOK_S
 from harness.engines.tasks.node import NodeProcess
-from harness.engines.tasks.ports import Ports
+from harness.engines.tasks.ports import Clock, Ports
 from harness.engines.tasks.virtual import broker as kafka
 from harness.engines.tasks.virtual import server as redis
 from harness.engines.tasks.virtual.breaking import COORDINATOR, FAULTS, address
@@ -150,7 +150,7 @@ class HostWorld:
 
     def _redis(self) -> Mapping[str, Any]:
         replicas = self.options.store_replicas
-        return RedisEndpoint(host=redis.HOST, port=6379, replicas=replicas).to_json()
+        return asdict(RedisEndpoint(host=redis.HOST, port=6379, replicas=replicas))
 
     def _load(self, source: int) -> None:
         """Append a partition's records in their time, or as soon as the broker is there."""

@@ -15,8 +15,8 @@ from harness.engines.tasks.copies import Copies
 from harness.engines.tasks.following import Following
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.node import CoordinatorLink
+from harness.engines.tasks.operations import NEVER_US
 from harness.engines.tasks.pacing import now_us
-from harness.engines.tasks.underway import NEVER_US
 from harness.engines.tasks.virtual.cluster import HostWorld
 from harness.engines.tasks.virtual.draw import HostOptions, draw_faults, draw_host
 from harness.engines.tasks.virtual.loop import VirtualLoop

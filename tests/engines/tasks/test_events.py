@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.cluster.base import Node
 from harness.engines.base import Event, EventKind
-from harness.engines.tasks.noticed import Noticed
+from harness.engines.tasks.events import Observations
 from harness.hosting.restoration import Noted
 from harness.protocol.effects import CopyEvent, NoteCopy
 
@@ -26,8 +26,8 @@ def noted(at_ms: int, event: CopyEvent, term: int, position: int = 7, node: int 
     return Noted(at_us=at_ms * 1000, node=-1 if lost else node, note=note)
 
 
-def told(*notes: Noted) -> Noticed:
-    return Noticed(names=["a"], nodes=NODES, notes=notes, ahead_us=0)
+def told(*notes: Noted) -> Observations:
+    return Observations(names=["a"], nodes=NODES, notes=notes, ahead_us=0)
 
 
 def life(event: str, at_ms: int, node: int) -> dict[str, Any]:

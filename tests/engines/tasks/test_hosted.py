@@ -1,13 +1,12 @@
-"""Messages that processes of the engine leave out or delay (`hosted`, `coordinator`).
+"""A node's requests that are left out, delayed or repeated (`hosted`), without servers.
 
-These are requests for parts that are not due, repeated operations, and orders of replicas while
-others take over. No servers: messages are caught before they leave."""
+These are requests for batches that are not due, and operations of stores and brokers that stall:
+messages are caught before they leave."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,72 +14,20 @@ import pytest
 from confluent_kafka import KafkaError
 from redis.exceptions import RedisError
 
-from harness.cluster.endpoints import RedisEndpoint
-from harness.engines.base import Setup
-from harness.engines.tasks import coordinator, copies, hosted
-from harness.engines.tasks.choices import scheme_of
-from harness.engines.tasks.coordinator import ConnectedNode, Deciding
+from harness.engines.tasks import copies, hosted
 from harness.engines.tasks.exchange import ReadError
-from harness.engines.tasks.heard import Hello
 from harness.engines.tasks.hosted import Hosted
-from harness.engines.tasks.job import Job, spread, wiring_for
 from harness.engines.tasks.store import Found, Store
 from harness.errors import EnvironmentFailure, UsageError
-from harness.hosting.codec import decode, encode, from_parts
+from harness.hosting.codec import decode, encode
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.node import BEAT
 from harness.protocol.output import OutputReader
-from tests.engines.tasks.loops import in_a_loop
-from workloads.wordcount import word_count
+from tests.engines.tasks.kit import BATCH_US, REDIS, Sent, in_a_loop, job, until
 
-WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
-BATCH_US = 1_000_000
-WIRING = wiring_for(WORDS, BATCH_US, {})
-NODES = tuple(NodeInfo(name=f"n{n}", rack=f"r{n}", slots=20) for n in range(2))
-NOBODY = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
-REDIS = RedisEndpoint(host="127.0.0.1", port=1, password="nobody-listens")
 COUNTER, ABOVE = 4, 2
-HELLO = Hello(node=0, boot=1, token="", address=("", 0), process={}, running=None, shift_us=0)
-
-
-def job() -> Job:
-    assert WORDS.reference is not None
-    return Job(
-        run="pass",
-        workload=WORDS.reference,
-        start_us=1_800_000_000_000_000,
-        batch_us=BATCH_US,
-        scheme=scheme_of(Setup(scheme="active"), WIRING, BATCH_US / 1e6),
-        nodes=NODES,
-        placement=spread(WIRING, NODES),
-        topic_of={"lines": "in"},
-        out_topic="out",
-        out_partitions=1,
-    )
-
-
-class Said:
-    """Takes what a process would send: a sender, a way to the coordinator, a connection."""
-
-    def __init__(self) -> None:
-        self.all: list[Any] = []
-        self.enough = asyncio.Event()
-
-    def send(self, *what: Any) -> bool:
-        self.all.append(what[-1])
-        self.enough.set()
-        return True
-
-    def flush(self) -> None:
-        """Nothing has gathered."""
-
-    def stop(self) -> None:
-        """Do nothing: it reads nothing."""
-
-    def problem(self, error: BaseException) -> None:
-        raise error
+NOBODY = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 
 
 @in_a_loop
@@ -94,7 +41,7 @@ async def test_a_heartbeat_asks_for_no_batch_that_is_not_due(
         from_tentative=3, acknowledged=0, reloads=False,
     )  # fmt: skip
     send = do.Send(cause=request.cause, to=ABOVE, incarnation=None, message=request)
-    said, store = Said(), Store(REDIS, "pass")
+    said, store = Sent(), Store(REDIS, "pass")
     here = Hosted(0, 1, job(), NOBODY, cast(Any, said), store, cast(Any, said))
     here.messages = cast(Any, said)
 
@@ -116,65 +63,6 @@ async def test_a_heartbeat_asks_for_no_batch_that_is_not_due(
     here.tell(beat)
     assert said.all == [request, request], "it should have come"
     await store.close()
-
-
-def order_of(term: int | None) -> told.CopyOrdered:
-    return told.CopyOrdered(
-        cause="x", boot=1, task=COUNTER, incarnation=2, term=term, start=told.Start.CHECKPOINT,
-        position=0, send_from=0, coordinator=1,
-    )  # fmt: skip
-
-
-@in_a_loop
-async def test_a_replica_is_ordered_after_the_takeovers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "REPLICA_AFTER_S", 0.01)
-    monkeypatch.setattr(coordinator, "now_us", lambda: 50_000_000)
-    promoted = told.CopyPromoted(cause="x", task=COUNTER, incarnation=1, term=2, coordinator=1)
-    lost = do.NoteCopy(
-        cause="x", event=do.CopyEvent.LOST, task=COUNTER, incarnation=1, term=1, position=0, at=0
-    )
-    said = Said()
-    node = ConnectedNode(HELLO, cast(Any, said))
-    deciding = Deciding(job(), REDIS, {0: node}, lambda event: None)
-
-    def orders() -> list[Any]:
-        return [from_parts(frame["order"]) for frame in said.all]
-
-    def perform(*effects: told.Order) -> None:
-        deciding._perform([do.SendOrder(cause="x", node=0, order=order) for order in effects])
-
-    perform(order_of(None))
-    assert orders() == [order_of(None)], "nothing is lost: a replica is ordered at once"
-    said.all.clear()
-    deciding._perform([lost])
-    perform(order_of(None), order_of(3), promoted)
-    assert orders() == [order_of(3), promoted]
-    said.enough.clear()
-    await said.enough.wait()
-    assert orders() == [order_of(3), promoted, order_of(None)]
-    await deciding.stop(clear=False)
-
-
-@in_a_loop
-async def test_a_node_that_computes_for_long_is_no_dead_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its lifeline says that it is busy; after a minute that is no excuse any more."""
-    heartbeat = told.HeartbeatReceived(
-        cause="beat 3", node=0, boot=1, copies=(), gone=((COUNTER, 1),)
-    )  # fmt: skip
-    node = ConnectedNode(HELLO, cast(Any, Said()))
-    deciding = Deciding(job(), REDIS, {0: node}, lambda event: None)
-    heard: list[Any] = []
-    monkeypatch.setattr(deciding, "tell", heard.append)
-    deciding.busy(node, 1_000_000)
-    assert heard == [], "it has never said anything"
-    deciding.heard(node, heartbeat)
-    deciding.busy(node, 1_000_000)
-    deciding.busy(node, coordinator.LONGEST_BUSY_US)
-    assert [one.copies for one in heard] == [(), ()]
-    assert [one.gone for one in heard] == [((COUNTER, 1),), ()]
-    await deciding.stop(clear=False)
 
 
 def checkpoint_of(position: int, *, local: bool = True) -> do.StoreCheckpoint:
@@ -208,7 +96,7 @@ class SlowStore:
         return answer
 
 
-def hosting(store: Any, said: Said) -> Hosted:
+def hosting(store: Any, said: Sent) -> Hosted:
     """Return a node whose machine only takes notes."""
     here = Hosted(0, 1, job(), NOBODY, cast(Any, said), store, cast(Any, said))
 
@@ -220,12 +108,6 @@ def hosting(store: Any, said: Said) -> Hosted:
 
     here.machine = cast(Any, Machine())
     return here
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Let the loop turn until something holds; the test's own limit is the deadline."""
-    while not true():
-        await asyncio.sleep(0.001)
 
 
 @in_a_loop
@@ -241,7 +123,7 @@ async def test_a_stall_of_the_store_repeats_no_request(monkeypatch: pytest.Monke
         return real(value)
 
     monkeypatch.setattr(hosted, "encode", counted)
-    store, said = SlowStore(), Said()
+    store, said = SlowStore(), Sent()
     here = hosting(store, said)
     load = do.LoadCheckpoint(cause="beat", task=1, incarnation=2, term=1, position=None)
     for _ in range(40):
@@ -267,7 +149,7 @@ async def test_a_stall_of_the_store_repeats_no_request(monkeypatch: pytest.Monke
 async def test_a_stalled_broker_gets_a_publication_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 50_000_000
     monkeypatch.setattr(copies, "now_us", lambda: now)
-    said, appended = Said(), list[Any]()
+    said, appended = Sent(), list[Any]()
     here = hosting(SlowStore(), said)
     here._sender = cast(Any, Appending(appended))
     reader = follow(here)
@@ -304,7 +186,7 @@ def follow(here: Hosted) -> OutputReader:
 @in_a_loop
 async def test_a_term_that_was_given_twice_has_one_writer() -> None:
     """The registry was rolled back: another node has the term, too, and was quicker."""
-    said = Said()
+    said = Sent()
     here = hosting(SlowStore(), said)
     here._sender = cast(Any, Appending([]))
     reader = follow(here)
@@ -336,7 +218,7 @@ class Appending:
 
 @in_a_loop
 async def test_a_record_that_no_broker_takes_ends_the_run_with_a_word() -> None:
-    said = Said()
+    said = Sent()
     here = hosting(SlowStore(), said)
     with pytest.raises(UsageError, match=r"larger than a record may be"):
         here.append_failed(6, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
@@ -348,7 +230,7 @@ async def test_a_record_that_no_broker_takes_ends_the_run_with_a_word() -> None:
 @in_a_loop
 async def test_an_operator_that_was_slow_leaves_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are handled while it computes, and batches stay in order."""
-    said, go_on = Said(), threading.Event()
+    said, go_on = Sent(), threading.Event()
     here = hosting(SlowStore(), said)
     computed: list[tuple[int, str]] = []
 
@@ -375,56 +257,11 @@ async def test_an_operator_that_was_slow_leaves_the_loop(monkeypatch: pytest.Mon
 
 
 @in_a_loop
-async def test_a_coordinator_repeats_no_request_to_a_store_that_stalls(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = 50_000_000
-    monkeypatch.setattr(coordinator, "now_us", lambda: now)
-    events: list[Any] = []
-    deciding = Deciding(job(), REDIS, {}, events.append)
-    await deciding._store.close()
-    store = SlowRegistry()
-    deciding._store = cast(Any, store)
-    told_: list[Any] = []
-    monkeypatch.setattr(deciding, "tell", told_.append)
-    put = do.StoreRegistry(cause="sweep", term=1, version=3, registry=None)
-    for _ in range(40):
-        deciding._perform([put])
-        now += 250_000
-    await until(lambda: store.versions == [3])
-    deciding._perform([do.StoreRegistry(cause="loss", term=1, version=4, registry=None)])
-    await until(lambda: store.versions == [3, 4])
-    store.answers.put_nowait(RedisError("away"))
-    store.answers.put_nowait(None)
-    await until(lambda: bool(told_))
-    assert [one.version for one in told_] == [4], "a later one does not wait for it"
-    assert [event["event"] for event in events] == ["trouble"]
-    await deciding.stop(clear=False)
-
-
-class SlowRegistry:
-    """A store of the registry that answers when it is told to."""
-
-    def __init__(self) -> None:
-        self.versions: list[int] = []
-        self.answers: asyncio.Queue[Exception | None] = asyncio.Queue()
-
-    async def put_registry(self, term: int, version: int, registry: bytes) -> None:
-        self.versions.append(version)
-        answer = await self.answers.get()
-        if answer is not None:
-            raise answer
-
-    async def close(self) -> None:
-        """Do nothing: it has no connections."""
-
-
-@in_a_loop
 async def test_coordinated_checkpoints_do_not_wait_for_one_another() -> None:
     """An epoch needs that of every task; of a task's own one is under way, as it covers all."""
     together, newest = SlowStore(), SlowStore()
     for store, local in ((together, False), (newest, True)):
-        here = hosting(store, Said())
+        here = hosting(store, Sent())
         for _ in range(2):
             here._perform([checkpoint_of(position, local=local) for position in (10, 20, 30)])
         await until(lambda: len(together.asked) == 3)

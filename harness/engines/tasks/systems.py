@@ -1,4 +1,4 @@
-"""The contenders: every scheme of `harness.protocol.schemes` with a plan by its own planner.
+"""The systems that are compared: every scheme of the protocol with a plan by its own planner.
 
 A scheme with planned replicas gets half of the tasks by the structure-aware planner. RPPG takes
 half of the tasks by recovery risk, and all places by Storm's scheduler (``rppg-dra``) or by the
@@ -120,7 +120,7 @@ def network_of(nodes: Sequence[Node], tasks: int) -> TieredNetwork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
+class System:
     """A scheme and its planner."""
 
     scheme: str
@@ -132,23 +132,23 @@ _NAMES = {
     "checkpoint": "checkpoint-local",
     "global": "checkpoint-global",
 }
-"""The contender of a scheme, where it is not called as its scheme."""
+"""The system of a scheme, where it is not called as its scheme."""
 _PLANNERS: Mapping[str, Mapping[str, Choose]] = {
     "rppg": {"rppg-dra": _resilient("dra"), "rppg-ras": _resilient("ras")}
 }
-"""The contenders of a scheme that does not get its plan from the structure-aware planner."""
+"""The systems of a scheme that does not get its plan from the structure-aware planner."""
 
 
-def _contenders(scheme: str, family: Family) -> Mapping[str, Choose]:
+def _systems(scheme: str, family: Family) -> Mapping[str, Choose]:
     planned = family.replicas is Replicas.PLANNED
     default = {_NAMES.get(scheme, scheme): _structure_aware if planned else _none}
     return _PLANNERS.get(scheme, default)
 
 
-CONTENDERS: Mapping[str, Contender] = {
-    name: Contender(scheme=scheme, choose=choose)
+SYSTEMS: Mapping[str, System] = {
+    name: System(scheme=scheme, choose=choose)
     for scheme, family in SCHEMES.items()
-    for name, choose in _contenders(scheme, family).items()
+    for name, choose in _systems(scheme, family).items()
 }
 
 
@@ -160,12 +160,12 @@ def setup_of(
     rate_per_s: float,
     parameters: TaskParameters,
 ) -> Setup:
-    """Return a contender's setup, with its plan for this workload on these nodes.
+    """Return a system's setup, with its plan for this workload on these nodes.
 
-    Raises `UsageError` if there is no such contender."""
-    if name not in CONTENDERS:
-        raise UsageError(f"no contender {name!r}", remedy=did_you_mean(name, CONTENDERS))
-    contender = CONTENDERS[name]
+    Raises `UsageError` if there is no such system."""
+    if name not in SYSTEMS:
+        raise UsageError(f"no system {name!r}", remedy=did_you_mean(name, SYSTEMS))
+    system = SYSTEMS[name]
     timeline = timeline_of(workload, start_us=0, batch_s=1)
     topology = program_of(workload, timeline=timeline, rate=rate_per_s).topology
-    return Setup(scheme=contender.scheme, parameters=contender.choose(parameters, topology, nodes))
+    return Setup(scheme=system.scheme, parameters=system.choose(parameters, topology, nodes))

@@ -36,7 +36,7 @@ class Operation:
     """True from an attempt until its error."""
 
 
-class UnderWay:
+class Operations:
     """The operations of one pass on a node."""
 
     def __init__(self, drawn: Callable[[], float] = random.random) -> None:

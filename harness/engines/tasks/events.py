@@ -18,7 +18,7 @@ from harness.protocol.effects import CopyEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noticed:
+class Observations:
     """Notes of the coordinator and the nodes, by names."""
 
     names: Sequence[str]

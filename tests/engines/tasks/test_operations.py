@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.engines.tasks.underway import FIRST_WAIT_US, LONGEST_WAIT_US, UnderWay
+from harness.engines.tasks.operations import FIRST_WAIT_US, LONGEST_WAIT_US, Operations
 
 KEY = ("store", 3, 1)
 BEAT_US = 250_000
@@ -13,7 +13,7 @@ def middle() -> float:
 
 
 def test_a_stall_of_ten_seconds_repeats_nothing() -> None:
-    requests = UnderWay(middle)
+    requests = Operations(middle)
     first = requests.start(KEY, (1, 5), 0)
     assert first is not None
     for beat in range(1, 41):
@@ -24,7 +24,7 @@ def test_a_stall_of_ten_seconds_repeats_nothing() -> None:
 
 
 def test_errors_are_repeated_ever_more_slowly_with_the_same_bytes() -> None:
-    requests, now, waits = UnderWay(middle), 0, []
+    requests, now, waits = Operations(middle), 0, []
     operation = requests.start(KEY, 5, now)
     assert operation is not None
     operation.data = b"encoded once"
@@ -43,7 +43,7 @@ def test_errors_are_repeated_ever_more_slowly_with_the_same_bytes() -> None:
 def test_no_two_nodes_wait_equally_long() -> None:
     waits = set()
     for drawn in (0.0, 0.3, 1.0):
-        requests = UnderWay(lambda drawn=drawn: drawn)  # type: ignore[misc]
+        requests = Operations(lambda drawn=drawn: drawn)  # type: ignore[misc]
         operation = requests.start(KEY, 5, 0)
         assert operation is not None
         requests.failed(KEY, operation, 0)
@@ -53,7 +53,7 @@ def test_no_two_nodes_wait_equally_long() -> None:
 
 
 def test_what_may_get_lost_is_repeated_after_its_timeout() -> None:
-    requests = UnderWay(middle)
+    requests = Operations(middle)
     assert requests.start(KEY, 5, 0, timeout_us=100) is not None
     assert requests.start(KEY, 5, 99, timeout_us=100) is None
     assert requests.start(KEY, 5, 100, timeout_us=100) is not None
@@ -62,7 +62,7 @@ def test_what_may_get_lost_is_repeated_after_its_timeout() -> None:
 
 
 def test_an_operation_that_was_replaced_ends_nothing() -> None:
-    requests = UnderWay(middle)
+    requests = Operations(middle)
     old = requests.start(KEY, 5, 0, timeout_us=100)
     new = requests.start(KEY, 6, 0, timeout_us=100)
     assert old is not None
