@@ -24,7 +24,12 @@ from redis.exceptions import RedisError
 from harness.child import Emit, aside, orders, speaker
 from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.engines.tasks.control import Connection, Listener
-from harness.engines.tasks.directory import Directory, UnreachablePairs, fresh_us_of
+from harness.engines.tasks.directory import (
+    ConnectedNode,
+    Directory,
+    UnreachablePairs,
+    fresh_us_of,
+)
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.operations import Operations
 from harness.engines.tasks.pacing import now_us
@@ -33,7 +38,6 @@ from harness.engines.tasks.reports import (
     ACCEPTING,
     Busy,
     Hello,
-    Hosting,
     Lifeline,
     Malformed,
     Report,
@@ -59,27 +63,6 @@ LONGEST_BUSY_US = 60_000_000
 """Time for which a node may compute without a heartbeat; a loop that never ends counts as dead."""
 STORE_WITHIN_US = 15_000_000
 """Time after which a request to the store counts as lost; its client gives up before."""
-
-
-class ConnectedNode:
-    """A node that is connected."""
-
-    def __init__(self, hello: Hello, connection: Connection, shift_us: int = 0) -> None:
-        """``shift_us``: the difference to add to its instants for this process's clock."""
-        self.number, self.boot, self.connection = hello.node, hello.boot, connection
-        self.shift_us, self.address, self.token = shift_us, hello.address, hello.token
-        self.hosting = Hosting(run="", hosts=(0, []))
-        """Its copies, as it last reported them."""
-        self.last: told.HeartbeatReceived | None = None
-        self.heard_us = now_us()
-        """When its last heartbeat came."""
-        self.steady_us = self.heard_us
-        """Since when no heartbeat of it came late, and it took every connection."""
-        self.tasks: frozenset[int] = frozenset()
-        """The tasks of the copies it last reported."""
-
-    def send_body(self, body: bytes) -> bool:
-        return self.connection.send_body(body)
 
 
 class Deciding:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from harness.engines.tasks.control import Connection
 from harness.engines.tasks.job import Job
-from harness.engines.tasks.reports import Hosting, Unreachable, problem_of
-from harness.engines.tasks.routes import Address
+from harness.engines.tasks.pacing import now_us
+from harness.engines.tasks.reports import Hello, Hosting, Unreachable, problem_of
+from harness.protocol import inputs as told
 
 FRESH_US = 1_000_000
 """Age of a node's last word, or four heartbeats, until which it counts as being in touch."""
@@ -28,45 +30,48 @@ _REMEDY = (
 )
 
 
-class Member(Protocol):
-    """A connected node."""
+class ConnectedNode:
+    """A node that is connected."""
 
-    number: int
-    boot: int
-    address: Address
-    shift_us: int
-    hosting: Hosting
-    """Its copies, as it last reported them."""
-    heard_us: int
-    """When its last heartbeat came."""
-    steady_us: int
-    """Since when no heartbeat of it came late, and it took every connection."""
+    def __init__(self, hello: Hello, connection: Connection, shift_us: int = 0) -> None:
+        """``shift_us``: the difference to add to its instants for this process's clock."""
+        self.number, self.boot, self.connection = hello.node, hello.boot, connection
+        self.shift_us, self.address, self.token = shift_us, hello.address, hello.token
+        self.hosting = Hosting(run="", hosts=(0, []))
+        """Its copies, as it last reported them."""
+        self.last: told.HeartbeatReceived | None = None
+        self.heard_us = now_us()
+        """When its last heartbeat came."""
+        self.steady_us = self.heard_us
+        """Since when no heartbeat of it came late, and it took every connection."""
+        self.tasks: frozenset[int] = frozenset()
+        """The tasks of the copies it last reported."""
 
     def send_body(self, body: bytes) -> bool:
-        """Send an encoded frame; it may get lost."""
+        return self.connection.send_body(body)
 
 
 class Directory:
     """The members' addresses and copies in one pass."""
 
-    def __init__(self, run: str, members: Mapping[int, Member]) -> None:
+    def __init__(self, run: str, members: Mapping[int, ConnectedNode]) -> None:
         self._run, self._members = run, members
-        self._news: dict[int, Member] = {}
+        self._news: dict[int, ConnectedNode] = {}
         self._gone: list[tuple[int, int]] = []
         self._waiting = False
 
-    def welcome(self, member: Member) -> None:
+    def welcome(self, member: ConnectedNode) -> None:
         """Tell a node of all others, and all others of it."""
         others = [self._entry(other) for other in self._members.values() if other is not member]
         member.send_body(self._frame(others, []))
         self.changed(member)
 
-    def changed(self, member: Member) -> None:
+    def changed(self, member: ConnectedNode) -> None:
         """Tell all nodes of a member, soon."""
         self._news[member.number] = member
         self._tell_soon()
 
-    def left(self, member: Member) -> None:
+    def left(self, member: ConnectedNode) -> None:
         """Tell all nodes that a life of a node is over, at once: orders follow."""
         self._news.pop(member.number, None)
         self._gone.append((member.number, member.boot))
@@ -87,7 +92,7 @@ class Directory:
             self._waiting = True
             asyncio.get_running_loop().call_soon(self.tell)
 
-    def _entry(self, member: Member) -> list[Any]:
+    def _entry(self, member: ConnectedNode) -> list[Any]:
         hosts = member.hosting.hosts if member.hosting.run == self._run else (0, [])
         return [member.number, member.boot, list(member.address), hosts]
 
@@ -108,8 +113,8 @@ class UnreachablePairs:
         self,
         job: Job,
         report: Unreachable,
-        member: Member,
-        members: Mapping[int, Member],
+        member: ConnectedNode,
+        members: Mapping[int, ConnectedNode],
         *,
         now_us: int,
         awake_us: int,

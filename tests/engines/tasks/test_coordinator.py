@@ -14,7 +14,7 @@ import pytest
 from redis.exceptions import RedisError
 
 from harness.cluster.processes import HostProcess
-from harness.engines.tasks import coordinator
+from harness.engines.tasks import coordinator, directory
 from harness.engines.tasks.control import Connection, connect
 from harness.engines.tasks.coordinator import ConnectedNode, CoordinatorProcess, Deciding
 from harness.engines.tasks.directory import LASTING_US, Directory
@@ -106,6 +106,7 @@ class Reports:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 90_000_000
         monkeypatch.setattr(coordinator, "now_us", lambda: self.now)
+        monkeypatch.setattr(directory, "now_us", lambda: self.now)
         self.events: list[Any] = []
         self.process = CoordinatorProcess(configured(b"0"), self.events.append)
         self.one, self.other = member(0), member(1)
