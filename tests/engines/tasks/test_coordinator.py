@@ -16,8 +16,8 @@ from redis.exceptions import RedisError
 from harness.cluster.processes import HostProcess
 from harness.engines.tasks import coordinator, directory
 from harness.engines.tasks.control import Connection, connect
-from harness.engines.tasks.coordinator import ConnectedNode, CoordinatorProcess, Deciding
-from harness.engines.tasks.directory import LASTING_US, Directory
+from harness.engines.tasks.coordinator import CoordinatorProcess, Deciding
+from harness.engines.tasks.directory import LASTING_US, ConnectedNode, Directory
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.ports import Clock
 from harness.engines.tasks.reports import ACCEPTING, Hello, Hosting, Report, read_report
