@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec, RunningProgram
 from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.errors import UsageError
-from tests.cluster.helpers import eventually
+from tests.cluster.helpers import PORT, broken, connected, eventually, listener, unacknowledged
 from tests.cluster.helpers import silent as silent
 
 SPEC = ClusterSpec(racks=2, workers_per_rack=2, memory_mb_per_worker=512)
@@ -43,6 +44,22 @@ def beats(program: RunningProgram) -> int:
     """Count the lines of its present incarnation."""
     path = program.directory / "beats"
     return path.read_text().count("beat") if path.exists() else 0
+
+
+@contextmanager
+def listening(cluster: Cluster) -> Iterator[tuple[RunningProgram, socket.socket]]:
+    """Start a program on r1n1 that writes its input into a file; it has received ``a``."""
+    if Action.CUT not in cluster.capabilities():
+        pytest.skip(f"the {cluster.backend} backend cannot cut")
+    program = cluster.launch("r1n1", (*BEATING[:3], listener("received")), name="listener")
+    received = program.directory / "received"
+    try:
+        with connected(cluster.nodes()[0].host, PORT) as connection:
+            connection.sendall(b"a")
+            eventually(lambda: received.exists() and received.read_bytes() == b"a")
+            yield program, connection
+    finally:
+        program.stop(within_s=0)
 
 
 class Driver:
@@ -212,6 +229,29 @@ class ClusterContract:
         left = cluster.launch("r1n1", BEATING, name="left", files={"given": "left"})
         eventually(lambda: beats(left) > 0)  # it ends with the cluster
 
+    def test_no_byte_crosses_a_cut_and_what_was_sent_arrives_after(self, cluster: Cluster) -> None:
+        with listening(cluster) as (program, connection):
+            received = program.directory / "received"
+            cluster.apply(Action.CUT, "r1n1")
+            before = cluster.usage()["r1n1"].received_bytes
+            connection.sendall(b"b")
+            assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
+            assert received.read_bytes() == b"a"
+            assert cluster.usage()["r1n1"].received_bytes == before
+            cluster.apply(Action.HEAL, "r1n1")
+            eventually(lambda: received.read_bytes() == b"ab")
+
+    def test_a_connection_whose_end_dies_during_a_cut_breaks_after_it(
+        self, cluster: Cluster
+    ) -> None:
+        with listening(cluster) as (program, connection):
+            cluster.apply(Action.CUT, "r1n1")
+            connection.sendall(b"b")
+            program.stop(within_s=0)
+            assert not broken(connection), "nobody could tell"
+            cluster.apply(Action.HEAL, "r1n1")
+            eventually(lambda: broken(connection))
+
     @pytest.mark.long
     def test_another_shape_has_new_nodes_and_the_same_servers(
         self, cluster: Cluster, tmp_path: Path
@@ -266,6 +306,19 @@ class ClusterContract:
         cluster.restore(silent)
         assert all(cluster.alive().values())
         assert application.runs_on(everywhere)
+
+    def test_bytes_are_counted_beyond_a_kill(self, cluster: Cluster, application: Driver) -> None:
+        before = cluster.usage()["r1n1"].sent_bytes
+        if before is None:
+            pytest.skip(f"the {cluster.backend} backend counts no bytes")
+        assert application.runs_on({"r1w1", "r1w2", "r2w1", "r2w2"})
+        used = cluster.usage()["r1n1"].sent_bytes
+        assert used is not None
+        assert used > before
+        if Action.CUT in cluster.capabilities():
+            cluster.apply(Action.CUT, "r1n1")
+        cluster.apply(Action.KILL, "r1n1")
+        assert (cluster.usage()["r1n1"].sent_bytes or 0) >= used
 
     def test_usage_is_counted_or_says_why_not(self, cluster: Cluster) -> None:
         usage = cluster.usage()

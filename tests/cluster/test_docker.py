@@ -21,25 +21,16 @@ from harness.cluster.docker.cluster import DockerCluster
 from harness.cluster.docker.containers import Containers
 from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL
 from harness.cluster.docker.image import ensure_image
-from harness.cluster.links import LATENCY, RATE, WorkerLink
+from harness.cluster.links import RATE, WorkerLink
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess, marked, send_signal, wait_until_gone
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
-from tests.cluster.contract import SPEC, ClusterContract, Driver
+from tests.cluster.contract import SPEC, ClusterContract
 from tests.cluster.daemons import client_or_skip, left_of
-from tests.cluster.helpers import (
-    PEER,
-    PORT,
-    broken,
-    connected,
-    eventually,
-    listener,
-    silent,
-    unacknowledged,
-)
-from tests.cluster.links import check_latency, check_rate
+from tests.cluster.helpers import PEER, eventually, silent
+from tests.cluster.links import Laid, LinkContract
 
 pytestmark = [pytest.mark.cluster, pytest.mark.deep]
 
@@ -49,7 +40,7 @@ def _daemon() -> None:
     client_or_skip()
 
 
-class TestLinks:
+class TestLinks(LinkContract):
     """Counters of one container's interface; no server is needed."""
 
     @pytest.fixture(scope="class")
@@ -77,17 +68,9 @@ class TestLinks:
         daemon.remove_run(client, run)
         assert left_of(run) == []
 
-    def test_bytes_pass_a_declared_link_no_faster(self, containers: Containers) -> None:
-        if RATE not in containers.shapes():
-            pytest.skip("this kernel has no token bucket")
-        check_rate(partial(containers.shape, "r1w1"), containers.address(10))
-
-    def test_bytes_pass_a_declared_link_no_sooner(self, containers: Containers) -> None:
-        if LATENCY not in containers.shapes():
-            with pytest.raises(EnvironmentFailure, match="could not be laid"):
-                containers.shape("r1w1", WorkerLink(latency_s=0.05))
-            pytest.skip("this kernel has no netem")
-        check_latency(partial(containers.shape, "r1w1"), containers.address(10))
+    @pytest.fixture
+    def laid(self, containers: Containers) -> Laid:
+        return Laid(containers.shapes(), partial(containers.shape, "r1w1"), containers.address(10))
 
     def test_what_lives_for_one_command_is_no_server(self, containers: Containers) -> None:
         containers.shape("r1w1", None)
@@ -109,59 +92,6 @@ class TestDockerCluster(ClusterContract):
     def here(self, cluster: Cluster) -> DockerCluster:
         assert isinstance(cluster, DockerCluster)
         return cluster
-
-    def test_no_byte_crosses_a_cut_and_what_was_sent_arrives_after(
-        self, here: DockerCluster
-    ) -> None:
-        container = here._containers.of("r1w1")
-        container.exec_run(["python", "-c", listener("/tmp/received")], detach=True)
-
-        def received() -> bytes:
-            output: bytes = container.exec_run(["cat", "/tmp/received"]).output
-            return output
-
-        with connected(here.nodes()[0].host, PORT) as connection:
-            connection.sendall(b"a")
-            eventually(lambda: received() == b"a")
-            here.apply(Action.CUT, "r1n1")
-            before = here.usage()["r1n1"].received_bytes
-            connection.sendall(b"b")
-            assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
-            assert received() == b"a"
-            assert here.usage()["r1n1"].received_bytes == before
-            here.apply(Action.HEAL, "r1n1")
-            eventually(lambda: received() == b"ab")
-
-    def test_a_connection_whose_end_dies_during_a_cut_breaks_after_it(
-        self, here: DockerCluster
-    ) -> None:
-        container = here._containers.of("r1w1")
-        container.exec_run(["python", "-c", listener("/tmp/doomed")], detach=True)
-        with connected(here.nodes()[0].host, PORT) as connection:
-            connection.sendall(b"a")
-            eventually(lambda: container.exec_run(["cat", "/tmp/doomed"]).output == b"a")
-            here.apply(Action.CUT, "r1n1")
-            connection.sendall(b"b")
-            assert container.exec_run(["sh", "-c", KILL_LISTENER]).output.decode() == "killed\n"
-            assert not broken(connection), "nobody could tell"
-            here.apply(Action.HEAL, "r1n1")
-            eventually(lambda: broken(connection))
-
-    def test_bytes_are_counted_over_kills_and_cuts(
-        self, here: DockerCluster, application: Driver
-    ) -> None:
-        def counted() -> int:
-            received = here.usage()["r1n1"].received_bytes
-            assert received is not None
-            return received
-
-        before = counted()
-        assert application.runs_on({"r1w1", "r1w2", "r2w1", "r2w2"})
-        used = counted()
-        assert used > before
-        here.apply(Action.CUT, "r1n1")
-        here.apply(Action.KILL, "r1n1")
-        assert counted() >= used
 
     def test_a_container_that_somebody_removed_is_dead_until_the_next_restore(
         self, here: DockerCluster
@@ -201,14 +131,6 @@ class TestDockerCluster(ClusterContract):
         finally:
             here._containers.of("redis").unpause()
         here.health()
-
-
-KILL_LISTENER = """
-for process in /proc/[0-9]*; do
-  pid=${process#/proc/}
-  [ "$pid" != $$ ] && grep -qs /tmp/doomed "$process/cmdline" && kill -KILL "$pid" && echo killed
-done
-"""
 
 
 def test_nodes_of_one_container_die_alone_or_together() -> None:

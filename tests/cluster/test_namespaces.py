@@ -9,12 +9,10 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,8 +21,8 @@ from typing import Any
 import pytest
 
 from harness.cluster.backends import remove_made
-from harness.cluster.base import Action, Cluster, RunningProgram
-from harness.cluster.links import LATENCY, RATE, WorkerLink
+from harness.cluster.base import Action, Cluster
+from harness.cluster.links import WorkerLink
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Bytes, Namespaces, read_counters, why_not
@@ -34,19 +32,9 @@ from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import SPEC, ClusterContract, Driver
-from tests.cluster.helpers import (
-    PEER,
-    PORT,
-    broken,
-    connected,
-    eventually,
-    listener,
-    silent,
-    transfer_s,
-    unacknowledged,
-)
+from tests.cluster.helpers import PEER, eventually, silent, transfer_s
 from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside, started_inside
-from tests.cluster.links import check_latency, check_rate
+from tests.cluster.links import Laid, LinkContract
 from tests.cluster.stranger import NOBODY, try_as_stranger
 
 
@@ -253,7 +241,8 @@ def lives_in(networks: Sequence[str]) -> list[str]:
     return found
 
 
-class TestLinks:
+@only_inside
+class TestLinks(LinkContract):
     """Links of one worker's network, without servers.
 
     Every test makes it anew, on the same bridge, and so does the cluster after them."""
@@ -267,14 +256,13 @@ class TestLinks:
         found.close()
 
     @pytest.fixture
-    def peer(self, network: Namespaces) -> Iterator[str]:
-        """Start a program on r1w1 that moves bytes, and yield its address."""
+    def laid(self, network: Namespaces) -> Iterator[Laid]:
+        """Start a program on r1w1 that moves bytes."""
         command = [sys.executable, "-S", "-c", PEER]
         with subprocess.Popen(network.within("r1w1", command)) as process:
-            yield "10.77.1.1"
+            yield Laid(network.shapes(), partial(network.shape, "r1w1"), "10.77.1.1")
             process.kill()
 
-    @only_inside
     def test_a_namespace_that_somebody_ended_is_laid_again(self, network: Namespaces) -> None:
         """For the next worker, with the same address; the bridge and the others stay."""
         network._holders["r1w1"].kill()
@@ -284,34 +272,6 @@ class TestLinks:
             assert transfer_s("10.77.1.1", 1000, up=True) > 0
             process.kill()
         assert network.counted("r1w1") is not None
-
-    @only_inside
-    def test_bytes_pass_a_declared_link_no_faster(self, network: Namespaces, peer: str) -> None:
-        if RATE not in network.shapes():
-            pytest.skip("this kernel has no token bucket")
-        check_rate(partial(network.shape, "r1w1"), peer)
-
-    @only_inside
-    def test_bytes_pass_a_declared_link_no_sooner(self, network: Namespaces, peer: str) -> None:
-        if LATENCY not in network.shapes():
-            with pytest.raises(EnvironmentFailure, match="could not be laid"):
-                network.shape("r1w1", WorkerLink(latency_s=0.05))
-            pytest.skip("this kernel has no netem")
-        check_latency(partial(network.shape, "r1w1"), peer)
-
-
-@contextmanager
-def _listening(here: LocalCluster, path: Path) -> Iterator[tuple[RunningProgram, socket.socket]]:
-    """Start a program on r1n1 that writes its input to ``path``; it has received ``a``."""
-    command = [sys.executable, "-S", "-c", listener(str(path))]
-    program = here.launch("r1n1", command, name="listener")
-    try:
-        with connected(here.nodes()[0].host, PORT) as connection:
-            connection.sendall(b"a")
-            eventually(lambda: path.exists() and path.read_bytes() == b"a")
-            yield program, connection
-    finally:
-        program.stop(within_s=0)
 
 
 @pytest.mark.deep
@@ -331,31 +291,6 @@ class TestNamespaceCluster(ClusterContract):
         assert isinstance(cluster, LocalCluster)
         return cluster
 
-    def test_no_byte_crosses_a_cut_and_what_was_sent_arrives_after(
-        self, here: LocalCluster, tmp_path: Path
-    ) -> None:
-        path = tmp_path / "received"
-        with _listening(here, path) as (_, connection):
-            here.apply(Action.CUT, "r1n1")
-            before = here.usage()["r1n1"].received_bytes
-            connection.sendall(b"b")
-            assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
-            assert path.read_bytes() == b"a"
-            assert here.usage()["r1n1"].received_bytes == before
-            here.apply(Action.HEAL, "r1n1")
-            eventually(lambda: path.read_bytes() == b"ab")
-
-    def test_a_connection_whose_end_dies_during_a_cut_breaks_after_it(
-        self, here: LocalCluster, tmp_path: Path
-    ) -> None:
-        with _listening(here, tmp_path / "received") as (program, connection):
-            here.apply(Action.CUT, "r1n1")
-            connection.sendall(b"b")
-            program.stop(within_s=0)
-            assert not broken(connection), "nobody could tell"
-            here.apply(Action.HEAL, "r1n1")
-            eventually(lambda: broken(connection))
-
     def test_a_worker_that_is_cut_off_runs_nothing_until_it_is_healed(
         self, here: LocalCluster, application: Driver
     ) -> None:
@@ -368,16 +303,6 @@ class TestNamespaceCluster(ClusterContract):
         assert application.runs_on({"r1w1", "r1w2"})
         here.restore(silent)
         assert application.runs_on(everywhere)
-
-    def test_bytes_are_counted_beyond_a_kill(self, here: LocalCluster, application: Driver) -> None:
-        before = here.usage()["r1n1"].sent_bytes
-        assert before is not None
-        assert application.runs_on({"r1w1", "r1w2", "r2w1", "r2w2"})
-        used = here.usage()["r1n1"].sent_bytes
-        assert used is not None
-        assert used > before
-        here.apply(Action.KILL, "r1n1")
-        assert (here.usage()["r1n1"].sent_bytes or 0) >= used
 
     def test_a_restored_cluster_has_no_links(self, here: LocalCluster) -> None:
         here.shape("r1", WorkerLink(bytes_per_s=50_000))

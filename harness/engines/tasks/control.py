@@ -2,8 +2,7 @@
 
 A frame is its length, the CRC-32 of its JSON, the CRC-32 of these eight bytes, and the JSON
 (numbers of four bytes, big-endian). A wrong one ends its connection. Before the first one both
-sides prove that they know the run's secret, each by an HMAC over the other's random challenge
-and its own role, so a proof can be neither repeated nor reflected. Nothing is unpickled. Frames
+sides prove that they know the run's secret (`handshake`). Nothing is unpickled. Frames
 carry the workload's code: where the run has a certificate, all of it is encrypted, as between nodes
 (`harness.engines.tasks.wire.contexts`), and who does not show it gets no further.
 
@@ -15,10 +14,8 @@ comes first. A frame to a peer that does not read (a frozen process) is dropped 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import random
-import secrets
 import socket
 import ssl
 import struct
@@ -27,17 +24,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any
 
+from harness.engines.tasks.handshake import (
+    MOST_STRANGERS,
+    PROOF_S,
+    STRANGER_BYTES,
+    Handshake,
+    Refused,
+)
 from harness.engines.tasks.wire import BACKLOG, attentive, reason
 from harness.errors import EnvironmentFailure
 
 MOST_BYTES = 64 << 20
 """Largest size of one frame; a larger one is not of this protocol."""
-STRANGER_BYTES = 4096
-"""The most that is kept of a peer that has proved nothing."""
 MOST_WAITING_BYTES = 4 << 20
 """Bytes that the peer has not read yet; beyond it further frames are dropped."""
-PROOF_WITHIN_S = 10.0
-"""Seconds that a new connection may take to prove its knowledge of the secret."""
 
 _USUAL = 1 << 16
 _FAREWELL_S = 1.0
@@ -46,10 +46,7 @@ TRY_S = 5.0
 """Seconds for one attempt to reach the coordinator, whose process may be starting."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.25
 """Shortest and longest wait between two attempts; some of it is drawn."""
-MOST_STRANGERS = 256
-"""Connections at one time whose peer has proved nothing; then the oldest is closed."""
 _HEAD = struct.Struct(">III")
-_SERVER, _CLIENT = b"coordinator", b"node"
 
 
 class Connection:
@@ -77,22 +74,47 @@ class Connection:
         self._writer.write(_framed(body))
         return True
 
-    async def receive(self, most: int = MOST_BYTES) -> dict[str, Any] | None:
+    async def receive(self) -> dict[str, Any] | None:
         """Return the next frame; None at the end of the connection, however it came.
 
-        A frame of more than ``most`` bytes, or with a wrong bit, is an end."""
+        A frame that is too large, or with a wrong bit, is an end."""
+        body = await self._receive_body(MOST_BYTES)
+        try:
+            document = None if body is None else json.loads(body)
+        except (ValueError, RecursionError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    async def _receive_body(self, most: int) -> bytes | None:
         try:
             head = await self._reader.readexactly(_HEAD.size)
             size, crc, check = _HEAD.unpack(head)
             if check != zlib.crc32(head[:8]) or size > most:
                 return None
             body = await self._reader.readexactly(size)
-            if crc != zlib.crc32(body):
-                return None
-            document = json.loads(body)
-        except (OSError, EOFError, ValueError, RecursionError):
+        except (OSError, EOFError):
             return None
-        return document if isinstance(document, dict) else None
+        return body if crc == zlib.crc32(body) else None
+
+    async def prove(self, secret: bytes, *, dialed: bool) -> bool | None:
+        """Return True if the peer knows the secret; None if it hung up before any wrong answer."""
+        self._trust(False)
+        handshake = None if dialed else Handshake(secret, dialed=False)
+        if handshake is not None:
+            self.send_body(handshake.greeting)
+        while handshake is None or handshake.peer is None:
+            step = await self._receive_body(STRANGER_BYTES // 2)
+            if step is None:
+                return None
+            handshake = handshake or Handshake(secret, dialed=True)
+            try:
+                answer = handshake.take(step)
+            except Refused:
+                return False
+            if answer:
+                self.send_body(answer)
+        self._trust(True)
+        return True
 
     def close(self) -> None:
         """Let what was sent go out, then close. May be called twice."""
@@ -105,7 +127,7 @@ class Connection:
         with suppress(OSError):
             await self._writer.wait_closed()
 
-    def trust(self, trusted: bool) -> None:
+    def _trust(self, trusted: bool) -> None:
         """Read as much at once as usual, or so little that no stranger fills the memory.
 
         asyncio has a limit for its reader's buffer, and another one for each look at the socket."""
@@ -233,8 +255,7 @@ async def _open(
     """Return a proved connection; None if the peer hung up before it proved anything."""
     connection = Connection(*await asyncio.open_connection(host, port, **_encrypted(tls, TRY_S)))
     try:
-        connection.trust(False)
-        known = await _prove_as_client(connection, secret)
+        known = await connection.prove(secret, dialed=True)
         if known is False:
             raise EnvironmentFailure(
                 f"who listens on {host}:{port} does not know this run's secret",
@@ -246,7 +267,6 @@ async def _open(
     if not known:
         connection.abort()
         return None
-    connection.trust(True)
     return connection
 
 
@@ -276,7 +296,7 @@ class Listener:
             port,
             limit=STRANGER_BYTES // 4,
             backlog=BACKLOG,
-            **_encrypted(self._tls, PROOF_WITHIN_S),
+            **_encrypted(self._tls, PROOF_S),
         )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
@@ -287,13 +307,12 @@ class Listener:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(reader, writer)
-        connection.trust(False)
         if len(self._strangers) >= MOST_STRANGERS:
             next(iter(self._strangers)).abort()  # its proof ends without an answer
         self._strangers[connection] = None
         try:
-            async with asyncio.timeout(PROOF_WITHIN_S):
-                known = await _prove_as_server(connection, self._secret)
+            async with asyncio.timeout(PROOF_S):
+                known = await connection.prove(self._secret, dialed=False)
         except TimeoutError:
             known = False
         finally:
@@ -302,38 +321,7 @@ class Listener:
             self.refused += 1
             connection.abort()
             return
-        connection.trust(True)
         try:
             await self._serve(connection)
         finally:
             connection.close()
-
-
-async def _prove_as_server(connection: Connection, secret: bytes) -> bool:
-    challenge = secrets.token_hex(32)
-    connection.send({"challenge": challenge})
-    answer = await connection.receive(STRANGER_BYTES // 2)
-    if answer is None or not _right(answer, secret, _CLIENT, challenge):
-        return False
-    connection.send({"proof": _proof(secret, _SERVER, str(answer.get("challenge")))})
-    return True
-
-
-async def _prove_as_client(connection: Connection, secret: bytes) -> bool | None:
-    """Return True if the peer knows the secret; None if it hung up before any wrong answer."""
-    asked = await connection.receive(STRANGER_BYTES // 2)
-    if asked is None:
-        return None
-    challenge = secrets.token_hex(32)
-    proof = _proof(secret, _CLIENT, str(asked.get("challenge")))
-    connection.send({"proof": proof, "challenge": challenge})
-    answer = await connection.receive(STRANGER_BYTES // 2)
-    return None if answer is None else _right(answer, secret, _SERVER, challenge)
-
-
-def _proof(secret: bytes, role: bytes, challenge: str) -> str:
-    return hmac.new(secret, role + b" " + challenge.encode(), "sha256").hexdigest()
-
-
-def _right(answer: Mapping[str, Any], secret: bytes, role: bytes, challenge: str) -> bool:
-    return hmac.compare_digest(str(answer.get("proof")), _proof(secret, role, challenge))

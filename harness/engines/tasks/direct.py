@@ -23,17 +23,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness.cluster.endpoints import Tls
+from harness.engines.tasks.handshake import MOST_STRANGERS, PROOF_S, Refused
 from harness.engines.tasks.routes import Address
-from harness.engines.tasks.wire import BACKLOG, Refused, Wire, contexts, reason
+from harness.engines.tasks.wire import BACKLOG, Wire, contexts, reason
 from harness.hosting.frames import Header
 
-MOST_STRANGERS = 256
-"""Connections at one time whose peer has proved nothing; then the oldest is closed."""
 MOST_WAITING_BYTES = 16 << 20
 """Bytes that a peer has not taken yet; beyond it further frames to it are dropped."""
 CONNECT_S = 1.0
-PROOF_S = 10.0
-"""Seconds for the peer's kernel to answer, and for its process, which may be busy."""
+"""Seconds for the peer's kernel to answer."""
 PATIENCE_S = 1.0
 """Time between two looks at a slow peer."""
 SLOWEST_BYTES = 1 << 18

@@ -1,8 +1,7 @@
 """One end of a connection between two nodes: its proof, and frames in and out.
 
-Both ends prove that they know the run's secret, as on the control connection: each by an HMAC over
-both challenges, its role and its name, so a proof can be neither repeated nor reflected. Until then
-no more than `STRANGER_BYTES` of a peer are kept. Bytes that are no frame end the connection, and
+Both ends prove that they know the run's secret (`handshake`). Until then no more than
+`STRANGER_BYTES` of a peer are kept. Bytes that are no frame end the connection, and
 nothing else.
 
 The kernel gives a connection up when its peer's machine does not answer for `SILENT_MS`, so that a
@@ -13,23 +12,19 @@ Tests: ``tests/engines/tasks/test_direct.py``."""
 from __future__ import annotations
 
 import asyncio
-import hmac
 import os
-import secrets
 import socket
 import ssl
-import struct
 import tempfile
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from harness.cluster.endpoints import Tls
+from harness.engines.tasks.handshake import STRANGER_BYTES, Handshake, Refused
 from harness.errors import UsageError
 from harness.hosting.codec import CorruptData
 from harness.hosting.frames import HEADER, Header, unpack_header
 
-STRANGER_BYTES = 4096
-"""The most that is kept of a peer that has proved nothing."""
 HOLD_BYTES, GO_ON_BYTES = 4 << 20, 1 << 20
 """Bytes that wait for a peer from which on sources are held back, and below which they go on."""
 BACKLOG = 4_096
@@ -39,15 +34,6 @@ SILENT_MS = 1_000
 """Time without an answer after which the kernel closes a connection."""
 
 _ROOM = 1 << 18
-_CHALLENGE = struct.Struct("<4s32s")
-_ANSWER = struct.Struct("<4s32sIQ32s")
-_PROOF = struct.Struct("<4sIQ32s")
-_HELLO = b"FLD1"
-_DIALER, _LISTENER = b"dialer", b"listener"
-
-
-class Refused(Exception):
-    """The peer does not know the run's secret, or is not the node it should be."""
 
 
 class Hub(Protocol):
@@ -83,7 +69,7 @@ class Wire(asyncio.BufferedProtocol):
         """The peer, once it is proved."""
         self.proved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open = self._finished = False
-        self._mine, self._asked = secrets.token_bytes(32), b""
+        self._handshake = Handshake(hub.secret, (hub.node, hub.boot), dialed=dialed)
         self._written = 0
         self._buffer = bytearray(STRANGER_BYTES)
         self._filled = 0
@@ -140,7 +126,7 @@ class Wire(asyncio.BufferedProtocol):
         if connected is not None:
             attentive(connected)
         if not self.dialed:
-            self._transport.write(_CHALLENGE.pack(_HELLO, self._mine))
+            self._transport.write(self._handshake.greeting)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the room for the next bytes."""
@@ -188,42 +174,16 @@ class Wire(asyncio.BufferedProtocol):
 
     def _prove(self) -> None:
         """Take the peer's next step; raise `Refused` for a wrong one."""
-        if not self.dialed:
-            if (answer := self._take(_ANSWER)) is not None:
-                _, challenge, node, boot, proof = answer
-                self._check(proof, _DIALER, self._mine, challenge, node, boot)
-                name = self._hub.node, self._hub.boot
-                mine = proof_of(self._hub.secret, _LISTENER, challenge, self._mine, *name)
-                self._write(_PROOF.pack(_HELLO, *name, mine))
-                self._welcome(node, boot)
-        elif not self._asked:
-            if (asked := self._take(_CHALLENGE)) is not None:
-                self._asked = asked[1]
-                name = self._hub.node, self._hub.boot
-                mine = proof_of(self._hub.secret, _DIALER, self._asked, self._mine, *name)
-                self._write(_ANSWER.pack(_HELLO, self._mine, *name, mine))
-        elif (answer := self._take(_PROOF)) is not None:
-            _, node, boot, proof = answer
-            self._check(proof, _LISTENER, self._mine, self._asked, node, boot)
-            self._welcome(node, boot)
-
-    def _check(
-        self, proof: bytes, role: bytes, mine: bytes, theirs: bytes, node: int, boot: int
-    ) -> None:
-        right = proof_of(self._hub.secret, role, mine, theirs, node, boot)
-        if not hmac.compare_digest(proof, right):
-            raise Refused("it does not know this run's secret, or its bytes arrive damaged")
-
-    def _take(self, form: struct.Struct) -> tuple[Any, ...] | None:
-        if self._filled < form.size:
-            if self._filled >= 4 and self._buffer[:4] != _HELLO:
-                raise Refused("it is none of Faultline's nodes")
-            return None
-        found = form.unpack_from(self._buffer)
-        if found[0] != _HELLO:
-            raise Refused("it is none of Faultline's nodes")
-        self._drop(form.size)
-        return found
+        size = self._handshake.needs
+        if self._filled < size:
+            self._handshake.check_begin(bytes(self._buffer[: min(4, self._filled)]))
+            return
+        step = bytes(self._buffer[:size])
+        self._drop(size)
+        if answer := self._handshake.take(step):
+            self._write(answer)
+        if self._handshake.peer is not None:
+            self._welcome(*self._handshake.peer)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None:
@@ -270,14 +230,6 @@ class Wire(asyncio.BufferedProtocol):
         buffer = bytearray(size)
         buffer[: self._filled] = self._buffer[: self._filled]
         self._buffer = buffer
-
-
-def proof_of(
-    secret: bytes, role: bytes, challenge: bytes, other: bytes, node: int, boot: int
-) -> bytes:
-    """Return the proof of one end, over the peer's challenge first and its own second."""
-    words = (role, challenge, other, b"%d.%d" % (node, boot))
-    return hmac.digest(secret, b" ".join(words), "sha256")
 
 
 def attentive(connected: socket.socket) -> None:

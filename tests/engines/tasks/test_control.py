@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import socket
 import ssl
@@ -21,6 +20,8 @@ import pytest
 
 from harness.engines.tasks import control, lifeline
 from harness.engines.tasks.control import Connection, Listener, connect, frame_of
+from harness.engines.tasks.control import _framed as framed
+from harness.engines.tasks.handshake import STRANGER_BYTES, Handshake
 from harness.engines.tasks.lifeline import hold
 from harness.engines.tasks.wire import SILENT_MS, contexts
 from harness.errors import EnvironmentFailure
@@ -115,7 +116,7 @@ async def test_a_stranger_is_refused(words: bytes) -> None:
     listener = Listener(SECRET, serve, host="127.0.0.1")
     port = await listener.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    await read_frame(reader)
+    await read_step(reader)
     writer.write(words)
     writer.write_eof()
     assert await reader.read() == b""
@@ -138,38 +139,14 @@ async def test_a_frame_with_a_wrong_bit_is_an_end(place: int) -> None:
 
 
 @in_a_loop
-async def test_a_proof_cannot_be_repeated() -> None:
-    """A proof of one client is worthless on the next connection."""
-
-    async def serve(connection: Connection) -> None:
-        return
-
-    listener = Listener(SECRET, serve, host="127.0.0.1")
-    port = await listener.start()
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    asked = await read_frame(reader)
-    proof = control._proof(SECRET, b"node", asked["challenge"])
-    write_frame(writer, {"proof": proof, "challenge": "c"})
-    assert "proof" in await read_frame(reader)
-    again_reader, again = await asyncio.open_connection("127.0.0.1", port)
-    await read_frame(again_reader)
-    write_frame(again, {"proof": proof, "challenge": "c"})
-    again.write_eof()
-    assert await again_reader.read() == b""
-    assert listener.refused == 1
-    writer.close()
-    again.close()
-    listener.stop()
-
-
-@in_a_loop
 async def test_who_does_not_know_the_secret_is_no_coordinator() -> None:
     over = asyncio.Event()
 
     async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        write_frame(writer, {"challenge": "c"})
-        await read_frame(reader)
-        write_frame(writer, {"proof": "invented"})
+        stranger = Handshake(SECRET, dialed=False)
+        writer.write(framed(stranger.greeting))
+        proof = stranger.take(await read_step(reader))
+        writer.write(framed(proof[:-1] + bytes([proof[-1] ^ 1])))
         with suppress(OSError):
             await reader.read()
         await closed(writer)
@@ -192,7 +169,7 @@ async def test_a_coordinator_that_dies_in_the_middle_is_waited_for() -> None:
         nonlocal hung_up
         hung_up += 1
         if hung_up > 1:
-            write_frame(writer, {"challenge": "c"})
+            writer.write(framed(Handshake(SECRET, dialed=False).greeting))
         await closed(writer)
         if hung_up == 2:
             dying.close()
@@ -246,7 +223,7 @@ async def test_who_proves_nothing_fills_no_memory_of_a_node() -> None:
     hung_up = asyncio.Event()
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(frame_of({"challenge": "x" * control.STRANGER_BYTES})[:100])
+        writer.write(frame_of({"challenge": "x" * STRANGER_BYTES})[:100])
         await reader.read()
         await closed(writer)
         hung_up.set()
@@ -273,7 +250,7 @@ async def test_of_many_strangers_the_first_have_to_go(monkeypatch: pytest.Monkey
     strangers = []
     for _ in range(5):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        await read_frame(reader)
+        await read_step(reader)
         strangers.append((reader, writer))
     for reader, _ in strangers[:2]:
         with suppress(ConnectionResetError):
@@ -405,11 +382,6 @@ async def closed(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any]:
+async def read_step(reader: asyncio.StreamReader) -> bytes:
     size, *_ = struct.unpack(">III", await reader.readexactly(12))
-    document: dict[str, Any] = json.loads(await reader.readexactly(size))
-    return document
-
-
-def write_frame(writer: asyncio.StreamWriter, document: dict[str, Any]) -> None:
-    writer.write(frame_of(document))
+    return await reader.readexactly(size)

@@ -16,7 +16,7 @@ import pytest
 from harness.cluster.endpoints import Tls
 from harness.engines.tasks import direct, wire
 from harness.engines.tasks.direct import Peers, Trouble
-from harness.engines.tasks.wire import STRANGER_BYTES
+from harness.engines.tasks.handshake import STRANGER_BYTES
 from harness.hosting.codec import CorruptData
 from harness.hosting.frames import (
     Header,
@@ -371,18 +371,6 @@ def test_a_handshake_with_a_wrong_bit_is_tried_again(
         assert first == second < third
 
     meet()
-
-
-@in_a_loop
-async def test_another_secret_is_named() -> None:
-    one, other = await Node(0).start(), await Node(1, secret=b"another").start()
-    one.knows(other)
-    one.say(other, 1)
-    await until(lambda: bool(one.troubles) or other.peers.refused > 0)
-    assert other.got.empty()
-    assert other.peers.refused == 1
-    one.peers.close()
-    other.peers.close()
 
 
 @in_a_loop
