@@ -181,8 +181,8 @@ PUBLISHED_RECOVERY_S = 20.0
 IEEE Access 2021; read off a figure by hand; another machine and another job."""
 
 LOCALITY_NOTE = (
-    "Settings that differ from Spark's defaults are in harness/engines/structured/settings.py and "
-    "in the cluster's. Of the waiting times only the limit on a silent executor differs, 20 s "
+    "Settings that differ from Spark's defaults are in harness/engines/structured/applications.py "
+    "and in the cluster's. Of the waiting times only the limit on a silent executor differs, 20 s "
     "instead of two minutes. One default matters much here: spark.locality.wait. A task whose "
     "state was on the killed executor waits 3 s and more for a place near it before it goes "
     "elsewhere, again in every stateful stage. So a query with more aggregations presumably takes "

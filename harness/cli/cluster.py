@@ -164,8 +164,8 @@ def _chosen(run: str | None) -> list[ClusterRecord]:
 def _describe(record: ClusterRecord) -> dict[str, Any]:
     """Return a description of a cluster that holds no secret."""
     from harness.cluster.backends import recorded_backend
-    from harness.cluster.connection import addresses_file, kafka_file, redis_file, spark_file
     from harness.cluster.processes import Machine
+    from harness.cluster.run_directory import addresses_file, kafka_file, redis_file, spark_file
 
     here = Machine.here()
     path = addresses_file(record.directory)

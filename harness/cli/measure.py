@@ -21,7 +21,7 @@ from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
 from harness.cluster.base import Cluster
-from harness.cluster.neighbours import warn_of_neighbours
+from harness.cluster.ownership import warn_of_neighbours
 from harness.environment.cache import to_stderr
 from harness.errors import UsageError
 from harness.experiment import Experiment

@@ -221,8 +221,7 @@ def _build_image() -> None:
 
     Without a daemon there is nothing to do: the tests of containers are skipped with that reason.
     """
-    from harness.cluster.docker.daemon import connect
-    from harness.cluster.docker.image import ensure_image
+    from harness.cluster.docker.daemon import connect, ensure_image
 
     try:
         client = connect()

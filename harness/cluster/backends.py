@@ -107,7 +107,7 @@ def _make_namespaces(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
 
 def _enter_namespaces(arguments: Sequence[str]) -> None:
     from harness.cluster.local.network import enter, inside
-    from harness.cluster.programs import find_programs
+    from harness.cluster.owned import find_programs
 
     if not inside():
         find_programs(lambda text: None)  # in there nothing can be fetched

@@ -14,20 +14,19 @@ import sys
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.cluster.connection import write_credentials
 from harness.cluster.ownership import NOBODY, ClusterRecord, ClusterRecords, Remove, end_processes
 from harness.cluster.processes import Machine, identify
-from harness.cluster.programs import Programs
 from harness.cluster.run_directory import (
     check_room,
     journal_path,
     make_place,
     remove_secrets,
+    write_credentials,
     write_journal,
 )
 from harness.cluster.spark import (
@@ -238,3 +237,43 @@ class OwnedCluster(Cluster):
             self._keeper.kill()
             self._keeper.wait()
             self._keeper = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """The places of all programs."""
+
+    java_home: Path
+    broker_jars: Path
+    """A directory of jars: the Kafka broker and its dependencies."""
+    connector_jars: tuple[Path, ...]
+    """Spark's Kafka connector and its dependencies, without PySpark's own jars."""
+    redis_server: Path
+    spark_home: Path
+
+    @property
+    def java(self) -> Path:
+        """The Java launcher."""
+        return self.java_home / "bin" / "java"
+
+
+def find_programs(report: Notify) -> Programs:
+    """Find Java, Redis and PySpark; fetch the pinned jars on first use.
+
+    Raises `harness.errors.EnvironmentFailure` with the missing program and how to get it."""
+    import pyspark
+
+    from harness.environment.jars import ensure_jars
+    from harness.environment.java import find_java
+    from harness.environment.redis_server import find_redis
+
+    java = find_java(report)
+    redis_server = find_redis(report)
+    jars = ensure_jars(report)
+    return Programs(
+        java_home=java.home,
+        broker_jars=jars.broker,
+        connector_jars=tuple(jars.connector),
+        redis_server=redis_server,
+        spark_home=Path(pyspark.__file__).parent,
+    )

@@ -16,7 +16,8 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,7 +35,7 @@ from harness.cluster.processes import (
 )
 from harness.cluster.run_directory import read_journal, remove_run_directory, remove_secrets
 from harness.errors import EnvironmentFailure
-from harness.text import Notify
+from harness.text import Notify, format_duration
 
 _GONE_LIMIT_S = 15.0
 
@@ -203,3 +204,32 @@ def _read_record(path: Path) -> ClusterRecord | None:
             f"the cluster record {path} cannot be read: {error}",
             remedy="delete the file if you have no cluster running",
         ) from error
+
+
+def neighbours(records: ClusterRecords | None = None) -> Sequence[ClusterRecord]:
+    """Return this user's living clusters on this machine without this process's, oldest first."""
+    here = Machine.here()
+    return [
+        record
+        for record in (records or ClusterRecords()).records()
+        if record.machine == here
+        and not record.abandoned(here)
+        and (record.owner is None or record.owner.pid != os.getpid())
+    ]
+
+
+def described(record: ClusterRecord) -> str:
+    """Return a text with the cluster's owner, backend and age."""
+    whose = "that was left up" if record.owner is None else f"of process {record.owner.pid}"
+    age = format_duration(max(0.0, time.time() - record.started_unix_s))
+    return f"a cluster {whose} ({record.backend}, up for {age}, {record.directory})"
+
+
+def warn_of_neighbours(report: Notify) -> None:
+    """Report other clusters before anything is measured, because both will be slower."""
+    for other in neighbours():
+        report(
+            f"beside this {described(other)} runs on this machine: what is measured meanwhile is "
+            "slower, and the records say so. Better wait for its end, or take it down "
+            "(./faultline cluster status, down)"
+        )

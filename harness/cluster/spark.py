@@ -20,8 +20,8 @@ from pathlib import Path
 
 import harness
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.cluster.connection import driver_configuration
 from harness.cluster.processes import RUN_VARIABLE
+from harness.cluster.run_directory import driver_configuration
 from harness.errors import UsageError
 
 REPOSITORY = Path(harness.__file__).parent.parent

@@ -22,7 +22,7 @@ why. ``tests/engines/contract.py`` checks an engine against all this."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import pandas as pd
 
+from harness.child import Child
 from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage
 from harness.engines.settings import Setting
 from harness.errors import UsageError
@@ -347,3 +348,17 @@ class EngineKind(ABC):
         """Return a text that is equal for setups that share one warm engine."""
         given = setup.parameters or (self.parameters() if self.parameters else None)
         return f"engine {self.name} ({setup.scheme}, {given})"
+
+
+def used_by(children: Iterable[Child], method: str) -> Usage:
+    """Return the usage of these processes together; None for a value that one of them lacks."""
+    each = [child.used() for child in children]
+    known = [used for used in each if used is not None]
+    whole = len(known) == len(each)
+    return Usage(
+        cpu_s=sum(cpu_s for cpu_s, _ in known) if whole else None,
+        resident_bytes=sum(resident for _, resident in known) if whole else None,
+        received_bytes=None,
+        sent_bytes=None,
+        method=method,
+    )

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from harness.cluster.base import Cluster
-from harness.cluster.neighbours import neighbours
+from harness.cluster.ownership import neighbours
 from harness.engines.base import Engine, Event, EventKind, Targets, Work
 from harness.engines.deliveries import BEHIND, COPY_HEADER, NEWEST, relative_windows
 from harness.engines.settings import table
@@ -156,7 +156,7 @@ class PassRecord:
     clock_jump_s: float | None = None
     """Movement of the wall clock against the monotonic one during the pass."""
     conditions: Mapping[str, float | None] = field(default_factory=dict)
-    """Other load of the machine (`harness.judging.foreign`, `harness.cluster.neighbours`)."""
+    """Other load of the machine (`harness.judging.foreign`, `harness.cluster.ownership`)."""
 
     @property
     def until_s(self) -> float:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from harness.cluster.docker import daemon
-from harness.cluster.docker.daemon import RUN_LABEL
-from harness.cluster.docker.image import ensure_image
+from harness.cluster.docker.daemon import RUN_LABEL, ensure_image
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import silent
 

@@ -19,8 +19,7 @@ from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.cluster.docker import daemon
 from harness.cluster.docker.cluster import DockerCluster
 from harness.cluster.docker.containers import Containers
-from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL
-from harness.cluster.docker.image import ensure_image
+from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL, ensure_image
 from harness.cluster.links import RATE, WorkerLink
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess, marked, send_signal, wait_until_gone

@@ -17,19 +17,19 @@ from typing import Any, cast
 import pytest
 
 from harness.cluster.base import Action, ClusterSpec
-from harness.cluster.docker.configuration import redis_files
+from harness.cluster.configuration import MOST_MB
+from harness.cluster.docker.cluster import redis_files
 from harness.cluster.docker.containers import Containers, _archive, read_counters
-from harness.cluster.docker.daemon import refusal
-from harness.cluster.docker.image import (
+from harness.cluster.docker.daemon import (
     base_image,
     build_failure,
     content_hash,
     context_files,
     python_version,
+    refusal,
 )
 from harness.cluster.docker.workers import DockerWorkers
 from harness.cluster.processes import WORKER_VARIABLE, HostProcess
-from harness.cluster.redis_settings import MOST_MB
 from harness.cluster.spark import REPOSITORY
 from harness.cluster.workers import nodes_of
 from tests.cluster.helpers import eventually

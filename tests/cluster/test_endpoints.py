@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.cluster import connection
+from harness.cluster import run_directory
+from harness.cluster.configuration import BrokerIdentity
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint, Tls, login
-from harness.cluster.kafka import BrokerIdentity
 from harness.errors import UsageError
 
 SCRAM = KafkaEndpoint(
@@ -132,7 +132,7 @@ def test_a_broker_id_never_begins_with_a_dash() -> None:
 
 def test_credential_files_are_private_and_whole(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
-    connection.write_credentials(
+    run_directory.write_credentials(
         tmp_path,
         kafka=SCRAM,
         redis=RedisEndpoint(host="h", port=1, password="hidden"),
@@ -140,9 +140,11 @@ def test_credential_files_are_private_and_whole(tmp_path: Path) -> None:
         secret="hidden too",
         log4j="status=error\n",
     )
-    kafka = connection.kafka_file(tmp_path)
+    kafka = run_directory.kafka_file(tmp_path)
     assert "ssl.truststore.certificates=CA\\nPEM\n" in kafka.read_text()
-    assert "spark.authenticate.secret hidden too\n" in connection.spark_file(tmp_path).read_text()
-    for path in (kafka, connection.redis_file(tmp_path), connection.spark_file(tmp_path)):
+    assert (
+        "spark.authenticate.secret hidden too\n" in run_directory.spark_file(tmp_path).read_text()
+    )
+    for path in (kafka, run_directory.redis_file(tmp_path), run_directory.spark_file(tmp_path)):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert "hidden" not in connection.addresses_file(tmp_path).read_text()
+    assert "hidden" not in run_directory.addresses_file(tmp_path).read_text()

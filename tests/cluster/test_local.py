@@ -30,9 +30,9 @@ from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local import servers
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.launching import free_port
+from harness.cluster.owned import find_programs
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import ProcessStat, is_alive, marked, send_signal, wait_until_gone
-from harness.cluster.programs import find_programs
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.neighbours import described, neighbours, warn_of_neighbours
-from harness.cluster.ownership import ClusterRecord, ClusterRecords
+from harness.cluster.ownership import (
+    ClusterRecord,
+    ClusterRecords,
+    described,
+    neighbours,
+    warn_of_neighbours,
+)
 from harness.cluster.processes import Machine, ProcessIdentity, identify
 
 

@@ -16,7 +16,7 @@ from harness.cluster.base import Action, ClusterSpec, Node
 from harness.cluster.local import workers
 from harness.cluster.local.launching import LaunchedProcess, Launcher
 from harness.cluster.local.network import Loopback
-from harness.cluster.local.spark_standalone import Worker
+from harness.cluster.local.servers import Worker
 from harness.cluster.local.workers import LocalWorkers
 from harness.cluster.processes import (
     WORKER_VARIABLE,

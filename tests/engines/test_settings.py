@@ -21,7 +21,7 @@ from harness.engines.settings import (
     speed_of,
     table,
 )
-from harness.engines.structured.settings import application_conf, read_back_of
+from harness.engines.structured.applications import application_conf, read_back_of
 from harness.errors import EnvironmentFailure
 
 

@@ -10,9 +10,8 @@ import pytest
 from harness.child import Child, Event
 from harness.cluster.base import Cluster
 from harness.engines.settings import FIRST_COMPILER
-from harness.engines.structured.applications import Application
+from harness.engines.structured.applications import Application, application_conf
 from harness.engines.structured.engine import StructuredEngine
-from harness.engines.structured.settings import application_conf
 from harness.errors import EnvironmentFailure
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from harness.cluster.base import Cluster
 from harness.engines.base import Engine, Scored, Work
-from harness.engines.structured.accuracy import score_files
 from harness.engines.structured.applications import Application
 from harness.engines.structured.engine import StructuredEngine
+from harness.engines.structured.frames import score_files
 from harness.failures.schedule import NO_FAILURES
 from harness.judging.outcome import judge
 from harness.judging.run import score

@@ -17,8 +17,8 @@ from kafka import KafkaConsumer
 
 from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
+from harness.cluster.configuration import OWN_SETTINGS
 from harness.cluster.endpoints import KafkaEndpoint
-from harness.cluster.kafka import OWN_SETTINGS
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.run_directory import read_journal
 from harness.engines.kafka_streams.engine import _of_broker

@@ -12,28 +12,36 @@ import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from harness.cluster.base import Action, ClusterSpec
-from harness.cluster.docker import daemon
-from harness.cluster.docker.configuration import (
-    KAFKA_PORT,
-    MASTER_PORT,
-    REDIS_PORT,
-    kafka_files,
-    master_files,
-    redis_files,
-    worker_files,
+from harness.cluster.configuration import (
+    HEAP,
+    KAFKA_LOG4J,
+    STARTED,
+    BrokerIdentity,
+    redis_configuration,
 )
+from harness.cluster.docker import daemon
 from harness.cluster.docker.containers import CONFIGURATION, Containers, ContainerSpec, states
-from harness.cluster.docker.image import ensure_image
+from harness.cluster.docker.daemon import ensure_image
 from harness.cluster.docker.workers import START_LIMIT_S, DockerWorkers, start_failure
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.kafka import STARTED, BrokerIdentity
+from harness.cluster.owned import find_programs
 from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import WORKER_VARIABLE
-from harness.cluster.programs import find_programs
-from harness.cluster.spark import MasterLog, SparkAccess, new_ui_key, worker_address
+from harness.cluster.spark import (
+    DAEMON_JAVA,
+    LOG4J,
+    MASTER_PROPERTIES,
+    MasterLog,
+    SparkAccess,
+    daemon_properties,
+    new_ui_key,
+    rack_resources,
+    worker_address,
+    worker_properties,
+)
 from harness.cluster.workers import PROGRAMS, ClusterOfWorkers, nodes_of
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
@@ -244,3 +252,49 @@ def remove(record: ClusterRecord) -> None:
     """Remove the containers and the network of a cluster on record."""
     with closing(daemon.connect()) as client:
         daemon.remove_run(client, record.run)
+
+
+KAFKA_PORT, CONTROLLER_PORT, REDIS_PORT, MASTER_PORT = 9092, 9093, 6379, 7077
+
+_DAEMON = {"daemon.options": " ".join(DAEMON_JAVA), "log4j2.properties": LOG4J}
+
+
+def kafka_files(broker: BrokerIdentity, host: str, place: PurePath) -> dict[str, str]:
+    """Return the texts of the broker's container, by file name; ``place`` is their directory."""
+    return {
+        "server.properties": broker.properties(
+            client=f"{host}:{KAFKA_PORT}",
+            controller=f"{host}:{CONTROLLER_PORT}",
+            data="/tmp/kafka/data",
+        ),
+        "format.arguments": broker.format_arguments(str(place / "server.properties")),
+        "broker.options": " ".join(HEAP),
+        "kafka-log4j2.properties": KAFKA_LOG4J,
+    }
+
+
+def redis_files(host: str, password: str, *, append_only: bool = False) -> dict[str, str]:
+    """Return the texts of a Redis container, by file name."""
+    text = redis_configuration(
+        host=host,
+        port=REDIS_PORT,
+        password=password,
+        directory=PurePath("/tmp"),
+        append_only=append_only,
+    )
+    return {"redis.conf": text}
+
+
+def master_files(secret: str, key: str) -> dict[str, str]:
+    """Return the texts of the master's container, by file name."""
+    return {"master.properties": daemon_properties(secret, key, MASTER_PROPERTIES), **_DAEMON}
+
+
+def worker_files(secret: str, key: str, rack: str, cores: int, place: PurePath) -> dict[str, str]:
+    """Return the texts of the container of a worker in ``rack``, by file name."""
+    properties = worker_properties(rack, cores, str(place / "resources.json"))
+    return {
+        "worker.properties": daemon_properties(secret, key, properties),
+        "resources.json": rack_resources(rack, cores),
+        **_DAEMON,
+    }

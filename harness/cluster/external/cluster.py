@@ -32,10 +32,9 @@ from harness.cluster.external.servers import (
     remove_topics,
 )
 from harness.cluster.external.settings import ExternalSettings, read_settings
-from harness.cluster.owned import OwnedCluster
+from harness.cluster.owned import OwnedCluster, find_programs
 from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import HostProcess
-from harness.cluster.programs import find_programs
 from harness.cluster.run_directory import make_place
 from harness.cluster.spark import REPOSITORY, SparkAccess, one_rack
 from harness.errors import EnvironmentFailure, UsageError

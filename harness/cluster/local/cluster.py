@@ -26,12 +26,11 @@ from harness.cluster.base import Action, ClusterSpec, Prepared
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.local.launching import Launcher, Server, wait_for
 from harness.cluster.local.network import LocalNetwork, Loopback, Namespaces
-from harness.cluster.local.servers import KafkaBroker, RedisDaemon
-from harness.cluster.local.spark_standalone import Master, SparkDaemons, Worker
+from harness.cluster.local.servers import KafkaBroker, Master, RedisDaemon, SparkDaemons, Worker
 from harness.cluster.local.workers import LocalWorkers
+from harness.cluster.owned import Programs, find_programs
 from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import Machine, is_alive, marked
-from harness.cluster.programs import Programs, find_programs
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import SparkAccess, server_environment
 from harness.cluster.workers import ClusterOfWorkers, nodes_of

@@ -18,7 +18,7 @@ from harness.cluster.base import Action, Node, Prepared, Usage, Victim
 from harness.cluster.links import WorkerLink
 from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, wait_for
 from harness.cluster.local.network import LocalNetwork
-from harness.cluster.local.spark_standalone import Worker
+from harness.cluster.local.servers import Worker
 from harness.cluster.processes import (
     PROGRAM_VARIABLE,
     HostProcess,

@@ -15,11 +15,10 @@ from typing import Any, ClassVar
 from harness.child import DIED, Child
 from harness.cluster.base import Cluster, ClusterSpec, Usage
 from harness.cluster.run_directory import write_private
-from harness.engines.base import ClusterNeeds, Event, Setup, Work
-from harness.engines.children import used_by
+from harness.engines.base import ClusterNeeds, Event, Setup, Work, used_by
 from harness.engines.flink import reported
-from harness.engines.flink.events import MASTER, checkpoints, noticed
 from harness.engines.flink.parameters import TUNED, FlinkParameters
+from harness.engines.flink.reported import MASTER, checkpoints, noticed
 from harness.engines.flink.settings import (
     CONF_FILE,
     DIRECT_MB,

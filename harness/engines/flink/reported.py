@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from harness.engines.flink.events import MASTER
+from harness.engines.base import Event, EventKind
 from harness.engines.flink.parameters import AT_LEAST_ONCE, EXACTLY_ONCE, FlinkParameters
 from harness.engines.flink.settings import DELAY
 from harness.engines.programs.start import Line
@@ -101,3 +102,108 @@ def _guarantee(lines: Sequence[Line]) -> str:
 def _encrypted(texts: Sequence[str]) -> bool | None:
     found = [said for text in texts if (said := _CALLS.search(text)) is not None]
     return found[-1][1] is not None if found else None
+
+
+MASTER = "the JobManager"
+"""The node of its lines."""
+_STATE = re.compile(r"Job .* \(\w+\) switched from state (\w+) to (\w+)")
+_TASK = re.compile(r"^(.*\(\d+/\d+\)).* switched from (\w+) to (\w+)\b")
+_FAILED = re.compile(r"\(\d+/\d+\).* switched from RUNNING to FAILED\b")
+_RESOURCE = re.compile(r"\b(r\d+n\d+)-\d+\b")
+_CHECKPOINT = re.compile(r"Completed checkpoint (\d+) for job .*checkpointDuration=(\d+) ms")
+_LOST = re.compile(
+    r"remote task manager|Disconnect TaskExecutor|no longer reachable|heartbeat of TaskManager"
+    r"|Closing TaskExecutor|is no longer|TaskManager.*(lost|timed out)"
+)
+
+
+@dataclass(slots=True)
+class _Outage:
+    """One time in which the job did not run."""
+
+    detected_s: float
+    cause: str = ""
+    lost: set[str] = field(default_factory=set)
+    failures: int = 0
+    deployed_s: float | None = None
+    running_s: float | None = None
+
+
+def noticed(lines: Sequence[Line]) -> Iterator[Event]:
+    """Yield detection, new places and the return of state of every lost node."""
+    for one in _outages(lines):
+        detail = {"attempts": one.failures}
+        for node in sorted(one.lost):
+            for kind, at_s, cause in (
+                (EventKind.DETECTED, one.detected_s, one.cause),
+                (EventKind.RESTARTED, one.deployed_s, "its tasks were deployed again"),
+                (EventKind.RECOVERED, one.running_s, "the last checkpoint was restored"),
+            ):
+                if at_s is not None:
+                    yield Event(kind=kind, at_unix_s=at_s, target=node, cause=cause, detail=detail)
+
+
+def checkpoints(lines: Sequence[Line]) -> Iterator[Event]:
+    """Yield each completed checkpoint with its duration, from the first barrier on."""
+    for line in lines:
+        if line.node != MASTER or "said" not in line.document:
+            continue
+        at_s, text, _ = _said(line.document)
+        if done := _CHECKPOINT.search(text):
+            number, took_ms = map(int, done.groups())
+            detail = {"batch": number, "dropped_rows": 0, "checkpoint_s": took_ms / 1000}
+            yield Event(kind=EventKind.PROGRESS, at_unix_s=at_s, detail=detail)
+
+
+def _outages(lines: Sequence[Line]) -> list[_Outage]:
+    found: list[_Outage] = []
+    waiting: set[str] = set()
+    said = sorted(
+        _said(line.document) for line in lines if line.node == MASTER and "said" in line.document
+    )
+    now: _Outage | None = None
+    for at_s, text, why in said:
+        if job := _STATE.search(text):
+            before, after = job.groups()
+            if before == "RUNNING":
+                if now is None or now.running_s is not None:
+                    now = _Outage(detected_s=at_s, cause=_first(why) or text)
+                    found.append(now)
+                now.failures += 1
+            if after != "RUNNING" and now is not None:
+                now.deployed_s = now.running_s = None
+        elif _FAILED.search(text) and (now is None or now.running_s is not None):
+            # It comes a moment before the job itself changes its state.
+            now = _Outage(detected_s=at_s, cause=_first(why) or text)
+            found.append(now)
+        if now is None:
+            continue
+        if _LOST.search(text) or _LOST.search(why):
+            now.lost |= set(_RESOURCE.findall(text if _LOST.search(text) else why))
+        if task := _TASK.search(text):
+            _follow(now, waiting, at_s, *task.groups())
+    return found
+
+
+def _follow(
+    now: _Outage, waiting: set[str], at_s: float, task: str, before: str, after: str
+) -> None:
+    """Take a task's transition into account."""
+    if after in ("DEPLOYING", "SCHEDULED"):
+        waiting.add(task)
+    elif after == "INITIALIZING":
+        now.deployed_s = at_s
+    elif after == "RUNNING":
+        waiting.discard(task)
+        if not waiting:
+            now.running_s = at_s
+
+
+def _said(document: Mapping[str, Any]) -> tuple[float, str, str]:
+    """Return time, message and reason of a line."""
+    return float(document["at_ms"]) / 1000, str(document["said"]), str(document.get("why", ""))
+
+
+def _first(why: str) -> str:
+    lines = why.splitlines()
+    return lines[0] if lines else ""

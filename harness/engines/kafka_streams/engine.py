@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.cluster.base import Cluster
+from harness.cluster.configuration import OWN_SETTINGS
 from harness.cluster.endpoints import KafkaEndpoint
-from harness.cluster.kafka import OWN_SETTINGS
 from harness.engines.base import ClusterNeeds, Event, EventKind, Setup, Work
 from harness.engines.kafka_streams.parameters import TUNED, KafkaStreamsParameters
 from harness.engines.programs.engine import ProgramKind

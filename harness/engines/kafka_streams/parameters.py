@@ -67,5 +67,5 @@ TUNED = KafkaStreamsParameters(
 
 The death of a member is noticed 4 to 6 s after it: the session's 6 s count from its last heartbeat,
 one every 2 s. Nothing that it left open holds up the others for longer: the broker ends its
-transactions after 4 s, and looks for such ones twice a second (`harness.cluster.kafka`). A member
-that lives commits ten times a second."""
+transactions after 4 s, and looks for such ones twice a second (`harness.cluster.configuration`).
+A member that lives commits ten times a second."""

@@ -15,19 +15,21 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL
+from typing import Any
 
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, RunningProgram, Usage
 from harness.engines.base import Engine, EngineKind, Event, EventKind, Scored, Setup, Work
-from harness.engines.deliveries import COPY_HEADER, deliveries
-from harness.engines.members import score_members
+from harness.engines.deliveries import COPY_HEADER, deliveries, score_members
 from harness.engines.programs.start import JOB_FILE, Beside, Job, Line, Start
-from harness.engines.programs.truth import truth_of, why_no_truth
 from harness.engines.settings import Setting, demand_reported
+from harness.engines.tasks.reading import plain, read_input
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Collector, Message
-from workloads.base import Workload
+from workloads.base import TASKS, Reference, Workload
+from workloads.toolkit.local import run_locally
+from workloads.toolkit.operators import program_of, timeline_of
 
 _POLL_S = 0.05
 _HEALTH_S = 1.0
@@ -400,3 +402,35 @@ def _demand_none(name: str, left: Mapping[str, int]) -> None:
             + "; they were killed",
             remedy="let its program end its own processes on SIGTERM, and then itself",
         )
+
+
+TRUTH = "truth"
+"""The form of a workload that computes what is due: the `Reference` of a function of ``sources``
+(source name to a table of `workloads.toolkit.operators.SOURCE_SCHEMA`) that returns a DataFrame of
+the workload's columns, with ``window_start`` in ms since the epoch."""
+
+
+def truth_of(client: Mapping[str, Any], work: Work, start_unix_s: float) -> pd.DataFrame:
+    """Return the due results of the records in the topics, from the start of the load on."""
+    workload, start_us = work.workload, round(start_unix_s * 1e6)
+    sources = {
+        source.name: read_input(client, work.topic_of[source.name], source.partitions, start_us)
+        for source in workload.sources
+    }
+    own = workload.forms.get(TRUTH)
+    if isinstance(own, Reference):
+        due: pd.DataFrame = own.build(sources=sources)[workload.columns]
+        return due
+    timeline = timeline_of(workload, start_us=start_us, batch_s=workload.slide_s)
+    results = run_locally(program_of(workload, timeline=timeline), sources)
+    return plain(results, workload.columns)
+
+
+def why_no_truth(workload: Workload) -> str | None:
+    """Return the reason why nothing can be compared with the results; None if something can."""
+    if TASKS in workload.forms or TRUTH in workload.forms:
+        return None
+    return (
+        f"workload {workload.name!r} has neither the form {TASKS!r} nor {TRUTH!r}, from which the "
+        "due results are computed"
+    )

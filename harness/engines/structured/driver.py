@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.child import DIED, Emit, orders, speaker
 from harness.engines.deliveries import BEHIND, NEWEST, UNREAD
-from harness.engines.structured import accuracy, frames, sample
+from harness.engines.structured import frames, sample
+from harness.engines.structured.applications import SHUFFLE_PARTITIONS
 from harness.engines.structured.parameters import Mode
-from harness.engines.structured.settings import SHUFFLE_PARTITIONS
 from harness.errors import UsageError
 from harness.measure.versions import Stability
 from workloads.base import QUERY, Reference, Workload
@@ -321,10 +321,10 @@ class Driver:
         self._emit({"event": "truth", "rows": len(table)})
 
     def score(self, **files: str) -> None:
-        """Score one file of results against another (`accuracy.score_files`)."""
+        """Score one file of results against another (`frames.score_files`)."""
         assert self._workload is not None, "nothing was begun"
         paths = {name: Path(path) for name, path in files.items()}
-        accuracy.score_files(self._spark, self._workload, **paths)
+        frames.score_files(self._spark, self._workload, **paths)
         self._emit({"event": "scored"})
 
     def close(self) -> None:

@@ -15,15 +15,28 @@ import pyarrow.parquet
 
 from harness.child import Event as Said
 from harness.cluster.base import Cluster, ClusterSpec, Node, Prepared, Usage
-from harness.engines.base import ClusterNeeds, EngineKind, Event, EventKind, Scored, Setup, Work
-from harness.engines.children import used_by
+from harness.engines.base import (
+    ClusterNeeds,
+    EngineKind,
+    Event,
+    EventKind,
+    Scored,
+    Setup,
+    Work,
+    used_by,
+)
 from harness.engines.deliveries import deliveries
 from harness.engines.settings import Setting, demand_reported
 from harness.engines.structured import parts, real_time, standby
-from harness.engines.structured.accuracy import read_scores, write_results
-from harness.engines.structured.applications import Application, application_specs
+from harness.engines.structured.applications import (
+    SHUFFLE_PARTITIONS,
+    Application,
+    application_specs,
+    read_back_names,
+    read_back_of,
+)
+from harness.engines.structured.frames import read_scores, write_results
 from harness.engines.structured.parameters import StockParameters
-from harness.engines.structured.settings import SHUFFLE_PARTITIONS, read_back_names, read_back_of
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
 from harness.measure.values import from_arrow

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.engines.settings import FIRST_COMPILER
 from harness.engines.structured import sample
-from harness.engines.structured.settings import FILE_MANAGER
+from harness.engines.structured.applications import FILE_MANAGER
 from harness.errors import FaultlineError, UsageError
 from harness.measure.versions import compare
 from workloads.base import QUERY, SOURCE_COLUMNS, Workload

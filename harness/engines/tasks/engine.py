@@ -13,7 +13,7 @@ import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
-from harness.engines.members import score_members
+from harness.engines.deliveries import score_members
 from harness.engines.settings import Setting
 from harness.engines.tasks.adapting import Adapting, Alternating, Changing, SourceRates
 from harness.engines.tasks.choices import (

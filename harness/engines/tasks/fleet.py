@@ -17,7 +17,7 @@ from typing import Any
 from harness.child import Child, Event
 from harness.cluster.base import Cluster, Node, Usage
 from harness.cluster.processes import HostProcess
-from harness.engines.children import used_by
+from harness.engines.base import used_by
 from harness.engines.tasks.job import Job
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.protocol.effects import CopyEvent

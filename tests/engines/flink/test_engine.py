@@ -29,8 +29,8 @@ from harness.engines.flink.engine import (
     the_jars,
     the_java,
 )
-from harness.engines.flink.events import MASTER
 from harness.engines.flink.parameters import EXACTLY_ONCE, TUNED, FlinkParameters
+from harness.engines.flink.reported import MASTER
 from harness.engines.flink.settings import Keys, Master, conf_text, configuration
 from harness.engines.flink.sql import statements
 from harness.engines.programs.start import Line

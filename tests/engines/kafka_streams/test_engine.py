@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from harness.cluster.base import ClusterSpec, Node
+from harness.cluster.configuration import OWN_SETTINGS
 from harness.cluster.endpoints import KafkaEndpoint
-from harness.cluster.kafka import OWN_SETTINGS
 from harness.engines.base import EventKind, Setup
 from harness.engines.kafka_streams import engine
 from harness.engines.kafka_streams.engine import (

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from harness.cluster.base import Action, RunningProgram, Victim
 from harness.cluster.run_directory import write_private
-from harness.engines.programs.truth import TRUTH
+from harness.engines.programs.engine import TRUTH
 from tests.engines.toy import NODE, ToyCluster
 from workloads.base import Reference, Source, Workload
 

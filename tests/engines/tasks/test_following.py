@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaError
 from redis.exceptions import ConnectionError as StoreAway
 
-from harness.engines.tasks import exchange, following
+from harness.engines.tasks import copies, exchange
+from harness.engines.tasks.copies import Following
 from harness.engines.tasks.exchange import OF_SINK, ReadError
-from harness.engines.tasks.following import Following
 from harness.engines.tasks.records import key_of
 from harness.engines.tasks.store import READ_AGAIN
 from harness.hosting.codec import encode
@@ -154,8 +154,8 @@ class Node:
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     log = Log()
     monkeypatch.setattr(exchange, "Consumer", log.client)
-    monkeypatch.setattr(following, "STORE_EVERY_S", 0.0)
-    monkeypatch.setattr(following, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(copies, "STORE_EVERY_S", 0.0)
+    monkeypatch.setattr(copies, "ASK_AGAIN_S", 0.0)
     log.append(OutputFence(term=1))
     for batch in range(5):
         log.publish(batch)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from experiments.stock import worker_kill
-from harness.cluster import kafka
+from harness.cluster import configuration as kafka
 from harness.cluster.backends import remove_made
 from harness.cluster.endpoints import KafkaEndpoint, Tls
 from harness.cluster.external import servers

@@ -11,8 +11,7 @@ from confluent_kafka import TopicPartition
 
 from harness.engines.tasks import control, copies, exchange, hosted
 from harness.engines.tasks.coordinator import Deciding
-from harness.engines.tasks.copies import Copies
-from harness.engines.tasks.following import Following
+from harness.engines.tasks.copies import Copies, Following
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.node import CoordinatorLink
 from harness.engines.tasks.operations import NEVER_US

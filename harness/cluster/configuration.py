@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import uuid
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from secrets import token_urlsafe
 
 from harness.cluster.endpoints import KafkaEndpoint, login
@@ -28,7 +29,7 @@ OWN_SETTINGS = {
 }
 """Settings of a run's own broker that decide how long its clients wait; engines read them back."""
 
-LOG4J = """\
+KAFKA_LOG4J = """\
 status=error
 appender.c.type=Console
 appender.c.name=C
@@ -135,3 +136,38 @@ class BrokerIdentity:
             f"{MECHANISM}=[name={USERNAME},password={self.password}]",
         ]
         return "".join(f"{argument}\n" for argument in arguments)
+
+
+MOST_MB = 1024
+"""Limit of Redis's memory. Beyond it, checkpoints are refused, so that the machine keeps some;
+nothing that is stored is evicted."""
+
+_CONFIGURATION = """\
+bind {host}
+port {port}
+protected-mode yes
+requirepass {password}
+daemonize no
+save ""
+appendonly {append_only}
+appendfsync everysec
+maxmemory {most_mb}mb
+maxmemory-policy noeviction
+dir "{directory}"
+"""
+
+
+def redis_configuration(
+    *, host: str, port: int, password: str, directory: PurePath, append_only: bool = False
+) -> str:
+    """Return the text of redis.conf, which holds the password.
+
+    ``append_only``: writes go to a file, too, so that a restart loses a second at most."""
+    return _CONFIGURATION.format(
+        host=host,
+        port=port,
+        password=password,
+        append_only="yes" if append_only else "no",
+        most_mb=MOST_MB,
+        directory=directory,
+    )
