@@ -1,9 +1,10 @@
-"""Configuration of a run's broker: KRaft, one node, no port without a password.
+"""Configuration of a run's own Kafka and Redis: no port without a password.
 
-Clients log in with SCRAM, which proves the password without sending it: a process that binds a dead
-broker's port learns nothing from the clients that come back. The broker's own controller listener
-uses PLAIN with a password of its own (SCRAM needs metadata that the controller does not serve yet);
-only the broker itself connects there, so that password leaves it only while it lives."""
+The broker is one node, in KRaft. Its clients log in with SCRAM, which proves the password without
+sending it: a process that binds a dead broker's port learns nothing from the clients that come
+back. The broker's own controller listener uses PLAIN with a password of its own (SCRAM needs
+metadata that the controller does not serve yet); only the broker itself connects there, so that
+password leaves it only while it lives. Redis has bounded memory and evicts nothing."""
 
 from __future__ import annotations
 

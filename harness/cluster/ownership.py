@@ -8,7 +8,11 @@ last one is gone. A cluster's owner is the harness process that started it, or n
 A cluster whose owner is dead is removed by the next start: every process with the cluster's run in
 its environment, and every process in the cluster's journal whose pid *and* start time still agree,
 is killed; its backend removes what else it made; then its directory is removed. Records of another
-machine, of another container (which has other pids) or of a living owner are never touched."""
+machine, of another container (which has other pids) or of a living owner are never touched.
+
+Other clusters that live here slow down a measurement: two commands with different ``--out``, or a
+cluster that was left up, share processor and disk. Of other users' clusters only the load is seen
+(`harness.judging.foreign`)."""
 
 from __future__ import annotations
 

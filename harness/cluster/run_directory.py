@@ -1,4 +1,4 @@
-"""The common contents of run directories: the journal, and files with secrets."""
+"""The common contents of run directories: the journal, and files with secrets and credentials."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Results of an engine, as they are in the out topic and as the judge reads them.
 
 A result travels as a JSON object, with the number of its copy in a header. Every engine writes this
-form, so that one reader serves all of them."""
+form, so that one reader serves all of them. Engines without a Spark session score them by their
+members in this process."""
 
 from __future__ import annotations
 

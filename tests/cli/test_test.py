@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from harness.cli import test as testing
 from harness.cli.main import cli
 from harness.cli.test import NO_TESTS, counts, verdict
-from harness.cluster.docker import daemon, image
+from harness.cluster.docker import daemon
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_without_a_daemon_no_image_is_built(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     built: list[object] = []
-    monkeypatch.setattr(image, "ensure_image", lambda *given: built.append(given))
+    monkeypatch.setattr(daemon, "ensure_image", lambda *given: built.append(given))
     testing._build_image()
     assert built == []
 
@@ -159,7 +159,7 @@ def test_with_a_daemon_the_image_is_built_before_the_first_test(
 
     client, built = Client(), list[object]()
     monkeypatch.setattr(daemon, "connect", lambda: client)
-    monkeypatch.setattr(image, "ensure_image", lambda given, report: built.append(given))
+    monkeypatch.setattr(daemon, "ensure_image", lambda given, report: built.append(given))
     testing._build_image()
     assert built == [client]
     assert client.closed

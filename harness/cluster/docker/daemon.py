@@ -1,4 +1,6 @@
-"""The Docker daemon: one way in, and remedies for every way it can refuse."""
+"""The Docker daemon: one way in, remedies for every refusal, and the image of this checkout.
+
+The image is built from ``docker/Dockerfile`` when its contents change."""
 
 from __future__ import annotations
 

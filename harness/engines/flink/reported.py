@@ -1,4 +1,9 @@
-"""Flink's settings as its processes report them: what REST answers, and what their logs say.
+"""What Flink's processes report: their settings, and losses, recoveries and checkpoints.
+
+Settings come from REST and from logs, the rest from the JobManager's log. A loss is noticed when a
+task of a running job fails; its tasks have places again when the last of them was deployed, and
+their state when the last of them runs. Flink may try in vain before that, as long as it takes slots
+of a lost TaskManager for free.
 
 Flink's configuration is no report: it repeats names that Flink does not know, and settings that
 others switch off. It stands for those alone of which no process says more."""

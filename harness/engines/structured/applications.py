@@ -1,4 +1,4 @@
-"""The harness's side of one application: its process, its orders, and what it reports."""
+"""The harness's side of one application: its configuration, its process, and what it reports."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """The topics as frames: sources as streams or batches, results as the rows of Spark's sink.
 
+Accuracy as the papers count it is scored here, too, by the first application, which is warm: the
+harness leaves deliveries and results as files in the run's directory, which only its driver reads.
+
 Tests: ``tests/engines/test_contract.py``."""
 
 from __future__ import annotations

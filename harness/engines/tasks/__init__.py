@@ -10,24 +10,24 @@ module                  content
 `driver`, `daemon`      the process that places nodes on executors, and what forks them there
 `node`, `hosted`        the process of a node, and one pass on it
 `copies`                the readers of the copies on a node, and requests to output partitions
-`underway`              the one operation under way for each copy and kind
+`operations`            the one operation under way for each copy and kind
 `messages`, `routes`    batches between tasks, and the nodes that host the copies of each
-`direct`, `wire`        the connections between nodes; one end of one, its proof and frames
-`directory`             the coordinator's news for nodes about one another
-`unreached`             pairs of nodes without a way between them
-`ports`                 what a process takes from outside: log, store, its lifeline
+`direct`, `wire`        the connections between nodes; one end of one, and its frames
+`handshake`             the proof that both ends of a connection belong to the run
+`ports`                 what a process takes from outside: log, store, lifeline, clock
 `virtual`               the same processes in virtual time, over models of what they talk to
 `job`                   the program, scheme and places of a pass, for all processes
-`control`, `heard`      one authenticated connection per node to the coordinator; its frames
+`control`, `reports`    one authenticated connection per node to the coordinator; its frames
+`directory`             the coordinator's news for nodes about one another
 `lifeline`              a second one, which ends as soon as the node is killed
 `store`                 checkpoints and the registry in Redis, fenced by term
 `exchange`              reading sources, and output, through Kafka
 `sources`               a source's partition, cut into batches
 `pacing`                a node's declared speed and a link's delay, by timers
-`reading`               the content of the out topic, and the content it should have
-`contenders`            the schemes with the plans of their own planners
+`records`, `reading`    output as ordinary records; the content of the out topic, and what is due
+`systems`               the schemes with the plans of their own planners
 `adapting`              plans that follow the rates, or change to and fro
-`noticed`               the observations in a pass, as events of the contract
+`events`                the observations in a pass, as events of the contract
 ======================  =======================================================================
 
 A process that the harness kills is dead at once: the kernel closes its connection to the

@@ -1,7 +1,9 @@
 """Readers of the copies on a node: a source's records, a sink's output.
 
 A sink follows its own output partition: a fence or a publication is answered once it has been read
-back, by the rules of every reader.
+back, by the rules of every reader. Reading a partition from its beginning takes ten seconds for a
+day of output, and after the broker's retention the beginning is gone. So every node stores its end
+now and then (`harness.protocol.output.OutputEnd`), and goes on from a stored one.
 
 Tests: ``tests/engines/tasks/test_live.py``."""
 
