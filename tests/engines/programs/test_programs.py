@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -111,13 +111,30 @@ def failing(
 
 
 @pytest.mark.slow
-def test_an_engine_that_is_never_ready_is_named_with_its_last_lines(
+@pytest.mark.parametrize(
+    ("given", "kind", "words", "remedy"),
+    [
+        (("silent", "ready_within_s: 0.5\n"), EnvironmentFailure,
+         ["did not print 'ready' on a line of its own within 0.5 s"], "ready_within_s"),
+        (("garbled",), UsageError, ["wrote a result no JSON object", "b'?'"], "window_start, sum"),
+        (("child",), UsageError, ["left processes behind when it was stopped: 1 on"], "SIGTERM"),
+        (("", "", "raise SystemExit('no licence')"), EnvironmentFailure,
+         ["ended by itself with exit code 1", "no licence"], "until SIGTERM"),
+        (("", "", "import os; os.kill(os.getpid(), 9)"), EnvironmentFailure,
+         ["was killed before it was ready"], "memory is short"),
+    ],
+)  # fmt: skip
+def test_an_engine_that_does_not_keep_its_part_is_named(
     failing: Callable[..., FaultlineError],
+    given: Sequence[str],
+    kind: type[FaultlineError],
+    words: Sequence[str],
+    remedy: str,
 ) -> None:
-    error = failing("silent", "ready_within_s: 0.5\n")
-    assert isinstance(error, EnvironmentFailure)
-    assert "did not print 'ready' on a line of its own within 0.5 s" in error.what
-    assert "ready_within_s" in error.remedy
+    error = failing(*given)
+    assert isinstance(error, kind)
+    assert all(each in error.what for each in words)
+    assert remedy in error.remedy
 
 
 @pytest.mark.slow
@@ -129,43 +146,6 @@ def test_a_pass_does_not_begin_with_other_settings_than_its_row(
     error = failing("")
     assert isinstance(error, EnvironmentFailure)
     assert "delay of r1n1 is 2 s, and 1 s was asked for" in error.what
-
-
-@pytest.mark.slow
-def test_a_result_that_cannot_be_parsed_is_shown(failing: Callable[..., FaultlineError]) -> None:
-    error = failing("garbled")
-    assert isinstance(error, UsageError)
-    assert "engine made-up wrote a result no JSON object" in error.what
-    assert "b'?'" in error.what
-    assert "window_start, sum" in error.remedy
-
-
-@pytest.mark.slow
-def test_processes_that_are_left_behind_are_killed_and_named(
-    failing: Callable[..., FaultlineError],
-) -> None:
-    error = failing("child")
-    assert isinstance(error, UsageError)
-    assert "left processes behind when it was stopped: 1 on r1n1" in error.what
-    assert "SIGTERM" in error.remedy
-
-
-@pytest.mark.slow
-def test_an_engine_that_ends_by_itself_is_named_with_its_exit_code(
-    failing: Callable[..., FaultlineError],
-) -> None:
-    error = failing("", command="raise SystemExit('no licence')")
-    assert "its program on r1n1 ended by itself with exit code 1" in error.what
-    assert "no licence" in error.what
-
-
-@pytest.mark.slow
-def test_an_engine_that_is_killed_before_it_is_ready_is_not_waited_for(
-    failing: Callable[..., FaultlineError],
-) -> None:
-    error = failing("", command="import os; os.kill(os.getpid(), 9)")
-    assert "its program on r1n1 was killed before it was ready" in error.what
-    assert "memory is short" in error.remedy
 
 
 @pytest.mark.parametrize(

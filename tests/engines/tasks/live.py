@@ -12,7 +12,7 @@ import pytest
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.endurance.endure import Endurance
-from harness.endurance.trial import Disturb, Disturbance, Trial
+from harness.endurance.trial import Disturb, Disturbance, Trial, Verdict
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from harness.engines.tasks.parameters import TaskParameters
@@ -151,3 +151,16 @@ def endurance(engine: TaskEngine, directory: Path, *, seed: int) -> Endurance:
         rate_per_s=200,
         seconds=15,
     )
+
+
+def passed(
+    engine: TaskEngine, directory: Path, scheme: str, *disturbances: Disturbance, seconds: float = 6
+) -> Verdict:
+    """Make one pass after the return of all nodes that were killed before.
+
+    Nothing dies before every copy has been ready."""
+    engine.fleet.cluster.restore(lambda text: None)
+    engine.setup = Setup(scheme=scheme, parameters=PARAMETERS)
+    engine.check()
+    one = Trial(engine, WORDS, directory, rate_per_s=200, seconds=seconds, settles=True)
+    return one.run(disturbances)

@@ -10,8 +10,8 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -99,6 +99,23 @@ async def test_a_peer_that_does_not_read_costs_frames(
         assert frame["number"] == number
 
 
+@asynccontextmanager
+async def listening(
+    serve: Callable[[Connection], Awaitable[None]] | None = None, port: int = 0, **more: Any
+) -> AsyncIterator[tuple[Listener, int, list[Connection]]]:
+    """Listen; yield the listener, its port, and the connections that were served."""
+    served: list[Connection] = []
+
+    async def keep(connection: Connection) -> None:
+        served.append(connection)
+        if serve is not None:
+            await serve(connection)
+
+    listener = Listener(SECRET, keep, host="127.0.0.1", **more)
+    yield listener, await listener.start(port), served
+    listener.stop()
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -108,22 +125,15 @@ async def test_a_peer_that_does_not_read_costs_frames(
 )  # fmt: skip
 @in_a_loop
 async def test_a_stranger_is_refused(words: bytes) -> None:
-    served: list[Connection] = []
-
-    async def serve(connection: Connection) -> None:
-        served.append(connection)
-
-    listener = Listener(SECRET, serve, host="127.0.0.1")
-    port = await listener.start()
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    await read_step(reader)
-    writer.write(words)
-    writer.write_eof()
-    assert await reader.read() == b""
-    assert not served
-    assert listener.refused == 1
-    writer.close()
-    listener.stop()
+    async with listening() as (listener, port, served):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await read_step(reader)
+        writer.write(words)
+        writer.write_eof()
+        assert await reader.read() == b""
+        assert not served
+        assert listener.refused == 1
+        writer.close()
 
 
 @pytest.mark.parametrize("place", [0, 5, 9, 12, 20])
@@ -175,20 +185,15 @@ async def test_a_coordinator_that_dies_in_the_middle_is_waited_for() -> None:
             dying.close()
             over.set()
 
-    async def serve(connection: Connection) -> None:
-        return
-
     dying = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     port = dying.sockets[0].getsockname()[1]
     connecting = asyncio.ensure_future(connect("127.0.0.1", port, SECRET, within_s=30))
     await over.wait()
-    listener = Listener(SECRET, serve, host="127.0.0.1")
-    await listener.start(port)
-    connection = await connecting
-    assert hung_up == 2
-    assert await connection.receive() is None
-    await connection.leave()
-    listener.stop()
+    async with listening(port=port):
+        connection = await connecting
+        assert hung_up == 2
+        assert await connection.receive() is None
+        await connection.leave()
 
 
 def test_nobody_there_is_said_so() -> None:
@@ -310,20 +315,14 @@ async def test_a_thread_that_holds_a_connection_goes_on_with_it(
 
 @in_a_loop
 async def test_a_peer_without_the_runs_certificate_gets_no_challenge(tmp_path: Path) -> None:
-    listening, _ = contexts(certificates(tmp_path, "ours"))
+    ours, _ = contexts(certificates(tmp_path, "ours"))
     _, stranger = contexts(certificates(tmp_path, "theirs"))
-    served: list[Connection] = []
-
-    async def serve(connection: Connection) -> None:
-        served.append(connection)
-
-    listener = Listener(SECRET, serve, host="127.0.0.1", tls=listening)
-    port = await listener.start()
-    for tls, why in ((stranger, "certificate is not one of this run's"), (None, "hung up|answer")):
-        with pytest.raises(EnvironmentFailure, match=why):
-            await connect("127.0.0.1", port, SECRET, within_s=0.5, tls=tls)
-    assert not served
-    listener.stop()
+    refused = ((stranger, "certificate is not one of this run's"), (None, "hung up|answer"))
+    async with listening(tls=ours) as (_, port, served):
+        for tls, why in refused:
+            with pytest.raises(EnvironmentFailure, match=why):
+                await connect("127.0.0.1", port, SECRET, within_s=0.5, tls=tls)
+        assert not served
 
 
 @in_a_loop
@@ -334,16 +333,10 @@ async def test_every_node_of_many_is_in_the_queue_of_a_coordinator_that_does_not
     limit = Path("/proc/sys/net/core/somaxconn")
     if not limit.exists() or int(limit.read_text()) < NODES:
         pytest.skip(f"this kernel queues no {NODES} connections")
-
-    async def serve(connection: Connection) -> None:
-        return
-
-    listener = Listener(SECRET, serve, host="127.0.0.1")
-    port = await listener.start()
-    with ExitStack() as stack:
-        for _ in range(NODES):  # the loop does not turn here, so nobody is accepted
-            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-    listener.stop()
+    async with listening() as (_, port, _):
+        with ExitStack() as stack:
+            for _ in range(NODES):  # the loop does not turn here, so nobody is accepted
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
 
 
 CLIENT = """
@@ -366,14 +359,12 @@ async def test_the_kernel_tells_of_a_killed_process() -> None:
         heard.put_nowait(await connection.receive())
         heard.put_nowait(await connection.receive())
 
-    listener = Listener(SECRET, serve, host="127.0.0.1")
-    port = await listener.start()
-    process = subprocess.Popen([sys.executable, "-c", CLIENT, str(port)])
-    assert await heard.get() == {"here": True}
-    process.send_signal(signal.SIGKILL)
-    assert await heard.get() is None
-    process.wait()
-    listener.stop()
+    async with listening(serve) as (_, port, _):
+        process = subprocess.Popen([sys.executable, "-c", CLIENT, str(port)])
+        assert await heard.get() == {"here": True}
+        process.send_signal(signal.SIGKILL)
+        assert await heard.get() is None
+        process.wait()
 
 
 async def closed(writer: asyncio.StreamWriter) -> None:

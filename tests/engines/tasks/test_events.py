@@ -1,14 +1,20 @@
-"""What the task engine tells of lost nodes: the return of every loss, and losses of nothing."""
+"""The events of the task engine: losses and their ends, and changes of the plan."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from harness.cluster.base import Node
 from harness.engines.base import Event, EventKind
+from harness.engines.tasks.adapting import Alternating
 from harness.engines.tasks.events import Observations
 from harness.hosting.restoration import Noted
 from harness.protocol.effects import CopyEvent, NoteCopy
+from tests.engines.tasks.test_adaptation import TOPOLOGY
 
 NODES = [
     Node(name=f"r{rack}n1", rack=f"r{rack}", worker=f"r{rack}w1", host=f"127.0.{rack}.1")
@@ -16,14 +22,21 @@ NODES = [
 ]
 
 
-def noted(at_ms: int, event: CopyEvent, term: int, position: int = 7, node: int = 0) -> Noted:
-    """Return a note about task 0, by the coordinator where it is lost."""
-    lost = event is CopyEvent.LOST
+def noted(
+    at_ms: float,
+    event: CopyEvent,
+    term: int | None = None,
+    position: int = 7,
+    node: int = 0,
+    task: int = 0,
+) -> Noted:
+    """Return a note about a task, by the coordinator where it is lost."""
+    lost, at_us = event is CopyEvent.LOST, round(at_ms * 1000)
     note = NoteCopy(
-        cause="test", event=event, task=0, incarnation=term, term=term, position=position,
-        at=at_ms * 1000, why="checkpoint", node=node if lost else -1,
+        cause="test", event=event, task=task, incarnation=term or 2, term=term, position=position,
+        at=at_us, why="checkpoint", node=node if lost else -1,
     )  # fmt: skip
-    return Noted(at_us=at_ms * 1000, node=-1 if lost else node, note=note)
+    return Noted(at_us=at_us, node=-1 if lost else node, note=note)
 
 
 def told(*notes: Noted) -> Observations:
@@ -80,3 +93,60 @@ def test_a_loss_that_the_nodes_next_life_shows_is_that_of_the_life_before() -> N
         noted(330, CopyEvent.HOSTED, 2, node=1),
     )
     assert times(list(noticed.unharmed(lives)), EventKind.DETECTED) == [("r1n1", 0.6, 0.6)]
+
+
+def test_two_halves_of_a_plan_take_turns() -> None:
+    plans: list[tuple[int, ...]] = []
+    turns = Alternating(TOPOLOGY, plans.append, plan=(1, 3, 4), every_s=60)
+    for _ in range(3):
+        turns.step()
+    assert plans == [(1, 4), (3,), (1, 4)]
+    first, second, third = turns.done
+    assert (first.retired, first.started, first.cost) == ((3,), (), 0)
+    assert (second.retired, second.started, second.cost) == ((1, 4), (3,), 1)
+    assert (third.retired, third.started, third.cost) == ((3,), (1, 4), 2)
+    assert second.at_us <= third.at_us
+
+
+def steps(notes: Sequence[Noted], told: Sequence[int]) -> list[tuple[float | None, ...]]:
+    """Return the seconds of every change until retired, hosted and ready."""
+    turns = Alternating(TOPOLOGY, lambda plan: None, plan=(1, 3), every_s=60)
+    turns.step()
+    turns.step()
+    begun = turns.done[0].at_us
+    noticed = Observations(
+        names=[str(task) for task in range(6)],
+        nodes=NODES,
+        notes=[replace(one, at_us=begun + one.at_us) for one in notes],
+        ahead_us=0,
+    )
+    events = list(noticed.adapted(turns.done[:1], [begun + at for at in told]))
+    assert all(event.kind is EventKind.ADAPTED for event in events)
+    names = ("retired_after_s", "hosted_after_s", "ready_after_s")
+    return [tuple(event.detail[name] for name in names) for event in events]
+
+
+def test_a_change_is_counted_from_when_the_coordinator_was_told() -> None:
+    gone = noted(9, CopyEvent.RETIRED, task=3)
+    assert steps([gone], told=[4_000]) == [(0.005, None, None)]
+    assert steps([gone], told=[]) == [(0.009, None, None)]
+
+
+def test_what_happens_to_a_primary_or_before_is_of_no_change() -> None:
+    before = noted(-0.005, CopyEvent.RETIRED, task=3)
+    primary = noted(0.006, CopyEvent.RETIRED, term=1, task=3)
+    assert steps([before, primary], told=[2]) == [(None, None, None)]
+
+
+def test_a_hop_is_what_lies_between_two_tasks() -> None:
+    """Tasks 0 and 1 send to 2: the slower one of a batch counts, one that is unknown does not."""
+    notes = [
+        noted(at_us / 1000, CopyEvent.PROGRESSED, term=1, position=position, task=task)
+        for at_us, task, position in (
+            (100, 0, 1), (160, 1, 1), (190, 2, 1), (300, 1, 2), (340, 0, 2), (390, 2, 2),
+            (500, 0, 3), (999, 2, 3),
+        )
+    ]  # fmt: skip
+    noticed = Observations(names=["a", "b", "c"], nodes=NODES, notes=notes, ahead_us=0)
+    assert noticed.hop_s([(), (), (0, 1)]) == pytest.approx(40e-6)
+    assert noticed.hop_s([]) is None

@@ -169,7 +169,7 @@ async def stored(node: Node, ends: Ends, offset: int) -> None:
 
 
 @in_a_loop
-async def follow_behind_a_lost_head(log: Log) -> None:
+async def test_a_partition_is_followed_though_its_beginning_is_gone(log: Log) -> None:
     ends = Ends()
     first = Node(ends)
     await first.reads(5)
@@ -185,12 +185,19 @@ async def follow_behind_a_lost_head(log: Log) -> None:
     second.output.stop()
 
 
-def test_a_partition_is_followed_though_its_beginning_is_gone(log: Log) -> None:
-    follow_behind_a_lost_head(log)
-
-
+@pytest.mark.parametrize(
+    ("damaged", "low", "why"),
+    [
+        (READ_AGAIN - 1, 6, ""),
+        (2 * READ_AGAIN - 1, 6, ""),
+        (2 * READ_AGAIN, 0, ""),
+        (2 * READ_AGAIN, 6, "0 is due; where to go on is damaged in Redis: "),
+    ],
+    ids=["right when loaded again", "right when the beginning is gone",
+         "read from the beginning", "named where the beginning is gone"],
+)  # fmt: skip
 @in_a_loop
-async def follow_from_a_damaged_end(log: Log, *, damaged: int, low: int, why: str = "") -> None:
+async def test_a_damaged_end_is_loaded_again(log: Log, damaged: int, low: int, why: str) -> None:
     ends = Ends()
     first = Node(ends)
     await first.reads(5)
@@ -204,22 +211,8 @@ async def follow_from_a_damaged_end(log: Log, *, damaged: int, low: int, why: st
     assert all(why in error.why for error in second.errors)
 
 
-@pytest.mark.parametrize(
-    ("damaged", "low"),
-    [(READ_AGAIN - 1, 6), (2 * READ_AGAIN - 1, 6), (2 * READ_AGAIN, 0)],
-    ids=["right when loaded again", "right when the beginning is gone", "read from the beginning"],
-)
-def test_a_damaged_end_is_loaded_again(log: Log, damaged: int, low: int) -> None:
-    follow_from_a_damaged_end(log, damaged=damaged, low=low)
-
-
-def test_a_damaged_end_is_named_where_the_beginning_is_gone(log: Log) -> None:
-    why = "0 is due; where to go on is damaged in Redis: "
-    follow_from_a_damaged_end(log, damaged=2 * READ_AGAIN, low=6, why=why)
-
-
 @in_a_loop
-async def follow_without_an_end(log: Log) -> None:
+async def test_without_a_stored_end_a_lost_beginning_is_the_end(log: Log) -> None:
     log.low = 2
     node = Node(Ends())
     await node.until(lambda: bool(node.errors))
@@ -229,12 +222,11 @@ async def follow_without_an_end(log: Log) -> None:
     node.output.stop()
 
 
-def test_without_a_stored_end_a_lost_beginning_is_the_end(log: Log) -> None:
-    follow_without_an_end(log)
-
-
+@pytest.mark.parametrize("other_reads", [True, False])
 @in_a_loop
-async def fall_behind(log: Log, *, other_reads: bool) -> None:
+async def test_a_node_that_fell_behind_goes_on_where_another_one_is(
+    log: Log, other_reads: bool
+) -> None:
     ends = Ends()
     slow = Node(ends)
     await slow.reads(5)
@@ -260,13 +252,8 @@ async def fall_behind(log: Log, *, other_reads: bool) -> None:
     slow.output.stop()
 
 
-@pytest.mark.parametrize("other_reads", [True, False])
-def test_a_node_that_fell_behind_goes_on_where_another_one_is(log: Log, other_reads: bool) -> None:
-    fall_behind(log, other_reads=other_reads)
-
-
 @in_a_loop
-async def keep_unfinished_rows(log: Log) -> None:
+async def test_an_end_is_before_results_whose_entry_has_not_come(log: Log) -> None:
     ends = Ends()
     node = Node(ends)
     await node.reads(5)
@@ -282,12 +269,8 @@ async def keep_unfinished_rows(log: Log) -> None:
     node.output.stop()
 
 
-def test_an_end_is_before_results_whose_entry_has_not_come(log: Log) -> None:
-    keep_unfinished_rows(log)
-
-
 @in_a_loop
-async def ask_an_absent_store(log: Log) -> None:
+async def test_a_store_that_is_away_is_asked_again(log: Log) -> None:
     ends = Ends()
     ends.away = 3
     node = Node(ends)
@@ -295,7 +278,3 @@ async def ask_an_absent_store(log: Log) -> None:
     assert [error.final for error in node.errors] == [False] * 3
     assert "gone for lunch" in node.errors[0].why
     node.output.stop()
-
-
-def test_a_store_that_is_away_is_asked_again(log: Log) -> None:
-    ask_an_absent_store(log)

@@ -20,8 +20,7 @@ from harness.cluster.external.servers import check_kafka
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.tasks.engine import TaskEngine
 from harness.errors import EnvironmentFailure
-from tests.engines.tasks.live import SPEC, kill, started
-from tests.engines.tasks.on_backend import passed
+from tests.engines.tasks.live import SPEC, kill, passed, started
 from tests.experiments.stock.test_real_kill import POINT, OneRun
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
