@@ -69,32 +69,6 @@ def test_a_rack_that_is_cut_off_is_replaced_and_its_output_counts_nowhere(
 
 
 @only_inside
-def test_while_one_rack_is_away_a_node_and_the_coordinator_die(
-    engine: TaskEngine, tmp_path: Path
-) -> None:
-    """The other rack's node has nowhere to go but its own rack; nothing is lost."""
-    done = trial(engine, tmp_path, "checkpoint", 9).run(
-        [
-            cut(2, "r2", 4.5),
-            Disturbance(at_s=3.5, kind=Disturb.KILL, target="r1n1"),
-            Disturbance(at_s=4.5, kind=Disturb.COORDINATOR),
-        ]
-    )
-    assert (done.cuts, done.kills, done.failures) == (2, 2, 0), done
-
-
-@only_inside
-def test_racks_are_cut_off_in_turn_faster_than_they_come_back(
-    engine: TaskEngine, tmp_path: Path
-) -> None:
-    """No work is done while both are cut off; the earlier work of one is useless to the other."""
-    done = trial(engine, tmp_path, "active", 10).run(
-        [cut(2, "r1", 2.5), cut(4, "r2", 2.5), cut(7, "r1", 0.3)]
-    )
-    assert (done.cuts, done.failures) == (6, 0), done
-
-
-@only_inside
 def test_kills_and_cuts_at_random(engine: TaskEngine, tmp_path: Path) -> None:
     tally = endurance(engine, tmp_path, seed=0).until(6)
     assert tally.kills >= 6

@@ -178,11 +178,9 @@ async def test_frames_of_any_size_come_whole(one: Node, other: Node) -> None:
     assert [await other.got.get() for _ in sizes] == [(0, n) for n in range(len(sizes))]
 
 
-@in_a_loop
-async def test_what_a_peer_does_not_read_is_bounded() -> None:
+@nodes(2)
+async def test_what_a_peer_does_not_read_is_bounded(one: Node, other: Node) -> None:
     """A peer that is proved and reads nothing, as a frozen process does."""
-    one, other = await Node(0).start(), await Node(1).start()
-    one.knows(other)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wire, "SILENT_MS", 60_000)  # by default, the kernel would hang up meanwhile
         patch.setattr(direct, "MOST_WAITING_BYTES", 1 << 20)
@@ -201,14 +199,10 @@ async def test_what_a_peer_does_not_read_is_bounded() -> None:
         reader.resume_reading()
         assert [await other.got.get() for _ in range(sent)] == [(0, n) for n in range(1, sent + 1)]
         await until(lambda: one.held == [True, False])
-    one.peers.close()
-    other.peers.close()
 
 
-@in_a_loop
-async def test_a_frozen_peer_holds_sources_for_a_while_only() -> None:
-    one, other = await Node(0).start(), await Node(1).start()
-    one.knows(other)
+@nodes(2)
+async def test_a_frozen_peer_holds_sources_for_a_while_only(one: Node, other: Node) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(direct, "PATIENCE_S", 0.01)
         patch.setattr(wire, "HOLD_BYTES", 1 << 16)
@@ -221,8 +215,6 @@ async def test_a_frozen_peer_holds_sources_for_a_while_only() -> None:
         for number in range(30):
             one.say(other, number, 20_000)
         await until(lambda: one.held == [True, False])
-    one.peers.close()
-    other.peers.close()
 
 
 class SlowWire:
@@ -296,18 +288,16 @@ async def ended(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-@in_a_loop
-async def test_a_silent_stranger_is_hung_up_on() -> None:
+@nodes(1)
+async def test_a_silent_stranger_is_hung_up_on(node: Node) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(direct, "PROOF_S", 0.01)
-        node = await Node(0).start()
         assert node.peers.address is not None
         reader, writer = await asyncio.open_connection(*node.peers.address)
         await reader.readexactly(36)
         assert await ended(reader)
         assert node.peers.refused == 1
     writer.close()
-    node.peers.close()
 
 
 @in_a_loop
