@@ -143,17 +143,6 @@ MUTATIONS = (
     Mutation("an output partition that does not fence", OutputReader, "accept", wrong.lets_everybody_append, LOCAL, 3),
 )  # fmt: skip
 
-HARMLESS = Mutation("roll back the lost task alone", Placer, "_restore_global", wrong.restores_the_lost_alone, ("global",), 0)  # fmt: skip
-"""Under coordinated checkpoints, and no mutation, because it cannot do harm here. Let e be the
-last complete epoch. Every task has stored its checkpoint at e, so every task is at e or beyond and
-no neighbour will ever ask for a batch before e; and output buffers are trimmed below e only, as
-the coordinator says, never behind a task's own checkpoint. So a task that goes back to e alone
-finds all of its input from e on in the buffers of its upstream tasks. It is a function of that
-input, hence sends what its predecessor sent, under the same numbers, and whoever has those
-batches drops them. Upstream tasks lost with it go back to the same e. The epoch does not move on
-before the task has stored a checkpoint beyond e. What global rollback costs is not safety but
-time, and that the scheme does roll back every task is a test of its own."""
-
 
 def first_caught(mutation: Mutation, seeds: Iterable[int]) -> SimulatedRun | None:
     """Return the first schedule among ``seeds`` that shows ``mutation``; None if none does."""

@@ -15,7 +15,6 @@ from harness.protocol.coordinator.machine import CoordinatorMachine
 from harness.protocol.coordinator.membership import Membership
 from harness.protocol.coordinator.placement import Role, Spread
 from harness.protocol.effects import Kind
-from harness.protocol.inputs import Start
 from harness.protocol.node import NodeMachine
 from harness.protocol.output import OutputBatch, OutputReader
 from harness.protocol.scheme import Method, Policy, Recovery
@@ -417,15 +416,6 @@ def lets_everybody_append(self: OutputReader, entry: Any) -> Any:
     if isinstance(entry, OutputBatch) and entry.term != self.term:
         entry = OutputBatch(term=self.term, sequence=self.sequence + 1, records=entry.records)
     return _accept(self, entry)
-
-
-def restores_the_lost_alone(self: Any, lost: list[int], room: Any, epoch: int) -> None:
-    nodes = self._nodes_for(lost, room)
-    for task in lost if nodes is not None else ():
-        anywhere = self.wiring.begins_anywhere(task)
-        start = Start.EMPTY if anywhere else Start.EPOCH
-        sending = epoch if anywhere else 0
-        self.assigned.place(task, nodes[task], start=start, position=epoch, send_from=sending)
 
 
 def ignores_the_order(_self: Any, tasks: Any) -> list[int]:

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.slow
 
 MEMORY = 16 << 20
 WORD = "for-this-test-only"
+CONTRACT: list[Callable[..., Awaitable[None]]] = []
 
 
 @contextmanager
@@ -75,14 +76,19 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisEndpoint
 
 
 def on_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run a test with a store of its own, and with the server's endpoint if it takes it."""
+    """Run a test with a store of its own, and with the server's endpoint if it takes it.
+
+    The virtual server is held to the tests that take the store alone (``CONTRACT``)."""
+    wanted_names = [*inspect.signature(test).parameters]
+    if wanted_names == ["store"]:
+        CONTRACT.append(test)
 
     @in_a_loop
     async def run(endpoint: RedisEndpoint, request: pytest.FixtureRequest) -> None:
         store = Store(endpoint, f"{os.getpid()}-{request.node.name}")
         wanted = {"store": store, "endpoint": endpoint}
         try:
-            await test(**{name: wanted[name] for name in inspect.signature(test).parameters})
+            await test(**{name: wanted[name] for name in wanted_names})
         finally:
             await store.clear()
             await store.close()

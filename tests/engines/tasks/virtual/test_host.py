@@ -90,14 +90,6 @@ def broken_by(kind: FaultKind) -> str | None:
     return report.violation.invariant if report.violation is not None else None
 
 
-def test_lost_messages_that_nobody_asks_for_again_are_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert broken_by(FaultKind.CUT) is None
-    monkeypatch.setattr(Hosted, "_may_ask", lambda self, request: False)
-    assert broken_by(FaultKind.CUT) == "convergence"
-
-
 def test_an_error_of_a_client_that_is_dropped_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert broken_by(FaultKind.LOG_REFUSES) is None
     monkeypatch.setattr(copies, "READ_BACK_WITHIN_US", NEVER_US)
@@ -246,6 +238,9 @@ def tells_once(self: CoordinatorLink, error: Any) -> None:
 
 SETTINGS, STORE = exchange.consumer_settings, VirtualStore.__init__
 MISTAKES = {
+    "ask for no lost message again": (
+        FaultKind.CUT, "chain", 5, Hosted, "_may_ask", lambda *_: False, "convergence"
+    ),
     "frames without checksums": (FaultKind.WIRE, "full", 17, frames, "zlib", Blind, "convergence"),
     "control frames without": (FaultKind.WIRE, "chain", 11, control, "zlib", Blind, "ended"),
     "checkpoints without": (

@@ -1,12 +1,10 @@
-"""Redis in virtual time: the same answers as the scripts give, and what can be wrong with it.
-
-``tests/engines/tasks/test_store.py`` has the same expectations of the live scripts."""
+"""Redis in virtual time: the same answers as the scripts give, and what can be wrong with it."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import closing
 from typing import Any
 
@@ -17,6 +15,7 @@ from harness.engines.tasks.store import StoreFull
 from harness.engines.tasks.virtual.loop import Process
 from harness.engines.tasks.virtual.server import Server, VirtualStore
 from harness.engines.tasks.virtual.streams import VirtualStreams
+from tests.engines.tasks.test_store import CONTRACT
 
 
 def run(work: Callable[[VirtualStore, Server], Coroutine[Any, Any, None]]) -> None:
@@ -31,32 +30,14 @@ def run(work: Callable[[VirtualStore, Server], Coroutine[Any, Any, None]]) -> No
         loop.run_until_complete(process.start(main))
 
 
-def test_terms_fence_and_positions_are_kept() -> None:
+ROOM = "test_a_state_without_room_is_an_answer_and_the_others_stay"
+"""The virtual server is full or not, whatever is stored."""
+
+
+@pytest.mark.parametrize("test", [one for one in CONTRACT if one.__name__ != ROOM])
+def test_the_contract_of_the_live_store(test: Callable[..., Awaitable[None]]) -> None:
     async def work(store: VirtualStore, server: Server) -> None:
-        assert await store.put(0, term=2, position=5, checkpoint=b"five")
-        assert not await store.put(0, term=1, position=9, checkpoint=b"old")
-        assert (await store.get(0, term=None, position=None)).checkpoint == b"five"
-        assert (await store.get(0, term=3, position=5)).checkpoint == b"five"
-        assert (await store.get(0, term=2, position=5)).refused
-        assert not await store.put(0, term=2, position=6, checkpoint=b"late")
-        assert await store.put(0, term=3, position=8, checkpoint=b"eight", forget_below=8)
-        assert (await store.get(0, term=None, position=5)).checkpoint is None
-
-    run(work)
-
-
-def test_registries_ends_and_boots() -> None:
-    async def work(store: VirtualStore, server: Server) -> None:
-        assert await store.take_registry(7) == (1, None)
-        assert await store.take_registry(7) == (1, None), "an owner gets the same term again"
-        assert await store.put_registry(1, 1, b"one") is None
-        assert await store.put_registry(1, 1, b"another") is None
-        assert await store.take_registry(8) == (2, b"one")
-        assert await store.put_registry(1, 2, b"two") == 2
-        await store.put_end(0, 5, b"end")
-        await store.put_end(0, 4, b"earlier")
-        assert await store.get_end(0) == b"end"
-        assert [await store.next_boot(3), await store.next_boot(3)] == [1, 2]
+        await test(store)
 
     run(work)
 
