@@ -126,7 +126,8 @@ def shares(choice: Choice, slots: int) -> list[range]:
 
     They are so few that a slow job delays little, and that an executor's loss costs little."""
     total = len(choice.seeds)
-    each = max(1, min(MOST_SEEDS_PER_JOB, total // (slots * JOBS_PER_SLOT)))
+    each = total // (slots * JOBS_PER_SLOT)
+    each = max(choice.fidelity.at_once, min(MOST_SEEDS_PER_JOB, each))
     return [choice.seeds[first : first + each] for first in range(0, total, each)]
 
 
