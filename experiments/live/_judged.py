@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.live._topology import PACED, SIMULATED
 from harness.claims import (
     Claim,
     Finding,
@@ -18,12 +17,10 @@ from harness.claims import (
     at_least,
     at_most,
     every,
-    hypothesis,
     invariant,
     median_of,
     unmeasured,
 )
-from harness.results.kills import Unrecovered
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 
@@ -33,12 +30,6 @@ if TYPE_CHECKING:
 Tables = Mapping[str, pd.DataFrame]
 CHECKED = ["output_equals_truth", "output_equals_twin", "contradictions", "kills_done"]
 """Columns of `harness.judging.run.together`'s table of passes that `equal_output` reads."""
-FAR = 2.0
-"""Simulated and measured latency are near if neither is more than this many times the other, or if
-they are less than `NEAR_S` apart."""
-NEAR_S = 0.1
-"""Time of the measured run that finding and opening a checkpoint takes on Kafka and Redis, which
-the simulator does not have."""
 CHANGED = Rule(version=2, since="2026-11-22", seen_seeds=(DEFAULT_SEED,))
 """Rules that were changed after a set of results had been seen.
 
@@ -100,19 +91,6 @@ def columns_of(name: str, values: Iterable[float | None]) -> dict[str, float | N
     }
 
 
-def points_of(
-    axes: Axes, x: float, cell: pd.DataFrame, measure: str, *, color: str, least: float
-) -> None:
-    """Draw each sample of a cell: a dot, or an arrow upwards where its time is a lower bound.
-
-    ``least``: the begin of a logarithmic axis, at which smaller values are drawn."""
-    bound = (cell["in_vain"] > 0) & (measure == "outside_s")
-    for rows, marker, size in ((cell[~bound], ".", 2), (cell[bound], r"$\uparrow$", 8)):
-        shown = rows[measure].astype(float).clip(lower=least)
-        axes.plot([x] * len(shown), shown, linestyle="none", marker=marker, markersize=size,
-                  color=color, alpha=0.5)  # fmt: skip
-
-
 def bar_of(
     axes: Axes, x: float, values: Sequence[float], *, color: str, marker: str, least: float,
     **look: Any,
@@ -140,16 +118,6 @@ def all_if(known: Any, cells: Any) -> bool | None:
 def numbers(values: Mapping[Any, Any], name: str = "{}") -> dict[str, Any]:
     """Return ``values`` with ``name``, formatted with their keys, as keys."""
     return {name.format(key): value for key, value in values.items()}
-
-
-def in_time(faster: float) -> str:
-    """Return an axis' addition where a run is ``faster`` than the papers'."""
-    return "" if faster == 1 else f"\nall times are 1/{faster:g} of the papers'"
-
-
-def fastest(table: pd.DataFrame) -> float:
-    """Return how many times faster than in the papers the runs of a table are; 1 without runs."""
-    return float(table["faster"].max()) if len(table) else 1.0
 
 
 def passes_of(results: Results, by: Sequence[str], *more: str) -> pd.DataFrame:
@@ -185,104 +153,3 @@ def right_output(kills_of: Callable[[Any], pd.DataFrame]) -> Claim:
         return every(kills["failures"].eq(0), wrong=wrong, kills=len(kills))
 
     return claim
-
-
-def simulated_near(kills: str, *cell: str) -> Claim:
-    """Claim that simulated and measured latency are near, kill by kill.
-
-    ``kills``: the table of kills; ``cell``: columns that name a case."""
-
-    @hypothesis(
-        "simulated-near-measured",
-        f"Simulated and measured latency differ by at most a factor of {FAR:g} or {NEAR_S:g} s",
-        rule=SAMPLED,
-        because="Each simulated node has cores of its own. Here the cores of one machine presumably"
-        " take back the memory of 15 killed processes while 15 tasks take over, or find, read and "
-        "open their checkpoints. The simulator does not have that time, and it weighs more where "
-        "all times are a part of the papers'.",
-    )
-    def claim(tables: Tables) -> Finding:
-        rows = tables[kills]
-        both = rows[rows["engine"] == PACED].dropna(subset=["latency_s", "simulated_s"])
-        ratio = both["latency_s"] / both["simulated_s"].clip(lower=1e-6)
-        factor = ratio.where(ratio >= 1, 1 / ratio)
-        apart = (both["latency_s"] - both["simulated_s"]).abs()
-        off = (apart / NEAR_S).where(apart / NEAR_S < factor / FAR, factor / FAR)
-        by_run = off.groupby([both[name] for name in (*cell, "run")], sort=False).median()
-        cells = {
-            ", ".join(map(str, names)): median_of(one)
-            for names, one in by_run.groupby(list(cell), sort=False)
-        }
-        return worst_of(
-            cells,
-            1.0,
-            least=False,
-            median_measured_by_simulated=float(ratio.median()) if len(both) else None,
-            largest_difference_s=float(apart.max()) if len(both) else None,
-            kills=len(both),
-            tolerance=f"1: a factor of {FAR:g} or {NEAR_S} s",
-        )
-
-    return claim
-
-
-MEASURED = ("latency_s", "outside_s", "simulated_s", "twin_s")
-"""Measures of a recovery: the engine's, the one from outside, the simulator's of the same kill, and
-what the rule from outside finds in the twin."""
-
-
-def in_vain(rows: pd.DataFrame) -> pd.Series[float]:
-    """Return 1 where output was not on time again while it was watched: a lower bound is known."""
-    bounds = [one.value for one in Unrecovered if one.censored]
-    return rows["outside_why_not"].isin(bounds).astype(float)
-
-
-def weighted(
-    rows: pd.DataFrame, weight: pd.Series[float], by: Sequence[str], measures: Sequence[str]
-) -> pd.DataFrame:
-    """Return the weighted means of measures, a row per group; null where one of a group is."""
-    keys = [rows[name] for name in by]
-    means = {}
-    for name in measures:
-        known = (rows[name].astype(float) * weight).groupby(keys, sort=False)
-        total = known.sum(min_count=1) / weight.groupby(keys, sort=False).sum()
-        means[name] = total.where(known.count() == known.size())
-    return pd.DataFrame(means).reset_index()
-
-
-def at_the_real_instants(rows: pd.DataFrame, engine: str, cell: Sequence[str]) -> pd.DataFrame:
-    """Return the samples of an engine.
-
-    Simulated ones are those of the live kills, at the instants at which they really were, in the
-    cells (columns ``cell``) that have any. Nothing is seen of them from outside."""
-    mine = rows[rows["engine"] == engine]
-    if engine != SIMULATED:
-        return mine
-    live = rows[(rows["engine"] == PACED) & rows["simulated_s"].notna()]
-    known = set(live[list(cell)].itertuples(index=False, name=None))
-    left = [one not in known for one in mine[list(cell)].itertuples(index=False, name=None)]
-    real = live.assign(
-        latency_s=live["simulated_s"], engine=SIMULATED, outside_s=np.nan, in_vain=0.0
-    )
-    return pd.concat([real, mine[left]], ignore_index=True) if len(real) else mine
-
-
-def summary_of(samples: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Return a row per cell: ``n``, and of each of `MEASURED` the median and the interval's ends.
-
-    The engine's measure is null if one of the samples never came back. ``in_vain`` is the number of
-    samples of which the measure from outside is a lower bound (`in_vain`)."""
-    rows = []
-    for names, cell in samples.groupby(list(by), sort=False):
-        row: dict[str, Any] = dict(zip(by, names, strict=True))
-        for measure in MEASURED:
-            row |= columns_of(measure, cell[measure].astype(float))
-        row["n"] = len(cell)
-        row["back"] = int(cell["latency_s"].notna().sum())
-        row["in_vain"] = int((cell["in_vain"] > 0).sum())
-        if row["back"] < row["n"]:
-            row["latency_s"] = None
-        rows.append(row)
-    ends = [f"{measure}{end}" for measure in MEASURED for end in ("", "_low", "_high")]
-    frame = pd.DataFrame(rows, columns=[*by, "n", "back", "in_vain", *ends])
-    return frame.astype(dict.fromkeys(ends, float))

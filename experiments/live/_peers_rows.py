@@ -51,6 +51,8 @@ class System:
     """One system with one choice of settings."""
 
     scheme: str
+    stock: bool = False
+    """True if Spark runs the query itself."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `harness.engines.structured.parameters.StockParameters`, for `STOCK` alone."""
     parameters: Any = None
@@ -80,14 +82,20 @@ class System:
 
 _LIVE = {"mode": Mode.REAL_TIME.value}
 SYSTEMS: Mapping[tuple[str, str], System] = {
-    (STOCK, AS_IT_COMES): System(scheme="checkpoint", gap_s=30.0, interval_s=1.0, warmup_s=8.0),
-    (STOCK, TUNED): System(
-        scheme="checkpoint", more={"conf": FOR_RECOVERY}, gap_s=26.0, interval_s=1.0, warmup_s=8.0
+    (STOCK, AS_IT_COMES): System(
+        scheme="checkpoint", stock=True, gap_s=30.0, interval_s=1.0, warmup_s=8.0
     ),
-    (STOCK, LIVE_AS_IT_COMES): System(scheme="checkpoint", more=_LIVE, gap_s=30.0, warmup_s=30.0),
+    (STOCK, TUNED): System(
+        scheme="checkpoint", stock=True, more={"conf": FOR_RECOVERY}, gap_s=26.0, interval_s=1.0,
+        warmup_s=8.0,
+    ),
+    (STOCK, LIVE_AS_IT_COMES): System(
+        scheme="checkpoint", stock=True, more=_LIVE, gap_s=30.0, warmup_s=30.0
+    ),
     (STOCK, LIVE_TUNED): System(
         # The slots of a rack stay free, so that it starts again without one.
         scheme="checkpoint",
+        stock=True,
         more={**_LIVE, "conf": FOR_RECOVERY, "spare_slots": SPEC.task_slots // SPEC.racks},
         gap_s=26.0,
         warmup_s=30.0,

@@ -58,6 +58,8 @@ def outcome_of(
     passes: Mapping[str, Outcome], values: Mapping[str, Scalar], **series: pd.DataFrame
 ) -> Outcome:
     """Return one outcome of all passes, with further values and series."""
+    if not passes:
+        return Outcome(values={"passes": 0, **values}, series=series)
     merged = together(passes)
     assert not set(series) & set(merged.series), "the passes have series of these names"
     return Outcome(

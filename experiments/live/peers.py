@@ -6,8 +6,7 @@ parts. Each engine runs twice: as it comes, and as its documentation tunes it fo
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,7 @@ from experiments.live._peers_rows import (
     FLINK,
     KILLS,
     KINDS,
-    LATEST_S,
     OWN,
-    RACK,
     RARE_S,
     RATE_PER_S,
     RESTART_AFTER_S,
@@ -33,11 +30,11 @@ from experiments.live._peers_rows import (
     TOP,
     TUNED,
     WORDS,
-    WORKER,
     System,
     outages,
     schedule_of,
 )
+from experiments.live._peers_run import start, together
 from harness.claims.samples import FEWEST
 from harness.engines.base import BUSIEST
 from harness.experiment import Experiment
@@ -45,14 +42,9 @@ from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from experiments.live._outages import Steps
     from harness.engines.base import EngineKind, Setup
-    from harness.judging.passes import PassRecord
     from harness.results.tables import Results
     from workloads.base import Workload
 
@@ -68,22 +60,10 @@ _TOP = [point(engine, TUNED, TOP) for engine in (STOCK, TASKS, STREAMS, FLINK)]
 _BRIEF = [each for each in _QUICK if each["engine"] != TASKS]
 
 
-COUNTS = (
-    "lost", "duplicated", "contradictions", "due", "planned", "kills", "hits", "dropped",
-)  # fmt: skip
-"""Values of a run that are sums over its passes."""
-
-
 def run(point: Point, context: Context) -> Outcome:
     """Measure one system: a pass with a worker killed every `System.gap_s`, then racks.
 
     If none of those kills hit any work, the busiest node is killed in another pass."""
-    from experiments.live._runs import steady_pass
-    from harness.engines.deliveries import relative_windows
-    from harness.failures.schedule import NO_FAILURES, Schedule
-    from harness.judging.passes import Pass
-    from harness.judging.run import warm_engine
-
     system = SYSTEMS[str(point["engine"]), str(point["tuning"])]
     if why_not := _left_out(point, context):
         return Outcome(values={}, skipped=why_not)
@@ -91,121 +71,22 @@ def run(point: Point, context: Context) -> Outcome:
     kind, setup = _chosen(point, system, context)
     if why_not := kind.lacks(setup, workload, SPEC):
         return Outcome(values={}, skipped=why_not)
-    cluster = context.cluster(SPEC)
-    logs = cluster.run_directory / "spark-events"
-    setup = _logging(setup, system, logs) if point["engine"] == STOCK else setup
-    engine = warm_engine(kind, setup, cluster, context)
-    directory = cluster.scratch(f"peers-{context.directory.name}")
-
-    def measured(name: str, schedule: Schedule, seconds: float) -> Outcome:
-        plan = steady_pass(name, workload, RATE_PER_S, seconds, system.interval_s, schedule)
-        with Pass(plan, cluster, engine, directory, context) as one:
-            record = one.run()
-            if schedule is NO_FAILURES:
-                return Outcome()
-            cluster.restore(context.progress)
-            truth = relative_windows(engine.truth(one.work), workload, record.start_unix_s)
-        truth = truth[truth["window_start_s"] <= seconds]
-        found = _judged(point, system, workload, record, truth, logs, context.profile)
-        return replace(found, values={**found.values, "planned": len(schedule.kills)})
-
-    if system.warmup_s and (not engine.used or point["workload"] == TOP):
-        measured("warm-up", NO_FAILURES, system.warmup_s)
+    measured = start(system, kind, setup, workload, SPEC, context)
+    if system.warmup_s and (not measured.engine.used or point["workload"] == TOP):
+        measured.warm_up(system.warmup_s)
     planned = schedule_of(
-        system, engine.targets(), kinds=KINDS[context.profile],
+        system, measured.engine.targets(), kinds=KINDS[context.profile],
         number=KILLS[context.profile], seed=context.seed("kills"),
     )  # fmt: skip
-    passes = [measured("kills", *planned)]
+    passes = [measured.kill("kills", *planned)]
     if passes[0].values["kills"] and not passes[0].values["hits"]:
         aimed = schedule_of(system, (), kinds=[BUSIEST], number=1, seed=context.seed("busiest"))
-        passes.append(measured("busiest", *aimed))
-    found = _together(passes)
+        passes.append(measured.kill("busiest", *aimed))
+    found = together(passes)
     if point["engine"] == OWN:
         promised = {"engine_name": kind.name, "guarantee": kind.guarantee.value}
         found = replace(found, values={**found.values, **promised})
     return found
-
-
-def _judged(
-    point: Point, system: System, workload: Workload, record: PassRecord, truth: pd.DataFrame,
-    logs: Path, profile: Profile,
-) -> Outcome:  # fmt: skip
-    """Return the outcome of one pass with kills."""
-    from experiments.live._kills import compare
-    from experiments.live._outages import LATE_S, outages, windows_of
-    from harness.judging import trust
-    from harness.measure.versions import settled
-
-    delivered = settled(record.deliveries, workload.identity_in_run, workload.values)
-    record = replace(record, deliveries=delivered)
-    windows = windows_of(record, workload, settled_s=system.first_s / 2)
-    usual_s, kills = outages(
-        record,
-        windows,
-        _steps(point, system, record, logs),
-        least_late_s=max(LATE_S, system.interval_s),
-    )
-    if len(kills):
-        spoilt_s = _spoilt_s(record, truth, workload)
-        kills["hit_work"] |= _hit(spoilt_s, kills["at_s"], record.until_s + workload.window_s)
-        kills["kill"] = [RACK if str(one) in SPEC.rack_names else WORKER for one in kills["target"]]
-    return Outcome(
-        values={
-            **compare(record.deliveries, truth, workload),
-            "due": len(truth),
-            "kills": len(kills),
-            "hits": int(kills["hit_work"].sum()) if len(kills) else 0,
-            "before_s": usual_s,
-            "dropped": trust.dropped(record),
-            "drained": record.drained,
-            "died": record.died,
-            **_cost(record, system.first_s),
-        },
-        series={"outages": kills, "windows": windows, "settings": record.settings},
-        invalid=_invalid(point, record, kills, usual_s, timed=profile is not Profile.SMOKE),
-    )
-
-
-def _spoilt_s(record: PassRecord, truth: pd.DataFrame, workload: Workload) -> pd.Series[float]:
-    """Return the ends of windows, one for each result that was lost, added or changed."""
-    import pandas as pd
-
-    from harness.judging.outcome import against_truth
-
-    stable = record.deliveries[record.deliveries["stability"] == "stable"]
-    found = against_truth(stable, truth, workload, workload.identity_in_run)
-    begins_s = [each["window_start_s"] for each in (found.missing, found.extra, found.wrong)]
-    ends_s: pd.Series[float] = pd.concat(begins_s).astype(float) + workload.window_s
-    return ends_s
-
-
-def _hit(spoilt_s: pd.Series[float], kills_s: pd.Series[float], until_s: float) -> NDArray[Any]:
-    """Return for each kill: True if a spoilt window ended after it and before the next one."""
-    import numpy as np
-
-    number, _ = np.histogram(spoilt_s, [*kills_s, until_s])
-    return number > 0
-
-
-def _together(passes: Sequence[Outcome]) -> Outcome:
-    """Return one outcome of all passes: counts are added, the rest is that of the first one."""
-    from harness.results.tables import stacked
-
-    values = [one.values for one in passes]
-    series = {
-        name: stacked([one.series[name].assign(**{"pass": n}) for n, one in enumerate(passes, 1)])
-        for name in passes[0].series
-    }
-    return Outcome(
-        values={
-            **values[0],
-            **{name: sum(each[name] for each in values) for name in COUNTS},
-            "drained": all(each["drained"] for each in values),
-            "died": next((each["died"] for each in values if each["died"]), None),
-        },
-        series=series,
-        invalid=next((one.invalid for one in passes if one.invalid), None),
-    )
 
 
 def _left_out(point: Point, context: Context) -> str | None:
@@ -252,66 +133,8 @@ def _workload(point: Point, system: System, context: Context) -> Workload:
     return word_count(seed=seed, depth=4)
 
 
-def _logging(setup: Setup, system: System, logs: Path) -> Setup:
-    """Return the setup of the stock engine with Spark's own event log."""
-    from experiments.live._outage import settings
-    from harness.engines.structured.parameters import StockParameters
-
-    conf = {**system.more.get("conf", {}), **settings(logs)}
-    return replace(setup, parameters=StockParameters(**{**system.more, "conf": conf}))
-
-
-def _invalid(
-    point: Point, record: PassRecord, kills: pd.DataFrame, usual_s: float, *, timed: bool
-) -> str | None:
-    """Return why the pass cannot be trusted.
-
-    Spark drops rows by a watermark that our own last marker moves, as in `live/same-kill`; where
-    records come too late by the engine's own order of reading, that is its finding."""
-    from harness.judging import trust
-
-    dropped = trust.dropped(record)
-    if point["engine"] == STOCK and dropped:
-        return f"the watermark dropped {dropped} rows, so the query answered another question"
-    if not len(kills):
-        return "no kill reached a process"
-    if timed and math.isnan(usual_s):
-        return (
-            "no window was complete before the first kill, so nothing says how late results "
-            "usually are: the machine is too busy or the load before the kill too short"
-        )
-    return trust.late_by(record, LATEST_S, timed=timed)
-
-
-def _steps(point: Point, system: System, record: PassRecord, logs: Path) -> Steps | None:
-    from experiments.live._outage import read_reports
-    from experiments.live._outages import of_spark
-
-    if point["engine"] != STOCK:
-        return None
-    return of_spark(
-        read_reports(logs), record.start_unix_s, system.wait_s, real_time=system.real_time
-    )
-
-
 def _is_file(name: str) -> bool:
     return name.endswith((".yaml", ".yml", ".py"))
-
-
-def _cost(record: PassRecord, first_s: float) -> dict[str, float | None]:
-    """Return records per core-second and resident bytes of nodes and engine before the first kill.
-
-    The processes of Spark's idle workers count for every engine alike."""
-    from harness.judging.resources import records_per_core_s
-
-    calm = record.usage[record.usage["at_s"].between(first_s / 2, first_s)]
-    held = calm.groupby("at_s")["resident_bytes"].sum(min_count=1).max()
-    return {
-        "records_per_core_s": records_per_core_s(
-            record.usage, RATE_PER_S, from_s=first_s / 2, until_s=first_s
-        ),
-        "resident_bytes": None if held != held else float(held),
-    }
 
 
 def check(profile: Profile, options: Mapping[str, Any]) -> None:

@@ -1,46 +1,29 @@
 """The same kill under both engines: lateness of results, second by second.
 
-Word count on two workers; one of them dies by SIGKILL with everything that runs on it, and is
-started again. Under the stock engine that is an executor, under the task engine an executor with
-three nodes. A result is late by its arrival in the out topic minus the end of its window.
+A part of `live/peers` on a smaller cluster, with its systems and its measures: word count on two
+workers; one of them dies by SIGKILL with everything that runs on it, and is started again. Under
+the stock engine that is an executor, under the task engine an executor with three nodes. A result
+is late by its arrival in the out topic minus the end of its window.
 
 A run is several passes over one input, each with a query of its own and a kill at another place
-between two checkpoints: these are the samples. Each kill has two recoveries. As the engine reports
-it: from the detection until what it had processed before is processed again. As seen from outside:
-from the first signal until results are as late as they usually were before the kill, of the same
-pass. What passes until then is split by what the engine reports; for stock Spark that is its own
-event log (`_outage`).
-
-Stock Spark runs in both of its modes. In real-time mode a result is the last value of its window
-and word, and arrives when that value first came."""
+between two checkpoints: these are the samples. Stock Spark runs in both of its modes. In real-time
+mode a result is the last value of its window and word, and arrives when that value first came."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from experiments.live._outage import PARTS
-from experiments.live._same_kill_figure import draw_same_kill
-from experiments.live._same_kill_rows import (
-    CALM_S,
-    CHECKPOINT_S,
-    INTERVAL_S,
-    RATE_PER_S,
-    REAL_TIME,
-    RESTART_AFTER_S,
-    ROWS,
-    SLIDE_S,
-    TASKS,
-    TIMES,
-    WINDOW_S,
-    Row,
-    outages,
-)
-from experiments.live._six_nodes import KEPT, SPEC, warm
+from experiments.live._judged import bar_of
+from experiments.live._outage import FOR_RECOVERY, PARTS
+from experiments.live._outages import CALM_S
+from experiments.live._peers_rows import RATE_PER_S, STOCK, TASKS, System
+from experiments.live._peers_run import start, together
+from experiments.live._six_nodes import KEPT, SPEC
 from harness.claims import (
     Claim,
     Finding,
@@ -54,253 +37,139 @@ from harness.claims import (
     ratio_of,
 )
 from harness.claims.samples import FEWEST
-from harness.engines.structured.parameters import StockParameters
+from harness.engines.structured.parameters import Mode
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
+from harness.failures.generators import one_target
+from harness.failures.schedule import Schedule
+from harness.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    YELLOW,
+    not_measured,
+    plain_ticks,
+    stamp,
+)
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from harness.cluster.base import Cluster
-    from harness.engines.base import Engine
-    from harness.judging.passes import PassPlan, PassRecord
     from harness.results.tables import Results
-    from workloads.base import Workload
 
 
+WINDOW_S, SLIDE_S, CHECKPOINT_S, INTERVAL_S = 2.0, 0.5, 2.0, 0.1
+"""The last: batch interval, and trigger of the stock engine, which is as fast as it can."""
+AFTER_S = 16.0
+"""Load after the latest kill, in which output comes back and is calm."""
+VICTIM, RESTART_AFTER_S = "r2", 1.0
+REAL_TIME = "stock real-time"
+_MICRO_BATCHES = {"spark.sql.shuffle.partitions": "2"}
+_STOCK = System(scheme="checkpoint", stock=True, interval_s=INTERVAL_S, gap_s=AFTER_S)
+_OURS = System(
+    scheme="checkpoint", interval_s=INTERVAL_S, gap_s=3.0, first_s=3.0,
+    parameters=TaskParameters(checkpoint_s=CHECKPOINT_S, notes_progress=True),
+)  # fmt: skip
+ROWS: Mapping[str, System] = {
+    "stock": replace(_STOCK, more={"conf": _MICRO_BATCHES}),
+    "stock tuned": replace(_STOCK, more={"conf": FOR_RECOVERY}, first_s=12.0, gap_s=6.0),
+    # The slots of a worker stay free, so that it can start without one.
+    REAL_TIME: replace(
+        _STOCK,
+        more={"mode": Mode.REAL_TIME.value, "conf": FOR_RECOVERY,
+              "spare_slots": SPEC.cores_per_worker},
+        first_s=8.0,
+        gap_s=6.0,
+    ),
+    "checkpoint": _OURS,
+    "active": replace(_OURS, scheme="active"),
+}  # fmt: skip
+"""The systems of the figure by name. The process that was started again after the kill of the pass
+before is cold: its first task takes 4 to 7 s on two cores, so that only the windows of the second
+half before a kill (`System.first_s`) tell how late results usually are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """The passes of a profile, one for each kill, and their seconds."""
+
+    passes: int
+    warmup_s: float
+    """Load before the first pass."""
+    longer: int = 1
+    """Factor of a system's seconds."""
+
+    def longer_than(self, system: System) -> System:
+        """Return a system with the seconds of this profile."""
+        first_s, gap_s = self.longer * system.first_s, self.longer * system.gap_s
+        return replace(system, first_s=first_s, gap_s=gap_s)
+
+    def schedule(self, system: System, number: int, part: float) -> tuple[Schedule, float]:
+        """Return the kill of a pass, in the part of that number of a checkpoint interval.
+
+        The interval has as many equal parts as there are passes; ``part``, from 0 to 1, is the
+        place in its own. The second value is the length of the load."""
+        at_s = system.first_s + (number + part) / self.passes * CHECKPOINT_S
+        schedule = one_target(VICTIM, at_s=at_s, restart_after_s=RESTART_AFTER_S)
+        return schedule, system.first_s + CHECKPOINT_S + system.gap_s
+
+
+TIMES = {
+    Profile.SMOKE: Times(passes=1, warmup_s=2),
+    Profile.QUICK: Times(passes=6, warmup_s=5),
+    Profile.PAPER: Times(passes=6, warmup_s=30, longer=3),
+}
 ATTEMPTS = 3
 """Passes for one kill, until it was on time and the output before it was as usual."""
 
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure one row: a warm-up, then a pass for each kill."""
-    from experiments.live._outage import settings
-    from experiments.live._runs import steady_pass
+    from experiments.live._rates import WATERMARK_S
+    from experiments.stock._scale import UPDATES_WATERMARK_S
+    from harness.engines.base import Setup
+    from harness.engines.kinds import find_engine
+    from workloads.wordcount import word_count
 
-    row, times = ROWS[str(point["row"])], TIMES[context.profile]
-    logs = context.cluster(SPEC).run_directory / "spark-events"
-    parameters = (
-        StockParameters(conf={**row.conf, **settings(logs)}, **row.more)
-        if row.stock
-        else TaskParameters(checkpoint_s=CHECKPOINT_S, notes_progress=True)
+    row, times = str(point["row"]), TIMES[context.profile]
+    system = times.longer_than(ROWS[row])
+    workload = word_count(
+        seed=context.seed("input") % 2**31,
+        window_s=WINDOW_S,
+        slide_s=SLIDE_S,
+        depth=4,
+        watermark_delay_s=UPDATES_WATERMARK_S if system.real_time else WATERMARK_S,
     )
-    engine, cluster = warm(row.engine, row.scheme, parameters, context)
-    passes = Passes(engine, cluster, context, row, logs)
-    workload, load_s = passes.workload, times.load_s(row)
-    passes.run(steady_pass("warm-up", workload, RATE_PER_S, times.warmup_s, INTERVAL_S))
+    brief = context.profile is Profile.SMOKE
+    setup = Setup(scheme=system.scheme, brief=brief, parameters=system.parameters)
+    kind = find_engine(STOCK if system.stock else TASKS)
+    measured = start(system, kind, setup, workload, SPEC, context)
+    measured.warm_up(times.warmup_s)
+    passes = []
     for number in range(times.passes):
-        schedule = times.schedule(row, number, context.seed("phase", number) % 1000 / 1000)
+        part = context.seed("phase", number) % 1000 / 1000
+        planned = times.schedule(system, number, part)
         for attempt in range(ATTEMPTS):
-            name = f"kill-{number}-{attempt}"
-            plan = steady_pass(name, workload, RATE_PER_S, load_s, INTERVAL_S, schedule)
-            if passes.kill(number, plan, last=attempt == ATTEMPTS - 1):
+            found = measured.kill(f"kill-{number}-{attempt}", *planned)
+            if not found.invalid:
                 break
-    return passes.outcome()
+            context.progress(f"kill {number} again: {found.invalid}")
+        passes.append(found)
+    return together(passes)
 
 
-class Passes:
-    """The passes of one run, all over one input."""
-
-    def __init__(
-        self, engine: Engine, cluster: Cluster, context: Context, row: Row, logs: Path
-    ) -> None:
-        """Prepare passes; ``logs`` are Spark's own."""
-        from experiments.live._rates import WATERMARK_S
-        from experiments.stock._scale import UPDATES_WATERMARK_S
-        from workloads.wordcount import word_count
-
-        self._engine, self._cluster, self._context = engine, cluster, context
-        self._row, self._logs = row, logs
-        self._directory = cluster.scratch(f"same-kill-{context.directory.name}")
-        self._timed = context.profile is not Profile.SMOKE
-        self._settled_s = TIMES[context.profile].settled_s(row)
-        self._truth: pd.DataFrame | None = None
-        self._lateness: list[pd.DataFrame] = []
-        self._kills: list[dict[str, Any]] = []
-        self._wrong: list[Mapping[str, int]] = []
-        self._problems: list[str] = []
-        self.workload = word_count(
-            seed=context.seed("input") % 2**31,
-            window_s=WINDOW_S,
-            slide_s=SLIDE_S,
-            depth=4,
-            watermark_delay_s=UPDATES_WATERMARK_S if row.real_time else WATERMARK_S,
-        )
-
-    def run(self, plan: PassPlan) -> PassRecord:
-        """Make one pass; every revision is marked as final or early.
-
-        The first one with a kill also gives the truth of all: a pass begins with a window's slide,
-        so the same record falls into the same window."""
-        from harness.engines.deliveries import relative_windows
-        from harness.judging.passes import Pass
-        from harness.measure.versions import settled
-
-        with Pass(plan, self._cluster, self._engine, self._directory, self._context) as one:
-            record = one.run()
-            self._cluster.restore(self._context.progress)
-            if plan.schedule.events and self._truth is None:
-                truth = self._engine.truth(one.work)
-                self._truth = relative_windows(truth, plan.workload, record.start_unix_s)
-        final = settled(record.deliveries, self.workload.identity_in_run, self.workload.values)
-        return replace(record, deliveries=final)
-
-    def kill(self, number: int, plan: PassPlan, *, last: bool) -> bool:
-        """Make the pass of one kill; keep what it shows, and return True, if it was on time.
-
-        What was wrong with the output counts in any case; the ``last`` attempt makes the run
-        invalid."""
-        from experiments.live._kills import compare
-        from harness.judging import trust
-
-        record = self.run(plan)
-        assert self._truth is not None, "the first pass has computed it"
-        dropped = trust.dropped(record)
-        due = self._truth[self._truth["window_start_s"] <= record.until_s]
-        early = int((record.deliveries["stability"] == "tentative").sum())
-        wrong = compare(record.deliveries, due, self.workload)
-        self._wrong.append({**wrong, "dropped": dropped, "early": early})
-        felt = any(victim.felt for done in record.injected[:1] for victim in done.victims)
-        late = trust.late_pass(record, CHECKPOINT_S, timed=self._timed)
-        if dropped:
-            late = f"the watermark dropped {dropped} rows, so the query answered another question"
-        problem = late or (None if felt else "the kill reached nothing")
-        found: Mapping[str, Any] = {}
-        if not problem:
-            found = kill_of(
-                record, self._truth, self.workload, self._row, self._logs, settled_s=self._settled_s
-            )
-            if self._timed and found["usual_s"] is None:
-                problem = (
-                    "no window was complete before the kill, so nothing says how late results "
-                    "usually are: the machine is too busy or the load before the kill too short"
-                )
-        if problem:
-            self._context.progress(f"{plan.name} {'is invalid' if last else 'again'}: {problem}")
-            if last:
-                self._problems.append(f"{plan.name}: {problem}")
-            return False
-        self._kills.append({"sample": number, **found})
-        usual_s = float("nan") if found["usual_s"] is None else found["usual_s"]
-        self._lateness.append(
-            lateness(record, self.workload).assign(sample=number, usual_s=usual_s)
-        )
-        return True
-
-    def outcome(self) -> Outcome:
-        """Return what all passes show."""
-        names = ("lost", "duplicated", "contradictions", "dropped", "early")
-        return Outcome(
-            values={
-                **{name: sum(one[name] for one in self._wrong) for name in names},
-                "kills": len(self._kills),
-                "passes": len(self._wrong),
-            },
-            series={
-                "lateness": pd.concat(self._lateness) if self._lateness else pd.DataFrame(),
-                "kills": pd.DataFrame(self._kills),
-            },
-            invalid="; ".join(self._problems) or None,
-        )
-
-
-def kill_of(
-    record: PassRecord,
-    truth: pd.DataFrame,
-    workload: Workload,
-    row: Row,
-    logs: Path,
-    *,
-    settled_s: float = 0.0,
-) -> dict[str, Any]:
-    """Return both recoveries of the pass's kill, and the parts of the outage.
-
-    Windows due from ``settled_s`` until the kill tell how late results usually are."""
-    from experiments.live._kills import outside
-    from harness.judging import failures
-
-    (failure,) = failures.done(record)
-    # Nodes of one worker share an executor, and the stock engine reports one of their names.
-    failure = replace(failure, nodes=[one.node for one in record.injected[0].victims])
-    engine = failures.detection(record.incidents, failure)
-    detected_s, back_s = engine.get("detected_at_s"), engine.get("paper_recovery_s")
-    seen = outside(record, truth, workload, calm_s=CALM_S, settled_s=settled_s)
-    own = seen.iloc[0].to_dict() if len(seen) else {}
-    outside_s = _seconds(own.get("outside_ms"))
-    return {
-        "phase_s": failure.at_s % CHECKPOINT_S,
-        "late_ms": None if failure.lateness_s is None else failure.lateness_s * 1000,
-        "detection_s": None if detected_s is None else detected_s - failure.at_s,
-        "engine_s": back_s,
-        "outside_s": outside_s,
-        "outside_at_least_s": _seconds(own.get("outside_at_least_ms")),
-        "outside_why_not": own.get("outside_why_not"),
-        "usual_s": _seconds(own.get("usual_ms")),
-        "resolution_s": _seconds(own.get("resolution_ms")),
-        **_parts(record, row, logs, failure.at_s, detected_s, back_s, outside_s),
-    }
-
-
-def _parts(
-    record: PassRecord, row: Row, logs: Path, at_s: float, detected_s: float | None,
-    back_s: float | None, outside_s: float | None,
-) -> Mapping[str, float | None]:  # fmt: skip
-    """Return the parts from the kill until the engine has regained its progress.
-
-    In real-time mode Spark reports that with the next checkpoint only, so the output decides."""
-    from experiments.live._outage import locality_wait_s, parts, read_reports
-
-    found: Mapping[str, float | None] = dict.fromkeys(PARTS)
-    if detected_s is not None and back_s is not None and row.stock:
-        there_s = detected_s + back_s
-        if row.real_time and outside_s is not None:
-            there_s = max(detected_s, min(there_s, at_s + outside_s))
-        found = parts(
-            read_reports(logs),
-            killed_s=record.start_unix_s + at_s,
-            committed_s=record.start_unix_s + there_s,
-            wait_s=locality_wait_s(row.conf),
-        )
-    elif detected_s is not None and back_s is not None:
-        mine = record.incidents
-        until_s = detected_s + back_s
-        there = mine[(mine["event"] == "recovered") & mine["at_s"].between(at_s, until_s)]
-        after_s = min(back_s, float(there["there_after_s"].max())) if len(there) else 0.0
-        found = dict(zip(PARTS, (detected_s - at_s, after_s, None, back_s - after_s), strict=True))
-    return {f"part_{name}": value for name, value in found.items()}
-
-
-def _seconds(ms: Any) -> float | None:
-    return None if ms is None or pd.isna(ms) else float(ms) / 1000
-
-
-def lateness(record: PassRecord, workload: Workload) -> pd.DataFrame:
-    """Return a row per window that ended while the load flowed and has results.
-
-    That which ends with the load waits for the markers behind it, so it is left out. ``ended_s``
-    counts from the kill; the rest is the lateness of its first, median and last result.
-    """
-    kill_s = record.injected[0].began_unix_s - record.start_unix_s
-    stable = record.deliveries[record.deliveries["stability"] == "stable"]
-    found = stable.sort_values("arrival_s").drop_duplicates(workload.identity_in_run)
-    ended_s = found["window_start_s"] + workload.window_s
-    late_s = (found["arrival_s"] - ended_s)[ended_s <= record.until_s - SLIDE_S]
-    by_window = late_s.groupby(ended_s)
-    frame = pd.DataFrame(
-        {"first_s": by_window.min(), "late_s": by_window.median(), "last_s": by_window.max()}
-    )
-    frame.insert(0, "ended_s", frame.index - kill_s)
-    return frame.reset_index(drop=True)
-
-
-def _kept(point: Point) -> str:
+def _keeps(point: Point) -> str:
     """Return the name of what a row keeps warm: both modes use the tuned application."""
     row = str(point["row"])
-    return KEPT if ROWS[row].engine == TASKS else "stock tuned" if row == REAL_TIME else row
+    return "stock tuned" if row == REAL_TIME else row if ROWS[row].stock else KEPT
 
 
 _ALL: list[Point] = [{"row": name} for name in ROWS]
@@ -317,7 +186,7 @@ MEASUREMENT = Measurement(
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 150, Profile.PAPER: 500},
     run=run,
-    scheduling=Scheduling(keeps=_kept, early=True),
+    scheduling=Scheduling(keeps=_keeps, early=True),
     chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
 )
 
@@ -329,16 +198,9 @@ TENTH = 0.1
 """Most that the task engine may take of the stock engine's recovery, as seen from outside. Fixed
 before measuring."""
 RULE = Rule(version=6, since="2026-11-26", seen_seeds=SEEN)
-"""Version 1 counted the windows that came half a second later than the median before the kill, of
-one kill; version 2 had ten times the rate and an input for each pass. In version 3 windows from the
-very begin of a pass counted as usual ones, in which processes were still starting up, so that it
-saw no outage below five seconds; and no lateness on either side counted as a missing number. In
-version 4 the cold process of the kill before held results up until shortly before the next kill,
-and tuned settings waited five seconds before they asked a dead process again. Version 5 decided by
-five samples, and called two outages that neither engine came back from equally long."""
+"""Versions before judged one kill, another rate, windows of the cold start, or five samples."""
 FIRST = Rule(version=4, since="2026-11-26", seen_seeds=SEEN)
-"""The rule of the claims against real-time mode; versions 1 to 3 were changed with versions 3 to 5
-of `RULE`."""
+"""The rule of the claims against real-time mode."""
 AGAINST = {
     "stock": ("", "stock Spark in micro-batches as it comes", RULE),
     "stock tuned": ("-as-tuned", "stock Spark in micro-batches with tuned settings", RULE),
@@ -355,7 +217,8 @@ def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
     ``parts`` has the median seconds of each part of the outage, a row per row of the figure."""
     columns = ["sample", *BOTH, "outside_at_least_s", "detection_s", "usual_s", "resolution_s"]
     names = [f"part_{name}" for name in PARTS]
-    kills = results.series("kills", ["row", "repeat"]).reindex(
+    kills, windows = _as_recorded(results)
+    kills = kills.reindex(
         columns=["run", "row", "repeat", "phase_s", "late_ms", "outside_why_not", *columns, *names]
     )
     kills = kills.astype(dict.fromkeys([*columns, *names], float))
@@ -370,21 +233,30 @@ def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
     return {
         "runs": results.frame,
         "kills": kills,
-        "windows": results.series("lateness", ["row", "repeat"]),
+        "windows": windows,
         "parts": medians.reset_index(),
     }
 
 
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """Draw lateness around the kill, the two measures of each recovery, and the outage's parts."""
-    draw_same_kill(
-        tables,
-        figure,
-        partial(samples, tables),
-        slide_s=SLIDE_S,
-        caption=f"word count, {RATE_PER_S:,.0f} records/s; windows of {WINDOW_S:g} s every "
-        f"{SLIDE_S:g} s; the worker is started again after {RESTART_AFTER_S:g} s",
+def _as_recorded(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return kills and lateness; those of `live/peers`' form in the columns of older records."""
+    by = ["row", "repeat"]
+    kills, windows = results.series("outages", by), results.series("windows", by)
+    if not len(kills):
+        return results.series("kills", by), results.series("lateness", by)
+    kills = kills.assign(
+        sample=kills["pass"] - 1,
+        phase_s=kills["at_s"] % CHECKPOINT_S,
+        engine_s=kills["restart_s"] + kills["restore_s"],
+        outside_s=kills["outage_s"].where(kills["caught_up"]),
+        outside_at_least_s=kills["outage_s"].mask(kills["caught_up"]),
+        part_detection_s=kills["detection_s"],
+        part_rescheduling_s=kills["restart_s"],
+        part_first_batch_s=kills["restore_s"],
     )
+    own = kills[["run", "pass", "sample", "at_s", "usual_s"]]
+    windows = windows.merge(own, on=["run", "pass"])
+    return kills, windows.assign(ended_s=windows["ended_s"] - windows["at_s"])
 
 
 def samples(tables: Mapping[str, pd.DataFrame], row: str, measure: str) -> list[float]:
@@ -398,6 +270,122 @@ def samples(tables: Mapping[str, pd.DataFrame], row: str, measure: str) -> list[
         worst = watched if ROWS[row].stock else watched.where(watched.isna(), float("inf"))
         values = values.fillna(worst)
     return [float(value) for value in values.dropna()]
+
+
+LOOKS: Mapping[str, tuple[str, str]] = {
+    "stock": ("stock Spark, micro-batches", GREY),
+    "stock tuned": ("stock Spark, micro-batches, tuned", ORANGE),
+    "stock real-time": ("stock Spark, real-time mode", PURPLE),
+    "checkpoint": ("task engine, checkpoints", GREEN),
+    "active": ("task engine, active replicas", BLUE),
+}
+"""Label and colour of each row."""
+AROUND_S = (-3.0, 16.0)
+"""Drawn time, from the kill."""
+LEAST_S = 0.01
+"""Begin of the logarithmic axes."""
+STEPS: Mapping[str, tuple[str, str]] = {
+    **{
+        f"part_{name}": look
+        for name, look in zip(
+            PARTS,
+            [
+                ("until the loss is seen", VERMILION),
+                ("rescheduling", BLACK),
+                ("locality wait", YELLOW),
+                ("first batches", SKY),
+            ],
+            strict=True,
+        )
+    },
+    "catching_up_s": ("until output is on time", "#DDDDDD"),
+}
+"""Label and colour of the parts of an outage."""
+
+
+def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+    """Draw lateness around the kill above, recoveries and parts of the outage below."""
+    grid = figure.add_gridspec(2, 2, height_ratios=(1.3, 1))
+    above = figure.add_subplot(grid[0, :])
+    below, parts = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1, 1])
+    _draw_lateness(above, tables["windows"])
+    _draw_recoveries(below, tables)
+    _draw_parts(parts, tables["parts"])
+    stamp(
+        figure,
+        f"word count, {RATE_PER_S:,.0f} records/s; windows of {WINDOW_S:g} s every {SLIDE_S:g} s; "
+        f"the worker is started again after {RESTART_AFTER_S:g} s",
+    )
+
+
+def _draw_lateness(axes: Axes, windows: pd.DataFrame) -> None:
+    for row, (label, color) in LOOKS.items():
+        mine = windows[windows["row"] == row] if len(windows) else windows
+        if not len(mine):
+            axes.plot([], [], color=color, label=f"{label} (not measured)")
+            continue
+        shown = mine[mine["ended_s"].between(*AROUND_S)]
+        shown = shown.assign(beyond_s=(shown["late_s"] - shown["usual_s"]).clip(lower=LEAST_S))
+        passes = [one.sort_values("ended_s") for _, one in shown.groupby(["run", "sample"])]
+        for one in passes:
+            axes.plot(one["ended_s"], one["beyond_s"], color=color, linewidth=0.6, alpha=0.35)
+        at_s = (np.floor(shown["ended_s"] / SLIDE_S) + 0.5) * SLIDE_S
+        by_time = shown["beyond_s"].groupby(at_s)
+        median = by_time.median()[2 * by_time.size() > len(passes)]
+        counted = f"{label} ({len(passes)} kill{'s' if len(passes) > 1 else ''})"
+        axes.plot(median.index, median, color=color, linewidth=1.8, label=counted)
+    axes.axvline(0, color=VERMILION, linewidth=1)
+    axes.annotate(
+        "SIGKILL", (0, 1), (-44, -10), xycoords=("data", "axes fraction"),
+        textcoords="offset points", color=VERMILION, fontsize=8,
+    )  # fmt: skip
+    if len(windows):
+        axes.set_yscale("log")
+        plain_ticks(axes.yaxis)
+    else:
+        not_measured(axes)
+    axes.set_xlim(*AROUND_S)
+    axes.set_ylabel("results later than usual by\n(s, logarithmic)")
+    axes.set_xlabel("end of the window (s from the kill of a worker with all that runs on it)")
+    axes.legend(loc="upper right")
+
+
+def _draw_recoveries(axes: Axes, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Draw both measures of each row: medians with intervals, and a dot per kill."""
+    looks = (("engine_s", "s", "as the engine reports it"), ("outside_s", "o", "seen from outside"))
+    for number, (row, (_, color)) in enumerate(LOOKS.items()):
+        for shift, (measure, marker, _) in zip((-0.15, 0.15), looks, strict=True):
+            values = [value for value in samples(tables, row, measure) if np.isfinite(value)]
+            shown = [max(value, LEAST_S) for value in values]
+            axes.plot([number + shift] * len(shown), shown, ".", color=color, alpha=0.4)
+            bar_of(axes, number + shift, values, color=color, marker=marker, least=LEAST_S)
+    handles: list[Any] = [
+        axes.plot([], [], marker, color=GREY, label=label)[0] for _, marker, label in looks
+    ]
+    axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=7)
+    axes.set_xticks(range(len(LOOKS)), [row.replace(" ", "\n") for row in LOOKS])
+    if any(samples(tables, row, measure) for row in LOOKS for measure, _, _ in looks):
+        axes.set_yscale("log")
+        plain_ticks(axes.yaxis)
+    else:
+        not_measured(axes)
+    axes.set_ylabel("recovery (s, logarithmic)")
+
+
+def _draw_parts(axes: Axes, parts: pd.DataFrame) -> None:
+    """Draw the medians of the parts from the kill until output is on time, stacked."""
+    by_row = parts.set_index("row").reindex(list(LOOKS))
+    begin = np.zeros(len(LOOKS))
+    for name, (label, color) in STEPS.items():
+        length = by_row[name].astype(float).fillna(0.0).to_numpy()
+        axes.barh(range(len(LOOKS)), length, left=begin, color=color, label=label)
+        begin = begin + length
+    axes.set_yticks(range(len(LOOKS)), list(LOOKS))
+    axes.invert_yaxis()
+    axes.set_xlabel("median parts of the outage (s)")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=7)
+    if not len(parts):
+        not_measured(axes)
 
 
 @invariant(
@@ -458,7 +446,6 @@ EXPERIMENT = Experiment(
     table=tabulate,
     draw=draw,
     claims=CLAIMS,
-    outages=outages,
     smoke_covered_by="live/engines",
     notes=[
         "Stock Spark in micro-batches: state in memory, trigger as fast as it can; tuned: without "
@@ -482,7 +469,7 @@ EXPERIMENT = Experiment(
         "Spark reschedules or starts a query again, and while it waits for a slot near a task's "
         "state. The quick profile has micro-batches with tuned settings alone, and the task engine "
         "with replicas alone.",
-        f"Stock output is watched for {ROWS[REAL_TIME].after_s:g} s after a kill. A process that "
+        f"Stock output is watched for {ROWS[REAL_TIME].gap_s:g} s after a kill. A process that "
         "is started again is back later than that, and its start can make output late once more: "
         "live/peers watches it.",
     ],

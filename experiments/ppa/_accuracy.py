@@ -47,6 +47,8 @@ TRAFFIC_TASKS = 8
 FULL_EDGE = "Q1, 4 × 5"
 OWN_PAGES = "Q1, own pages"
 QUERIES = ("Q1", FULL_EDGE, OWN_PAGES, "Q2")
+CONTESTANTS = ("dp", "sa", "greedy")
+"""Planners that are compared by the accuracy of their plans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,23 +98,28 @@ SCALES: Mapping[Profile, Scale] = {
 """The paper profile has the papers' own scale, except for the length of the run."""
 
 
-class PaperQuery:
-    """One of the papers' queries with its input, ready to be run in part."""
+class PartialQuery:
+    """A query with its input, ready to be run in part."""
 
-    def __init__(self, reading: Reading | None, profile: Profile, seed: int) -> None:
-        """Prepare Q1 under a reading, or Q2 (None)."""
-        scale = SCALES[profile]
-        self.workload, rate, seconds = _workload(reading, scale, seed)
-        timeline = timeline_of(self.workload, start_us=START_US, batch_s=BATCH_S)
-        edge: dict[str, Any] = {}
-        if reading is not None and reading.mergers is not None:
-            edge = {"mergers": reading.mergers, "full": True}
-        program = program_of(self.workload, timeline=timeline, rate=rate, **edge)
-        sources, self.records = recorded(self.workload, program, seconds=seconds)
-        if reading is not None and reading.own_pages:
+    def __init__(
+        self,
+        workload: Workload,
+        rate: float | None,
+        seconds: float,
+        *,
+        batch_s: float = BATCH_S,
+        own_pages: bool = False,
+        **edge: Any,
+    ) -> None:
+        """Prepare a workload at ``rate`` records a second; ``edge``: options of its tasks."""
+        self.workload = workload
+        timeline = timeline_of(workload, start_us=START_US, batch_s=batch_s)
+        program = program_of(workload, timeline=timeline, rate=rate, **edge)
+        sources, self.records = recorded(workload, program, seconds=seconds)
+        if own_pages:
             program = with_own_pages(program)
         self.topology: Topology = program.topology
-        self._runs = PartialRuns(program, sources, batches=int(seconds / BATCH_S))
+        self._runs = PartialRuns(program, sources, batches=int(seconds / batch_s))
         self._accurate = self._runs.results()
 
     def accuracy(self, tasks: Collection[int]) -> float:
@@ -152,9 +159,18 @@ def q1_topology() -> Topology:
 
 
 @lru_cache(maxsize=4)
-def query(name: str, profile: Profile, seed: int) -> PaperQuery:
+def query(name: str, profile: Profile, seed: int) -> PartialQuery:
     """Return the query called ``name``, one of `QUERIES`."""
-    return PaperQuery(READINGS.get(name), profile, seed)
+    return read_as(READINGS.get(name), profile, seed)
+
+
+def read_as(reading: Reading | None, profile: Profile, seed: int) -> PartialQuery:
+    """Return Q1 under a reading, or Q2 (None)."""
+    workload, rate, seconds = _workload(reading, SCALES[profile], seed)
+    if reading is None:
+        return PartialQuery(workload, rate, seconds)
+    edge = {} if reading.mergers is None else {"mergers": reading.mergers, "full": True}
+    return PartialQuery(workload, rate, seconds, own_pages=reading.own_pages, **edge)
 
 
 Choice = Callable[[Topology, int], ReplicationPlan]

@@ -16,7 +16,7 @@ import pandas as pd
 
 from experiments._unprinted import Parameter, Regions
 from experiments.ppa import _accuracy, _random
-from experiments.ppa._accuracy import PaperQuery, Reading
+from experiments.ppa._accuracy import Reading, read_as
 from harness.claims import Finding, found, hypothesis
 from harness.experiment import Experiment
 from harness.figures.style import stamp
@@ -55,7 +55,7 @@ def run(point: Point, context: Context) -> Outcome:
         window_s=float(str(point["window_s"])),
     )
     context.progress("reading the input")
-    query = PaperQuery(reading, context.profile, context.seed("input"))
+    query = read_as(reading, context.profile, context.seed("input"))
     rows: list[tuple[str, float, float, float]] = []
     for ratio in RATIOS[context.profile]:
         context.progress("planning and running", fraction=ratio)

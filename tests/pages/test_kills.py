@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.live.recovery import EXPERIMENT
+from experiments.ppa.recovery_single import LIVE_EXPERIMENT as EXPERIMENT
 from harness.pages.kills import FEW, Kill, kills_of
 from harness.results.library import load
 

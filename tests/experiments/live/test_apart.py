@@ -13,52 +13,19 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from experiments.live import _ballast, _cpu, _measured_costs, predicted, scale, state
+from experiments.live import _ballast, _cpu, _measured_costs, predicted, state
 from experiments.live._cpu import CpuWatch
 from experiments.live._measured_costs import MeasuredCosts, changes_us
-from harness.claims import Word
-from harness.claims.samples import FEWEST
 from harness.cluster import processes
 from harness.engines.tasks.job import wiring_for
 from harness.errors import EnvironmentFailure
 from harness.hosting.codec import decode, encode
 from harness.protocol.inputs import NodeInfo
-from tests.experiments.live.judging import all_hold, held, judged, panels
 from tests.protocol.clusters import Cluster
 from workloads.toolkit.operators import Timeline
 from workloads.wordcount import COUNTS
 
 TIMELINE = Timeline(start_us=0, batch_us=1, slide_us=2, window_us=4)
-
-
-def kills(ms_by_size: dict[int, float], *, active_ms: float = 20, failures: int = 0) -> Any:
-    rows: list[dict[str, Any]] = []
-    for size, ms in ms_by_size.items():
-        for scheme, value in ((state.CHECKPOINTS, ms), (state.REPLICAS, active_ms)):
-            rows.append(
-                {"scheme": scheme, "state_bytes": size, "rate_per_s": state.RATES_PER_S[0],
-                 "restored_ms": value, "failures": failures, "tasks": "count.0"}
-            )  # fmt: skip
-    rows += [
-        {"scheme": "checkpoint", "state_bytes": state.MB, "rate_per_s": rate,
-         "restored_ms": ms_by_size[state.MB], "failures": failures, "tasks": "count.0"}
-        for rate in state.RATES_PER_S[1:]
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def test_recovery_by_size_can_hold_and_can_fail() -> None:
-    good = kills({size: 50 + 10 * size / state.MB for size in state.SIZES})
-    assert all_hold(state.EXPERIMENT, good)
-    bad = kills({size: 300 + 30 * size / state.MB for size in state.SIZES}, active_ms=150,
-                failures=1)  # fmt: skip
-    assert set(held(state.EXPERIMENT, bad).values()) == {False}
-    slope = state.ms_per_mb(state.medians(bad, "checkpoint", "state_bytes"))
-    assert slope == pytest.approx(30)
-    few = good[good["state_bytes"] == state.SIZES[0]]
-    assert held(state.EXPERIMENT, few)["per-mb"] is None
-    assert len(panels(state.EXPERIMENT, good)) == len(panels(state.EXPERIMENT, good[:0])) == 2
-    assert set(held(state.EXPERIMENT, good[:0]).values()) == {None}
 
 
 @pytest.mark.parametrize("scheme", [state.CHECKPOINTS, state.REPLICAS])
@@ -104,28 +71,6 @@ def test_a_block_of_state_has_its_size_and_changes_with_every_batch() -> None:
     workload = _ballast.heavy(state_bytes=1_000)
     assert workload.reference is not None
     assert workload.reference.build().reference == workload.reference
-
-
-def started(**changes: float) -> pd.DataFrame:
-    row = {
-        "servers_s": 12.0, "nodes_s": 20.0, "idle_cores": 0.1, "loaded_cores": 0.3,
-        "idle_missing": 0, "loaded_missing": 0, "idle_python": 0.1, "loaded_python": 0.3,
-    }  # fmt: skip
-    return pd.DataFrame([{**row, **changes}] * FEWEST)
-
-
-def test_the_cost_of_nodes_can_hold_and_can_fail() -> None:
-    assert all_hold(scale.EXPERIMENT, started())
-    bad = started(nodes_s=90, idle_cores=0.5, loaded_missing=3)
-    assert set(held(scale.EXPERIMENT, bad).values()) == {False}
-    assert len(panels(scale.EXPERIMENT, started())) == 2
-    over = started(idle_cores=0.25, idle_python=0.2, idle_loops=0.12, loop_cpu_ms=0.4)
-    idle = judged(scale.EXPERIMENT, over)["idle-cores"]
-    assert idle.why is not None
-    assert "Of the 0.200 cores of the nodes 0.120 are used by their event loops" in idle.why
-    assert "136 heartbeats and 62 batches" in idle.why
-    assert "a fixed computation took 0.40 ms" in idle.why
-    assert judged(scale.EXPERIMENT, over[:1])["idle-cores"].word is Word.UNDECIDED, "of one run"
 
 
 def test_cpu_between_two_instants() -> None:
@@ -199,40 +144,3 @@ def test_the_use_of_the_main_threads_of_nodes(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_replicas_that_take_turns_are_those_of_tasks_with_a_state() -> None:
     assert _measured_costs.counters(predicted._words(), 0.1) == (4, 5)
-
-
-def both(live_ms: float, simulated_ms: float, failures: int = 0) -> pd.DataFrame:
-    rows = [
-        {"scheme": scheme, "rate_per_s": 2_000.0, "how": how, "takeover_ms": ms,
-         "there_ms": ms / 2, "ready_ms": ms * 3 / 4, "failures": failures}
-        for scheme in ("active", "checkpoint")
-        for how, ms in (("live", live_ms), ("simulated", simulated_ms))
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def test_a_prediction_can_hold_and_can_fail() -> None:
-    good = both(50, 40)
-    assert all_hold(predicted.EXPERIMENT, good)
-    bad = both(50, 30, failures=1)
-    assert set(held(predicted.EXPERIMENT, bad).values()) == {False}
-    alone = good[good["how"] == "live"]
-    assert list(held(predicted.EXPERIMENT, alone).values()) == [True, None]
-    first = predicted.steps(good).reset_index().iloc[0]
-    assert first[["scheme", "how"]].to_list() == ["active", "live"]
-    assert first[[*predicted.STEPS]].to_list() == pytest.approx([25, 12.5, 12.5])
-    assert len(panels(predicted.EXPERIMENT, good)) == 2
-    assert len(panels(predicted.EXPERIMENT, good[:0])) == 2
-
-
-def test_a_prediction_says_where_it_is_wrong() -> None:
-    table = both(50, 30)
-    table.loc[table["how"] == "simulated", "ready_ms"] = 29.0
-    gap = "12.5 ms live and 1.0 ms simulated until it is where the other was (active, 2,000/s)"
-
-    def why(rows: pd.DataFrame) -> str | None:
-        return judged(predicted.EXPERIMENT, rows)["within-a-quarter"].why
-
-    assert gap in str(why(table))
-    assert why(table[table["how"] == "live"]) is None
-    assert why(table[:0]) is None

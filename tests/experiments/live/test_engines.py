@@ -16,7 +16,7 @@ from experiments.live.engines import EXPERIMENT, RATES
 from harness.claims import Word
 from harness.claims.samples import FEWEST
 from harness.results.record import Profile
-from tests.experiments.live.judging import failing, held, judged, panels
+from tests.experiments.live.judging import judged
 from tests.judging.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
 
 KILL = injected(SCHEDULE)[:1]
@@ -144,25 +144,6 @@ LADDERS = [
 ]  # fmt: skip
 
 
-def test_every_sentence_can_hold_and_can_fail() -> None:
-    good = held(EXPERIMENT, tables(*LADDERS))
-    assert set(good.values()) == {True}
-    assert len(good) == 15
-    restored = judged(EXPERIMENT, tables(*LADDERS))["checkpoint-restored"].measured
-    assert restored["from_outside_ms"] == 600
-    slow = {"records_per_core_s": 21_000.0, "all_records_per_core_s": 16_000.0}
-    dear = [one | (slow if one["engine"] == "tasks" else {}) for one in LADDERS]
-    late = {"latency_p50_s": 0.5, "latency_p99_s": 0.6}
-    dear = [one | (late if one["engine"] == "tasks" else {}) for one in dear]
-    bad = tables(*dear, restored_ms=900, failures=2)
-    assert failing(EXPERIMENT, bad) == {
-        "word-count/same-rate", "word-count/same-rate-whole", "word-count/efficiency",
-        "word-count/saturated", "word-count/latency", "word-count/real-time-latency",
-        "word-count/real-time-tail", "right-output", "replica-restored",
-        "checkpoint-restored",
-    }  # fmt: skip
-
-
 def test_a_99th_percentile_needs_a_hundred_kills() -> None:
     few = judged(EXPERIMENT, tables(*LADDERS, each=6))
     assert few["seen-99th-percentile"].held is None
@@ -230,56 +211,6 @@ def test_saturated_is_what_does_not_hold() -> None:
     verdict = judged(EXPERIMENT, tables(*endless))["word-count/saturated"]
     assert verdict.held is None
     assert "highest rate of the ladder" in str(verdict.why)
-
-
-def test_a_limit_within_the_interval_leaves_it_undecided() -> None:
-    def repeats(spread: float) -> Tables:
-        return tables(
-            *(
-                one
-                | {"run": f"{one['engine']} {number}"}
-                | {"records_per_core_s": one["records_per_core_s"] * (1 + spread * (number - 3))}
-                for one in LADDERS
-                for number in range(7)
-            ),
-            samples=1,
-        )
-
-    decided = judged(EXPERIMENT, repeats(0.02))["word-count/same-rate"]
-    assert decided.word is Word.HOLDS
-    assert decided.sample is not None
-    assert decided.sample.n == 7
-    assert judged(EXPERIMENT, repeats(0.3))["word-count/same-rate"].word is Word.UNDECIDED
-    curves = repeats(0.02)["curves"]
-    assert (curves["records_per_core_s_low"] < curves["records_per_core_s_high"]).all()
-    assert panels(EXPERIMENT, repeats(0.02))
-
-
-def test_five_samples_decide_nothing() -> None:
-    few = judged(EXPERIMENT, tables(*LADDERS, samples=5))["word-count/same-rate"]
-    assert few.word is Word.UNDECIDED
-    assert few.why == "it takes 6 samples, and there are 5: add some with --repeats"
-    assert judged(EXPERIMENT, tables(*LADDERS))["word-count/same-rate"].word is Word.HOLDS
-
-
-def test_what_was_not_measured_is_not_judged() -> None:
-    smoke = tables()
-    assert len(held(EXPERIMENT, smoke)) == 7
-    ours = tables(*LADDERS[:3])
-    verdicts = held(EXPERIMENT, ours)
-    assert verdicts["complete"] is True
-    assert {v for name, v in verdicts.items() if name.startswith("word")} == {None}
-
-
-def test_the_figure_can_be_drawn() -> None:
-    assert len(panels(EXPERIMENT, tables(*LADDERS))) == 4
-    assert len(panels(EXPERIMENT, tables())) == 4
-
-
-def test_curves_without_a_rung_have_their_columns() -> None:
-    without = tables()["curves"]
-    assert without.empty
-    assert list(without) == list(tables(*LADDERS)["curves"])
 
 
 def test_real_time_mode_is_compared_by_itself() -> None:

@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.container import ErrorbarContainer
 
-from experiments.live._judged import (
-    MEASURED,
-    at_the_real_instants,
-    bar_of,
-    summary_of,
-    weighted,
-    worst_of,
-)
-from experiments.live._topology import PACED, SIMULATED
+from experiments.live._judged import worst_of
+from experiments.ppa._recoveries import MEASURED, at_the_real_instants, summary_of, weighted
+from experiments.ppa._topology import PACED, SIMULATED
 from harness.claims import Sample, Word, hypothesis, judge, median_of
-from harness.figures.style import new_figure
 
 ABOVE, BELOW = median_of([2.0, 2.1, 2.2, 2.3, 2.4, 2.5]), median_of([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
 AROUND, FEW = median_of([0.5, 0.9, 1.1, 1.2, 1.5, 1.9]), median_of([2.0])
@@ -81,14 +73,3 @@ def test_simulated_marks_are_those_of_the_instants_that_really_were() -> None:
     assert dict(zip(found["rate"], found["latency_s"], strict=True)) == {1: 0.7, 2: 0.6}
     assert found["outside_s"].isna().all()
     assert at_the_real_instants(rows, PACED, ["rate"])["latency_s"].tolist() == [0.9]
-
-
-def test_an_interval_is_an_error_bar() -> None:
-    axes = new_figure().subplots()
-    bar_of(axes, 1.0, [0.0, 1.0, 2.0, 3.0, 5.0, 9.0], color="black", marker="o", least=0.01)
-    bar_of(axes, 2.0, [1.0], color="black", marker="o", least=0.01)
-    bar_of(axes, 3.0, [], color="black", marker="o", least=0.01)
-    bars = [bar for bar in axes.containers if isinstance(bar, ErrorbarContainer)]
-    assert [bool(bar.has_yerr) for bar in bars] == [True, False]
-    (low, _), *_ = bars[0].lines[2][0].get_segments()
-    assert low[1] == pytest.approx(0.01), "a logarithmic axis has no 0"

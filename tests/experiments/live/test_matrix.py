@@ -20,9 +20,9 @@ from experiments.live import (
 )
 from experiments.live._matrix_failures import BATCH_S, CORRELATED, EXPONENTIAL, FAILURES
 from experiments.live._matrix_network import CHECKPOINT, DRA, FULL, PLACES, PPA, RAS, SCHEMES
-from experiments.live._matrix_table import BY_NAME, COLUMNS, CONTENDERS, OURS
+from experiments.live._matrix_table import BY_NAME, COLUMNS, CONTENDERS
 from experiments.stock._workloads import WORKLOADS
-from harness.claims import ClaimKind, Sample, Word
+from harness.claims import Sample, Word
 from harness.claims.samples import FEWEST
 from harness.cluster.base import TOGETHER, Action
 from harness.measurement import Context
@@ -32,7 +32,7 @@ from harness.results.record import Profile
 from harness.results.tables import Results
 from harness.seeds import generator
 from harness.topology.fidelity import Evaluator
-from tests.experiments.live.judging import failing, held, judged, panels
+from tests.experiments.live.judging import failing, judged
 from tests.experiments.smoke import SmokeContext
 
 Tables = dict[str, pd.DataFrame]
@@ -229,34 +229,6 @@ def test_the_tables_name_the_cells_of_both_engines(tmp_path: Path) -> None:
     assert mine["accuracy_after"].tolist() == [0.5, 0.9]
 
 
-def test_there_is_an_invariant_for_every_cell_and_a_claim_for_every_pair() -> None:
-    invariants = [claim for claim in matrix.EXPERIMENT.claims if claim.kind is ClaimKind.INVARIANT]
-    assert len({claim.id for claim in invariants}) == 4 * 8 * 2
-    whole = made_up(workloads=tuple(WORKLOADS))
-    found = held(matrix.EXPERIMENT, whole)
-    assert sum(name.startswith("differ/") for name in found) == 10
-    assert set(found.values()) == {True}
-    ours = {name: rows[rows["scheme"].isin(OURS)] for name, rows in whole.items()}
-    left = held(matrix.EXPERIMENT, ours)
-    assert len(left) == 4 * 5 * 2 + 10 + 6, "stock claims are not asked of a grid without its cells"
-
-
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("output_equals_twin", False), ("output_equals_truth", None), ("kills_done", 0),
-        ("contradictions", 1),
-    ],
-)  # fmt: skip
-def test_one_bad_cell_breaks_its_own_invariant_alone(column: str, value: object) -> None:
-    tables = made_up()
-    cells = tables["cells"].astype({column: object})
-    cells.loc[5, column] = value  # type: ignore[call-overload]
-    tables["cells"] = cells
-    [broken] = failing(matrix.EXPERIMENT, tables)
-    assert broken == f"{cells.loc[5, 'workload']}/checkpoint/{cells.loc[5, 'failures']}"
-
-
 def test_schemes_that_no_column_separates_are_said_to_be_equal_and_why() -> None:
     tables = made_up()
     for name, rows in tables.items():
@@ -304,26 +276,6 @@ def test_failures_in_one_outage_are_one() -> None:
     )  # fmt: skip
     hidden = _matrix_table._in_an_earlier_outage(kills, pd.Series([43.7, 39.7, 35.7, 2.0]))
     assert hidden.tolist() == [False, True, True, False]
-
-
-def test_a_difference_within_the_noise_is_undecided() -> None:
-    tables = made_up()
-    rows = tables["kills"]
-    rows["inside_s"] = [0.1 * (row % 7) for row in range(len(rows))]
-    verdict = judged(matrix.EXPERIMENT, tables)["replication-back-sooner"]
-    assert verdict.word is Word.UNDECIDED
-    assert "inside_s, checkpoint" in verdict.measured
-    rows["inside_s"] = None
-    assert held(matrix.EXPERIMENT, tables)["replication-back-sooner"] is None
-
-
-def test_a_second_query_that_gains_nothing_is_refuted() -> None:
-    tables = made_up()
-    for rows in tables.values():
-        mine = rows["scheme"] == "stock PPA"
-        rows.loc[mine, ["output_gap_s", "uncorrected"]] = 9.0, 3
-    second = {"stock-tentative-replaced", "stock-second-query-shorter-gap"}
-    assert failing(matrix.EXPERIMENT, tables) == second
 
 
 def test_a_stock_engine_that_stalls_breaks_no_invariant() -> None:
@@ -397,16 +349,3 @@ def test_a_number_is_written_with_half_its_interval_if_it_has_one() -> None:
     assert _matrix_figure.written(sure, column) == "2.00 ±0.50"
     assert _matrix_figure.written(Sample(value=2.0, low=None, high=None, n=1), column) == "2.00"
     assert _matrix_figure.written(None, column) == "–"
-
-
-@pytest.mark.parametrize("rows", [None, 0])
-def test_it_is_drawn_and_no_mark_lies_outside_its_panel(rows: int | None) -> None:
-    tables = made_up(repeats=1, workloads=("world-cup",))
-    part = {name: frame.iloc[:rows] for name, frame in tables.items()}
-    _, *frontiers = panels(matrix.EXPERIMENT, part)
-    assert len(frontiers) == len(_matrix_figure.LOSSES)
-    for axes in frontiers:
-        low, high = axes.get_ylim()
-        for line in axes.get_lines():
-            values = np.asarray(line.get_ydata(), float)
-            assert all(low <= value <= high for value in values[np.isfinite(values)])

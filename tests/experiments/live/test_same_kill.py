@@ -7,28 +7,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.live import _outage, same_kill
 from experiments.live._kills import measure_kills, outside
 from experiments.live._outage import PARTS, parts, reports_of
-from experiments.live._same_kill_rows import (
-    CHECKPOINT_S,
-    REAL_TIME,
-    ROWS,
-    SLIDE_S,
-    TIMES,
-)
 from experiments.live._six_nodes import SPEC
-from harness.claims import Word
+from experiments.live.same_kill import CHECKPOINT_S, REAL_TIME, ROWS, TIMES
 from harness.cluster.base import Action
 from harness.engines.structured.parameters import StockParameters
 from harness.judging import trust
 from harness.judging.passes import PassPlan, PassRecord
 from harness.results.record import Profile
-from tests.experiments.live.judging import all_hold, held, judged, panels
+from harness.results.tables import Results
 from tests.judging.constructed import (
     KILL_AT_S,
     LOAD_S,
@@ -40,78 +32,10 @@ from tests.judging.constructed import (
 )
 
 
-def tables(
-    *, stock_s: float = 8.0, tasks_s: float = 0.4, kills: int = 6, lost: int = 0
-) -> dict[str, pd.DataFrame]:
-    """Return as many kills of each row, whose results are late for the times given."""
-    rows, windows, runs = [], [], []
-    for name, row in ROWS.items():
-        runs.append({"row": name, "lost": lost, "contradictions": 0, "dropped": 0})
-        late_s = stock_s if row.stock else tasks_s
-        for sample in range(kills):
-            own: dict[str, Any] = {"run": name, "row": name, "repeat": 0, "sample": sample}
-            rows.append(
-                {**own, "engine_s": late_s / 2, "outside_s": late_s * (1 + 0.01 * sample),
-                 "outside_at_least_s": None, "detection_s": 0.1, "usual_s": 0.1,
-                 "part_detection_s": 0.1, "part_rescheduling_s": 0.1, "part_first_batch_s": 0.2,
-                 "part_locality_wait_s": None, "catching_up_s": 0.1}
-            )  # fmt: skip
-            for ended_s in np.arange(-3, 15, SLIDE_S):
-                at_s = 3.0 if 0 <= ended_s < late_s else 0.1
-                windows.append(
-                    {**own, "ended_s": ended_s, "first_s": at_s, "late_s": at_s, "last_s": at_s,
-                     "usual_s": 0.1}
-                )  # fmt: skip
-    frame = pd.DataFrame(rows)
-    return {
-        "runs": pd.DataFrame(runs),
-        "kills": frame,
-        "windows": pd.DataFrame(windows),
-        "parts": frame.drop(columns=["run", "repeat"]).groupby("row", sort=False).first()
-        .reset_index(),
-    }  # fmt: skip
-
-
-def without(found: dict[str, pd.DataFrame], row: str) -> dict[str, pd.DataFrame]:
-    return {name: frame[frame["row"] != row] for name, frame in found.items()}
-
-
-def test_it_can_hold_and_can_fail() -> None:
-    good = tables()
-    assert all_hold(same_kill.EXPERIMENT, good)
-    bad = tables(stock_s=3, tasks_s=1, lost=2)
-    assert set(held(same_kill.EXPERIMENT, bad).values()) == {False}
-    found = held(same_kill.EXPERIMENT, without(good, "stock"))
-    assert "late-a-tenth-as-long-with-replicas" not in found, "quick does not ask it"
-    assert found["late-a-tenth-as-long-with-replicas-as-tuned"] is True
-
-
-@pytest.mark.parametrize(("kills", "spread"), [(1, 1.0), (6, 9.0)])
-def test_few_samples_and_a_limit_in_the_interval_decide_nothing(kills: int, spread: float) -> None:
-    found = tables(kills=kills)
-    mine = found["kills"]["row"].eq("active") & found["kills"]["sample"].mod(2).eq(1)
-    found["kills"].loc[mine, "outside_s"] *= spread
-    verdict = judged(same_kill.EXPERIMENT, found)["late-a-tenth-as-long-with-replicas"]
-    assert verdict.word is Word.UNDECIDED
-    assert verdict.sample is not None
-    assert verdict.sample.n == kills
-    assert {"active engine_s", "active outside_s"} <= set(verdict.measured)
-
-
 def test_a_recovery_that_was_watched_in_vain_never_helps_us() -> None:
-    found = tables()
-    found["kills"]["outside_s"] = found["kills"]["outside_s"].where(found["kills"]["sample"] > 0)
-    found["kills"]["outside_at_least_s"] = 6.0
-    assert same_kill.samples(found, "stock", "outside_s")[0] == 6.0
-    assert same_kill.samples(found, "active", "outside_s")[0] == float("inf")
-
-
-def test_it_is_drawn_also_without_a_row() -> None:
-    found = tables()
-    assert len(panels(same_kill.EXPERIMENT, found)) == 3
-    assert len(panels(same_kill.EXPERIMENT, without(found, "stock"))) == 3
-    nothing = {name: frame[:0] for name, frame in found.items()}
-    assert len(panels(same_kill.EXPERIMENT, nothing)) == 3
+    kills = pd.DataFrame({"row": ["stock", "active"], "outside_s": None, "outside_at_least_s": 6.0})
+    assert same_kill.samples({"kills": kills}, "stock", "outside_s") == [6.0]
+    assert same_kill.samples({"kills": kills}, "active", "outside_s") == [float("inf")]
 
 
 def task(number: int, began_s: float, ended_s: float | None, locality: str) -> list[dict[str, Any]]:
@@ -185,48 +109,42 @@ def test_a_pass_with_a_late_kill_is_invalid_by_the_rule_of_all_others() -> None:
 @pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
 def test_each_kill_is_in_another_part_of_a_checkpoint_interval(profile: Profile) -> None:
     times = TIMES[profile]
-    for row in ROWS.values():
-        schedules = [times.schedule(row, number, 0.5) for number in range(times.passes)]
-        (kills, restarts) = zip(*(one.events for one in schedules), strict=True)
+    for row in map(times.longer_than, ROWS.values()):
+        planned = [times.schedule(row, number, 0.5) for number in range(times.passes)]
+        (kills, restarts) = zip(*(one.events for one, _ in planned), strict=True)
         assert {one.action for one in kills} == {Action.KILL}
         phases = {round(one.at_s % CHECKPOINT_S, 3) for one in kills}
         assert len(phases) == times.passes >= 5
-        assert min(one.at_s for one in kills) > times.longer * row.before_s
-        assert max(one.at_s for one in restarts) < times.load_s(row)
+        assert min(one.at_s for one in kills) > row.first_s
+        assert max(one.at_s for one in restarts) < planned[0][1]
 
 
 def test_rows_of_one_mode_each_and_real_time_mode_can_start_without_a_worker() -> None:
     for row in ROWS.values():
         if row.stock:
-            assert StockParameters(conf=row.conf, **row.more).real_time == row.real_time
+            assert StockParameters(**row.more).real_time == row.real_time
     assert ROWS[REAL_TIME].more["spare_slots"] == SPEC.cores_per_worker
-    assert ROWS[REAL_TIME].conf == ROWS["stock tuned"].conf, "they share the application"
+    assert ROWS[REAL_TIME].more["conf"] == ROWS["stock tuned"].more["conf"], "one application"
 
 
-def test_a_pass_shows_its_kill(tmp_path: Path) -> None:
-    incidents = pd.DataFrame({"at_s": [10.3, 11.0], "event": ["detected", "recovered"], "copy": 0})
-    made = record(stable({9: 4.0}), failures=injected(), incidents=incidents)
-    kill = same_kill.kill_of(made, truth(), WORKLOAD, ROWS["stock"], tmp_path)
-    assert kill["outside_s"] == pytest.approx(5.9)
-    assert kill["outside_at_least_s"] is None
-    assert kill["engine_s"] == pytest.approx(0.7)
-    assert kill["usual_s"] == pytest.approx(2.0)
-    twice = stable({9: 4.0})
-    again = replace(made, deliveries=pd.concat([twice, twice.assign(arrival_s=25.0)]))
-    for one in (made, again):  # a result that came again is as late as its first copy
-        found = same_kill.lateness(one, WORKLOAD)
-        assert found["late_s"].max() == pytest.approx(5.0)
-
-
-def test_windows_of_the_start_say_nothing_about_usual_lateness(tmp_path: Path) -> None:
-    incidents = pd.DataFrame({"at_s": [10.3, 11.0], "event": ["detected", "recovered"], "copy": 0})
-    made = record(stable({0: 5.0, 1: 5.0, 9: 4.0}), failures=injected(), incidents=incidents)
-    whole, settled = (
-        same_kill.kill_of(made, truth(), WORKLOAD, ROWS["stock"], tmp_path, settled_s=settled_s)
-        for settled_s in (0.0, 4.0)
-    )
-    assert settled["resolution_s"] < whole["resolution_s"]
-    assert settled["outside_s"] == pytest.approx(5.9)
+def test_a_kill_in_the_form_of_the_peers_is_shown_as_older_ones_are(tmp_path: Path) -> None:
+    kills = pd.DataFrame(
+        [
+            {"pass": 1, "at_s": 9.0, "outage_s": 4.0, "caught_up": True, "usual_s": 0.2,
+             "detection_s": 0.5, "restart_s": 1.0, "restore_s": 0.5},
+            {"pass": 2, "at_s": 9.5, "outage_s": 6.0, "caught_up": False, "usual_s": 0.3,
+             "detection_s": None, "restart_s": None, "restore_s": None},
+        ]
+    )  # fmt: skip
+    windows = pd.DataFrame({"pass": [1, 2], "ended_s": [10.0, 10.0], "late_s": [3.0, 5.0]})
+    kills.to_parquet(tmp_path / "outages.parquet")
+    windows.to_parquet(tmp_path / "windows.parquet")
+    runs = pd.DataFrame([{"row": "stock", "repeat": 0, "run": "one", "dropped": 0}])
+    tables = same_kill.tabulate(Results(runs, {"one": tmp_path}))
+    assert same_kill.samples(tables, "stock", "outside_s") == [4.0, 6.0]
+    assert same_kill.samples(tables, "stock", "engine_s") == [1.5]
+    assert tables["windows"]["ended_s"].tolist() == [1.0, 0.5]
+    assert tables["parts"]["catching_up_s"].tolist() == [2.0]
 
 
 class OnePass:

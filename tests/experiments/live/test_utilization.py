@@ -9,14 +9,13 @@ import pytest
 from experiments.intervals import flink
 from experiments.live import utilization
 from experiments.live._six_nodes import SPEC
-from experiments.live.utilization import EXPERIMENT, LONG, OPTIMAL, replayed
+from experiments.live.utilization import LONG, OPTIMAL, replayed
 from harness.engines.tasks.parameters import TaskParameters
 from harness.intervals.utilization import CheckpointedSystem
 from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
 from harness.results.record import Outcome, Profile
 from harness.seeds import generator
-from tests.experiments.live.judging import all_hold, held, passes
 from workloads.toolkit.operators import program_of, timeline_of
 from workloads.wordcount import word_count
 
@@ -191,29 +190,3 @@ def test_a_period_is_of_whole_batches_as_long_as_they_take() -> None:
     assert utilization.period_s(4 * batch_s * behind, 1.0) == pytest.approx(4 * batch_s)
     assert utilization.period_s(4 * batch_s * behind, 0.8) == pytest.approx(5 * batch_s)
     assert utilization.period_s(0.1 * batch_s, 1.0) == batch_s, "never none at all"
-
-
-def made_up() -> dict[str, pd.DataFrame]:
-    rows = [
-        {"depth": depth, "per_minute": 0.05, "interval": label, "interval_s": 1.25,
-         "measured": share, "model": share + 0.02, "replayed": share - 0.02, "repeat": 0,
-         "cost_s": 0.1, "restart_s": 1.5, "kills": 5, "period_s": 1.3, "back_s": 2.0}
-        for depth in utilization.DEPTHS
-        for label, share in ((OPTIMAL, 0.8), (LONG, 0.4))
-    ]  # fmt: skip
-    mine = passes(
-        *(
-            {"depth": depth, "variant": name, "kills_done": kills, "failures_planned": kills}
-            for depth in utilization.DEPTHS
-            for name, kills in (("cost", 0), ("optimal", 5), ("long", 5))
-        )
-    )
-    return {"utilization": pd.DataFrame(rows), "passes": mine}
-
-
-def test_every_claim_can_hold_and_can_fail() -> None:
-    assert all_hold(EXPERIMENT, made_up())
-    table = made_up()
-    table["utilization"]["measured"] = 0.1
-    table["passes"]["output_equals_truth"] = False
-    assert set(held(EXPERIMENT, table).values()) == {False}

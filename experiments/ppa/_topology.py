@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pandas as pd
 
@@ -23,8 +24,9 @@ from harness.engines.tasks.parameters import TaskParameters
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.hosting.restoration import Restorations
 from harness.judging.failures import regained
-from harness.judging.run import LiveRun
+from harness.judging.run import LiveRun, Variant, measure_each
 from harness.measure.recovery import CALM_S
+from harness.measurement import Context
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
@@ -322,7 +324,102 @@ def ways(incidents: pd.DataFrame, at_s: Mapping[int, float]) -> Ways:
     return Ways(detected_s=detected, restored_s=restored)
 
 
-def outside(kill: Kill) -> dict[str, float | str | bool | None]:
+Row = dict[str, Any]
+"""A row of a table of recoveries: its cell, `LATENCIES`, and what else is known of a live kill."""
+LATENCIES = ("latency_s", "simulated_s", "outside_s", "outside_why_not", "overlaps", "twin_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One pass: a contender, and the instant at which each task's node is killed."""
+
+    contender: Contender
+    at_s: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recoveries:
+    """The recoveries of one pass."""
+
+    back: Ways
+    kills: Mapping[int, Kill] = field(default_factory=dict)
+    """Of a live pass, by task."""
+    simulated: Ways | None = None
+    """Of a live pass: the same kills in virtual time, at the instants at which they really were.
+    Between two checkpoints the place of a kill decides what is lost."""
+
+    def row(self, tasks: Sequence[int], *, whole: bool = True, **cell: Any) -> Row:
+        """Return the row of a cell in which these tasks failed together.
+
+        ``whole``: the output hangs on all of them, so that what is seen from outside is theirs."""
+        kill = self.kills.get(tasks[0]) if whole else None
+        return {
+            **cell,
+            "latency_s": self.back.latency_s(tasks),
+            "simulated_s": self.simulated and self.simulated.latency_s(tasks),
+            **(outside(kill) if kill is not None else {}),
+        }
+
+
+def recoveries_simulated(
+    shape: Shape, cases: Mapping[str, Case], context: Context
+) -> dict[str, Recoveries]:
+    """Simulate the same topology, placement, rates, speed and failures in virtual time."""
+    found, seed = {}, context.seed("network")
+    for name, case in cases.items():
+        context.progress(f"simulating {name}")
+        found[name] = Recoveries(back=simulate(shape.simulated(case.contender, case.at_s, seed)))
+    return found
+
+
+def recoveries_live(
+    shape: Shape, cases: Mapping[str, Case], context: Context, *, load_s: float,
+    first_warmup_s: float,
+) -> tuple[Mapping[str, Outcome], dict[str, Recoveries]]:  # fmt: skip
+    """Measure a pass for each case, and simulate its kills; return both by name."""
+    outcomes = measure_each(
+        shape.live(load_s=load_s, first_warmup_s=first_warmup_s, seed=context.seed("input")),
+        {
+            name: Variant(setup=shape.setup(case.contender), schedule=kills(case.at_s))
+            for name, case in cases.items()
+        },
+        context.cluster(SPEC),
+        context,
+    )
+    found, seed = {}, context.seed("network")
+    for name, case in cases.items():
+        context.progress(f"simulating {name}")
+        done = kills_of(outcomes[name], case.at_s)
+        real_s = {task: kill.at_s for task, kill in done.items()}
+        options = shape.simulated(case.contender, real_s, seed) if done else None
+        found[name] = Recoveries(
+            back=ways(outcomes[name].series["incidents"], case.at_s),
+            kills=done,
+            simulated=Ways() if options is None else simulate(options),
+        )
+    return outcomes, found
+
+
+def first_tentative_s(outcome: Outcome, back: Ways) -> float | None:
+    """Return the time from the detection until the first tentative result was in the out topic.
+
+    It is 0 if that came before the last of the nodes was found."""
+    results = outcome.series["results"]
+    if not back.detected_s or "stability" not in results:
+        return None
+    tentative = results[(results["pass"] == "failed") & (results["stability"] == "tentative")]
+    if not len(tentative):
+        return None
+    return max(0.0, float(tentative["arrival_s"].min()) - max(back.detected_s.values()))
+
+
+def latencies_of(rows: Sequence[Row], cell: Sequence[str]) -> pd.DataFrame:
+    """Return the table of these rows, whose cells have the columns ``cell``."""
+    frame = pd.DataFrame(rows, columns=[*cell, *LATENCIES])
+    return frame.astype(dict.fromkeys(["latency_s", "simulated_s", "outside_s", "twin_s"], float))
+
+
+def outside(kill: Kill) -> Row:
     """Return what a user saw of a kill, as columns of a table of latencies."""
     return {
         "outside_s": kill.seen_s,
@@ -332,23 +429,12 @@ def outside(kill: Kill) -> dict[str, float | str | bool | None]:
     }
 
 
-def kills_of(found: Outcome, at_s: Mapping[int, float]) -> dict[int, Kill]:
+def kills_of(outcome: Outcome, at_s: Mapping[int, float]) -> dict[int, Kill]:
     """Return by task the kill that was planned for that instant; the judge found the rest."""
-    rows = found.series[SERIES]
-    kills: dict[int, Kill] = {}
+    rows = outcome.series[SERIES]
+    found: dict[int, Kill] = {}
     for task, planned_s in at_s.items():
-        mine = rows[(rows["planned_at_s"].astype(float) - planned_s).abs() < 1e-6]
-        if not len(mine):
-            continue
-        kills[task] = Kill.from_row(mine.iloc[0].to_dict())
-    return kills
-
-
-def counterpart(shape: Shape, contender: Contender, kills: Mapping[int, Kill], seed: int) -> Ways:
-    """Simulate the kills of a live pass at the instants at which they really were.
-
-    Between two checkpoints the place of a kill decides what is lost."""
-    if not kills:
-        return Ways()
-    at_s = {task: kill.at_s for task, kill in kills.items()}
-    return simulate(shape.simulated(contender, at_s, seed))
+        planned = rows[(rows["planned_at_s"].astype(float) - planned_s).abs() < 1e-6]
+        if len(planned):
+            found[task] = Kill.from_row(planned.iloc[0].to_dict())
+    return found

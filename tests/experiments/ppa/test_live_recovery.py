@@ -1,78 +1,28 @@
-"""Live and simulated recovery: instants of kills, claims that can fail, the simulated half."""
+"""The recovery topology live and simulated: instants of kills, both measures, checkpoints."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pandas as pd
 import pytest
 
-from experiments.live import _topology, recovery
-from experiments.live._recovery_figure import CORRELATED, FAILURES, SINGLE
-from experiments.live.recovery import EXPERIMENT, SCALES
-from harness.claims import ClaimKind, Word
+from experiments.live._runs import nodes_cpu_s
+from experiments.ppa import _topology, checkpoint_cost, partial_replication
+from experiments.ppa import recovery_single as recovery
+from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
+from experiments.ppa._topology import PACED, SIMULATED, SPEC, Contender, Shape, Ways
+from experiments.ppa.partial_replication import LIVE_EXPERIMENT
+from experiments.ppa.recovery_single import SCALES
+from harness.engines.tasks.parameters import TaskParameters
 from harness.measurement import Context
+from harness.protocol.schemes import make_scheme
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
-from tests.experiments.live.judging import all_hold, failing, held, judged, passes
 from tests.experiments.smoke import SmokeContext
 
 LATENCY_S = {"Active-5s": 0.01, "CKP-5s": 0.2, "CKP-30s": 0.9, "Storm": 0.5}
-
-
-SAMPLES = 6
-
-
-def made_up(runs: int = SAMPLES) -> dict[str, pd.DataFrame]:
-    """As a campaign of the quick profile has it: all grows with the rate, Storm with the window."""
-    rows: list[dict[str, Any]] = []
-    for point in EXPERIMENT.grid[Profile.QUICK]:
-        for contender, seconds in LATENCY_S.items():
-            rate = int(str(point["rate"])) / 1_000 if contender != "Active-5s" else 1
-            window = int(str(point["window_s"])) / 10 if contender == "Storm" else 1
-            for run in range(runs):
-                latency_s = seconds * rate * window * (1 + 0.01 * run)
-                rows += [
-                    {**point, "run": f"{run}", "contender": contender, "failure": failure,
-                     "place": "all", "faster": 10.0, "latency_s": latency_s,
-                     "outside_s": latency_s + 0.2, "simulated_s": latency_s, "twin_s": 0.0}
-                    for failure in FAILURES
-                ]  # fmt: skip
-    mine = [{"variant": name} for name in ("CKP-5s-single-node", "Storm-all-15-nodes")]
-    both = passes(*mine, engine=_topology.PACED, window_s=10, rate=1_000, difference_from_twin="")
-    samples = pd.DataFrame(rows)
-    return {"samples": samples, "kills": samples.copy(), "passes": both}
-
-
-def test_too_few_samples_decide_nothing() -> None:
-    verdicts = judged(EXPERIMENT, made_up(runs=4))
-    assert verdicts["active-much-faster"].word is Word.UNDECIDED
-    assert "--repeats" in str(verdicts["active-much-faster"].why)
-    assert verdicts["equal-output"].word is Word.HOLDS
-
-
-def test_a_limit_inside_the_interval_decides_nothing() -> None:
-    table = made_up()
-    rows = table["samples"]
-    mine = (rows["contender"] == "Active-5s") & (rows["engine"] == _topology.PACED)
-    spread = rows.loc[mine, "run"].astype(int) % 2 * 90 + 1
-    rows.loc[mine, "latency_s"] *= spread
-    assert judged(EXPERIMENT, table)["active-much-faster"].word is Word.UNDECIDED
-
-
-def test_both_measures_are_shown_with_intervals_and_numbers_of_samples() -> None:
-    measured = judged(EXPERIMENT, made_up())["active-much-faster"].measured
-    for shown in (measured["cells"], measured["seen_from_outside"]):
-        value, low, high, n = next(iter(shown.values()))
-        assert low <= value <= high
-        assert n == SAMPLES
-
-
-def test_a_measure_that_is_missing_leaves_the_other_one() -> None:
-    table = made_up()
-    table["samples"]["outside_s"] = None
-    assert all_hold(EXPERIMENT, table)
 
 
 def test_a_repetition_has_phases_of_its_own() -> None:
@@ -83,65 +33,6 @@ def test_a_repetition_has_phases_of_its_own() -> None:
             phases = [each[failure][task] * 10 / recovery.LONGEST_S % 1 for each in (one, other)]
             assert abs(phases[0] - phases[1]) > 0.1
         assert min(one[failure].values()) * 10 >= recovery.LONGEST_S
-
-
-def test_all_claims_hold_where_all_is_well() -> None:
-    assert all_hold(EXPERIMENT, made_up())
-
-
-def test_a_pass_that_lost_something_breaks_the_invariant() -> None:
-    table = made_up()
-    table["passes"].loc[1, "output_equals_twin"] = False
-    assert failing(EXPERIMENT, table) == {"equal-output"}
-    assert judged(EXPERIMENT, table)["equal-output"].kind is ClaimKind.INVARIANT
-
-
-@pytest.mark.parametrize(
-    ("contender", "factor", "claim"),
-    [
-        ("Active-5s", 90, "active-much-faster"),
-        ("CKP-5s", 20, "longer-with-interval"),
-        ("Storm", 20, "storm-faster-with-short-windows"),
-        ("Storm", 20, "simulated-near-measured"),
-    ],
-)
-def test_every_claim_can_fail(contender: str, factor: float, claim: str) -> None:
-    table = made_up()
-    for name in ("samples", "kills"):
-        rows = table[name]
-        changed = (rows["contender"] == contender) & (rows["engine"] == _topology.PACED)
-        rows.loc[changed, "latency_s"] *= factor
-    assert claim in failing(EXPERIMENT, table)
-
-
-@pytest.mark.parametrize(
-    ("failure", "factor", "claim"),
-    [
-        (FAILURES[0], 0.6, "in-proportion-to-rate"),
-        (FAILURES[0], 1.6, "in-proportion-to-rate"),
-        (FAILURES[1], 0.6, "grows-rapidly-with-rate"),
-    ],
-)
-def test_proportion_is_asked_of_single_failures_and_rapid_growth_of_correlated_ones(
-    failure: str, factor: float, claim: str
-) -> None:
-    table = made_up()
-    rows = table["samples"]
-    fast = (rows["failure"] == failure) & (rows["rate"] == 2_000) & (rows["contender"] == "CKP-5s")
-    rows.loc[fast & (rows["engine"] == _topology.PACED), "latency_s"] *= factor
-    assert {"in-proportion-to-rate", "grows-rapidly-with-rate"} & failing(EXPERIMENT, table) == {
-        claim
-    }
-
-
-def test_without_live_runs_nothing_is_judged() -> None:
-    table = made_up()
-    only = {
-        name: table[name][table[name]["engine"] == _topology.SIMULATED]
-        for name in ("samples", "kills")
-    }
-    verdicts = held(EXPERIMENT, {**only, "passes": table["passes"][:0]})
-    assert set(verdicts.values()) == {None}
 
 
 @pytest.mark.parametrize("window_s", [10.0, 30.0])
@@ -207,7 +98,7 @@ def test_a_single_failure_is_the_mean_over_the_tasks_that_may_fail(tmp_path: Pat
     runs = pd.DataFrame(
         [{"engine": "live", "window_s": 10, "rate": 1_000, "faster": 10.0, "run": "one"}]
     )
-    found = recovery.table(Results(runs, {"one": tmp_path}))["latencies"]
+    found = recovery.tabulate_live(Results(runs, {"one": tmp_path}))["latencies"]
     mean = found.set_index(["contender", "failure"])["latency_s"]
     assert mean["Storm", SINGLE] == pytest.approx((8 * 1 + 4 * 2 + 2 * 3 + 1 * 4) / 15)
     assert mean["Storm", CORRELATED] == pytest.approx(5)
@@ -249,9 +140,9 @@ def test_what_a_profile_leaves_out_is_left_out_of_live_runs_alone() -> None:
 
 
 def test_the_simulated_half_recovers() -> None:
-    context = SmokeContext(EXPERIMENT)
+    context = SmokeContext(recovery.LIVE_EXPERIMENT)
     point: Point = {"engine": _topology.SIMULATED, "window_s": 10, "rate": 1_000}
-    found = recovery.run(point, cast(Context, context)).series["latencies"]
+    found = recovery.run_live(point, cast(Context, context)).series["latencies"]
     by = found.set_index(["contender", "failure"])["latency_s"]
     assert (by["Active-5s"] < by["CKP-30s"]).all()
 
@@ -285,6 +176,81 @@ def test_the_simulator_gets_the_instants_that_really_were() -> None:
         for instants in ({task: kill.at_s for task, kill in kills.items()}, at_s)
     )
     assert {fault.at_us for fault in late.faults} == {5_080_000}
-    back = _topology.counterpart(shape, contender, kills, seed=1).latency_s([16, 17])
-    assert back == _topology.simulate(late).latency_s([16, 17])
-    assert back != _topology.simulate(planned).latency_s([16, 17])
+    simulated_s = [_topology.simulate(each).latency_s([16, 17]) for each in (late, planned)]
+    assert simulated_s[0] != simulated_s[1], "the place between two checkpoints decides"
+
+
+@pytest.mark.parametrize("interval_s", [5, 15, 30])
+def test_the_kill_falls_late_in_an_interval_with_full_windows(interval_s: int) -> None:
+    at_s = partial_replication.kill_at_s(interval_s)
+    assert at_s >= partial_replication.FULL_S
+    assert at_s / interval_s % 1 == pytest.approx(partial_replication.PHASE)
+    other_s = partial_replication.kill_at_s(interval_s, shift=0.5)
+    assert other_s / interval_s % 1 == pytest.approx((partial_replication.PHASE + 0.5) % 1)
+    assert other_s >= partial_replication.FULL_S
+
+
+def test_quick_leaves_intervals_out_of_live_runs_alone() -> None:
+    def chosen(engine: str, rate: int, profile: Profile) -> tuple[int, ...]:
+        point: Point = {"engine": engine, "rate": rate}
+        return tuple(partial_replication.intervals_s(point, profile))
+
+    assert chosen(PACED, 1_000, Profile.QUICK) == chosen(PACED, 2_000, Profile.QUICK) == (15,)
+    assert chosen(SIMULATED, 2_000, Profile.QUICK) == (5, 15)
+    assert len(chosen(PACED, 2_000, Profile.PAPER)) == 5
+
+
+def test_the_first_tentative_result_counts_from_the_detection() -> None:
+    results = pd.DataFrame(
+        {
+            "pass": ["failed", "failed", "failed", "twin"],
+            "stability": ["stable", "tentative", "tentative", "tentative"],
+            "arrival_s": [1.0, 9.3, 9.1, 2.0],
+        }
+    )
+    back = Ways(detected_s={16: 8.5, 17: 9.0}, restored_s={16: 10.0, 17: None})
+    outcome = Outcome(series={"results": results})
+    assert _topology.first_tentative_s(outcome, back) == pytest.approx(0.1)
+    late = Ways(detected_s={16: 8.5, 17: 9.5}, restored_s={})
+    assert _topology.first_tentative_s(outcome, late) == 0.0
+    stable = Outcome(series={"results": results[results["stability"] == "stable"]})
+    assert _topology.first_tentative_s(stable, back) is None
+
+
+def test_the_simulated_half_runs() -> None:
+    context = cast(Context, SmokeContext(LIVE_EXPERIMENT))
+    (point, *_) = LIVE_EXPERIMENT.grid[Profile.SMOKE]
+    assert point["engine"] == SIMULATED
+    by = partial_replication.run_live(point, context).series["latencies"].set_index("series")
+    assert by["latency_s"]["PPA-1.0"] < by["latency_s"]["PPA-0.5"]
+    assert by["latency_s"]["PPA-0.5-active"] < by["latency_s"]["PPA-0.5"]
+
+
+def test_only_the_nodes_of_synthetic_tasks_count_and_only_while_windows_are_full() -> None:
+    source = SPEC.node_names[17]
+    usage = pd.DataFrame(
+        [
+            {"pass": which, "who": who, "at_s": at_s, "cpu_s": factor * at_s}
+            for which, factor in (("failed", 1.0), ("twin", 100.0))
+            for who in (SPEC.node_names[0], SPEC.node_names[14], source)
+            for at_s in (0.0, 4.0, 10.0)
+        ]
+    )
+    found = nodes_cpu_s(usage, checkpoint_cost.hosts(), from_s=3.0, until_s=9.0)
+    assert found == pytest.approx(2 * 6.0)
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profile) -> None:
+    faster = checkpoint_cost.FASTER[profile]
+    shape = Shape(window_s=30, rate=1_000, faster=faster, speed=False)
+    setup = shape.setup(Contender(scheme="checkpoint", checkpoint_s=checkpoint_cost.NEVER_S))
+    make_scheme("checkpoint", shape.wiring(), checkpoint_every=round(checkpoint_cost.NEVER_S))
+    load_s = (checkpoint_cost.FULL_S + checkpoint_cost.COUNTED_S) / faster
+    assert isinstance(setup.parameters, TaskParameters)
+    assert setup.parameters.checkpoint_s > load_s
+
+
+def test_checkpoints_within_the_counted_time() -> None:
+    assert len(checkpoint_cost.checkpoints_of(1)) == 60
+    assert len(checkpoint_cost.checkpoints_of(15)) == 4

@@ -5,49 +5,17 @@ dies and stays away; what comes out meanwhile is computed by the plan's replicas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 
-from experiments.live._six_nodes import SPEC
-from experiments.live.query_accuracy import HERE, LATE_S, THERE
-from harness.cluster.base import TOGETHER
-from harness.engines.base import Setup
-from harness.engines.tasks.parameters import TaskParameters
-from harness.failures.generators import one_target
-from harness.failures.schedule import Schedule
-from harness.topology.model import Topology
+from experiments.ppa._live import LATE_S
 from workloads.accident import FAR, HIGHWAYS
 
+EVERY_REPORT_KMH = 999
+"""With so high an ε every report counts as one of a standing car."""
 RATE_PER_S = 400.0
+CHECKPOINT_S = 1.0
 BATCH_S = 0.25
 WINDOW_S = 1.0
-
-
-def setup(topology: Topology, plan: Sequence[int], away_s: float, *, adapt_s: float = 0) -> Setup:
-    """Deal primaries to the first rack; the second has just enough room for the plan's replicas.
-
-    A lost task without a replica waits for its rack, and takes no replica's place."""
-    tasks = topology.task_count
-    there = [THERE[number % len(THERE)] for number in range(len(plan))]
-    return Setup(
-        scheme="ppa",
-        parameters=TaskParameters(
-            plan=plan,
-            placement=[HERE[task % len(HERE)] for task in range(tasks)],
-            replicas_at=dict(zip(plan, there, strict=True)),
-            slots=[tasks for _ in HERE] + [there.count(node) for node in THERE],
-            keeps_replicas=True,
-            checkpoint_s=1.0,
-            restart_s=away_s + LATE_S,
-            adapt_s=adapt_s,
-        ),
-    )
-
-
-def outage(at_s: float) -> Schedule:
-    """Kill the rack of the primaries; the engine starts it again."""
-    return one_target(TOGETHER.join(SPEC.node_names[node] for node in HERE), at_s=at_s)
 
 
 def reports(results: pd.DataFrame, *, until_s: float) -> pd.DataFrame:

@@ -1,0 +1,177 @@
+"""The testbed on the task engine: a node for each gateway, micro datacenter and the cloud.
+
+The testbed's declared delays and bandwidth are between them, and the planners choose replicas and
+places as in the simulated figures. The node of both aggregators is killed; a worker in its place is
+there when heartbeats were missed and a process has started. With a very high ε every report counts
+as one of a standing car: the whole input then arrives at the sink and can be counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from experiments.edge import _deployment
+from experiments.edge._deployment import GATEWAYS, MASTER, MECHANISMS, Deployment, deploy
+from experiments.edge._runs import (
+    CHECKPOINT_S,
+    HEARTBEAT_TIMEOUT_S,
+    RESTART_S,
+    STRIKES_AFTER_S,
+)
+from experiments.live._runs import task_run
+from experiments.ppa._topology import SPEC, kept
+from harness.claims import Cause, Claim, Finding, not_asked
+from harness.claims.samples import FEWEST
+from harness.engines.base import Setup
+from harness.engines.tasks.parameters import Links, TaskParameters
+from harness.failures.generators import one_target
+from harness.judging.run import Variant, measure_each
+from harness.measurement import Context, Scheduling
+from harness.planning.schedulers import STORE, replica_of
+from harness.results.record import Outcome, Point, Profile
+from workloads.accident import accidents
+from workloads.base import Workload
+
+BATCH_S = 1.0
+BYTES_PER_S = 12_500_000.0
+"""100 Mbit/s."""
+TASKS = (
+    *(f"filter{n}" for n in range(GATEWAYS)),
+    *(f"aggregate{n}" for n in range(_deployment.AGGREGATORS)),
+    "sink",
+)
+"""Tasks by the numbers of the workload's topology: source and filter are one task here."""
+BEFORE_S = 100
+"""Time that the traffic on the roads has lasted when a run begins."""
+EVERY_REPORT_KMH = 999
+ONCE = {Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST}
+SCHEDULING = Scheduling(keeps=kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """A profile's length, in seconds; the paper's are 60 and 30."""
+
+    input_s: float
+    fail_at_s: float
+
+
+SCALES = {
+    Profile.SMOKE: Scale(input_s=14, fail_at_s=6),
+    Profile.QUICK: Scale(input_s=17, fail_at_s=6),
+    Profile.PAPER: Scale(input_s=60, fail_at_s=30),
+}
+
+
+def setup(deployment: Deployment, *, replicated: Sequence[str]) -> Setup:
+    """Return the engine's setup of a deployment, with a replica of each task in ``replicated``.
+
+    A task that a failure leaves without a copy waits for the next worker."""
+    plan = [number for number, name in enumerate(TASKS) if name in replicated]
+    slots = [0] * len(SPEC.node_names)
+    for name in TASKS:
+        slots[deployment.node(name)] += 1
+        if name in replicated:
+            slots[deployment.node(replica_of(name))] += 1
+    given = TaskParameters(
+        plan=plan,
+        placement=[deployment.node(name) for name in TASKS],
+        replicas_at={number: deployment.node(replica_of(TASKS[number])) for number in plan},
+        slots=slots,
+        checkpoint_s=float(CHECKPOINT_S),
+        restart_s=HEARTBEAT_TIMEOUT_S + RESTART_S,
+        links=_links(deployment),
+    )
+    return Setup(scheme="ppa", parameters=given)
+
+
+def _links(deployment: Deployment) -> Links:
+    """Return the testbed's delays and bandwidth; the coordinator is on the master.
+
+    The cluster's other nodes host nothing and are at the master's place."""
+    network = deployment.network
+    names = [node.name for node in network.nodes]
+    return Links.between(
+        [*names, *[MASTER] * (len(SPEC.node_names) - len(names))],
+        network.latency_s,
+        coordinator=MASTER,
+        store=deployment.placement[STORE],
+        bytes_per_s=BYTES_PER_S,
+    )
+
+
+def workload(context: Context, rate: int | None = None) -> Workload:
+    """Return accident detection in which every report counts, at ``rate`` a second and gateway.
+
+    Output is counted as it arrives, and written into no table."""
+    cars = {} if rate is None else {"cars": rate}
+    roads = accidents(
+        seed=context.seed("input"),
+        partitions=GATEWAYS,
+        start_s=BEFORE_S,
+        epsilon_kmh=EVERY_REPORT_KMH,
+        **cars,
+    )
+    return replace(roads, into_table=False)
+
+
+def measure_failure(
+    mechanism: str, rate: int, roads: Workload, context: Context
+) -> Mapping[str, Outcome]:
+    """Measure a mechanism with the failure of the aggregators' node, and the twin without one."""
+    scale, deployment = SCALES[context.profile], deploy(mechanism, rate)
+    chosen = setup(deployment, replicated=deployment.useful())
+    node = SPEC.node_names[deployment.node("aggregate0")]
+    kill = one_target(node, at_s=scale.fail_at_s + STRIKES_AFTER_S)
+    wanted = task_run(
+        workload=roads,
+        setup=chosen,
+        interval_s=BATCH_S,
+        rate_per_s=float(rate * GATEWAYS),
+        load_s=scale.input_s,
+    )
+    variants = {"failure": Variant(setup=chosen, schedule=kill)}
+    return measure_each(wanted, variants, context.cluster(SPEC), context)
+
+
+def grid(*rates: int) -> list[Point]:
+    """Return every mechanism at these rates."""
+    return [{"mechanism": name, "rate": rate} for rate in rates for name in MECHANISMS]
+
+
+RATES = _deployment.RATES
+GRID: Mapping[Profile, Sequence[Point]] = {
+    Profile.SMOKE: grid(RATES[1])[-1:],
+    Profile.QUICK: grid(RATES[0], RATES[-1]),
+    Profile.PAPER: grid(*RATES),
+}
+
+# Shown: no record depends on what follows.
+
+STAMP = "live: 20 processes of one machine with declared delays and bandwidth; first versions"
+Tables = Mapping[str, pd.DataFrame]
+Reason = tuple[str | None, Cause | None]
+
+
+def about_live(
+    simulated: Claim, rows: str, reason: Reason = (None, None), *, less: str = ""
+) -> Claim:
+    """Return a claim of a simulated figure about the live ``rows`` of all mechanisms.
+
+    ``less``: words about the simulation that its sentence then lacks."""
+
+    def decide(tables: Tables) -> Finding:
+        whole = set(MECHANISMS) <= set(tables[rows]["mechanism"])
+        return simulated.decide(tables[rows]) if whole else not_asked()
+
+    because, cause = reason
+    return replace(
+        simulated,
+        text=simulated.text.removesuffix(f" {less}"),
+        decide=decide,
+        because=because,
+        cause=cause,
+        unmeasured_because=None,
+    )

@@ -1,0 +1,147 @@
+"""The edge paper's figures live: the engine's setup of a deployment, and what is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+import pytest
+
+from experiments.edge import latency as edge_latency
+from experiments.edge import resources as edge_resources
+from experiments.edge import throughput
+from experiments.edge._deployment import MECHANISMS, RATES, deploy
+from experiments.edge._live import TASKS, Scale, setup
+from experiments.ppa._topology import SPEC
+from harness.claims.samples import FEWEST
+from harness.engines.tasks.parameters import TaskParameters
+from harness.measurement import Measurement
+from harness.results.record import Profile
+from workloads.accident import accidents
+from workloads.toolkit.operators import program_of, timeline_of
+
+SCALE = Scale(input_s=17, fail_at_s=6)
+
+
+def results(outage: range, late_s: float) -> pd.DataFrame:
+    """Return results of one second each, with 10 reports; those of an outage come late."""
+    seconds = range(17)
+    return pd.DataFrame(
+        {
+            "window_start_s": [float(second) for second in seconds],
+            "arrival_s": [second + 1.5 + (late_s if second in outage else 0) for second in seconds],
+            "car_ids": [" ".join(map(str, range(10)))] * len(seconds),
+        }
+    )
+
+
+def test_latency_is_from_sending_to_the_first_result() -> None:
+    found = edge_latency.measures(
+        edge_latency.reports(results(range(0), 0.0)), SCALE, offered_per_s=10
+    )
+    assert found["overall_s"] == pytest.approx(1.0), "a second's middle to its result"
+    assert found["overall_p5_s"] == pytest.approx(0.55)
+    assert found["overall_p95_s"] == pytest.approx(1.45)
+    assert found["success"] == found["in_time"] == pytest.approx(1.0)
+    assert found["throughput_per_s"] == pytest.approx(10.0)
+
+
+def test_an_outage_weighs_what_it_weighs_in_the_paper_s_minute() -> None:
+    found = edge_latency.measures(
+        edge_latency.reports(results(range(6, 11), 6.0)), SCALE, offered_per_s=10
+    )
+    assert found["recovery_s"] == pytest.approx(1.0 + 3.0), "half of the ten seconds are 6 s late"
+    assert found["overall_s"] == pytest.approx(1.0 + 3.0 / 6)
+    assert found["success"] == pytest.approx(1.0), "late is not lost"
+    assert found["in_time"] == pytest.approx(1 - 0.5 / 6)
+    lost = results(range(6, 11), 100.0)
+    gone = edge_latency.measures(edge_latency.reports(lost), SCALE, offered_per_s=10)
+    assert gone["success"] == pytest.approx(1 - 0.5 / 6), "thirty seconds are over"
+    assert gone["throughput_per_s"] < 10
+
+
+def used(cores: Mapping[str, tuple[float, float]], network: Mapping[str, float]) -> pd.DataFrame:
+    rows = [
+        {"mechanism": name, "rate": rate, "cores": cores[name][number],
+         "memory_mb": 100 * cores[name][number], "network_kb_per_s": network[name] * rate,
+         "copies": 30, "missing": 0.0, "repeat": repeat}
+        for repeat in range(FEWEST)
+        for number, rate in enumerate((RATES[0], RATES[-1]))
+        for name in MECHANISMS
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_resources_are_those_of_the_testbed_s_nodes() -> None:
+    node, other, spare = SPEC.node_names[0], SPEC.node_names[1], SPEC.node_names[-1]
+    usage = pd.DataFrame(
+        [
+            {"who": who, "at_s": at_s, "cpu_s": share * at_s, "resident_bytes": 50e6}
+            for who, share in ((node, 0.1), (other, 0.2), (spare, 5.0), ("coordinator", 1.0))
+            for at_s in (1.0, 4.0, 9.0, 14.0)
+        ]
+    )
+    found = edge_resources.used(usage, [node, other], from_s=4, until_s=14)
+    assert found["cores"] == pytest.approx(0.3)
+    assert found["memory_mb"] == pytest.approx(100)
+    few = usage[usage["at_s"].isin([1.0, 14.0])]
+    busy = edge_resources.used(few, [node, other], from_s=4, until_s=14)
+    assert busy["cores"] == pytest.approx(0.3), "also from few samples"
+
+
+@pytest.mark.parametrize(
+    "measurement", [edge_latency.LIVE_MEASUREMENT, edge_resources.LIVE_MEASUREMENT]
+)
+def test_all_mechanisms_run_at_the_least_and_the_greatest_rate(measurement: Measurement) -> None:
+    for profile in (Profile.QUICK, Profile.PAPER):
+        points = measurement.grid[profile]
+        for rate in (RATES[0], RATES[-1]):
+            assert {p["mechanism"] for p in points if p["rate"] == rate} == set(MECHANISMS)
+
+
+def test_tasks_have_the_numbers_of_the_workload() -> None:
+    workload = accidents(seed=1, partitions=14)
+    timeline = timeline_of(workload, start_us=0, batch_s=1)
+    topology = program_of(workload, timeline=timeline).topology
+    assert topology.task_count == len(TASKS)
+    kinds = {"filter": "filter", "aggregate": "aggregate", "table": "sink"}
+    for number, name in enumerate(TASKS):
+        operator, index = topology.place(number)
+        assert name.startswith(kinds[operator])
+        assert operator == "table" or name.endswith(str(index))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_deployment_as_the_engine_reads_it(mechanism: str) -> None:
+    deployment = deploy(mechanism, throughput.RATE)
+    given = setup(deployment, replicated=deployment.useful()).parameters
+    names = [node.name for node in deployment.network.nodes]
+    assert len(names) <= len(SPEC.node_names)
+    assert isinstance(given, TaskParameters)
+    places = [names[node] for node in given.placement]
+    assert places[-1] == "cloud"
+    assert places[:14] == [f"gateway{n}" for n in range(14)]
+    replicas = given.replicas_at
+    assert {TASKS[task] for task in replicas} == set(deployment.useful())
+    assert all(names[node] != places[task] for task, node in replicas.items())
+    assert isinstance(given.slots, tuple)
+    assert sum(given.slots) == len(TASKS) + len(replicas), "no room but for what is placed"
+    links = given.links
+    assert len(links.pairs_us) == len(SPEC.node_names) + 1
+    assert len(links.store_us) == len(SPEC.node_names)
+    assert max(map(max, links.pairs_us)) >= 70_000
+
+
+def test_tuples_count_in_the_second_in_which_their_result_came() -> None:
+    results = pd.DataFrame(
+        {
+            "pass": ["twin", "twin", "failed", "failed"],
+            "arrival_s": [1.2, 1.9, 1.5, 2.1],
+            "car_ids": ["1 2", "3", "1", "2 3 4"],
+        }
+    )
+    found = throughput.arrivals(results, Scale(input_s=4, fail_at_s=2))
+    calm = found[~found["failure"]].set_index("second")["tuples_per_s"]
+    broken = found[found["failure"]].set_index("second")["tuples_per_s"]
+    assert calm.to_dict() == {29: 3, 30: 0, 31: 0}
+    assert broken.to_dict() == {29: 1, 30: 3, 31: 0}
