@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 Tables = Mapping[str, pd.DataFrame]
 CHECKED = ["output_equals_truth", "output_equals_twin", "contradictions", "kills_done"]
 """Columns of `harness.judging.run.together`'s table of passes that `equal_output` reads."""
-CHANGED = Rule(version=2, since="2026-11-22", seen_seeds=(DEFAULT_SEED,))
-"""Rules that were changed after a set of results had been seen.
-
-Recoveries of several nodes count from when all of them are found (version 1: the first), and the
-task engine is compared with a stock engine that keeps up at any latency (version 1: at most 1 s).
-A verdict on that seed is post hoc."""
 SAMPLED = Rule(version=4, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71803, 71810, 71811))
 """Rules that compare medians of samples, each of another seed and phase, and leave a claim open if
 an interval has the limit inside. Version 4 has exact intervals from six samples on, and one sample

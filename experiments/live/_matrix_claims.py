@@ -48,13 +48,8 @@ from harness.results.kills import Unrecovered
 
 MEANS = Rule(version=6, since="2026-11-26", seen_seeds=(20160516, 71801, 71802, 71805))
 """Means over the passes of both models on the network of the edge paper; schemes by the mean
-difference in the same ones. Version 3 compared medians on six nodes of two racks, where
-an outage was shorter than a batch. Version 4 left out failures of nodes that were no task's
-primary, which cost nothing, took the next recovery of a node for this one's where it had lost
-nothing, and called output late from 50 ms on, so that a takeover by a replica farther away was
-never over. It compared two means as if the failures of both were independent of each other.
-Version 5 took failures for samples, which share their pass and often one outage, and called two
-schemes different as soon as their intervals were apart in one of all columns."""
+difference in the same ones. Versions before compared medians on six nodes, left out failures that
+cost nothing, or took failures for samples, which share their pass and often one outage."""
 STOCK = "stock "
 
 

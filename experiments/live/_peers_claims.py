@@ -28,14 +28,8 @@ if TYPE_CHECKING:
 ADDS_UP = 0.1
 """Largest difference between an outage and the sum of its parts, as a share of the outage: the
 median of the kills of a system and kind. Version 1 cut the outage at instants, so that the parts
-added up by themselves; no kill had been measured for it. Version 2 counted an open transaction also
-while its loss was being detected, version 3 only one in the out topic, although one between two
-tasks keeps results from being written; smoke runs on a busy machine showed it. Until version 5 a
-worker of Spark or of the task engine was killed again before its executor was back. Until version 6
-an outage lasted until the last late result before the next kill, and a result was late half a
-second after every one before the first kill: a batch of Spark's that took a trigger longer, long
-after output was back, made an outage of twenty seconds. The judge's own rule replaced that. Until
-version 7 results that were late again after a calm were no part of the outage."""
+added up by themselves. Versions up to 6 counted an open transaction, and the end of an outage, in
+other ways; version 7 counts relapses, too."""
 JUDGED_S = 2.0
 """Shortest outage of that claim. Windows end every second, so the parts of a shorter one cannot be
 told from the wait for the next end."""

@@ -14,22 +14,17 @@ Latency counts from the end of a result's window, for both: the time that a user
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from experiments.live._engines_claims import (
     BOUND_S,
-    LIMITS,
+    COMPARISONS,
+    Comparison,
+    compared,
     curves_of,
-    own_saturation,
-    real_time_latency,
-    real_time_tail,
-    same_rate,
-    same_rate_latency,
-    same_rate_whole,
-    within_bound,
 )
 from experiments.live._engines_figure import LINE, TASKS, draw_engines
 from experiments.live._judged import Tables, right_output
@@ -202,23 +197,12 @@ versions had been judged on other measurements with that seed."""
 SAMPLED = Rule(
     version=4, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71701, 71805, 71807, 71808, 71809)
 )
-"""Comparisons of ladders: below six samples they are undecided, as those of recoveries (one had
-decided before); a rate counts as held that more than half of the runs hold (all had to), that the
-same run holds at a higher rate, or at which latency grows more slowly than by `KEPT_GROWTH`; none
-does at which a result takes longer than half of the run. One noisy pass had ended a ladder before:
-with 71807 and 71808 the stock engine's at a sixteenth of the rate that it held with 71805."""
+"""Comparisons of ladders: below six samples they are undecided, and a rate counts as held that more
+than half of the runs hold. Before, one noisy pass had ended a ladder."""
 STRICTER = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """Rules about kills that count more strictly than version 1: a quantile needs enough kills for it,
 and a kill that a task survived from its initial state was not restored from a checkpoint."""
 COUNTED_ANEW = ("seen-99th-percentile", "seen-every", "checkpoint-restored")
-_NOT_HELD = (
-    "There is no rate that both engines hold in most runs, with ten batches or more and without "
-    "results that still come sooner and sooner. The paper profile, with more rates, may have one."
-)
-_NO_BOUND = (
-    f"One of the engines has no rate that it holds with a median latency of {BOUND_S:g} s or less."
-)
-_NOT_SATURATED = "One of the engines holds the highest rate of the ladder."
 
 
 def tabulate(results: Results) -> dict[str, pd.DataFrame]:
@@ -247,76 +231,21 @@ def complete(tables: Tables) -> Finding:
     return every(known.eq(0), rungs=len(known), cut_off=len(rungs) - len(known))
 
 
-_SENTENCES: Sequence[tuple[str, str, Callable[[pd.DataFrame], Finding], str]] = (
-    (
-        "same-rate",
-        "at the highest rate that both engines hold, a core of the task engine does at least "
-        f"{LIMITS['same_rate']:g} times the records of the best setting of stock Spark in "
-        "micro-batches.",
-        same_rate,
-        _NOT_HELD,
-    ),
-    (
-        "same-rate-whole",
-        "at that rate it does at least twice the records where the broker's and Redis's "
-        "processor time counts, too.",
-        same_rate_whole,
-        _NOT_HELD,
-    ),
-    (
-        "efficiency",
-        f"at a median latency of {BOUND_S:g} s or less, each at its best rate, a core of the "
-        f"task engine does at least {LIMITS['within_bound']:g} times the records.",
-        within_bound,
-        _NO_BOUND,
-    ),
-    (
-        "saturated",
-        "each at the rate that saturates it, a core of the task engine does at least "
-        f"{LIMITS['own_saturation']:g} times the records.",
-        own_saturation,
-        _NOT_SATURATED,
-    ),
-    (
-        "latency",
-        "at the highest rate that both engines hold, the task engine's median latency is at "
-        "most a tenth of that of the fastest setting of stock Spark in micro-batches.",
-        same_rate_latency,
-        _NOT_HELD,
-    ),
-    (
-        "real-time-latency",
-        "at the highest rate that it holds with stock Spark in real-time mode, the task "
-        "engine's median latency is no higher.",
-        real_time_latency,
-        _NOT_HELD,
-    ),
-    (
-        "real-time-tail",
-        "at that rate its 99th percentile is at most half.",
-        real_time_tail,
-        _NOT_HELD,
-    ),
-)
-"""Claims about each workload: end of the id, text, decision, reason if not measured."""
-
-
 def _of_workload(workload: str) -> Iterator[Claim]:
     """Yield the claims about one workload, which are not asked of a grid without it."""
-    for name, text, decide, because in _SENTENCES:
-        if workload == TOP and name.startswith("real-time"):
+    for one in COMPARISONS:
+        if workload == TOP and one.name.startswith("real-time"):
             continue  # it has three aggregations in a row, which that mode does not run
 
-        def judge(tables: Tables, decide: Any = decide) -> Finding:
+        def judge(tables: Tables, one: Comparison = one) -> Finding:
             rungs = tables["rungs"]
             mine = rungs[rungs["workload"] == workload] if "workload" in rungs else rungs
-            found: Finding = decide(mine) if len(mine) else not_asked()
-            return found
+            return compared(mine, one) if len(mine) else not_asked()
 
         yield hypothesis(
-            f"{workload.replace(' ', '-')}/{name}",
-            f"{workload.capitalize()}: {text}",
-            unmeasured_because=because,
+            f"{workload.replace(' ', '-')}/{one.name}",
+            f"{workload.capitalize()}: {one.text}",
+            unmeasured_because=one.unmeasured_because,
             rule=SAMPLED,
         )(judge)
 
@@ -326,24 +255,24 @@ def _kills(tables: Tables) -> pd.DataFrame:
 
 
 _WITHIN = (
-    ("seen-median", "seen_p50_ms", "seen_ms", 0.5, None,
+    ("seen-median", 25.0, "seen_ms", 0.5, None,
      "A killed process is seen by the end of its connection within 25 ms (median)."),
-    ("seen-99th-percentile", "seen_p99_ms", "seen_ms", 0.99, None,
+    ("seen-99th-percentile", 50.0, "seen_ms", 0.99, None,
      "It is seen within 50 ms at the 99th percentile of a hundred kills or more."),
-    ("seen-every", "seen_p99_ms", "seen_ms", 1.0, None,
+    ("seen-every", 50.0, "seen_ms", 1.0, None,
      "Every killed process is seen within 50 ms."),
-    ("replica-takeover", "takeover_p50_ms", "takeover_ms", 0.5, "active",
+    ("replica-takeover", 10.0, "takeover_ms", 0.5, "active",
      "With replicas a task is where it was within 10 ms of detection (median)."),
-    ("replica-restored", "restored_replica_p50_ms", "restored_ms", 0.5, "active",
+    ("replica-restored", 100.0, "restored_ms", 0.5, "active",
      "With replicas a kill is restored within 100 ms (median)."),
-    ("checkpoint-restored", "restored_checkpoint_p50_ms", "restored_ms", 0.5, "checkpoint",
+    ("checkpoint-restored", 250.0, "restored_ms", 0.5, "checkpoint",
      "From checkpoints a kill is restored within 250 ms (median)."),
 )  # fmt: skip
-"""Claims about kills: id, limit, column, quantile, scheme (None: all), text."""
+"""Claims about kills: id, limit in milliseconds, column, quantile, scheme (None: all), text."""
 
 
 def _within(
-    claim: str, limit: str, column: str, share: float, scheme: str | None, text: str
+    claim: str, limit: float, column: str, share: float, scheme: str | None, text: str
 ) -> Claim:
     """Claim that a quantile over the kills is within a limit."""
 
@@ -359,7 +288,7 @@ def _within(
         ms = float(known.quantile(share)) if len(known) else None
         outside = mine["outside_ms"].dropna().astype(float)
         outside_ms = float(outside.median()) if len(outside) else None
-        return at_most(ms, LIMITS[limit], ms=ms, kills=len(known), from_outside_ms=outside_ms)
+        return at_most(ms, limit, ms=ms, kills=len(known), from_outside_ms=outside_ms)
 
     rule = STRICTER if claim in COUNTED_ANEW else Rule()
     return hypothesis(claim, text, rule=rule, counted=share == 1.0)(decide)
