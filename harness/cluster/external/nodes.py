@@ -267,8 +267,7 @@ class ExternalNodes:
         began_unix_s = time.time()
         done = self._started(self._settings.kill_process, worker, pid=str(host.pid))
         at_unix_s = time.time()
-        if done.returncode != 0:
-            raise ended_badly(self._settings.kill_process, self._values(worker, host), done)
+        demand_success(done)
         if not self._becomes(lambda: not self._process_is_up(node, host)):
             raise EnvironmentFailure(
                 f"process {host.pid} of node {node.name} is up {format_duration(EFFECT_LIMIT_S)} "
@@ -299,57 +298,60 @@ class ExternalNodes:
         worker = self._workers[node.worker]
         return self._started(command, worker, pid=str(host.pid)).returncode == 0
 
-    def _values(self, worker: Node, host: HostProcess) -> Mapping[str, str]:
-        return {**self._settings.variables[worker.name], "pid": str(host.pid)}
-
     def _is_up(self, node: Node) -> bool:
         return self._started(self._settings.up, node).returncode == 0
 
     def _run(self, command: Command, node: Node) -> str:
-        done = self._started(command, node)
-        if done.returncode != 0:
-            raise ended_badly(command, self._settings.variables[node.name], done)
-        return done.stdout
+        return demand_success(self._started(command, node))
 
     def _started(
         self, command: Command, node: Node, **more: str
     ) -> subprocess.CompletedProcess[str]:
-        words = command.filled({**self._settings.variables[node.name], **more})
-        try:
-            return subprocess.run(
-                words,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                env=dict(self._environment),
-                timeout=self._settings.timeout_s,
-                check=False,
-            )
-        except OSError as error:
-            raise EnvironmentFailure(
-                f"`{words[0]}` cannot be started: {error.strerror}",
-                remedy=f"install it, or correct the commands in {self._settings.path}",
-            ) from error
-        except subprocess.TimeoutExpired as error:
-            raise EnvironmentFailure(
-                f"`{' '.join(words)}` did not end within {self._settings.timeout_s:g} s",
-                remedy=f"raise commands.timeout_s in {self._settings.path}, or mend the command",
-            ) from error
+        values = {**self._settings.variables[node.name], **more}
+        return run_command(command.filled(values), self._settings, self._environment)
 
     def _on_all(self, nodes: Sequence[Node], do: Callable[[Node], Any]) -> dict[str, Any]:
         with ThreadPoolExecutor(max(1, len(nodes))) as pool:
             return dict(zip((node.name for node in nodes), pool.map(do, nodes), strict=True))
 
 
-def ended_badly(
-    command: Command, values: Mapping[str, str], done: subprocess.CompletedProcess[str]
-) -> EnvironmentFailure:
-    """Return the error for a command with another exit code than 0."""
-    return EnvironmentFailure(
-        f"`{' '.join(command.filled(values))}` ended with exit code {done.returncode}: "
-        f"{done.stderr.strip()[-500:]}",
-        remedy="try the command by hand",
-    )
+def run_command(
+    words: Sequence[str], settings: ExternalSettings, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of the description to its end, however that ends.
+
+    Raises `EnvironmentFailure` where it cannot be started or does not end in time."""
+    try:
+        return subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=dict(environment),
+            timeout=settings.timeout_s,
+            check=False,
+        )
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"`{words[0]}` cannot be started: {error.strerror}",
+            remedy=f"install it, or correct the commands in {settings.path}",
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentFailure(
+            f"`{' '.join(words)}` did not end within {settings.timeout_s:g} s",
+            remedy=f"raise commands.timeout_s in {settings.path}, or mend the command",
+        ) from error
+
+
+def demand_success(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a command printed; raise `EnvironmentFailure` for an exit code other than 0."""
+    if done.returncode != 0:
+        raise EnvironmentFailure(
+            f"`{' '.join(done.args)}` ended with exit code {done.returncode}: "
+            f"{done.stderr.strip()[-500:]}",
+            remedy="try the command by hand",
+        )
+    return done.stdout
 
 
 def _missed(node: Node) -> Victim:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
+from harness.cluster.external.nodes import demand_success, run_command
 from harness.cluster.external.settings import ExternalSettings
 from harness.errors import EnvironmentFailure
 
@@ -161,23 +161,4 @@ def remove_checkpoints(
         shutil.rmtree(Path(unquote(urlsplit(uri).path)), ignore_errors=True)
         return
     command = settings.remove_checkpoints.filled({"uri": uri})
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=dict(environment),
-            timeout=settings.timeout_s,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentFailure(
-            f"`{command[0]}` could not remove {uri}: {error}", remedy="remove it by hand"
-        ) from error
-    if done.returncode != 0:
-        raise EnvironmentFailure(
-            f"`{' '.join(command)}` ended with exit code {done.returncode}: "
-            f"{done.stderr.strip()[-500:]}",
-            remedy="try the command by hand",
-        )
+    demand_success(run_command(command, settings, environment))

@@ -113,10 +113,15 @@ class Changing(ABC):
     """A plan that changes during a pass. Use it as a context manager around the pass."""
 
     def __init__(
-        self, topology: Topology, apply: Callable[[tuple[int, ...]], None], every_s: float
+        self,
+        topology: Topology,
+        apply: Callable[[tuple[int, ...]], None],
+        plan: tuple[int, ...],
+        every_s: float,
     ) -> None:
-        """``apply`` puts a plan in force; the plan is looked at every ``every_s``."""
-        self._topology, self._apply, self._every_s = topology, apply, every_s
+        """``apply`` puts a plan in force; ``plan`` is the first, looked at every ``every_s``."""
+        self._topology, self._apply, self._plan = topology, apply, plan
+        self._every_s = every_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="change the plan", daemon=True)
         self.done: list[Adaptation] = []
@@ -129,6 +134,13 @@ class Changing(ABC):
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
+
+    def _change(self, rates: Mapping[str, float], plan: tuple[int, ...], **change: Any) -> None:
+        """Put a plan in force and note the change."""
+        at_us = time.monotonic_ns() // 1000
+        self._apply(plan)
+        self._plan = plan
+        self.done.append(Adaptation(at_us=at_us, rates=rates, plan=plan, **change))
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every_s):
@@ -153,8 +165,8 @@ class Adapting(Changing):
         every_s: float,
     ) -> None:
         """``budget`` is in the topology's resource units."""
-        super().__init__(topology, apply, every_s)
-        self._rates, self._plan, self._budget = rates, plan, budget
+        super().__init__(topology, apply, plan, every_s)
+        self._rates, self._budget = rates, budget
         self._planned_for: dict[int, float] | None = None
         self.asked = 0
         """The number of calls of the planner."""
@@ -177,21 +189,15 @@ class Adapting(Changing):
         if not change.retire and not change.start:
             return
         kept = set(self._plan) - set(change.retire)
-        self._plan = tuple(sorted(kept | set(change.start)))
-        at_us = time.monotonic_ns() // 1000
-        self._apply(self._plan)
         names = {task: "{}.{}".format(*self._topology.place(task)) for task in rates}
-        self.done.append(
-            Adaptation(
-                at_us=at_us,
-                rates={names[task]: rate for task, rate in rates.items()},
-                retired=change.retire,
-                started=change.start,
-                plan=self._plan,
-                cost=change.cost,
-                value_before=change.value_before,
-                value_after=change.value_after,
-            )
+        self._change(
+            {names[task]: rate for task, rate in rates.items()},
+            tuple(sorted(kept | set(change.start))),
+            retired=change.retire,
+            started=change.start,
+            cost=change.cost,
+            value_before=change.value_before,
+            value_after=change.value_after,
         )
 
 
@@ -213,8 +219,8 @@ class Alternating(Changing):
     ) -> None:
         """At first all of ``plan`` is replicated."""
         assert len(plan) > 1, "one task cannot take turns"
-        super().__init__(topology, apply, every_s)
-        self._halves, self._plan = (plan[::2], plan[1::2]), plan
+        super().__init__(topology, apply, plan, every_s)
+        self._halves = plan[::2], plan[1::2]
 
     def _look(self) -> None:
         self.step()
@@ -224,18 +230,12 @@ class Alternating(Changing):
         before, after = self._plan, self._halves[len(self.done) % 2]
         started = tuple(task for task in after if task not in before)
         topology, evaluator = self._topology, Evaluator(self._topology, Objective.OF)
-        at_us = time.monotonic_ns() // 1000
-        self._apply(after)
-        self._plan = after
-        self.done.append(
-            Adaptation(
-                at_us=at_us,
-                rates={},
-                retired=tuple(task for task in before if task not in after),
-                started=started,
-                plan=after,
-                cost=int(topology.costs[list(started)].sum()),
-                value_before=evaluator.value(flags(topology, before)),
-                value_after=evaluator.value(flags(topology, after)),
-            )
+        self._change(
+            {},
+            after,
+            retired=tuple(task for task in before if task not in after),
+            started=started,
+            cost=int(topology.costs[list(started)].sum()),
+            value_before=evaluator.value(flags(topology, before)),
+            value_after=evaluator.value(flags(topology, after)),
         )

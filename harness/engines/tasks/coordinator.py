@@ -31,7 +31,7 @@ from harness.engines.tasks.directory import (
     fresh_us_of,
 )
 from harness.engines.tasks.job import Job
-from harness.engines.tasks.operations import Operations
+from harness.engines.tasks.operations import Operations, Running
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
 from harness.engines.tasks.reports import (
@@ -83,7 +83,7 @@ class Deciding:
         self._store.refused = lambda failure: emit(problem_of(failure.what, failure.remedy))
         self._requests = Operations()
         self._loop = asyncio.get_running_loop()
-        self._running: dict[asyncio.Task[None], None] = {}
+        self._running = Running()
         self._over = False
         self._published: dict[int, int] = {}
         self._lost_us = 0
@@ -104,8 +104,7 @@ class Deciding:
     async def stop(self, *, clear: bool) -> None:
         """Decide nothing more; ``clear`` deletes the pass's checkpoints and registry."""
         self._over = True
-        for running in self._running:
-            running.cancel()
+        self._running.cancel()
         if clear:
             with suppress(RedisError, OSError):  # a server that is gone has nothing to clear
                 await self._store.clear()
@@ -252,9 +251,7 @@ class Deciding:
             else:
                 self._requests.done(key, operation)
 
-        running = self._loop.create_task(guarded())
-        self._running[running] = None
-        running.add_done_callback(lambda ended: self._running.pop(ended, None))
+        self._running.start(guarded())
 
 
 def _strategy(job: Job) -> Placement:

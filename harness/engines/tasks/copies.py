@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from harness.engines.tasks import exchange
 from harness.engines.tasks.exchange import KAFKA, Begin, Log, OutputTail, ReadError, Settings, Tail
 from harness.engines.tasks.job import Job
-from harness.engines.tasks.operations import Operation, Operations
+from harness.engines.tasks.operations import Operation, Operations, Running
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.sources import SourceReader
 from harness.engines.tasks.store import READ_AGAIN
@@ -339,8 +339,8 @@ class Following:
         self._tail: Tail | None = None
         self._stored = self._stored_at = 0.0
         """The offset of the end that was stored last, and when."""
-        self._running: dict[asyncio.Task[None], None] = {}
-        self._keep(self._begin(beyond=-1, because=None))
+        self._running = Running()
+        self._running.start(self._begin(beyond=-1, because=None))
 
     @property
     def reader(self) -> OutputReader:
@@ -352,14 +352,13 @@ class Following:
         end, now = self._output.end, self._loop.time()
         if end.offset > self._stored and now - self._stored_at >= STORE_EVERY_S:
             self._stored, self._stored_at = end.offset, now
-            self._keep(self._store(end))
+            self._running.start(self._store(end))
 
     def stop(self) -> None:
         """Read and store nothing more."""
         if self._tail is not None:
             self._tail.stop()
-        for running in self._running:
-            running.cancel()
+        self._running.cancel()
 
     async def _begin(self, *, beyond: int, because: ReadError | None) -> None:
         """Read from the stored end on if it is ``beyond`` an offset, else report ``because``.
@@ -389,7 +388,7 @@ class Following:
     def _ended(self, error: ReadError) -> None:
         """Go on behind records that are gone where another node has read them."""
         if error.gone:
-            self._keep(self._begin(beyond=self._output.offset, because=error))
+            self._running.start(self._begin(beyond=self._output.offset, because=error))
         else:
             self._failed(error)
 
@@ -419,8 +418,3 @@ class Following:
             self._stored = 0
             where = "{}[{}]".format(*self._place)
             self._failed(ReadError(place=where, why=f"its end: {error}", final=False))
-
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        running = self._loop.create_task(work)
-        self._running[running] = None
-        running.add_done_callback(lambda ended: self._running.pop(ended, None))

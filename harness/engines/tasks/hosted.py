@@ -20,7 +20,7 @@ from harness.engines.tasks.copies import Copies
 from harness.engines.tasks.exchange import KAFKA, Log, ReadError
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.messages import Messages, Streams
-from harness.engines.tasks.operations import Key, Operation
+from harness.engines.tasks.operations import Key, Operation, Running
 from harness.engines.tasks.pacing import Lane, now_us
 from harness.engines.tasks.store import READ_AGAIN, Store, StoreFull, damaged
 from harness.errors import EnvironmentFailure, UsageError
@@ -73,7 +73,7 @@ class Hosted(Copies):
         self._loop = asyncio.get_running_loop()
         self._speed, self._links = job.speed, job.links
         self._lane, self._store_lane = Lane(), Lane()
-        self._running: dict[asyncio.Task[None], None] = {}
+        self._running = Running()
         self._bench = ThreadPoolExecutor(1, thread_name_prefix="compute")
         self._scribe = ThreadPoolExecutor(1, thread_name_prefix="encode")
         self._computing = 0
@@ -117,8 +117,7 @@ class Hosted(Copies):
         """Let go of everything; nothing is handed to the machine any more."""
         self._over = True
         self.let_all_go()
-        for running in self._running:
-            running.cancel()
+        self._running.cancel()
         self._bench.shutdown(wait=False, cancel_futures=True)
         self._scribe.shutdown(wait=False, cancel_futures=True)
 
@@ -279,7 +278,7 @@ class Hosted(Copies):
             then(timed())
             return
         self._computing += 1
-        running = self._keep(elsewhere())
+        running = self._running.start(elsewhere())
         running.add_done_callback(self._computed)
 
     def _computed(self, _: asyncio.Task[None]) -> None:
@@ -383,14 +382,7 @@ class Hosted(Copies):
                     self._requests.done(key, operation)
                 self.tell(answer)
 
-        self._keep(guarded())
-
-    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a coroutine until the end of the pass at the latest."""
-        running = self._loop.create_task(work)
-        self._running[running] = None
-        running.add_done_callback(lambda ended: self._running.pop(ended, None))
-        return running
+        self._running.start(guarded())
 
 
 _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {

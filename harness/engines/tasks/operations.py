@@ -7,8 +7,9 @@ the clock of repetitions, so nothing here needs a timer."""
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,26 @@ class Operation:
     """Not to be repeated before."""
     under_way: bool = False
     """True from an attempt until its error."""
+
+
+class Running:
+    """Coroutines that run until the end of a pass at the latest."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine; the loop alone would not keep it."""
+        task = self._loop.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
+        return task
+
+    def cancel(self) -> None:
+        """End all of them."""
+        for task in self._tasks:
+            task.cancel()
 
 
 class Operations:

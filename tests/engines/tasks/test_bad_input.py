@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +14,9 @@ from harness.cluster.backends import remove_made
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.processes import marked
 from harness.endurance.trial import Disturb, Disturbance
-from harness.engines.base import EventKind, Setup
+from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from harness.errors import EnvironmentFailure, UsageError
-from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
 from tests.engines.tasks.live import SPEC, WORDS, kill, trial
 from workloads.base import TASKS, Reference, Workload
@@ -107,44 +105,6 @@ def test_a_workload_of_a_users_file_is_carried_to_the_nodes(
     assert done.failures == 0, done
     assert engine.job is not None
     assert list(engine.job.files) == [str(tmp_path / "own_words.py")]
-
-
-@contextmanager
-def full(cluster: LocalCluster) -> Iterator[None]:
-    """Redis has as little memory as checkpoints may not use, and some for the registry.
-
-    What ended passes left is deleted before the limit is taken from what is in use: deleted
-    later, it would be room for checkpoints."""
-    with cluster.redis.client() as client:
-        left = [key for key in client.scan_iter(count=1000) if not key.endswith(b":boots")]
-        if left:
-            client.delete(*left)
-        before = client.config_get("maxmemory")["maxmemory"]
-        used = int(client.info("memory")["used_memory"])
-        client.config_set("maxmemory", used + 250_000)
-        try:
-            yield
-        finally:
-            client.config_set("maxmemory", before)
-
-
-@pytest.mark.deep
-def test_a_store_without_room_is_an_answer(
-    cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
-) -> None:
-    """No checkpoint is taken after 2 s; tasks that die then are restored from older ones."""
-    with cluster.redis.client() as client:
-        assert client.config_get("maxmemory-policy")["maxmemory-policy"] == "noeviction"
-    one = trial(engine, tmp_path, "checkpoint", 7)
-    with full(cluster):
-        done = one.run([kill(4, "r1n1"), kill(5, "r2n2")])
-    assert (done.kills, done.failures) == (2, 0), done
-    refused = [noted for noted in engine.notes() if noted.note.event is CopyEvent.UNSTORED]
-    assert refused
-    assert "checkpoints get 90%" in refused[0].note.why
-    told = [event for event in engine.events() if event.cause == "a checkpoint was not stored"]
-    assert len(told) == len(refused)
-    assert all(event.kind is EventKind.FAILED for event in told)
 
 
 @pytest.mark.deep

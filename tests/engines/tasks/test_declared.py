@@ -92,29 +92,3 @@ def test_a_declared_speed_holds_results_back(engine: TaskEngine, tmp_path: Path)
     at_us = processed(engine)
     lower = [at for (task, _), at in at_us.items() if task in (2, 3)]
     assert max(lower) - min(lower) >= 0.95 * words / speed * 1e6
-
-
-def test_a_dead_node_stays_away_and_its_tasks_wait_for_it(
-    engine: TaskEngine, tmp_path: Path
-) -> None:
-    """Two slots a node: eight in all, so one of two lost tasks finds a place and one waits."""
-    done = trial(engine, tmp_path, "checkpoint", slots=2, restart_s=2.5).run([kill(2, "r1n1")])
-    assert (done.kills, done.failures) == (1, 0), done
-    left = [event for event in engine.fleet.events("left") if event["node"] == 0][-1]
-    back = [event for event in engine.fleet.events("joined") if event["node"] == 0][-1]
-    assert back["at_us"] - left["at_us"] >= 2_500_000
-    lost = {noted.note.task for noted in engine.lost_primaries()}
-    assert len(lost) == 2
-    hosted = [
-        next(
-            noted
-            for noted in engine.notes()
-            if noted.note.event is CopyEvent.HOSTED
-            and noted.note.task == task
-            and noted.at_us > left["at_us"]
-        )
-        for task in lost
-    ]
-    waited = [noted for noted in hosted if noted.node == 0]
-    assert len(waited) == 1, "the other one was given the place that was free"
-    assert waited[0].at_us >= left["at_us"] + 2_500_000
