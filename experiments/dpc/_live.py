@@ -8,26 +8,36 @@ the end of the chain takes what it gets at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
+from experiments.dpc import _shared
 from experiments.dpc._shared import BUCKET_US, PROCESS_US, STREAMS
 from experiments.live._runs import outcome_of, task_run
-from harness.claims import Claim, Finding, every, invariant
+from harness.claims import Finding, applied, every, invariant, rows_of
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import Borealis, TaskParameters
+from harness.experiment import (
+    Context,
+    Experiment,
+    Measurement,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+    Results,
+    Scheduling,
+)
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.figures.chart import Chart
 from harness.judging import again
 from harness.judging.run import LiveRun, Variant, measure_each
 from harness.measure.versions import Stability
-from harness.measurement import Context, Scheduling
 from harness.protocol.scheme import Method, Policy
-from harness.results.record import Outcome
-from harness.results.tables import Results
 from workloads.join import borealis_join
 
 LONGEST = 4
@@ -58,7 +68,36 @@ def keeps(_: object) -> str:
     return KEPT
 
 
-SCHEDULING = Scheduling(keeps=keeps)
+def measurement(
+    id: str,  # noqa: A002
+    *,
+    run: Callable[[Point, Context], Outcome],
+    grid: Mapping[Profile, Sequence[Point]],
+    seconds: tuple[float, float, float],
+    repeats: int = 3,
+    defined_in: str | None = None,
+) -> Measurement:
+    """Return the measurement of a live figure; ``seconds`` of a run and ``repeats`` on paper."""
+    module = id.removesuffix("-live").replace("/", ".").replace("-", "_")
+    return Measurement(
+        id=id,
+        defined_in=f"{module}:LIVE_MEASUREMENT" if defined_in is None else defined_in,
+        origin=Origin.MEASURED,
+        grid=grid,
+        repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: repeats},
+        seconds_per_run=dict(zip(Profile, seconds, strict=True)),
+        run=run,
+        scheduling=Scheduling(keeps=keeps),
+        chooses=["harness.engines.tasks.engine"],
+    )
+
+
+def over(
+    name: str, *, smoke: Sequence[float], quick: Sequence[float], paper: Sequence[float]
+) -> Mapping[Profile, Sequence[Point]]:
+    """Return the grid of one parameter."""
+    chosen = zip(Profile, (smoke, quick, paper), strict=True)
+    return {profile: [{name: value} for value in values] for profile, values in chosen}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,10 +317,10 @@ def cells_of(results: Results, by: Sequence[str] = ()) -> pd.DataFrame:
     return results.series("cells", by).reindex(columns=["run", *by, "cell", *VALUES, *CHECKED])
 
 
-@invariant("equal-output", "The output of every pass equals the truth")
-def equal_output(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    passes = tables["passes"]
-    return every(passes["output_equals_truth"].eq(True), passes=len(passes))
+passes = rows_of("passes")
+equal_output = invariant("equal-output", "The output of every pass equals the truth").every(
+    passes["output_equals_truth"].eq(True), passes=applied(len, passes)
+)
 
 
 @invariant(
@@ -300,16 +339,37 @@ def converges(tables: Mapping[str, pd.DataFrame]) -> Finding:
     return every(good, passes=len(passes), equal=int(good.sum()), others=others)
 
 
-def on_points(claim: Claim) -> Claim:
-    """Return a claim about a simulated figure's table as one about the live table ``points``."""
-    return replace(
-        claim, decide=lambda tables: claim.decide(tables["points"]), because=None, cause=None
+def averaged(passes: pd.DataFrame, by: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
+    """Return a row per point: the means of its runs, and their number."""
+    return _shared.averaged(passes.astype(dict.fromkeys(values, float)), by, values, sort=False)
+
+
+def by_combination(
+    results: Results, over: str, values: Sequence[str]
+) -> Mapping[str, pd.DataFrame]:
+    """Return ``points``, the means of each combination over a parameter, and ``passes``."""
+    passes = cells_of(results, [over]).rename(columns={"cell": "combination"})
+    passes = passes.assign(cell=passes["combination"])
+    by = ["combination", over]
+    points = averaged(passes, by, values).sort_values(by, ignore_index=True)
+    return {"points": points, "passes": passes}
+
+
+def shown(**given: Any) -> Experiment:
+    """Return a live figure of Borealis' paper."""
+    return Experiment(
+        paper=_shared.PAPER,
+        fewest=_shared.FEWEST,
+        smoke_covered_by="stock/worker-kill",
+        quick_by_page=True,
+        **given,
     )
 
 
-def averaged(passes: pd.DataFrame, by: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
-    """Return a row per point: the means of its runs, and their number."""
-    numbers = passes.astype(dict.fromkeys(values, float))
-    grouped = numbers.groupby(list(by), as_index=False, sort=False)
-    means = grouped[list(values)].mean()
-    return means.merge(grouped.size().rename(columns={"size": "runs"}), on=list(by))
+def drawn(chart: Chart) -> Chart:
+    """Return the drawing of a simulated figure as one of the live table ``points``."""
+    return replace(
+        chart,
+        prepare=lambda tables: tables["points"],
+        stamp=lambda tables: f"{STAMP}; {_shared.runs_of(tables['points'])}",
+    )

@@ -9,14 +9,13 @@ that the paper reports."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from harness.figures.style import stamp
-from harness.measurement import Context
+from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile
 from harness.protocol import inputs
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.effects import Kind
@@ -33,7 +32,6 @@ from harness.protocol.scheme import (
 from harness.protocol.task.computation import Mode
 from harness.protocol.task.machine import TaskMachine
 from harness.protocol.wiring import Wiring
-from harness.results.record import Outcome, Point, Profile
 from harness.simulator.checkers import Bystander
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.observing import Observer
@@ -41,9 +39,6 @@ from harness.simulator.options import Costs, Network, Options
 from harness.simulator.synthetic import SeriesOperator, WindowOperator, digests
 from harness.simulator.topologies import layered
 from harness.simulator.world import World
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PROCESS_US = 22
 CHAIN_PROCESS_US = PROCESS_US * 30 // 18 * 2
@@ -79,6 +74,20 @@ FEWEST = 3
 """The paper: "each result is an average of at least three experiments"."""
 THRICE = profiles(1, FEWEST)
 ONCE = profiles(1, 1)
+
+
+def simulated(
+    id: str,  # noqa: A002
+    *,
+    run: Callable[[Point, Context], Outcome],
+    grid: Mapping[Profile, Sequence[Point]],
+    seconds: Mapping[Profile, float],
+    repeats: Mapping[Profile, int] = THRICE,
+) -> Measurement:
+    """Return the measurement of a figure in virtual time."""
+    return Measurement(
+        id=id, origin=Origin.SIMULATED, grid=grid, repeats=repeats, seconds_per_run=seconds, run=run
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,9 +374,11 @@ CHOSEN = (
 STAMP = "simulated, virtual time; costs per tuple chosen"
 
 
-def averaged(frame: pd.DataFrame, by: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
+def averaged(
+    frame: pd.DataFrame, by: Sequence[str], values: Sequence[str], *, sort: bool = True
+) -> pd.DataFrame:
     """Return a row per point: the means of its runs, and their number."""
-    grouped = frame.groupby(list(by), as_index=False)
+    grouped = frame.groupby(list(by), as_index=False, sort=sort)
     means = grouped[list(values)].mean()
     return means.merge(grouped.size().rename(columns={"size": "runs"}), on=list(by))
 
@@ -377,14 +388,24 @@ def per_combination(table: pd.DataFrame, index: str, values: str) -> pd.DataFram
     return table.pivot_table(index=index, columns="combination", values=values)
 
 
-def rows_of(
-    table: pd.DataFrame, column: str, looks: Mapping[str, Any]
-) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the rows of each name in ``looks`` that the table has in ``column``, in that order."""
-    for name in looks:
-        rows = table[table[column] == name]
-        if len(rows):
-            yield name, rows
+def line(x: Any, y: Any) -> dict[str, float]:
+    """Return the straight line through points: slope, intercept and R²."""
+    from scipy.stats import linregress  # loading it takes a second
+
+    found = linregress(x, y)
+    return {
+        "slope": float(found.slope),
+        "intercept": float(found.intercept),
+        "r_squared": float(found.rvalue**2),
+    }
+
+
+def fits(table: pd.DataFrame, by: Sequence[str], x: str, y: str, fewest: int = 2) -> pd.DataFrame:
+    """Return the straight line of ``y`` over ``x`` by group, of groups with enough points."""
+    groups = table.groupby(by[0] if len(by) == 1 else list(by))
+    found = {key: line(own[x], own[y]) for key, own in groups if len(own) >= fewest}
+    columns = ["slope", "intercept", "r_squared"]
+    return pd.DataFrame.from_dict(found, orient="index", columns=columns)
 
 
 def nodes(values: pd.Series[float]) -> dict[str, Any]:
@@ -392,9 +413,9 @@ def nodes(values: pd.Series[float]) -> dict[str, Any]:
     return {f"{count} nodes": value for count, value in values.items()}
 
 
-def stamped(figure: Figure, table: pd.DataFrame, statistic: str = "mean") -> None:
-    """Write the origin of the numbers and the number of runs into a corner of the figure."""
-    stamp(figure, f"{STAMP}; {runs_of(table, statistic)}")
+def stamped(table: pd.DataFrame, statistic: str = "mean") -> str:
+    """Return the origin of the numbers and the number of runs."""
+    return f"{STAMP}; {runs_of(table, statistic)}"
 
 
 def runs_of(table: pd.DataFrame, statistic: str = "mean") -> str:

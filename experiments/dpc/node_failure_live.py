@@ -11,25 +11,33 @@ the next kill. Nothing may become tentative, and no tuple may wait for αX."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import pandas as pd
 
-from experiments.dpc import _live, _shared
+from experiments.dpc import _live
 from experiments.live._runs import outcome_of
-from harness.claims import Finding, Rule, at_most, every, invariant, median_of, paper
+from harness.claims import (
+    Rule,
+    applied,
+    median_of,
+    paper,
+    rows,
+    rows_of,
+)
 from harness.cluster.base import Action
-from harness.experiment import Experiment
+from harness.experiment import (
+    Context,
+    Outcome,
+    Point,
+    Profile,
+    Results,
+)
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.figures.style import BLUE, VERMILION, stamp
+from harness.figures.chart import Axes, Chart, Line, Panel
+from harness.figures.style import BLUE, VERMILION
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
 from harness.results.recorded import kill_rows
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BOUND_S = 2.7
 SUSPECT_S = 0.5
@@ -42,8 +50,6 @@ WAYS = ("closed connection", "missing heartbeats")
 
 def run(point: Point, context: Context) -> Outcome:
     """Kill the active node of the pair again and again, found in one way or the other."""
-    from dataclasses import replace
-
     kills = KILLS[context.profile]
     chain = _live.Chain(failure_s=kills * EVERY_S)
     cell = _live.Cell(bound_s=BOUND_S)
@@ -77,22 +83,24 @@ def in_turns(kills: int) -> Schedule:
     )
 
 
-MEASUREMENT = Measurement(
-    id="dpc/node-failure-live",
-    origin=Origin.MEASURED,
-    grid={profile: [{"nodes": 1}] for profile in Profile},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 95.0, Profile.QUICK: 95.0, Profile.PAPER: 320.0},
+MEASUREMENT = _live.measurement(
+    "dpc/node-failure-live",
+    defined_in="",
     run=run,
-    scheduling=_live.SCHEDULING,
-    chooses=["harness.engines.tasks.engine"],
+    grid={key: [{"nodes": 1}] for key in Profile},
+    seconds=(95.0, 95.0, 320.0),
 )
 
 # Shown: no record depends on what follows.
 
 PRINTED_S = 0.040
 """The paper's time to switch to another upstream neighbour."""
-LOOKS = {WAYS[0]: (BLUE, "o"), WAYS[1]: (VERMILION, "s")}
+LOOKS = {
+    WAYS[0]: {"color": BLUE, "marker": "o", "linestyle": "none"},
+    WAYS[1]: {"color": VERMILION, "marker": "s", "linestyle": "none"},
+}
+BY_PASS = Rule(version=2, since="2026-11-26", seen_seeds=(20160516, 71811))
+"""The kills of a pass are one sample, their median. Version 1 took each of them for one."""
 
 
 def table(results: Results) -> Mapping[str, pd.DataFrame]:
@@ -106,66 +114,67 @@ def table(results: Results) -> Mapping[str, pd.DataFrame]:
     }
 
 
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """Draw each kill: the time from its detection to the switch, and until new output came."""
-    axes = figure.subplots()
-    for way, (colour, marker) in LOOKS.items():
-        rows = tables["kills"][tables["kills"]["way"] == way]
-        switch_ms = 1000 * rows["paper_recovery_s"].astype(float)
-        gap_ms = 1000 * rows["output_gap_s"].astype(float)
-        axes.plot(switch_ms, gap_ms, marker, color=colour, label=f"found by {way}")
+def _printed(axes: Axes, _: pd.DataFrame) -> None:
     axes.axvline(1000 * PRINTED_S, color="black", linestyle=":", linewidth=0.8)
     axes.annotate("40 ms (paper)", (1000 * PRINTED_S, 0), rotation=90, fontsize=7, va="bottom")
-    axes.set_xlabel("from the detection until the replica has taken over (ms)")
-    axes.set_ylabel("from the kill until new output (ms)")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="upper center")
-    stamp(figure, _live.STAMP)
 
 
-@paper("masked", "A node's failure is masked: nothing is tentative, no new tuple waits for αX")
-def masked(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    passes = tables["passes"].astype({"tentative": float, "delay_new_s": float})
-    good = [*passes["tentative"].eq(0), *(passes["delay_new_s"] < BOUND_S)]
-    return every(
-        good,
-        longest_delay_s=dict(zip(passes["cell"], passes["delay_new_s"], strict=True)),
-        tentative=passes["tentative"].tolist(),
-        bound_s=BOUND_S,
-    )
+passes, kills = rows_of("passes"), rows_of("kills")
+delay_s, tentative = passes["delay_new_s"].astype(float), passes["tentative"].astype(float)
+took_s = kills["paper_recovery_s"].astype(float).fillna(float("inf"))
 
-
-BY_PASS = Rule(version=2, since="2026-11-26", seen_seeds=(20160516, 71811))
-"""The kills of a pass are one sample, their median. Version 1 took each of them for one."""
-
-
-@paper("switch", "A switch to the replica takes no longer than the printed 40 ms", rule=BY_PASS)
-def switch(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    kills = tables["kills"]
-    took = kills["paper_recovery_s"].astype(float).fillna(float("inf"))
-    sample = median_of(took.groupby([kills["run"], kills["way"]]).median())
-    return at_most(sample, PRINTED_S, printed_s=PRINTED_S, kills=len(kills))
-
-
-@invariant(
-    "converges",
-    "In every pass processes were really killed, and the last versions are stable and equal the "
-    "twin's and the truth",
-)
-def converges(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    return _live.converges.decide(tables)
-
-
-EXPERIMENT = Experiment(
+EXPERIMENT = _live.shown(
     measurement=MEASUREMENT,
-    paper=_shared.PAPER,
     figure="Section 5, failure of a node, live",
     title="The replica masks the failure of a node",
     statement="A node switches within about 40 ms, so node failures are masked.",
     table=table,
-    draw=draw,
-    claims=[masked, switch, converges],
+    draw=Chart(
+        [
+            Panel(
+                [
+                    Line(
+                        x=1000 * rows["paper_recovery_s"].astype(float),
+                        y=1000 * rows["output_gap_s"].astype(float),
+                        by="way",
+                        looks=LOOKS,
+                        label="found by {}",
+                    ),
+                    _printed,
+                ],
+                "from the detection until the replica has taken over (ms)",
+                "from the kill until new output (ms)",
+                x_range=(0, None),
+                y_range=(0, None),
+                legend={"loc": "upper center"},
+                table="kills",
+            )
+        ],
+        stamp=_live.STAMP,
+    ),
+    claims=[
+        paper(
+            "masked", "A node's failure is masked: nothing is tentative, no new tuple waits for αX"
+        ).every(
+            [tentative == 0, delay_s < BOUND_S],
+            longest_delay_s=applied(dict, applied(zip, passes["cell"], delay_s)),
+            tentative=tentative.tolist(),
+            bound_s=BOUND_S,
+        ),
+        paper(
+            "switch", "A switch to the replica takes no longer than the printed 40 ms", rule=BY_PASS
+        ).at_most(
+            median_of(took_s.groupby([kills["run"], kills["way"]]).median()),
+            PRINTED_S,
+            printed_s=PRINTED_S,
+            kills=applied(len, kills),
+        ),
+        replace(
+            _live.converges,
+            text="In every pass processes were really killed, and the last versions are stable and "
+            "equal the twin's and the truth",
+        ),
+    ],
     notes=(
         _live.NOTE,
         "The switch is the engine's own measure: from the coordinator's finding that the node is "
@@ -173,7 +182,4 @@ EXPERIMENT = Experiment(
         "A killed node comes back with an empty state and fills it from the streams' buffers.",
     ),
     figure_size_in=(7.0, 4.0),
-    fewest=_shared.FEWEST,
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

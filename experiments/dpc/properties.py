@@ -11,23 +11,25 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Claim, Finding, every, invariant
-from harness.experiment import Experiment
-from harness.figures.style import BLUE, stamp
-from harness.measurement import Context, Measurement, Origin
+from harness.claims import invariant, quantity
+from harness.experiment import (
+    Context,
+    Experiment,
+    Outcome,
+    Point,
+    Profile,
+    Results,
+)
+from harness.figures.chart import Axes, Chart, Panel
+from harness.figures.style import BLUE
 from harness.protocol.scheme import Policy
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.simulator.draw import draw as draw_schedule
 from harness.simulator.run import simulate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 X_OVER_BOUND = 0.9
 """α: a node holds tuples back for αX."""
@@ -99,13 +101,12 @@ def _random(context: Context) -> Outcome:
 
 KINDS: list[Point] = [{"kind": "static failure"}, {"kind": "random schedule"}]
 
-MEASUREMENT = Measurement(
-    id="dpc/properties",
-    origin=Origin.SIMULATED,
+MEASUREMENT = _shared.simulated(
+    "dpc/properties",
+    run=run,
     grid=dict.fromkeys(Profile, KINDS),
     repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 12.0, Profile.PAPER: 100.0},
-    run=run,
+    seconds={Profile.SMOKE: 0.5, Profile.QUICK: 12.0, Profile.PAPER: 100.0},
 )
 
 # Shown: no record depends on what follows.
@@ -133,23 +134,15 @@ def table(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw the schedules per property, with the number that broke it."""
-    axes = figure.subplots()
+def _draw(axes: Axes, table: pd.DataFrame) -> None:
     names = [f"Property {number}" for number in table["property"]]
-    axes.barh(names, table["schedules"], color=BLUE, height=0.5)
-    for place, (schedules, broken) in enumerate(
-        zip(table["schedules"], table["broken"], strict=True)
-    ):
-        axes.annotate(
-            f" {schedules} schedules, {broken} broke it", (schedules, place),
-            va="center", fontsize=8,
-        )  # fmt: skip
+    bars = axes.barh(names, table["schedules"], color=BLUE, height=0.5)
+    counted = zip(table["schedules"], table["broken"], strict=True)
+    labels = [f" {schedules} schedules, {broken} broke it" for schedules, broken in counted]
+    axes.bar_label(bars, labels, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.5 * table["schedules"].max())
-    axes.set_xlabel("schedules run")
     axes.grid(visible=False, axis="y")
-    stamp(figure, _shared.STAMP)
 
 
 SENTENCES = {
@@ -164,20 +157,11 @@ SENTENCES = {
 }
 
 
-def _claim(number: int) -> Claim:
-    """Claim that no schedule breaks a property."""
-    name, text = SENTENCES[number]
-
-    @invariant(name, f"Property {number}: {text}")
-    def unbroken(table: pd.DataFrame) -> Finding:
-        row = table.set_index("property").loc[number]
-        shown: dict[str, Any] = {str(name): value for name, value in row.dropna().items()}
-        return every([row["broken"] == 0], **shown)
-
-    return unbroken
-
-
-CLAIMS = [_claim(number) for number in PROPERTIES]
+@quantity
+def _counted(table: pd.DataFrame, number: int) -> dict[str, Any]:
+    """Return the schedules of a property."""
+    row = table.set_index("property").loc[number]
+    return {str(name): value for name, value in row.dropna().items()}
 
 
 EXPERIMENT = Experiment(
@@ -187,8 +171,13 @@ EXPERIMENT = Experiment(
     title="The four properties over random schedules",
     statement="Results within kX, no duplicates, eventual completeness, stable tuples stay.",
     table=table,
-    draw=draw,
-    claims=CLAIMS,
+    draw=Chart([Panel([_draw], "schedules run")], stamp=_shared.STAMP),
+    claims=[
+        invariant(name, f"Property {number}: {text}").every(
+            [_counted(number)["broken"] == 0], also=_counted(number)
+        )
+        for number, (name, text) in SENTENCES.items()
+    ],
     notes=(
         _shared.CHOSEN,
         "Property 1 is checked end to end on chains with one cut stream, Delay or Process in both "

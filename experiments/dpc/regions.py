@@ -9,22 +9,16 @@ holds elsewhere depends on what was lost. One that fails everywhere does not."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from experiments._unprinted import Parameter, Place, Regions
 from experiments.dpc import _shared, availability_bound, failure_duration
-from harness.claims import ClaimKind, Finding, every, hypothesis, judge
-from harness.experiment import Experiment
+from harness.claims import ClaimKind, applied, hypothesis, judge, quantity
+from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.figures.chart import Figure
 from harness.figures.style import stamp
-from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Corrections, Policy
-from harness.results.record import Outcome, Point
-from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BUCKETS_MS = (50, 100, 200, 500)
 COSTS_US = (11, 22, 44)
@@ -67,16 +61,16 @@ def run(point: Point, context: Context) -> Outcome:
             )
     bounds = []
     for bound_s in BOUNDS_S[context.profile]:
-        for policy in availability_bound.LOOKS:
-            context.progress(f"{policy}, {bound_s:g} s")
+        for policy in availability_bound.POLICIES:
+            context.progress(f"{policy.value}, {bound_s:g} s")
             found = measure(
                 failure_s=availability_bound.FAILURE_S,
                 rate_per_s=availability_bound.RATE_PER_S,
                 bound_s=bound_s,
-                during_failure=Policy(policy),
+                during_failure=policy,
                 during_stabilization=Policy.SUSPEND,
             )
-            bounds.append((policy, bound_s, found.delay_new_s, found.tentative))
+            bounds.append((policy.value, bound_s, found.delay_new_s, found.tentative))
     columns = ["delay_new_s", "tentative"]
     return Outcome(
         values={},
@@ -98,17 +92,16 @@ def _grid(buckets: Sequence[int], costs: Sequence[int]) -> Sequence[Point]:
     ]
 
 
-MEASUREMENT = Measurement(
-    id="dpc/regions",
-    origin=Origin.SIMULATED,
+MEASUREMENT = _shared.simulated(
+    "dpc/regions",
+    run=run,
     grid=_shared.profiles(
         _grid((CHOSEN[0],), (CHOSEN[1],))[1:],
         _grid(BUCKETS_MS, COSTS_US),
         quick=_grid(BUCKETS_MS[1::2], COSTS_US),
     ),
     repeats=_shared.ONCE,
-    seconds_per_run=_shared.profiles(2.0, 4.0),
-    run=run,
+    seconds=_shared.profiles(2.0, 4.0),
 )
 
 # Shown: no record depends on what follows.
@@ -128,16 +121,13 @@ def table(results: Results) -> pd.DataFrame:
     """Return a row per combination and sentence: if it holds, null if the runs do not decide it."""
     by = REGIONS.by
     durations, bounds = results.series("durations", by), results.series("bounds", by)
-    bounds["expected"] = [
-        availability_bound.expected(policy, bound)
-        for policy, bound in zip(bounds["during_failure"], bounds["bound_s"], strict=True)
-    ]
+    bounds = availability_bound.with_expected(bounds)
     rows = [
         (*place, f"{figure}: {claim.text}", verdict.held)
         for place in results.frame[by].drop_duplicates().itertuples(index=False, name=None)
         for figure, claims, frame in (
-            ("Fig. 10", failure_duration.CLAIMS, durations),
-            ("Fig. 9", availability_bound.CLAIMS, bounds),
+            ("Fig. 10", failure_duration.EXPERIMENT.claims, durations),
+            ("Fig. 9", availability_bound.EXPERIMENT.claims, bounds),
         )
         for claim in claims
         if claim.kind is ClaimKind.PAPER and (verdict := judge(claim, _at(frame, by, place)))
@@ -155,22 +145,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "simulated, virtual time: sentences of the paper that hold, by lost parameters")
 
 
-@hypothesis(
-    "independent",
-    "No sentence holds or fails by the choice of the lost parameters alone",
-    because="Presumably the sentences that depend on the choice depend on the length of a redo. "
-    "Delay & Suspend breaks X = 3 s for every failure longer than 3 s only if the redo takes more "
-    "than X - αX = 300 ms at the shortest of them. The figures here are made with 22 µs per tuple "
-    "and corrections that are released when all are done.",
-)
-def independent(table: pd.DataFrame) -> Finding:
-    shares = REGIONS.shares(table)
-    return every(
-        [share in (0.0, 1.0) for share in shares.values()],
-        depend_on_them=[name for name, share in shares.items() if 0 < share < 1],
-        hold_nowhere=[name for name, share in shares.items() if share == 0],
-    )
-
+shares = applied(pd.Series, quantity(REGIONS.shares)())
 
 CLAIMS = [
     REGIONS.claim(
@@ -179,7 +154,18 @@ CLAIMS = [
         "Process the batches that waited when the stream healed are processed tentatively with "
         "that stream's tuples in them, αX of its rate. None of the lost parameters changes that."
     ),
-    independent,
+    hypothesis(
+        "independent",
+        "No sentence holds or fails by the choice of the lost parameters alone",
+        because="Presumably the sentences that depend on the choice depend on the length of a "
+        "redo. Delay & Suspend breaks X = 3 s for every failure longer than 3 s only if the redo "
+        "takes more than X - αX = 300 ms at the shortest of them. The figures here are made with "
+        "22 µs per tuple and corrections that are released when all are done.",
+    ).every(
+        (shares == 0) | (shares == 1),
+        depend_on_them=shares[(shares > 0) & (shares < 1)].index.tolist(),
+        hold_nowhere=shares[shares == 0].index.tolist(),
+    ),
 ]
 
 

@@ -118,6 +118,8 @@ class Comparison:
     """The comparison in words, with a place for the quantity's."""
     shown: Mapping[str, Any] = field(default_factory=dict)
     """Numbers that are shown with the verdict, by name."""
+    also: Any = None
+    """More numbers to show: a mapping whose names the tables give."""
     why: Any = None
     """The reason if it does not hold, where the numbers show one."""
     given: Any = True
@@ -131,11 +133,12 @@ class Comparison:
         if not evaluate(self.asked, tables):
             return not_asked()
         if not evaluate(self.given, tables):
-            return unmeasured(self.otherwise, **evaluate(dict(self.shown), tables))
-        value, why, shown = evaluate([self.quantity, self.why, dict(self.shown)], tables)
+            return unmeasured(self.otherwise)
+        parts = [self.quantity, self.why, self.also, dict(self.shown)]
+        value, why, also, shown = evaluate(parts, tables)
         if not self._written:
             value = self.quantity(tables)
-        return self.compare(value, *self.limits, why, **shown)
+        return self.compare(value, *self.limits, why, **{**(also or {}), **shown})
 
     @property
     def _written(self) -> bool:
@@ -186,7 +189,7 @@ class Sentence:
     """A claim without its rule: its methods make the claim.
 
     They take a `Quantity` (or a function of the tables), limits, and by name what is shown with
-    the verdict, as well as `Comparison`'s ``why``, ``given``, ``otherwise`` and ``asked``. Called
+    the verdict, as well as `Comparison`'s ``also``, ``why``, ``given`` and ``asked``. Called
     with a function that returns a finding, also as a decorator, it makes a claim with a rule that
     no comparison says; the function's docstring says it."""
 
@@ -251,7 +254,7 @@ class Sentence:
         )
 
 
-_OPTIONS = ("why", "given", "otherwise", "asked")
+_OPTIONS = ("also", "why", "given", "otherwise", "asked")
 """What a rule takes by name besides what it shows."""
 
 

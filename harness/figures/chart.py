@@ -57,13 +57,16 @@ class Line:
     """Lower and upper end of each point's interval: columns or quantities."""
     band: bool = False
     """Draw the interval as a band, not as bars."""
+    table: str = ""
+    """The table that it draws, where its panel has several."""
     style: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of ``Axes.plot`` for every line."""
     bars_style: Mapping[str, Any] = field(default_factory=lambda: {"capsize": 2})
     """Arguments of ``Axes.errorbar`` where the interval is bars."""
 
-    def draw(self, axes: Axes, table: pd.DataFrame) -> None:
+    def draw(self, axes: Axes, table: Any) -> None:
         """Draw the lines whose rows the table has."""
+        table = table[self.table] if self.table else table
         if self.where is not True:
             table = table[evaluate(self.where, table)]
         for value, rows, look in self._lines(table):
@@ -159,13 +162,16 @@ class Panel:
     """The rows that it draws, as a quantity."""
 
     def draw(self, axes: Axes, tables: Any) -> None:
-        """Draw the panel; one without a line says that it was not measured."""
+        """Draw what is in the panel."""
         rows = tables[self.table] if self.table else tables
         if self.where is not True:
             rows = rows[evaluate(self.where, rows)]
         for each in self.drawn:
             draw = each.draw if isinstance(each, Line | Limit) else each
             draw(axes, rows)
+
+    def finish(self, axes: Axes) -> None:
+        """Set the axes when all panels are drawn; an empty one says that it was not measured."""
         _axes(axes, self)
         if not axes.has_data():
             not_measured(axes)
@@ -223,6 +229,8 @@ class Chart:
         axes = list(grid.flat)
         for one, panel in zip(axes, self.panels, strict=False):
             panel.draw(one, made)
+        for one, panel in zip(axes, self.panels, strict=False):
+            panel.finish(one)
         if self.finish is not None:
             self.finish(axes, made)
         if self.legend is not None:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from experiments.dpc import _shared, availability_bound, reconciliation, regions
+from experiments.dpc import _live, _shared, availability_bound, checkpoint_overhead, reconciliation
 from experiments.ppa import scale
 from harness.claims import ClaimKind
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.pages.assessment import verdicts
-from harness.protocol.scheme import Policy
+from harness.protocol.scheme import Method, Policy, Scheme
+from harness.results.record import Profile
 from harness.results.tables import Results
 from harness.running.discovery import all_experiments
 from tests.experiments.smoke import smoke_table
 from tests.levels import by_cost
 
-OTHERS = (regions.EXPERIMENT,)
-"""Experiments with a test module of their own."""
 COMPUTED = [each for each in all_experiments() if not each.measurement.measured]
-EXPERIMENTS = [each for each in COMPUTED if each.group == "dpc" and each not in OTHERS] + [
-    scale.EXPERIMENT
-]
+EXPERIMENTS = [each for each in COMPUTED if each.group == "dpc"] + [scale.EXPERIMENT]
 
 
 @pytest.mark.slow
@@ -99,18 +98,20 @@ def test_suspending_throughout_blocks_for_the_whole_failure() -> None:
     assert measured.delay_new_s >= 3.9
 
 
-def test_claims_can_fail() -> None:
-    table = pd.DataFrame(
-        {
-            "during_failure": ["delay"] * 3 + ["process"] * 3,
-            "bound_s": [1.0, 2.0, 3.0] * 2,
-            "delay_new_s": [1.0, 1.0, 1.0] * 2,
-            "tentative": [5, 5, 5] * 2,
-            "expected": [8000.0, 6000.0, 4000.0] * 2,
-        }
-    )
-    judged = {each.id: each.held for each in verdicts(availability_bound.EXPERIMENT, table)}
-    assert set(judged.values()) == {False}
+def test_one_method_at_a_time_is_on() -> None:
+    stored, marked = (checkpoint_overhead.cell_of(method, 0.2) for method in Method)
+    assert (stored.checkpoint_s, stored.snapshot_every) == (0.2, 0)
+    never = checkpoint_overhead.NEVER
+    assert (marked.checkpoint_s, marked.snapshot_every) == (never.checkpoint_s, 2)
+    assert never.snapshot_every == 0
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_never_is_longer_than_the_load_and_fits_the_buffers(profile: Profile) -> None:
+    chain = _live.Chain(rate_per_s=checkpoint_overhead.LIVE_RATE_PER_S, state=8_000)
+    assert chain.begin_s + checkpoint_overhead.COUNTED_S[profile] < checkpoint_overhead.NEVER_S
+    window: Any = next(field.default for field in fields(Scheme) if field.name == "window")
+    assert checkpoint_overhead.NEVER_S / chain.bucket_s < window
 
 
 def test_a_run_that_waits_for_a_bucket_less_moves_no_delay() -> None:

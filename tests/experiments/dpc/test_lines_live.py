@@ -9,13 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from experiments.dpc import (
-    availability_bound,
-    availability_bound_live,
-    chain_length,
-    reconciliation_live,
-    serialization_live,
-)
+from experiments.dpc import availability_bound, chain_length, reconciliation, serialization
 from experiments.dpc.reconciliation import FAILURE_S
 from harness.results.record import Profile
 from tests.experiments.live.judging import held
@@ -40,24 +34,26 @@ def bounds(bounds_s: Sequence[float], beyond_s: float = 0.0) -> dict[str, pd.Dat
 
 @pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
 def test_the_bounds_of_a_profile_show_whether_the_delay_is_linear(profile: Profile) -> None:
-    inside = [each for each in availability_bound_live.BOUNDS_S[profile] if each < 5]
+    inside = [each for each in availability_bound.LIVE_BOUNDS_S[profile] if each < 5]
     for beyond_s, expected in ((0.0, True), (1.0, False)):
-        claims = [each for each in availability_bound_live.CLAIMS if each.id in LINES]
-        verdicts = {each.id: each.decide(bounds(inside, beyond_s)).held for each in claims}
+        claims = [each for each in availability_bound.SENTENCES if each.id in LINES]
+        verdicts = {
+            each.id: each.decide(bounds(inside, beyond_s)["points"]).held for each in claims
+        }
         assert verdicts["delay-linear"] is expected
         assert verdicts["delay-proportional"] is True
 
 
 def test_two_bounds_are_no_line() -> None:
-    claims = [each for each in availability_bound_live.CLAIMS if each.id in LINES]
-    assert [each.decide(bounds((1.5, 6.0))).held for each in claims] == [None, None]
+    claims = [each for each in availability_bound.SENTENCES if each.id in LINES]
+    assert [each.decide(bounds((1.5, 6.0))["points"]).held for each in claims] == [None, None]
 
 
 def delays(by_bucket_ms: dict[int, float]) -> dict[str, bool | None]:
     """Return which claims hold for average delays (s)."""
     frame = pd.DataFrame({"bucket_ms": by_bucket_ms.keys(), "mean_delay_s": by_bucket_ms.values()})
     passes = pd.DataFrame({"output_equals_truth": [True]})
-    return held(serialization_live.EXPERIMENT, {"points": frame, "passes": passes})
+    return held(serialization.LIVE_EXPERIMENT, {"points": frame, "passes": passes})
 
 
 def test_two_bucket_sizes_are_no_line() -> None:
@@ -82,19 +78,19 @@ def test_a_step_is_per_node_also_between_chains_that_differ_by_several() -> None
 
 
 def test_panels_that_share_an_axis_show_what_is_highest_in_the_second() -> None:
-    redo = reconciliation_live.LOW_PER_S * FAILURE_S
+    redo = reconciliation.LOW_PER_S * FAILURE_S
     points = pd.DataFrame(
         [
             {"method": method, "state": state, "redo": redo * more, "delay_s": delay_s}
             for method in ("checkpoint", "undo")
             for state, more, delay_s in (
-                (reconciliation_live.SMALL, 1, 0.1), (12_000, 1, 0.2),
-                (reconciliation_live.SMALL, 9, 0.9),
+                (reconciliation.SMALL, 1, 0.1), (12_000, 1, 0.2),
+                (reconciliation.SMALL, 9, 0.9),
             )
         ]
     )  # fmt: skip
     figure = Figure()
-    reconciliation_live.EXPERIMENT.draw({"points": points, "passes": pd.DataFrame()}, figure)
+    reconciliation.LIVE_EXPERIMENT.draw({"points": points, "passes": pd.DataFrame()}, figure)
     for axes in figure.axes:
         drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.lines])
         assert axes.get_ylim()[0] <= drawn.min() < drawn.max() <= axes.get_ylim()[1]
