@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from time import process_time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from harness.claims import Finding, Rule, Sample, every, found
+from harness.claims import Finding, Rule, Sample, applied, every, found, quantity
+from harness.claims.quantity import Quantity
+from harness.claims.rules import Comparison
+from harness.experiment import Context, Outcome, Point, Profile
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import PLANNERS, not_measured, stamp
-from harness.measurement import Context
 from harness.planning.base import budget_of
 from harness.planning.planners import planner
-from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED, generator
 from harness.topology.generate import FULL, STRUCTURED, Specification, random_topology
 from harness.topology.model import Topology
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Result = TypeVar("Result")
 
@@ -229,14 +226,16 @@ def named(values: Any) -> dict[str, Any]:
     return {place(key): float(value) for key, value in values.items()}
 
 
-def ahead(margin: Callable[[Any], pd.Series[Any]]) -> Callable[[Any], Finding]:
-    """Return the rule that a margin is above zero in each cell."""
+def ahead(margin: Any) -> Comparison:
+    """Return the rule that a margin, a quantity or a function of the table, is above zero."""
+    cells = _as_quantity(margin).dropna()
+    return Comparison(
+        quantity=cells > 0, compare=every, words="in each case: {}", also=applied(margins, cells)
+    )
 
-    def decide(table: Any) -> Finding:
-        cells = margin(table).dropna()
-        return every(cells > 0, **margins(cells))
 
-    return decide
+def _as_quantity(values: Any) -> Any:
+    return values if isinstance(values, Quantity) else quantity(values)()
 
 
 SEEN = (DEFAULT_SEED, 71701, 71702, 71704, 71705, 71806, 71821, 71822, 71823, 71824)
@@ -303,14 +302,11 @@ def ahead_in_pairs(
     return decide
 
 
-def descending(values: Callable[[Any], Any]) -> Callable[[Any], Finding]:
+def descending(values: Any) -> Comparison:
     """Return the rule that each value of a series is above the next one."""
-
-    def decide(table: Any) -> Finding:
-        shown = named(values(table))
-        return found(all(one > other for one, other in pairwise(shown.values())), **shown)
-
-    return decide
+    series = _as_quantity(values)
+    falls = series.diff().iloc[1:].max() < 0
+    return Comparison(quantity=falls, compare=found, also=applied(named, series))
 
 
 def margins(margin: pd.Series[Any]) -> dict[str, Any]:

@@ -10,31 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Finding, every, found, hypothesis, invariant
-from harness.experiment import Experiment
+from harness.claims import applied, hypothesis, invariant, quantity, rows
+from harness.experiment import (
+    Context,
+    Experiment,
+    Measurement,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+    Results,
+)
 from harness.failures.generators import BurstSizes
+from harness.figures.chart import Figure
 from harness.figures.style import PLANNERS, stamp
-from harness.measurement import Context, Measurement, Origin
 from harness.planning.base import flags
 from harness.planning.expected import Expected, Failures
 from harness.planning.optimum import expected_bound
 from harness.planning.planners import planner
 from harness.planning.refined import refined_for
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import generator
 from harness.topology.fidelity import Booleans, Evaluator
 from harness.topology.generate import Specification
 from harness.topology.model import Topology
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TASKS_PER_NODE, NODES_PER_RACK = 2, 5
 SAMPLES: Mapping[Profile, int] = {Profile.SMOKE: 300, Profile.QUICK: 3_000, Profile.PAPER: 30_000}
@@ -195,60 +198,51 @@ def _lost(table: pd.DataFrame) -> pd.DataFrame:
     return drawn.pivot_table(index=["model", "ratio"], columns="plan", values="lost")
 
 
-@invariant("bound", "No plan leaves less than the proven bound")
-def bound(table: pd.DataFrame) -> Finding:
-    below = table["value"] <= table["bound"] + ROUNDING
-    return every(below, smallest_gap=table["gap"].min(), plans=len(table))
+def _near(tail: pd.Series[float], finished: pd.DataFrame) -> bool | None:
+    return bool((tail <= [WITHIN, WITHIN_MS]).all()) if len(finished) else None
 
 
-@hypothesis("drawn", "For failures that are drawn, a plan for them leaves less loss than SA's does")
-def planned_for_drawn(table: pd.DataFrame) -> Finding:
-    lost = _lost(table)
-    ahead = lost["expected"] <= lost["sa"] + 1e-9
-    return every(
+lost = quantity(_lost)()
+ahead = lost["expected"] <= lost["sa"] + 1e-9
+own = rows[rows["plan"] == "expected"]
+finished = own[own["finished"].astype(bool)]
+MEASURES = ["gap", "milliseconds"]
+tail = finished[MEASURES].quantile(0.9)
+by_model = finished.groupby("model")[MEASURES].quantile(0.9)
+
+CLAIMS = [
+    invariant("bound", "No plan leaves less than the proven bound").every(
+        rows["value"] <= rows["bound"] + ROUNDING,
+        smallest_gap=rows["gap"].min(),
+        plans=applied(len, rows),
+    ),
+    hypothesis(
+        "drawn", "For failures that are drawn, a plan for them leaves less loss than SA's does"
+    ).every(
         ahead,
         mean_loss_left=lost.groupby("model").mean().to_dict(),
-        points_behind=int((~ahead).sum()),
-        points=len(lost),
-    )
-
-
-def _for_single_nodes(table: pd.DataFrame) -> pd.Series[float]:
-    return _lost(table).groupby("model").mean().T["single nodes"][["sa", "greedy"]]
-
-
-@hypothesis(
-    "near-bound",
-    "The plan for drawn failures is within 1 % of the proven bound at the 90th percentile, in half "
-    "a second",
-)
-def near_bound(table: pd.DataFrame) -> Finding:
-    own = table[table["plan"] == "expected"]
-    mine = own[own["finished"].astype(bool)]
-    measures = ["gap", "milliseconds"]
-    tail = mine[measures].quantile(0.9)
-    by_model = mine.groupby("model")[measures].quantile(0.9)
-    return found(
-        bool((tail <= [WITHIN, WITHIN_MS]).all()) if len(mine) else None,
-        finished=len(mine),
-        of=len(own),
+        points_behind=(~ahead).sum(),
+        points=applied(len, lost),
+    ),
+    hypothesis(
+        "greedy", "For failures of single nodes greedy, which ranks by them, is ahead of SA"
+    )(_random.descending(lost.groupby("model").mean().T["single nodes"][["sa", "greedy"]])),
+    hypothesis(
+        "near-bound",
+        "The plan for drawn failures is within 1 % of the proven bound at the 90th percentile, in "
+        "half a second",
+    ).holds(
+        applied(_near, tail, finished),
+        finished=applied(len, finished),
+        of=applied(len, own),
         gap_90th_percentile=tail["gap"],
-        largest_gap=mine["gap"].max(),
+        largest_gap=finished["gap"].max(),
         gap_90th_by_model=by_model["gap"].to_dict(),
         ms_90th_percentile=tail["milliseconds"],
         ms_90th_by_model=by_model["milliseconds"].to_dict(),
         tolerance=WITHIN,
         tolerance_ms=WITHIN_MS,
-    )
-
-
-CLAIMS = [
-    bound,
-    planned_for_drawn,
-    hypothesis(
-        "greedy", "For failures of single nodes greedy, which ranks by them, is ahead of SA"
-    )(_random.descending(_for_single_nodes)),
-    near_bound,
+    ),
 ]
 
 EXPERIMENT = Experiment(

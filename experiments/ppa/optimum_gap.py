@@ -7,24 +7,28 @@ the refined planner (`harness.planning.refined`: SA from many starts, improved) 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Finding, every, found, hypothesis, invariant
-from harness.experiment import Experiment
+from harness.claims import applied, hypothesis, invariant, rows
+from harness.experiment import (
+    Context,
+    Experiment,
+    Measurement,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+    Results,
+)
+from harness.figures.chart import Figure
 from harness.figures.style import PLANNERS, not_measured, stamp
-from harness.measurement import Context, Measurement, Origin
 from harness.planning.optimum import Optimum
 from harness.planning.planners import planner
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.topology.generate import Specification
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COUNT = {Profile.SMOKE: 1, Profile.QUICK: 10, Profile.PAPER: 100}
 TIME_LIMIT_S = {Profile.SMOKE: 0.3, Profile.QUICK: 2.0, Profile.PAPER: 20.0}
@@ -132,57 +136,50 @@ def _gaps(proven: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-@invariant("bound", "No plan exceeds the proven bound")
-def bound(table: pd.DataFrame) -> Finding:
-    below = table["value"] <= table["bound"] + PROVEN
-    return every(below, smallest_gap=table["gap"].min(), plans=len(table))
+def _known(proven: pd.DataFrame, held: bool) -> bool | None:
+    return held if len(proven) else None
 
 
-@hypothesis(
-    "sa-close",
-    "SA is close to the optimum (the papers show it on Q1 and Q2 only)",
-    unmeasured_because="No optimum was proven.",
-)
-def sa_close(table: pd.DataFrame) -> Finding:
-    sa = _random.select(table, planner="sa")
-    proven = sa[sa["proven"]]
-    median = proven["gap"].median()
-    return found(
-        median <= CLOSE if len(proven) else None,
-        median_gap=median,
-        **_gaps(proven),
-        of=len(sa),
-        tolerance=CLOSE,
-        median_gap_by_ratio=proven.groupby("ratio")["gap"].median().to_dict(),
-    )
-
-
-@hypothesis(
-    "refined",
-    "Refined SA is within 1 % of the proven optimum at the 90th percentile, in 0.5 s",
-    unmeasured_because="No optimum was proven.",
-)
-def refined(table: pd.DataFrame) -> Finding:
-    proven = _random.select(table, planner="refined", proven=True)
-    gaps, spent_ms = _gaps(proven), proven["milliseconds"].quantile(0.9)
-    near = gaps["gap_90th_percentile"] <= WITHIN
-    return found(
-        near and spent_ms <= WITHIN_MS if len(proven) else None,
-        **gaps,
-        ms_90th_percentile=spent_ms,
-        ms_largest=proven["milliseconds"].max(),
-        tolerance=WITHIN,
-        tolerance_ms=WITHIN_MS,
-    )
-
+sa, refined = (rows[(rows["planner"] == name) & rows["proven"]] for name in ("sa", "refined"))
+median_gap = sa["gap"].median()
+spent_ms = refined["milliseconds"].quantile(0.9)
+NO_OPTIMUM = "No optimum was proven."
 
 CLAIMS = [
-    bound,
-    sa_close,
-    hypothesis("sa-nearer", "SA is nearer to the optimum than greedy")(
-        _random.descending(lambda table: table.groupby("planner")["gap"].median()[["greedy", "sa"]])
+    invariant("bound", "No plan exceeds the proven bound").every(
+        rows["value"] <= rows["bound"] + PROVEN,
+        smallest_gap=rows["gap"].min(),
+        plans=applied(len, rows),
     ),
-    refined,
+    hypothesis(
+        "sa-close",
+        "SA is close to the optimum (the papers show it on Q1 and Q2 only)",
+        unmeasured_because=NO_OPTIMUM,
+    ).holds(
+        applied(_known, sa, median_gap <= CLOSE),
+        median_gap=median_gap,
+        also=applied(_gaps, sa),
+        of=(rows["planner"] == "sa").sum(),
+        tolerance=CLOSE,
+        median_gap_by_ratio=sa.groupby("ratio")["gap"].median().to_dict(),
+    ),
+    hypothesis("sa-nearer", "SA is nearer to the optimum than greedy")(
+        _random.descending(rows.groupby("planner")["gap"].median()[["greedy", "sa"]])
+    ),
+    hypothesis(
+        "refined",
+        "Refined SA is within 1 % of the proven optimum at the 90th percentile, in 0.5 s",
+        unmeasured_because=NO_OPTIMUM,
+    ).holds(
+        applied(
+            _known, refined, (refined["gap"].quantile(0.9) <= WITHIN) & (spent_ms <= WITHIN_MS)
+        ),
+        also=applied(_gaps, refined),
+        ms_90th_percentile=spent_ms,
+        ms_largest=refined["milliseconds"].max(),
+        tolerance=WITHIN,
+        tolerance_ms=WITHIN_MS,
+    ),
 ]
 
 EXPERIMENT = Experiment(

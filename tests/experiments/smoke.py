@@ -9,7 +9,6 @@ from typing import cast
 
 import pandas as pd
 
-from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement
 from harness.results.record import Profile
@@ -56,11 +55,6 @@ def smoke_results(measurement: Measurement) -> Results:
             frame.to_parquet(directories[run] / f"{series}.parquet")
         rows.append({**point, **outcome.values, "repeat": 0, "run": run})
     return Results(pd.DataFrame(rows), directories)
-
-
-def repeated(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with as many repetitions of its runs as an interval needs."""
-    return pd.concat([table.assign(repeat=n) for n in range(FEWEST)], ignore_index=True)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -20,13 +21,16 @@ from harness.pages.assessment import verdicts
 from harness.running.discovery import all_experiments
 from tests.golden.masters import shipped
 
+CHANGED = [e for e in all_experiments() if e.group in ("dpc", "intervals", "ppa", "edge")]
+"""Figures of papers; the tests of live and stock figures try their claims on tables of their own."""
 SEEN_ONE_WAY: Mapping[str, set[str]] = {
-    "intervals/flink": {"theory-t-star"},  # each of six printed numbers has to be met
     "dpc/availability-bound-live": {"analytic"},  # each of 24 points has to be near a formula
     "dpc/checkpoint-overhead-live": {"grows-with-frequency"},  # one frequency ships
     "dpc/failure-duration-live": {"short-none"},  # no short failure ships
     "dpc/reconciliation": {"memory"},  # each of the points has to be near a formula
     "dpc/reconciliation-live": {"rebuild-costs-processing"},
+    "intervals/flink": {"theory-t-star"},  # each of six printed numbers has to be met
+    "ppa/query-accuracy": {"q1-close", "q1-close/4x5"},  # two metrics have to be near
 }
 """Claims that no change of one column turns, by experiment."""
 
@@ -87,14 +91,16 @@ def _repeated(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", all_experiments(), ids=lambda each: str(each.id))
+@pytest.mark.parametrize("experiment", CHANGED, ids=lambda each: str(each.id))
 def test_each_claim_can_hold_and_fail(experiment: Experiment) -> None:
     tables = shipped_tables().get(experiment.id)
     if tables is None:
         pytest.skip("no record of it ships")
     wanted = {(claim.id, held) for claim in experiment.claims for held in (True, False)}
     for other in chain(bent(tables), bent(repeated(tables))):
-        wanted -= {(each.id, each.held) for each in verdicts(experiment, other)}
+        names = {name for name, _ in wanted}
+        left = replace(experiment, claims=[e for e in experiment.claims if e.id in names])
+        wanted -= {(each.id, each.held) for each in verdicts(left, other)}
         if not wanted:
             break
     assert {name for name, _ in wanted} == SEEN_ONE_WAY.get(experiment.id, set()), wanted
