@@ -22,7 +22,7 @@ from harness.running.discovery import all_experiments
 from tests.golden.masters import shipped
 
 CHANGED = [e for e in all_experiments() if e.group in ("dpc", "intervals", "ppa", "edge")]
-"""Figures of papers; the tests of live and stock figures try their claims on tables of their own."""
+"""The tests of live and stock figures try their claims on tables of their own."""
 SEEN_ONE_WAY: Mapping[str, set[str]] = {
     "dpc/availability-bound-live": {"analytic"},  # each of 24 points has to be near a formula
     "dpc/checkpoint-overhead-live": {"grows-with-frequency"},  # one frequency ships
