@@ -29,6 +29,9 @@ SEEN_ONE_WAY: Mapping[str, set[str]] = {
     "dpc/failure-duration-live": {"short-none"},  # no short failure ships
     "dpc/reconciliation": {"memory"},  # each of the points has to be near a formula
     "dpc/reconciliation-live": {"rebuild-costs-processing"},
+    "edge/latency": {"recovery-above-5"},  # three mechanisms above a limit, and one below
+    "edge/resources": {"full-range", "others-range"},  # two ends each have to be near
+    "edge/success": {"all-in-the-end"},  # every mechanism has to be at 1
     "intervals/flink": {"theory-t-star"},  # each of six printed numbers has to be met
     "ppa/query-accuracy": {"q1-close", "q1-close/4x5"},  # two metrics have to be near
 }
