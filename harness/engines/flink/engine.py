@@ -18,7 +18,7 @@ from harness.cluster.run_directory import write_private
 from harness.engines.base import ClusterNeeds, Event, Setup, Work, used_by
 from harness.engines.flink import reported
 from harness.engines.flink.parameters import TUNED, FlinkParameters
-from harness.engines.flink.reported import MASTER, checkpoints, noticed
+from harness.engines.flink.reported import MASTER, checkpoints, recoveries
 from harness.engines.flink.settings import (
     CONF_FILE,
     DIRECT_MB,
@@ -150,8 +150,8 @@ class FlinkKind(ProgramKind):
         assert isinstance(master, JobManager)
         return master.read_back(lines)
 
-    def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
-        return [*noticed(lines), *checkpoints(lines)]
+    def events_in(self, lines: Sequence[Line]) -> Sequence[Event]:
+        return [*recoveries(lines), *checkpoints(lines)]
 
 
 class JobManager(Beside):

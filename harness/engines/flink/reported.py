@@ -134,7 +134,7 @@ class _Outage:
     running_s: float | None = None
 
 
-def noticed(lines: Sequence[Line]) -> Iterator[Event]:
+def recoveries(lines: Sequence[Line]) -> Iterator[Event]:
     """Yield detection, new places and the return of state of every lost node."""
     for one in _outages(lines):
         detail = {"attempts": one.failures}

@@ -94,8 +94,8 @@ class KafkaStreamsKind(ProgramKind):
             )
         return found
 
-    def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
-        return [*_noticed(lines), *_dropped(lines)]
+    def events_in(self, lines: Sequence[Line]) -> Sequence[Event]:
+        return [*_recoveries(lines), *_dropped(lines)]
 
     def ended(self, work: Work, cluster: Cluster) -> None:
         """Delete the changelogs and repartition topics of the pass."""
@@ -190,7 +190,7 @@ def _third(seconds: float | None) -> float | None:
     return None if seconds is None else min(3.0, seconds / 3)
 
 
-def _noticed(lines: Sequence[Line]) -> Iterator[Event]:
+def _recoveries(lines: Sequence[Line]) -> Iterator[Event]:
     """Yield what the instances noticed: the loss of one, new places of its tasks, work again.
 
     A loss is seen by the assignment that lacks the instance. It is detected with the rebalancing

@@ -265,7 +265,7 @@ class ProgramEngine:
         lines = [*_read_lines(self._running)] if self._running else self._lines
         if self._beside is not None:
             lines += self._beside.lines()
-        return sorted(self._kind.noticed(lines), key=lambda event: event.at_unix_s)
+        return sorted(self._kind.events_in(lines), key=lambda event: event.at_unix_s)
 
     def usage(self) -> Mapping[str, Usage]:
         """Return the usage of what is on no node; every program belongs to one."""
@@ -311,7 +311,7 @@ class ProgramKind(EngineKind):
         """Return what the programs of a pass report of their settings; by default nothing."""
         return ()
 
-    def noticed(self, lines: Sequence[Line]) -> Sequence[Event]:
+    def events_in(self, lines: Sequence[Line]) -> Sequence[Event]:
         """Return the events in lines of JSON: ``event`` (a kind), ``at_ms``, ``target``, ``cause``.
 
         Other lines are left out."""

@@ -252,7 +252,7 @@ class StructuredEngine:
         found = [
             event
             for life in [*self._lives, *now]
-            for event in noticed(life.copy, life.application.events, life.mark, nodes)
+            for event in reported_events(life.copy, life.application.events, life.mark, nodes)
         ]
         return sorted(found, key=lambda event: event.at_unix_s)
 
@@ -371,7 +371,9 @@ def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredE
             application.stop(within_s=20)
 
 
-def noticed(copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]) -> Iterator[Event]:
+def reported_events(
+    copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]
+) -> Iterator[Event]:
     """Yield the events that one application reported from a mark on.
 
     Where its executors became fewer there is a detection for every lost node, and a recovery of it
@@ -390,24 +392,14 @@ def noticed(copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]) 
             continue
         at_unix_s = event["at_unix_s"]
         missed |= lost
-        for node in sorted(lost):
-            yield Event(
-                kind=EventKind.DETECTED,
-                at_unix_s=at_unix_s,
-                copy=copy,
-                target=node,
-                cause=_LOST_EXECUTOR,
-            )
-        if event["event"] == "progress" and event["rows"]:
-            for node in sorted(missed):
-                yield Event(
-                    kind=EventKind.RECOVERED,
-                    at_unix_s=at_unix_s,
-                    copy=copy,
-                    target=node,
-                    cause=_COMMITTED,
-                )
-            missed = set()
+        back = missed if event["event"] == "progress" and event["rows"] else set()
+        for kind, nodes_of, cause in (
+            (EventKind.DETECTED, lost, _LOST_EXECUTOR),
+            (EventKind.RECOVERED, back, _COMMITTED),
+        ):
+            for node in sorted(nodes_of):
+                yield Event(kind=kind, at_unix_s=at_unix_s, copy=copy, target=node, cause=cause)
+        missed = missed - back
         detail = {k: v for k, v in event.items() if k not in ("event", "at_unix_s", "hosts")}
         yield Event(kind=_SAID[event["event"]], at_unix_s=at_unix_s, copy=copy, detail=detail)
 

@@ -286,7 +286,7 @@ GONE = "Connection unexpectedly closed by remote task manager '127.0.0.2:4 [ r1n
 
 
 def test_a_loss_is_split_into_detection_places_and_state() -> None:
-    events = FlinkKind().noticed(
+    events = FlinkKind().events_in(
         [
             job(1, "CREATED", "RUNNING"),
             task(1, "RUNNING"),
@@ -306,7 +306,7 @@ def test_a_loss_is_split_into_detection_places_and_state() -> None:
 
 
 def test_a_restart_in_vain_belongs_to_the_same_loss() -> None:
-    events = FlinkKind().noticed(
+    events = FlinkKind().events_in(
         [
             job(10, "RUNNING", "RESTARTING", GONE),
             job(11, "RESTARTING", "RUNNING"),
@@ -329,7 +329,7 @@ def test_a_restart_in_vain_belongs_to_the_same_loss() -> None:
 def test_a_task_that_fails_before_its_job_says_so_begins_the_next_loss() -> None:
     other = "Connection unexpectedly closed by remote task manager 'h:4 [ r2n1-88 ] '."
     failed = "Sink (1/4) (cd_0_2) switched from RUNNING to FAILED on r1n2-9 @ h (dataPort=1)."
-    events = FlinkKind().noticed(
+    events = FlinkKind().events_in(
         [
             job(10, "RUNNING", "RESTARTING", GONE),
             task(12, "RUNNING"),
@@ -344,14 +344,14 @@ def test_a_task_that_fails_before_its_job_says_so_begins_the_next_loss() -> None
 
 def test_the_duration_of_a_checkpoint_is_reported() -> None:
     text = "Completed checkpoint 7 for job ab12 (81 bytes, checkpointDuration=35 ms, x=5 ms)."
-    (event,) = FlinkKind().noticed([said(3, text), said(3, text, node="r2n1")])
+    (event,) = FlinkKind().events_in([said(3, text), said(3, text, node="r2n1")])
     assert (event.kind, event.at_unix_s) == (EventKind.PROGRESS, 3)
     assert event.detail == {"batch": 7, "dropped_rows": 0, "checkpoint_s": 0.035}
 
 
 def test_a_job_that_runs_and_the_words_of_nodes_are_no_loss() -> None:
     lines = [job(1, "CREATED", "RUNNING"), said(2, "Closing TaskExecutor r1n1-77", node="r2n1")]
-    assert FlinkKind().noticed(lines) == []
+    assert FlinkKind().events_in(lines) == []
 
 
 @contextmanager

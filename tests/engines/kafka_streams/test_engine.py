@@ -168,7 +168,7 @@ def lines(*said: tuple[str, float, dict[str, Any]]) -> list[Line]:
 
 def test_a_loss_is_detected_by_the_rebalancing_and_over_when_all_run() -> None:
     both, one = "r1n1:11 r2n1:22", "r2n1:22"
-    events = KafkaStreamsKind().noticed(
+    events = KafkaStreamsKind().events_in(
         lines(
             ("r1n1", 1, {"event": "members", "hosts": both}),
             ("r2n1", 1, {"event": "members", "hosts": both}),
@@ -188,7 +188,7 @@ def test_a_loss_is_detected_by_the_rebalancing_and_over_when_all_run() -> None:
 
 
 def test_an_instance_that_comes_later_is_not_waited_for() -> None:
-    events = KafkaStreamsKind().noticed(
+    events = KafkaStreamsKind().events_in(
         lines(
             ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
             ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
@@ -203,7 +203,7 @@ def test_an_instance_that_comes_later_is_not_waited_for() -> None:
 
 
 def test_a_standby_that_works_before_the_loss_is_known_takes_no_time() -> None:
-    events = KafkaStreamsKind().noticed(
+    events = KafkaStreamsKind().events_in(
         lines(
             ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
             ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
@@ -218,7 +218,7 @@ def test_a_standby_that_works_before_the_loss_is_known_takes_no_time() -> None:
 
 def test_a_transaction_of_the_dead_holds_up_what_is_restored_until_the_broker_ends_it() -> None:
     def held(*more: tuple[str, float, dict[str, Any]]) -> float:
-        events = KafkaStreamsKind().noticed(
+        events = KafkaStreamsKind().events_in(
             lines(
                 ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
                 ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
