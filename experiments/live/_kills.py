@@ -127,12 +127,11 @@ def outside(
     workload: Workload,
     *,
     calm_s: float,
-    settled_s: float = 0.0,
 ) -> pd.DataFrame:
     """Return a row per kill: ``at_s``, and the recovery of the output as a user sees it.
 
-    A window is due at its end. ``usual_ms`` is the median lateness of the windows that were due
-    from ``settled_s`` on and complete before the first kill, and ``resolution_ms`` the least delay
+    A window is due at its end. ``usual_ms`` is the median lateness of the windows that were
+    complete before the first kill, and ``resolution_ms`` the least delay
     above it that counts as late. ``outside_ms`` is the time until the last late window was complete
     before output was on time for ``calm_s``, 0 if none was late; null with a reason in
     ``outside_why_not`` and, where output did not come back, a lower bound in
@@ -153,11 +152,10 @@ def outside(
     first = first_of_each(stable.sort_values("arrival_s"), identity)
     windows = summarize_windows(first, truth, lambda start_s: start_s + workload.window_s, identity)
     complete = windows["complete_s"] < min(kills_s, default=0.0)
-    from_s = max(settled_s, workload.window_s)
-    calm = windows[complete & windows["due_s"].between(from_s, record.until_s)]
+    calm = windows[complete & windows["due_s"].between(workload.window_s, record.until_s)]
     if not len(calm):
         return pd.DataFrame(columns=columns).astype({"at_s": float})
-    normal = normal_of(calm, from_s=from_s, until_s=record.until_s)
+    normal = normal_of(calm, from_s=workload.window_s, until_s=record.until_s)
     found = of_windows(
         windows, failed_at_s=kills_s, normal=normal, until_s=record.until_s, calm_s=calm_s
     )

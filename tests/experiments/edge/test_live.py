@@ -15,8 +15,6 @@ from experiments.edge._live import TASKS, Scale, setup
 from experiments.ppa._topology import SPEC
 from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
-from harness.measurement import Measurement
-from harness.results.record import Profile
 from workloads.accident import accidents
 from workloads.toolkit.operators import program_of, timeline_of
 
@@ -87,16 +85,6 @@ def test_resources_are_those_of_the_testbed_s_nodes() -> None:
     few = usage[usage["at_s"].isin([1.0, 14.0])]
     busy = edge_resources.used(few, [node, other], from_s=4, until_s=14)
     assert busy["cores"] == pytest.approx(0.3), "also from few samples"
-
-
-@pytest.mark.parametrize(
-    "measurement", [edge_latency.LIVE_MEASUREMENT, edge_resources.LIVE_MEASUREMENT]
-)
-def test_all_mechanisms_run_at_the_least_and_the_greatest_rate(measurement: Measurement) -> None:
-    for profile in (Profile.QUICK, Profile.PAPER):
-        points = measurement.grid[profile]
-        for rate in (RATES[0], RATES[-1]):
-            assert {p["mechanism"] for p in points if p["rate"] == rate} == set(MECHANISMS)
 
 
 def test_tasks_have_the_numbers_of_the_workload() -> None:

@@ -18,12 +18,11 @@ from experiments.live import (
     _plans,
     matrix,
 )
-from experiments.live._matrix_failures import BATCH_S, CORRELATED, EXPONENTIAL, FAILURES
+from experiments.live._matrix_failures import CORRELATED, EXPONENTIAL, FAILURES
 from experiments.live._matrix_network import CHECKPOINT, DRA, FULL, PLACES, PPA, RAS, SCHEMES
 from experiments.live._matrix_table import BY_NAME, COLUMNS, CONTENDERS
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import Sample, Word
-from harness.claims.samples import FEWEST
 from harness.cluster.base import TOGETHER, Action
 from harness.measurement import Context
 from harness.planning.tiers import paper_network
@@ -156,19 +155,6 @@ def test_every_schedule_has_enough_failures_and_ends_in_time(profile: Profile, m
         assert gone.at_s + scale.rack_away_s <= scale.load_s
         away_s = _matrix_failures.absences(model, scale, context(), name)
         assert sorted(set(away_s)) == [scale.away_s, scale.rack_away_s]
-
-
-def test_a_full_size_pass_has_a_minute_and_ten_failures_and_smoke_is_short() -> None:
-    for profile in (Profile.QUICK, Profile.PAPER):
-        assert matrix.SCALES[profile].load_s >= 60
-        assert matrix.SCALES[profile].failures[0] >= 10
-        assert matrix.SCALES[profile].away_s > 2 * BATCH_S
-    lasts = matrix.MEASUREMENT.seconds_per_run
-    grid = matrix.MEASUREMENT.grid
-    assert len(grid[Profile.QUICK]) * lasts[Profile.QUICK] <= 25 * 60
-    assert len(grid[Profile.SMOKE]) * lasts[Profile.SMOKE] <= 10 * 60
-    assert {point["workload"] for point in grid[Profile.PAPER]} == set(WORKLOADS)
-    assert matrix.MEASUREMENT.repeats[Profile.PAPER] == FEWEST
 
 
 def test_what_came_after_a_failure_is_counted_up_to_the_next_one() -> None:

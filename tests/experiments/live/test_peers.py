@@ -27,7 +27,6 @@ from experiments.live._peers_rows import (
     AS_IT_COMES,
     EXACTLY_ONCE,
     FLINK,
-    KINDS,
     LABELS,
     LIVE_TUNED,
     OWN,
@@ -255,18 +254,6 @@ def test_five_workers_then_five_racks_are_killed_each_in_its_own_phase() -> None
     assert {event.target for event in kills[5:7]} == {"r1", "r2"}
     assert seconds == system.first_s + 10 * system.gap_s
     assert kills[-1].at_s + system.gap_s - 1 <= seconds
-
-
-def test_quick_is_declared_and_planned_within_twenty_minutes() -> None:
-    grid = EXPERIMENT.grid[Profile.QUICK]
-    measured = [each for each in grid if each["engine"] != OWN]
-    assert len(grid) * EXPERIMENT.measurement.seconds_per_run[Profile.QUICK] <= 20 * 60
-    loads_s = [
-        schedule_of(SYSTEMS[str(each["engine"]), str(each["tuning"])], NODES,
-                    kinds=KINDS[Profile.QUICK], number=5, seed=1)[1]
-        for each in measured
-    ]  # fmt: skip
-    assert sum(loads_s) <= 15 * 60, "the rest is for starts, warm-ups and the truth"
 
 
 def tables(**changes: Any) -> dict[str, pd.DataFrame]:

@@ -118,10 +118,6 @@ def test_each_node_has_room_for_its_own_tasks_alone(depth: int) -> None:
     assert {name.partition("n")[0] for name in hosts} == {"r1", "r2"}
 
 
-def test_no_host_is_the_only_node_of_its_worker() -> None:
-    assert SPEC.nodes_per_worker > 1, "a kill of it would take the worker along"
-
-
 @pytest.mark.parametrize("profile", Profile)
 def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profile) -> None:
     workload = word_count(seed=1, partitions=2, depth=5)
