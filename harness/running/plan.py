@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.results.record import Point, Profile, Record, point_key
-from harness.results.store import Campaign, RecordStore
+from harness.results.store import Campaign
 from harness.running.computed import AT_ONCE, RunPool, RunResult, Task, takes
 from harness.seeds import DEFAULT_SEED
 from workloads.packages import files_of
+
+if TYPE_CHECKING:
+    from harness.running.execution import Runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,40 +152,19 @@ class PendingRun:
     result: Future[RunResult]
 
 
-class Maker(Protocol):
-    """The side of the runner that makes runs and keeps their records."""
-
-    store: RecordStore
-    observer: RunObserver
-
-    def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
-        """Return what has been measured of an experiment."""
-
-    def attempts(
-        self,
-        run: PlannedRun,
-        settings: RunSettings,
-        ahead: PendingRun | None,
-        meanwhile: Callable[[], None] | None,
-    ) -> Iterable[Record]:
-        """Return the records of a run, taken from ``ahead`` or made.
-
-        ``meanwhile`` is called at each progress report of a run that is made."""
-
-
 class Execution:
     """The runs of one command in their order, and the processes that compute at the same time."""
 
     def __init__(
         self,
-        maker: Maker,
+        runner: Runner,
         runs: Sequence[PlannedRun],
         settings: RunSettings,
         others: RunPool,
         records: list[Record],
     ) -> None:
         """Prepare the execution; it appends to ``records``."""
-        self._maker, self._runs, self._settings = maker, runs, settings
+        self._runner, self._runs, self._settings = runner, runs, settings
         self._others, self._records = others, records
         self._ahead: dict[int, PendingRun] = {}
         """Requested runs, by their place among all."""
@@ -197,7 +179,7 @@ class Execution:
             if number in self._settled:
                 continue
             if number in self._ahead:
-                self._maker.observer.run_started(run)
+                self._runner.observer.run_started(run)
             self._settle(number)
 
     def _begin_others(self, first: int) -> None:
@@ -206,7 +188,7 @@ class Execution:
         A single run is not worth a process."""
         places = [number for number in ahead_of(self._runs, first) if number not in self._ahead]
         for number in places if len(places) > 1 else ():
-            run, scratch = self._runs[number], self._maker.store.scratch()
+            run, scratch = self._runs[number], self._runner.store.scratch()
             task = Task(
                 experiment=run.experiment.id,
                 point=run.point,
@@ -225,12 +207,12 @@ class Execution:
             brief = self._settings.profile is Profile.SMOKE and run.bears_others
             meanwhile = self._take_what_is_there if brief else None
             ahead = self._ahead.get(number)
-            self._records.extend(self._maker.attempts(run, self._settings, ahead, meanwhile))
+            self._records.extend(self._runner.attempts(run, self._settings, ahead, meanwhile))
         self._settled.add(number)
         mine = (n for n, each in enumerate(self._runs) if each.experiment is run.experiment)
         if self._settled.issuperset(mine):
-            campaign = self._maker.campaign(run.experiment, self._settings)
-            self._maker.observer.experiment_finished(run.experiment, campaign)
+            campaign = self._runner.campaign(run.experiment, self._settings)
+            self._runner.observer.experiment_finished(run.experiment, campaign)
 
     def _take_what_is_there(self) -> None:
         """Take finished results for a moment, while a measured run waits."""
