@@ -154,7 +154,7 @@ def command(roots: tuple[Path, ...], judge: bool, as_json: bool, **given: Any) -
     With --interval you see what a failure costs today and what T* would change. With --within,
     checkpoints are also tried at the longest interval whose recovery is short enough, and the
     scheme that leaves the most useful work per task is named."""
-    from harness.environment.cache import to_stderr
+    from harness.cache import to_stderr
     from harness.results import load
 
     if judge:

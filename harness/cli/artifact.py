@@ -43,8 +43,8 @@ def command(root: Path | None, out: Path, trying: bool, as_json: bool) -> None:
 
     The appendix has a row for each claim: command, time, memory, disk, measured number, rule and
     its place in the source. With --try, exit code 1 if an expectation does not come true."""
+    from harness.cache import to_stderr
     from harness.cli.measure import check_out
-    from harness.environment.cache import to_stderr
     from harness.errors import UsageError
     from harness.pages.artifact import write_artifact
     from harness.results.archive import readable, records

@@ -71,9 +71,9 @@ def command(
     """Write a table of results to FILE, as Parquet or CSV by its ending, or figures to files.
 
     Every table has a row per observation; docs/results.md explains the columns."""
+    from harness.cache import to_stderr
     from harness.cli.measure import check_out
     from harness.cli.options import demand_runs
-    from harness.environment.cache import to_stderr
     from harness.errors import UsageError
     from harness.pages.dictionary import dictionary as page
     from harness.results import load
@@ -126,7 +126,7 @@ def _raw(file: Path, roots: tuple[Path, ...]) -> None:
 
 def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: str | None) -> None:
     """Write the figures of one results directory."""
-    from harness.environment.cache import to_stderr
+    from harness.cache import to_stderr
     from harness.errors import UsageError
     from harness.pages.drawing import FORMATS
     from harness.pages.report import write_figures

@@ -32,7 +32,7 @@ def command(revision: str | None, roots: tuple[Path, ...], as_json: bool) -> Non
 
     A record is void if the code that its measurement reaches has changed. Without REVISION these
     are the changes that are not committed, or else those of the last commit."""
-    from harness.environment.cache import to_stderr
+    from harness.cache import to_stderr
     from harness.nightly.impact import impact
     from harness.nightly.revisions import build, resolve
     from harness.results import load

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from harness.cache import to_stderr
 from harness.claims import ClaimKind, Verdict, Word
 from harness.cli import inside
 from harness.cli.options import RunOptions
@@ -22,7 +23,6 @@ from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
 from harness.cluster.base import Cluster
 from harness.cluster.ownership import warn_of_neighbours
-from harness.environment.cache import to_stderr
 from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.failures.files import read_schedule

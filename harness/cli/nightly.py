@@ -85,8 +85,8 @@ def command(
     Exit code: 0 nothing is worse, 1 an alarm (something is measurably worse, was measured before
     and is null tonight, or a claim stopped holding), 2 wrong use, 3 the environment failed (the
     baseline does not build, say)."""
+    from harness.cache import to_stderr
     from harness.cluster.ownership import warn_of_neighbours
-    from harness.environment.cache import to_stderr
     from harness.nightly import revisions
     from harness.nightly import summary as texts
     from harness.nightly.claims import claims_tonight

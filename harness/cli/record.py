@@ -44,7 +44,7 @@ def command(topic: str, bootstrap: str, target: Path, most: int, client: Path | 
     Nothing is written to the cluster, and no consumer group is kept."""
     import pyarrow.parquet
 
-    from harness.environment.cache import to_stderr
+    from harness.cache import to_stderr
     from harness.errors import UsageError
     from harness.load.record import record_topic, settings_of
 

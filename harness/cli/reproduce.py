@@ -6,9 +6,9 @@ import sys
 
 import click
 
+from harness.cache import to_stderr
 from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
-from harness.environment.cache import to_stderr
 
 _EPILOG = """\b
 Examples:

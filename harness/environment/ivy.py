@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
-from harness.environment.cache import cache_directory
+from harness.cache import cache_directory
 from harness.environment.java import Java
 from harness.errors import EnvironmentFailure
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from harness.environment.cache import cache_directory, locked, sha256, to_stderr
+from harness.cache import cache_directory, locked, sha256, to_stderr
 from harness.environment.ivy import pyspark_jars, run_ivy, settings
 from harness.environment.java import find_java
 from harness.errors import EnvironmentFailure

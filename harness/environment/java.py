@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.environment.cache import cache_directory, to_stderr
+from harness.cache import cache_directory, to_stderr
 from harness.environment.wheels import unpacked_wheel, wheel_directory
 from harness.errors import EnvironmentFailure
 from harness.text import Notify

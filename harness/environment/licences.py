@@ -19,7 +19,7 @@ from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
-from harness.environment.cache import cache_directory
+from harness.cache import cache_directory
 from harness.environment.jars import LOCK, locked_jars, places
 from harness.results.provenance import ROOT
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.environment.cache import sha256, to_stderr
+from harness.cache import sha256, to_stderr
 from harness.environment.wheels import unpacked_wheel, wheel_directory
 from harness.errors import EnvironmentFailure
 from harness.text import Notify

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.environment.cache import cache_directory, locked, sha256
+from harness.cache import cache_directory, locked, sha256
 from harness.errors import EnvironmentFailure
 from harness.text import Notify
 

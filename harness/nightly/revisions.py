@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.environment.cache import cache_directory, locked
+from harness.cache import cache_directory, locked
 from harness.errors import EnvironmentFailure, UsageError
 from harness.nightly.sampling import Side
 from harness.results.provenance import ROOT

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from harness.environment.cache import sha256
+from harness.cache import sha256
 from harness.environment.licences import (
     JAR_LOCKS,
     PACKAGE_LOCKS,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.environment.cache import cache_directory
+from harness.cache import cache_directory
 from harness.errors import EnvironmentFailure
 from harness.results.provenance import ROOT
 

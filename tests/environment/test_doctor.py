@@ -10,7 +10,16 @@ from click.testing import CliRunner
 
 from harness.cli.main import cli
 from harness.environment import doctor
-from harness.environment.doctor import CHECKS, CheckOptions, Finding, Status, examine, ready
+from harness.environment.doctor import (
+    CHECKS,
+    CheckOptions,
+    Finding,
+    Result,
+    Status,
+    examine,
+    examined,
+    ready,
+)
 from harness.environment.java import Java
 from harness.errors import EnvironmentFailure
 
@@ -18,10 +27,6 @@ from harness.errors import EnvironmentFailure
 @pytest.fixture
 def options(tmp_path: Path) -> CheckOptions:
     return CheckOptions(runs=tmp_path / "not" / "made" / "yet")
-
-
-def finding(name: str, options: CheckOptions) -> Finding:
-    return CHECKS[name](name, options)
 
 
 def java(version: int) -> Java:
@@ -44,18 +49,18 @@ def test_redis_where_no_wheel_fits_is_missing(
     options: CheckOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "can_be_fetched", lambda: False)
-    monkeypatch.setitem(doctor.CHECKS, "java", lambda name, options: found_nothing(name))
+    monkeypatch.setitem(doctor.CHECKS, "java", found_no_java)
     redis = next(each for each in examine(options) if each.name == "redis")
     assert redis.status is Status.MISSING
     assert "install" in redis.remedy
 
 
-def found_nothing(name: str) -> Finding:
-    raise EnvironmentFailure(f"{name} is not there", remedy=f"bring {name}")
+def found_no_java(options: CheckOptions) -> Result:
+    raise EnvironmentFailure("java is not there", remedy="bring java")
 
 
 def test_failure_becomes_a_finding(options: CheckOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "CHECKS", {"java": lambda name, options: found_nothing(name)})
+    monkeypatch.setattr(doctor, "CHECKS", {"java": found_no_java})
     assert examine(options) == [
         Finding(name="java", status=Status.MISSING, detail="java is not there", remedy="bring java")
     ]
@@ -66,7 +71,7 @@ def test_untried_java_is_a_warning(
     version: int, status: Status, options: CheckOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "find_java", lambda report, fetch: java(version))
-    assert finding("java", options).status is status
+    assert examined("java", options).status is status
 
 
 @pytest.mark.parametrize(
@@ -80,7 +85,7 @@ def test_disk(
             self.free = free
 
     monkeypatch.setattr("shutil.disk_usage", Usage)
-    found = finding("disk of runs", options)
+    found = examined("disk of runs", options)
     assert found.status is status
     assert bool(found.remedy) == (status is not Status.OK)
 
@@ -89,7 +94,7 @@ def test_refused_loopback_address_is_named(
     options: CheckOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "_can_listen", lambda address: address == "127.0.0.1")
-    found = finding("loopback", options)
+    found = examined("loopback", options)
     assert found.status is Status.MISSING
     assert "127.0.1.1, 127.0.2.1" in found.detail
 
@@ -98,7 +103,7 @@ def test_pyspark_of_another_version_than_the_connector(
     options: CheckOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: "3.5.0")
-    assert finding("pyspark", options).status is Status.MISSING
+    assert examined("pyspark", options).status is Status.MISSING
 
 
 @pytest.mark.parametrize(("status", "code"), [(Status.FETCHED, 0), (Status.MISSING, 3)])

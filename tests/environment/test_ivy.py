@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environment.cache import cache_directory
+from harness.cache import cache_directory
 from harness.environment.ivy import network_options, trust_store
 from harness.environment.java import Java, find_java
 

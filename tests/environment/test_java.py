@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.cache import cache_directory
 from harness.environment import java
-from harness.environment.cache import cache_directory
 from harness.environment.java import Java, find_java, probe
 from harness.environment.wheels import wheel_directory
 from harness.errors import EnvironmentFailure

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.cache import sha256
 from harness.environment import redis_server
-from harness.environment.cache import sha256
 from harness.environment.redis_server import BINARY_SHA256, find_redis, why_not
 from harness.errors import EnvironmentFailure
 from tests.environment.conftest import Script

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environment.cache import cache_directory
+from harness.cache import cache_directory
 from harness.environment.wheels import unpacked_wheel, wheel_directory
 from harness.errors import EnvironmentFailure
 from tests.environment.conftest import Script

@@ -12,6 +12,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any, ClassVar
 
+from harness.cache import to_stderr
 from harness.child import DIED, Child
 from harness.cluster.base import Cluster, ClusterSpec, Usage
 from harness.cluster.run_directory import write_private
@@ -35,7 +36,6 @@ from harness.engines.flink.sql import FORM, statements
 from harness.engines.programs.engine import ProgramKind, json_lines
 from harness.engines.programs.start import Beside, Job, Line, Start
 from harness.engines.settings import DRIVER_MB, Setting, java_options
-from harness.environment.cache import to_stderr
 from harness.environment.jars import ensure_sets
 from harness.environment.java import Java, find_java
 from harness.environment.wheels import unpacked_wheel

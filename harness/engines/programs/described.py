@@ -16,11 +16,11 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from harness.cache import cache_directory, locked, to_stderr
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Guarantee, Setup
 from harness.engines.programs.engine import ProgramKind
 from harness.engines.programs.start import READY, READY_WITHIN_S, Job, Start
-from harness.environment.cache import cache_directory, locked, to_stderr
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import read_given
 from harness.yaml_files import Entry, Word, decode, parse_yaml
