@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.errors import UsageError
 
 SCHEMA_VERSION = 1
@@ -67,9 +69,9 @@ class Night:
     """Processes that wanted a core in the minute before it began and before it ended."""
     metrics: Mapping[str, MetricNight]
     claims: Sequence[ClaimNight] = ()
-    alarms: Sequence[str] = ()
+    alarms: Sequence[str] = field(default_factory=list)
     """Each as one sentence."""
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = field(default_factory=list)
 
 
 class History:
@@ -132,32 +134,23 @@ def _set_aside(path: Path) -> None:
 
 def _night(path: Path, number: int, line: bytes) -> Night:
     try:
-        document = json.loads(line)
-        schema = document["schema"]
-    except (ValueError, TypeError, KeyError) as error:
+        schema = msgspec.json.decode(line, type=_Written).schema
+        if schema <= SCHEMA_VERSION:
+            return msgspec.json.decode(line, type=Night)
+    except msgspec.DecodeError as error:
         raise UsageError(
             f"{path}, line {number}: not a night that Faultline wrote ({error})",
             remedy="remove that line, or restore the file from where it is kept",
         ) from error
-    if schema > SCHEMA_VERSION:
-        raise UsageError(
-            f"{path}, line {number}: written in schema {schema}, this program reads up to "
-            f"{SCHEMA_VERSION}",
-            remedy="update this checkout to the version that wrote it, or name another results "
-            "directory with --out DIR",
-        )
-    try:
-        return decode(document)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise UsageError(
-            f"{path}, line {number}: a night lacks something or has too much ({error})",
-            remedy="remove that line, or restore the file from where it is kept",
-        ) from error
+    raise UsageError(
+        f"{path}, line {number}: written in schema {schema}, this program reads up to "
+        f"{SCHEMA_VERSION}",
+        remedy="update this checkout to the version that wrote it, or name another results "
+        "directory with --out DIR",
+    )
 
 
-def decode(document: Mapping[str, Any]) -> Night:
-    """Read a night from its JSON document."""
-    metrics = {name: MetricNight(**each) for name, each in document["metrics"].items()}
-    claims = [ClaimNight(**each) for each in document["claims"]]
-    texts = {name: tuple(document[name]) for name in ("alarms", "notes")}
-    return Night(**{**document, **texts, "metrics": metrics, "claims": claims})
+class _Written(msgspec.Struct):
+    """The version of what a line holds."""
+
+    schema: int
