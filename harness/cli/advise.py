@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, ASSUMED_SYSTEM
+from harness.cli.options import DURATION, DURATION_OR_0, SHARE, SIZE
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
 from harness.intervals.systems import SYSTEMS, Failure
-from harness.text import parse_bytes, parse_duration_s, parse_share, read_given
+from harness.text import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,8 +52,8 @@ def _help(option: str, words: str) -> str:
 
 @click.command("advise", epilog=_EPILOG)
 @click.option("--rate", "rate_per_s", type=float, help="Tuples per second, in all.")
-@click.option("--state", metavar="SIZE", help="State of all tasks together.")
-@click.option("--mttf", metavar="DURATION", help="Mean time to failure of a node.")
+@click.option("--state", "state_bytes", type=SIZE, help="State of all tasks together.")
+@click.option("--mttf", "node_mttf_s", type=DURATION, help="Mean time to failure of a node.")
 @click.option(
     "--system",
     metavar="NAME",
@@ -67,10 +68,13 @@ def _help(option: str, words: str) -> str:
     help="What fails: a process, whose connections end, or a machine, which is silent.",
 )
 @click.option("--exactly-once", is_flag=True, help="The job writes its output in transactions.")
-@click.option("--interval", metavar="DURATION", help="Time between two checkpoints that it has.")
+@click.option(
+    "--interval", "interval_s", type=DURATION, help="Time between two checkpoints that it has."
+)
 @click.option(
     "--latency",
-    metavar="DURATION",
+    "latency_s",
+    type=DURATION,
     help="The longest time from a record to its result that is wanted, where results wait for the "
     f"interval: micro-batches, transactions.  [assumed: {ASSUMED_LATENCY_S:g}s]",
 )
@@ -88,42 +92,56 @@ def _help(option: str, words: str) -> str:
 )
 @click.option("--nodes", type=int, help=_help("--nodes", "Nodes of the job."))
 @click.option("--racks", type=int, help=_help("--racks", "Racks that hold them."))
-@click.option("--rack-mttf", metavar="DURATION", help="Mean time to failure of a whole rack.")
+@click.option(
+    "--rack-mttf", "rack_mttf_s", type=DURATION, help="Mean time to failure of a whole rack."
+)
 @click.option("--depth", type=int, help=_help("--depth", "Operators in a row."))
-@click.option("--window", metavar="DURATION", help="Length of the window that the state covers.")
+@click.option(
+    "--window", "window_s", type=DURATION, help="Length of the window that the state covers."
+)
 @click.option(
     "--speed", "speed_per_s", type=float, help=_help("--speed", "Tuples/s that a task can do.")
 )
 @click.option(
     "--storage",
-    metavar="SIZE",
+    "storage_bytes_per_s",
+    type=SIZE,
     help=_help("--storage", "State that a node can store, or read, in a second."),
 )
 @click.option(
     "--checkpoint-cost",
-    metavar="DURATION",
+    "checkpoint_cost_s",
+    type=DURATION,
     help="Time that a checkpoint takes from work.  [assumed: a node's state over --storage; for "
     "Spark and Kafka Streams, which write changes alone, 500 and 100 ms]",
 )
 @click.option(
-    "--detection", metavar="DURATION", help="Time until a failure is noticed, for the default's."
+    "--detection",
+    "detection_s",
+    type=DURATION_OR_0,
+    help="Time until a failure is noticed, for the default's.",
 )
 @click.option(
-    "--restart", metavar="DURATION", help="Time from then until a new task runs, likewise."
+    "--restart",
+    "restart_s",
+    type=DURATION_OR_0,
+    help="Time from then until a new task runs, likewise.",
 )
 @click.option(
     "--transaction",
-    metavar="DURATION",
+    "transaction_s",
+    type=DURATION_OR_0,
     help="Time from a failure until its transactions are settled, likewise.",
 )
 @click.option(
     "--budget",
-    metavar="SHARE",
+    type=SHARE,
     help=_help("--budget", "Share of the tasks that may be replicated: 0.5 or 50%."),
 )
 @click.option(
     "--within",
-    metavar="DURATION",
+    "target_s",
+    type=DURATION,
     help="The longest recovery that is allowed: then a scheme, and its interval, are chosen.",
 )
 @click.option(
@@ -166,11 +184,8 @@ def command(roots: tuple[Path, ...], judge: bool, as_json: bool, **given: Any) -
         else:
             click.echo(markdown(results), nl=False)
         return
-    missing = [
-        f"--{name.removesuffix('_per_s')}"
-        for name in ("rate_per_s", "state", "mttf")
-        if given[name] is None
-    ]
+    needed = {"rate_per_s": "--rate", "state_bytes": "--state", "node_mttf_s": "--mttf"}
+    missing = [option for name, option in needed.items() if given[name] is None]
     if missing:
         raise UsageError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
@@ -180,15 +195,15 @@ def command(roots: tuple[Path, ...], judge: bool, as_json: bool, **given: Any) -
     from harness.cli.advise_text import words
     from harness.topology.text import from_yaml_text
 
-    within, topology = given.pop("within"), given.pop("topology")
+    target_s, topology, observed = (given.pop(key) for key in ("target_s", "topology", "observed"))
     job, assumed = _job(given)
     found = advise(
         job,
         load(*roots, warn=to_stderr),
-        target_s=parse_duration_s(within, name="--within") if within else None,
+        target_s=target_s,
         assumed=assumed,
         topology=from_yaml_text(_read(topology), name=str(topology)) if topology else None,
-        observed=_observed(given, job),
+        observed=_observed(observed, job, restart_s=given["restart_s"]),
     )
     if as_json:
         emit_json(found.document())
@@ -202,16 +217,16 @@ def _read(path: Path) -> str:
     )
 
 
-def _observed(given: dict[str, Any], job: Job) -> Sequence[Observation]:
+def _observed(texts: Sequence[str], job: Job, *, restart_s: float | None) -> Sequence[Observation]:
     """Return the user's own recoveries: pairs, and files of (time, lag)."""
     from harness.intervals.observed import parse_observation, read_lag
 
-    if given["observed"] and given["restart"] is not None:
+    if texts and restart_s is not None:
         raise UsageError(
             "--restart is what --observed finds", remedy="give one of --restart and --observed"
         )
     found = []
-    for text in given["observed"]:
+    for text in texts:
         path = Path(text)
         if path.suffix != ".csv" and not path.is_file():
             found.append(parse_observation(text))
@@ -230,35 +245,16 @@ def _observed(given: dict[str, Any], job: Job) -> Sequence[Observation]:
 
 
 def _job(given: dict[str, Any]) -> tuple[Job, list[str]]:
+    """Return the job, and the options whose values are assumed for it."""
     from harness.advice.job import Job
 
-    values: dict[str, Any] = {
-        "rate_per_s": given["rate_per_s"],
-        "state_bytes": parse_bytes(given["state"], name="--state"),
-        "node_mttf_s": parse_duration_s(given["mttf"], name="--mttf"),
-        "failure": Failure(given["failure"]),
-        "exactly_once": given["exactly_once"],
-    }
-    names = ("nodes", "racks", "depth", "speed_per_s", "capacity_per_s", "system")
-    values.update({name: given[name] for name in names})
-    for option, zero in (
-        ("rack_mttf", False), ("window", False), ("interval", False), ("checkpoint_cost", False),
-        ("latency", False), ("restart", True), ("detection", True), ("transaction", True),
-    ):  # fmt: skip
-        if given[option] is not None:
-            flag = "--" + option.replace("_", "-")
-            values[f"{option}_s"] = parse_duration_s(given[option], name=flag, zero=zero)
-    if given["budget"] is not None:
-        values["budget"] = parse_share(given["budget"], name="--budget")
-    if given["storage"] is not None:
-        values["storage_bytes_per_s"] = parse_bytes(given["storage"], name="--storage")
-    values = {name: value for name, value in values.items() if value is not None}
+    values = {name: value for name, value in given.items() if value is not None}
     needless = {"speed_per_s"} if "capacity_per_s" in values else set()
     missing = [_OPTION_OF[name][0] for name in ASSUMED if name not in {*values, *needless}]
     assumed = [f"{option} {_ASSUMED[option]}" for option in missing]
     if "system" not in values:
         assumed.insert(0, f"--system {ASSUMED_SYSTEM}")
-    job = Job(**values)
-    if job.waits and given["latency"] is None:
+    job = Job(**{**values, "failure": Failure(values["failure"])})
+    if job.waits and "latency_s" not in values:
         assumed.append(f"--latency {ASSUMED_LATENCY_S:g}s")
     return job, assumed

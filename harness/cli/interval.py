@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli.options import DURATION, DURATION_OR_0
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
-from harness.text import format_duration, parse_duration_s
+from harness.text import format_duration
 
 if TYPE_CHECKING:
     from harness.intervals.utilization import CheckpointedSystem
@@ -31,18 +32,14 @@ _COLUMNS, _LINES = 64, 8
 @click.command(epilog=_EPILOG)
 @click.option(
     "--cost",
+    "cost_s",
     required=True,
-    metavar="DURATION",
+    type=DURATION,
     help="Time that one checkpoint takes from useful work.",
 )
-@click.option("--mttf", metavar="DURATION", help="Mean time to failure of the whole system.")
-@click.option(
-    "--nodes",
-    type=int,
-    metavar="N",
-    help="Number of nodes. A failure of any of them restarts the job.",
-)
-@click.option("--node-mttf", metavar="DURATION", help="Mean time to failure of one node.")
+@click.option("--mttf", "mttf_s", type=DURATION, help="Mean time to failure of the whole system.")
+@click.option("--nodes", type=int, help="Number of nodes. A failure of any restarts the job.")
+@click.option("--node-mttf", "node_mttf_s", type=DURATION, help="Mean time to failure of one node.")
 @click.option(
     "--failure-records",
     type=click.Path(path_type=Path),
@@ -50,7 +47,9 @@ _COLUMNS, _LINES = 64, 8
     help="Recorded failures (CSV of the LANL kind): they give the MTTF and are replayed.",
 )
 @click.option("--system", "system_id", type=int, metavar="ID", help="The system in the records.")
-@click.option("--restart", metavar="DURATION", help="Time from a failure until work goes on.")
+@click.option(
+    "--restart", "restart_s", type=DURATION_OR_0, help="Time from a failure until work goes on."
+)
 @click.option(
     "--depth",
     type=int,
@@ -60,26 +59,28 @@ _COLUMNS, _LINES = 64, 8
 )
 @click.option(
     "--delay",
-    metavar="DURATION",
+    "delay_s",
+    type=DURATION_OR_0,
     help="Time of a checkpoint token to the next operator; 0s if it takes none.",
 )
 @click.option(
     "--interval",
-    metavar="DURATION",
+    "used_s",
+    type=DURATION,
     help="The interval in use: the whole period, the checkpoint included.",
 )
 @json_option
 def command(
-    cost: str,
-    mttf: str | None,
+    cost_s: float,
+    mttf_s: float | None,
     nodes: int | None,
-    node_mttf: str | None,
+    node_mttf_s: float | None,
     failure_records: Path | None,
     system_id: int | None,
-    restart: str | None,
+    restart_s: float | None,
     depth: int,
-    delay: str | None,
-    interval: str | None,
+    delay_s: float | None,
+    used_s: float | None,
     as_json: bool,
 ) -> None:
     """Compute how often to checkpoint, and the gain.
@@ -91,26 +92,26 @@ def command(
     from harness.intervals.utilization import CheckpointedSystem
 
     recorded = _recorded_gaps(failure_records, system_id)
-    mttf_s = _mttf_s(mttf, nodes, node_mttf, recorded)
+    rate_per_s = 1.0 / _mttf_s(mttf_s, nodes, node_mttf_s, recorded)
     if depth < 1:
         raise UsageError(f"--depth: {depth} is below 1", remedy="count the operators, at least 1")
-    if (depth > 1) != (delay is not None):
+    if (depth > 1) != (delay_s is not None):
         given, missing = ("--depth", "--delay") if depth > 1 else ("--delay", "--depth above 1")
         raise UsageError(
             f"{given} changes nothing without {missing}",
             remedy="give both (--delay 0s if tokens take no time), or neither",
         )
     system = CheckpointedSystem(
-        cost_s=parse_duration_s(cost, name="--cost"),
-        failure_rate_per_s=1.0 / mttf_s,
-        restart_s=parse_duration_s(restart, name="--restart", zero=True) if restart else 0.0,
+        cost_s=cost_s,
+        failure_rate_per_s=rate_per_s,
+        restart_s=restart_s or 0.0,
         depth=depth,
-        delay_s=parse_duration_s(delay, name="--delay", zero=True) if delay else 0.0,
+        delay_s=delay_s or 0.0,
     )
-    used_s = parse_duration_s(interval, name="--interval") if interval else None
-    if used_s is not None and used_s < system.cost_s:
+    if used_s is not None and used_s < cost_s:
+        cost = format_duration(cost_s)
         raise UsageError(
-            f"--interval: a checkpoint of {cost} does not fit into {interval}",
+            f"--interval: a checkpoint of {cost} does not fit into {format_duration(used_s)}",
             remedy=f"give more than {cost}: it is the whole period, the checkpoint included",
         )
     document = describe(system, used_s)
@@ -185,9 +186,12 @@ def _recorded_gaps(path: Path | None, system_id: int | None) -> Any:
     return trace(records, system_id)
 
 
-def _mttf_s(mttf: str | None, nodes: int | None, node_mttf: str | None, recorded: Any) -> float:
+def _mttf_s(
+    mttf_s: float | None, nodes: int | None, node_mttf_s: float | None, recorded: Any
+) -> float:
     """Return the mean time to failure, which must be given in exactly one way."""
-    ways = [mttf is not None, nodes is not None or node_mttf is not None, recorded is not None]
+    of_nodes = nodes is not None or node_mttf_s is not None
+    ways = [mttf_s is not None, of_nodes, recorded is not None]
     if sum(ways) != 1:
         raise UsageError(
             "the failure rate is not given" if not any(ways) else "the failure rate is given twice",
@@ -195,15 +199,15 @@ def _mttf_s(mttf: str | None, nodes: int | None, node_mttf: str | None, recorded
         )
     if recorded is not None:
         return float(recorded.mean_s)
-    if mttf is not None:
-        return parse_duration_s(mttf, name="--mttf")
-    if nodes is None or node_mttf is None:
+    if mttf_s is not None:
+        return mttf_s
+    if nodes is None or node_mttf_s is None:
         raise UsageError(
             "--nodes and --node-mttf go together", remedy="give both, or the whole system's --mttf"
         )
     if nodes < 1:
         raise UsageError(f"--nodes: {nodes} is below 1", remedy="count the nodes, at least 1")
-    return parse_duration_s(node_mttf, name="--node-mttf") / nodes
+    return node_mttf_s / nodes
 
 
 def _replay(system: CheckpointedSystem, recorded: Any, used_s: float | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,7 @@ from harness.cluster.backends import BACKENDS, DEFAULT
 from harness.errors import UsageError
 from harness.results.record import Profile
 from harness.seeds import DEFAULT_SEED
+from harness.text import parse_bytes, parse_duration_s, parse_share
 
 if TYPE_CHECKING:
     from harness.results.library import Library
@@ -25,6 +26,24 @@ NETWORK = "faultline.network"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_OUT = Path(__file__).resolve().parent.parent.parent / "results"
+
+
+class Quantity(click.ParamType):
+    """A number with a unit in the text, such as ``20min``."""
+
+    def __init__(self, name: str, parse: Callable[..., float]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        return self._parse(value, name=param.opts[-1] if param else self.name)
+
+
+DURATION = Quantity("duration", parse_duration_s)
+DURATION_OR_0 = Quantity("duration", partial(parse_duration_s, zero=True))
+SIZE = Quantity("size", parse_bytes)
+SHARE = Quantity("share", parse_share)
 
 out_option = click.option(
     "--out",

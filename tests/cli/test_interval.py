@@ -83,7 +83,7 @@ def test_the_report_says_what_the_json_says_and_draws_it() -> None:
         (["--cost", "1s", "--mttf", "1e999d"], "--mttf: '1e999d' is too long"),
         (["--cost", "1s", "--mttf", "20fortnights"], "--mttf: 'fortnights' is not a unit"),
         (["--cost", "1s", "--mttf", "1h", "--restart", "5"], "--restart: '5' has no unit"),
-        (["--cost", "1h", "--mttf", "2h", "--interval", "30min"], "1h does not fit into 30min"),
+        (["--cost", "1h", "--mttf", "2h", "--interval", "30min"], "1 h does not fit into 30 min"),
         (["--cost", "1s"], "failure rate is not given"),
         (["--cost", "1s", "--nodes", "5"], "--nodes and --node-mttf go together"),
         (["--cost", "1s", "--nodes", "0", "--node-mttf", "1d"], "--nodes: 0 is below 1"),
