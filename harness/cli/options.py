@@ -28,7 +28,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_OUT = Path(__file__).resolve().parent.parent.parent / "results"
 
 
-class Quantity(click.ParamType):
+class Quantity(click.ParamType[float]):
     """A number with a unit in the text, such as ``20min``."""
 
     def __init__(self, name: str, parse: Callable[..., float]) -> None:
