@@ -1,6 +1,7 @@
-"""The rule of a claim: its place in the source, and the comparisons by which it decides.
+"""The rule of a claim: its place in the source, and what it needs.
 
-Both are read from the rule itself, so that an appendix cannot disagree with the code.
+A rule that is a value (`harness.claims.rules.Comparison`) says it; of a function the comparisons
+are read from its source. So an appendix cannot disagree with the code.
 
 Tests: ``tests/pages/test_rules.py``."""
 
@@ -10,23 +11,14 @@ import ast
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.claims import Claim
 from harness.results.provenance import ROOT
 
-_BUILDERS = ROOT / "harness" / "claims"
-"""Functions here build rules; the numbers and the choice are in their closures."""
-_WORDS = {
-    "at_most": "at most {limit}",
-    "at_least": "at least {limit}",
-    "near": "within {tolerance} of {printed}",
-    "between": "between {low} and {high}",
-    "grows": "rises from each to the next",
-}
-"""What the builders of `harness.claims` compare, by their names."""
+_FORMS = ROOT / "harness" / "claims"
+"""The forms of a rule, which say themselves what they need."""
 _COMPARING = frozenset({"at_most", "at_least", "near", "worst_of"})
 """Functions of the experiments that compare, beside operators."""
 _DECIDING = frozenset({"found", "every", "all_of"})
@@ -35,61 +27,41 @@ _DEPTH = 3
 """Levels of called functions among which comparisons are looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One function of a rule."""
-
-    function: Any
-    path: Path
-    built: bool
-    """True if a builder of `harness.claims` made it."""
-
-    @property
-    def place(self) -> str:
-        return f"{self.path.relative_to(ROOT).as_posix()}:{self.function.__code__.co_firstlineno}"
-
-
 def places(claim: Claim) -> list[str]:
-    """Return the places of a claim's rule, as ``path:line`` from the root, the claim's own first.
-
-    A rule of several functions is in all of their places."""
+    """Return the place of a claim, as ``path:line`` from the root."""
     file, line = claim.place
-    own = [f"{Path(file).relative_to(ROOT).as_posix()}:{line}"] if file else []
-    parts = () if claim.needs else _parts(claim.decide)
-    return list(dict.fromkeys([*own, *(part.place for part in parts if not part.built)]))
+    return [f"{Path(file).relative_to(ROOT).as_posix()}:{line}"] if file else []
 
 
 def needs(claim: Claim) -> str:
-    """Return what a rule compares with what: the comparisons of its source, with the constants.
+    """Return what a rule compares with what: as its form says it, or else its function's source.
 
-    A rule that compares nothing gives what it decides by instead. Empty if neither is in sight."""
+    A function that compares nothing gives what it decides by. Empty if neither is in sight."""
     if claim.needs:
         return claim.needs
-    parts = list(_parts(claim.decide))
-    words = [each for part in parts for each in _of_part(part)]
-    words = words or [each for part in parts if not part.built for each in _decided(part.function)]
+    functions = list(_functions(claim.decide))
+    words = [each for function in functions for each in _compared(function, _DEPTH)]
+    words = words or [each for function in functions for each in _decided(function)]
     return "; ".join(dict.fromkeys(words))
 
 
-def _parts(function: Any) -> Iterator[_Part]:
+def _functions(function: Any) -> Iterator[Any]:
     """Yield a rule's function and those in its closure and default values, the best one first."""
     function = _plain(function)
     code = getattr(function, "__code__", None)
-    if code is None:
+    if code is None or not Path(code.co_filename).is_relative_to(ROOT):
         return
-    path = Path(code.co_filename)
-    if not path.is_relative_to(ROOT):
+    if Path(code.co_filename).is_relative_to(_FORMS):
         return
-    own = _Part(function, path, built=path.is_relative_to(_BUILDERS))
     values = [*_closure(function).values(), *(function.__defaults__ or ())]
     values += (function.__kwdefaults__ or {}).values()
     inner = [value for value in values if inspect.isfunction(_plain(value))]
     # A function that was made around a rule says less than the rule.
-    around = bool(inner) and "<locals>" in function.__qualname__ and not own.built
-    yield from () if around else (own,)
+    around = bool(inner) and "<locals>" in function.__qualname__
+    yield from () if around else (function,)
     for value in inner:
-        yield from _parts(value)
-    yield from (own,) if around else ()
+        yield from _functions(value)
+    yield from (function,) if around else ()
 
 
 def _plain(function: Any) -> Any:
@@ -108,17 +80,6 @@ def _closure(function: Any) -> dict[str, Any]:
         except ValueError:  # not set
             continue
     return found
-
-
-def _of_part(part: _Part) -> Iterator[str]:
-    function = part.function
-    if part.built:
-        builder = function.__qualname__.split(".")[1:2]
-        if builder and builder[0] in _WORDS:
-            values = {name: _text(value) for name, value in _closure(function).items()}
-            yield _WORDS[builder[0]].format_map(values)
-        return
-    yield from _compared(function, _DEPTH)
 
 
 def _compared(function: Any, depth: int) -> Iterator[str]:
