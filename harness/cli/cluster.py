@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,11 @@ from harness.errors import UsageError
 from harness.text import format_duration
 
 if TYPE_CHECKING:
+    from harness.cluster.base import Cluster
     from harness.cluster.ownership import ClusterRecord
+
+_LOOK_S = 2.0
+"""Interval of looks at a cluster that ends with its command."""
 
 
 @click.group(
@@ -54,7 +59,9 @@ Examples:
 @click.option("--keep", is_flag=True, help="Leave logs and data there when it is taken down.")
 @json_option
 def up(*, backend: str, append_only: bool, keep: bool, as_json: bool, **shape: int) -> None:
-    """Start a cluster and leave it running until `./faultline cluster down`."""
+    """Start a cluster and leave it running until `./faultline cluster down`.
+
+    One on machines ends with its connections, so this command then waits for Ctrl-C."""
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
 
@@ -63,13 +70,25 @@ def up(*, backend: str, append_only: bool, keep: bool, as_json: bool, **shape: i
     cluster = place.make(ClusterSpec(append_only=append_only, **shape), keep=keep)
     begun_s = time.monotonic()
     cluster.start(elapsed_reporter())
-    cluster.release()
+    if place.outlives:
+        cluster.release()
     record = next(record for record in _records() if record.run == cluster.run)
     description = _describe(record)
+    with nullcontext() if place.outlives else cluster:
+        took_s, outlives = time.monotonic() - begun_s, place.outlives
+        _show_new(cluster, description, took_s, as_json=as_json, outlives=outlives)
+        while not place.outlives:  # until Ctrl-C, or until a server or a machine is lost
+            cluster.health()
+            time.sleep(_LOOK_S)
+
+
+def _show_new(
+    cluster: Cluster, description: dict[str, Any], took_s: float, *, as_json: bool, outlives: bool
+) -> None:
     if as_json:
         emit_json(description)
         return
-    click.echo(f"The cluster is up after {format_duration(time.monotonic() - begun_s)}.\n")
+    click.echo(f"The cluster is up after {format_duration(took_s)}.\n")
     _show(description)
     environment = cluster.driver_environment()
     settings = " ".join(
@@ -77,7 +96,8 @@ def up(*, backend: str, append_only: bool, keep: bool, as_json: bool, **shape: i
         for name in ("JAVA_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP")
     )
     click.echo(f"\nA Spark shell on it:\n  {settings} '{environment['SPARK_HOME']}/bin/pyspark'")
-    click.echo(f"\nWhen you are done:\n  ./faultline cluster down {cluster.run}")
+    end = f"./faultline cluster down {cluster.run}" if outlives else "Ctrl-C"
+    click.echo(f"\nWhen you are done:\n  {end}")
 
 
 @command.command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +20,7 @@ Examples:
   ./faultline doctor
   ./faultline doctor --fetch      fetch now what the first run would fetch
   ./faultline doctor --query      let Spark copy ten records through a broker (half a minute)
+  ./faultline doctor --cluster machines.yaml   look at each machine of the file
   ./faultline doctor --json
 """
 _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", "missing": "red"}
@@ -27,8 +29,15 @@ _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", 
 @click.command("doctor", epilog=_EPILOG)
 @click.option("--fetch", is_flag=True, help="Fetch now what the first run would fetch.")
 @click.option("--query", is_flag=True, help="Run one query through Spark and a Kafka broker.")
+@click.option(
+    "--cluster",
+    "machines",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.yaml",
+    help="Look at the machines of this file, too.",
+)
 @json_option
-def command(fetch: bool, query: bool, as_json: bool) -> None:
+def command(fetch: bool, query: bool, machines: Path | None, as_json: bool) -> None:
     """Look for everything that a run needs, and show what to do about the rest.
 
     The exit code is 3 if something is missing that Faultline cannot fetch by itself."""
@@ -40,6 +49,10 @@ def command(fetch: bool, query: bool, as_json: bool) -> None:
         *examine(CheckOptions(runs=state_directory(), fetch=fetch)),
         *surroundings.examine(),
     ]
+    if machines is not None:
+        from harness.cluster.machines.doctor import examine as examine_machines
+
+        findings += examine_machines(machines)
     if query:
         findings.append(_tried(well=ready(findings)))
     well = ready(findings)

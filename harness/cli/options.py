@@ -96,7 +96,7 @@ _backend_option = click.option(
     metavar=f"{'|'.join(BACKENDS)}|FILE.yaml",
     default=DEFAULT,
     show_default=True,
-    help="Where Kafka, Redis and Spark run; a file describes a cluster that exists already.",
+    help="Where Kafka, Redis and Spark run; a file lists machines, or describes existing servers.",
 )
 
 

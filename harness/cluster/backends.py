@@ -47,6 +47,8 @@ class Backend:
     enter: Callable[[Sequence[str]], None] = _stay
     """Takes the arguments of a command that will make such a cluster, before anything is begun; may
     replace this process by the same command elsewhere."""
+    outlives: bool = True
+    """True if its clusters can outlive the process that started them."""
     racks: Sequence[int] = ()
     """The number of workers in each rack; empty where a spec may demand any number."""
 
@@ -149,6 +151,17 @@ _EXTERNAL = Backend(
     remove=_on_use("harness.cluster.external.cluster", "remove"),
 )
 
+_MACHINES = Backend(
+    name="machines",
+    summary="machines that are reached by SSH, listed in a YAML file",
+    outlives=False,
+    capabilities=_BREAK,
+    code="harness.cluster.machines",
+    make=_make_external,
+    servers=_on_use("harness.cluster.local.cluster", "servers"),
+    remove=_nothing,
+)
+
 _ALL = (
     Backend(
         name="local",
@@ -183,6 +196,10 @@ _ALL = (
 
 def _described(path: Path) -> Backend:
     """Return the backend of one cluster that exists already."""
+    from harness.cluster.machines.settings import describes_machines
+
+    if describes_machines(path):
+        return _machines(path)
     from harness.cluster.external.cluster import ExternalCluster
     from harness.cluster.external.settings import read_settings
 
@@ -197,6 +214,25 @@ def _described(path: Path) -> Backend:
         capabilities=frozenset(settings.actions),
         make=make,
         racks=tuple(Counter(node.rack for node in settings.nodes).values()),
+    )
+
+
+def _machines(path: Path) -> Backend:
+    """Return the backend of the machines of a file."""
+    from harness.cluster.machines.settings import read_machines
+
+    machines = read_machines(path)
+
+    def make(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
+        from harness.cluster.machines.cluster import MachinesCluster
+
+        return MachinesCluster(machines, spec, remove=remove_made, keep=keep)
+
+    return replace(
+        _MACHINES,
+        name=machines.name,
+        make=make,
+        racks=tuple(len(places) for places in machines.racks.values()),
     )
 
 
@@ -219,7 +255,7 @@ def find_backend(name: str) -> Backend:
 
 def recorded_backend(name: str) -> Backend:
     """Return the backend that a record names, even if its describing file has changed."""
-    return BACKENDS.get(name, _EXTERNAL)
+    return BACKENDS.get(name, _MACHINES if name.startswith("machines-") else _EXTERNAL)
 
 
 def remove_made(record: ClusterRecord) -> None:

@@ -143,11 +143,25 @@ class Prepared:
     """An action whose slow part is done, as a context manager; `apply` carries it out, once."""
 
     def __init__(
-        self, apply: Callable[[], Sequence[Victim]], close: Callable[[], None] = lambda: None
+        self,
+        apply: Callable[[], Sequence[Victim]],
+        close: Callable[[], None] = lambda: None,
+        *,
+        at: Callable[[float], None] | None = None,
+        lead_s: float = 0.0,
     ) -> None:
-        """Keep what carries the action out, and what gives up the resources held for it."""
+        """Keep what carries the action out, and what gives up the resources held for it.
+
+        ``at`` sends it ahead to where it will be carried out, at an instant, by itself; `apply`
+        then waits for it. ``lead_s`` is the time that this needs."""
         self.apply = apply
-        self._close = close
+        self.lead_s = lead_s
+        self._at, self._close = at, close
+
+    def arm(self, due_unix_s: float) -> None:
+        """Have it carried out at that instant, where this can be known ahead."""
+        if self._at is not None:
+            self._at(due_unix_s)
 
     def __enter__(self) -> Self:
         return self

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from secrets import token_urlsafe
 
-from harness.cluster.endpoints import KafkaEndpoint, login
+from harness.cluster.endpoints import KafkaEndpoint, Tls, login
 
 USERNAME = "faultline"
 MECHANISM = "SCRAM-SHA-256"
@@ -50,7 +50,7 @@ listeners=CLIENT://{client},CONTROLLER://{controller}
 advertised.listeners=CLIENT://{client}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=CLIENT
-listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,CLIENT:SASL_PLAINTEXT
+listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,CLIENT:{protocol}
 sasl.enabled.mechanisms={mechanism}
 listener.name.controller.sasl.enabled.mechanisms=PLAIN
 sasl.mechanism.inter.broker.protocol={mechanism}
@@ -75,7 +75,7 @@ log.segment.bytes=67108864
 log.retention.check.interval.ms=10000
 log.cleaner.dedupe.buffer.size=4194304
 auto.create.topics.enable=false
-"""
+{tls}"""
 
 
 def _new_cluster_id() -> str:
@@ -94,11 +94,17 @@ class BrokerIdentity:
     cluster_id: str = field(default_factory=_new_cluster_id)
     password: str = field(default_factory=lambda: token_urlsafe(24), repr=False)
     controller_password: str = field(default_factory=lambda: token_urlsafe(24), repr=False)
+    tls: Tls | None = None
+    """A certificate for the broker, which its clients get, too; None to encrypt nothing."""
 
     def endpoint(self, address: str) -> KafkaEndpoint:
         """Return the endpoint; ``address`` is "host:port" of the client listener."""
         return KafkaEndpoint(
-            bootstrap=address, username=USERNAME, password=self.password, mechanism=MECHANISM
+            bootstrap=address,
+            username=USERNAME,
+            password=self.password,
+            mechanism=MECHANISM,
+            tls=self.tls,
         )
 
     def properties(self, *, client: str, controller: str, data: str) -> str:
@@ -110,6 +116,8 @@ class BrokerIdentity:
             client=client,
             controller=controller,
             mechanism=MECHANISM,
+            protocol=self.endpoint(client).security_protocol,
+            tls=_tls_lines(self.tls),
             client_login=login(MECHANISM, USERNAME, self.password),
             controller_login=login(
                 "PLAIN",
@@ -137,6 +145,20 @@ class BrokerIdentity:
             f"{MECHANISM}=[name={USERNAME},password={self.password}]",
         ]
         return "".join(f"{argument}\n" for argument in arguments)
+
+
+def _tls_lines(tls: Tls | None) -> str:
+    if tls is None:
+        return ""
+    values = {
+        "keystore.type": "PEM",
+        "keystore.certificate.chain": tls.certificate or "",
+        "keystore.key": tls.key or "",
+        "truststore.type": "PEM",
+        "truststore.certificates": tls.ca or "",
+    }
+    escaped = {name: value.strip().replace("\n", "\\n") for name, value in values.items()}
+    return "".join(f"listener.name.client.ssl.{name}={v}\n" for name, v in escaped.items())
 
 
 MOST_MB = 1024

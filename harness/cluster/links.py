@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from harness.errors import EnvironmentFailure, UsageError
 
@@ -57,6 +58,33 @@ class WorkerLink:
         """The kinds of link that a backend must support for it."""
         wanted = {RATE: self.bytes_per_s is not None, LATENCY: self.latency_s, LOSS: self.loss}
         return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bytes:
+    """Bytes that crossed one worker's network since it was made."""
+
+    received: int
+    sent: int
+
+
+class WorkerNetwork(Protocol):
+    """The network under the workers of a cluster."""
+
+    def within(self, worker: str, command: Sequence[str]) -> list[str]:
+        """Return the command that runs ``command`` in the worker's network."""
+
+    def cut(self, worker: str) -> None:
+        """Take a worker off the network; its processes go on."""
+
+    def heal(self, worker: str) -> None:
+        """Put it back."""
+
+    def shape(self, worker: str, link: WorkerLink | None) -> None:
+        """Lay a link under a worker, both ways; None takes it away."""
+
+    def counted(self, worker: str) -> Bytes | None:
+        """Return a worker's bytes; None where there is no counter."""
 
 
 def orders(link: WorkerLink, device: str) -> list[list[str]]:

@@ -95,14 +95,19 @@ def make_place(parent: Path, name: str) -> Path:
     """Make the directory ``name`` in ``parent``, for its owner only, and return it.
 
     Raises `UsageError` for a name that would lead elsewhere."""
+    check_name(name)
+    parent.mkdir(mode=0o700, exist_ok=True)
+    (parent / name).mkdir(mode=0o700, exist_ok=True)
+    return parent / name
+
+
+def check_name(name: str) -> None:
+    """Raise `UsageError` for a directory's name that would lead elsewhere."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UsageError(
             f"{name!r} cannot name a directory of a run",
             remedy="use letters, digits, dots, dashes and underscores, a letter or digit first",
         )
-    parent.mkdir(mode=0o700, exist_ok=True)
-    (parent / name).mkdir(mode=0o700, exist_ok=True)
-    return parent / name
 
 
 def check_room(directory: Path, least_bytes: int) -> None:

@@ -54,7 +54,7 @@ class Program(RunningProgram):
     ) -> None:
         """Start nothing yet."""
         self.share, self.node, self.name = share, share.node.name, name
-        self.argv, self._env, self._files = tuple(argv), dict(env), dict(files)
+        self.argv, self._env, self.files = tuple(argv), dict(env), dict(files)
         self._run_directory = run_directory
         self.incarnation = 0
         self.stopped = False
@@ -91,7 +91,7 @@ class Program(RunningProgram):
         self.incarnation += 1
         shutil.rmtree(self.directory, ignore_errors=True)
         make_place(self._run_directory / PROGRAMS, self.title)
-        for name, text in self._files.items():
+        for name, text in self.files.items():
             write_private(self.directory / name, text)
 
     def stop(self, *, within_s: float = 10.0) -> None:
@@ -220,7 +220,7 @@ class Workers(ABC, Generic[S]):
     ) -> Program:
         """See `Cluster.launch`."""
         slot, share = self._find(node)
-        program = Program(share, f"{node}-{name}", argv, env, files, self._run_directory)
+        program = self.new_program(share, f"{node}-{name}", argv, env, files)
         if wrong := [file for file in files if Path(file).name != file]:
             raise UsageError(
                 f"{wrong[0]!r} cannot name a file of a program", remedy="leave out directories"
@@ -241,6 +241,17 @@ class Workers(ABC, Generic[S]):
             self._start(program)
             share.programs[program.name] = program
         return program
+
+    def new_program(
+        self,
+        share: Share,
+        name: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        files: Mapping[str, str],
+    ) -> Program:
+        """Return a program that is not started yet."""
+        return Program(share, name, argv, env, files, self._run_directory)
 
     def programs(self) -> list[Program]:
         """Return the launched programs of all nodes."""

@@ -89,6 +89,10 @@ class Breakable(Protocol):
         """See `Cluster.prepare`."""
 
 
+def _lead_s(ready: _Ready) -> float:
+    return ready[1].lead_s if isinstance(ready[1], Prepared) else 0.0
+
+
 class Injector:
     """A thread that prepares each event, waits for its instant, and applies it.
 
@@ -137,16 +141,29 @@ class Injector:
     def _run(self) -> None:
         events = list(self._schedule.events)
         ready: list[_Ready] = []
+        armed: list[FailureEvent] = []
         with ExitStack() as stack:
             while events or ready:
                 if not ready and self._cancelled_before(self._due(events[0]) - AHEAD_S):
                     return
                 while events and self._may_prepare(ready, events[0]):
                     ready.append(self._prepared(events.pop(0), stack))
+                if self._cancelled_before(self._due(ready[0][0]) - _lead_s(ready[0])):
+                    return
+                self._arm(ready, armed)
                 event, prepared = ready.pop(0)
-                if self._cancelled_before(self._due(event)):
+                if event not in armed and self._cancelled_before(self._due(event)):
                     return
                 self._apply(event, prepared)
+
+    def _arm(self, ready: Sequence[_Ready], armed: list[FailureEvent]) -> None:
+        """Send ahead those of the next events whose time has come for that."""
+        for event, prepared in ready:
+            if isinstance(prepared, Exception) or not prepared.lead_s or event in armed:
+                continue
+            if self._due(event) - prepared.lead_s <= self._clock():
+                prepared.arm(self._due(event))
+                armed.append(event)
 
     def _may_prepare(self, ready: Sequence[_Ready], event: FailureEvent) -> bool:
         """Return True if no event that is still pending can change the victims of this one.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, free_port, wait_for
+from harness.cluster.launching import LaunchedProcess, Launcher, Server, free_port, wait_for
 from harness.cluster.run_directory import read_journal, write_private
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import end_run, eventually, silent

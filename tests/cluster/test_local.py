@@ -27,9 +27,9 @@ import pytest
 from harness.cluster import owned
 from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.launching import free_port
 from harness.cluster.local import servers
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.launching import free_port
 from harness.cluster.owned import find_programs
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import ProcessStat, is_alive, marked, send_signal, wait_until_gone

@@ -22,10 +22,10 @@ import pytest
 
 from harness.cluster.backends import remove_made
 from harness.cluster.base import Action, Cluster
-from harness.cluster.links import WorkerLink
+from harness.cluster.links import Bytes, WorkerLink
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.network import Bytes, Namespaces, read_counters, why_not
+from harness.cluster.local.network import Namespaces, read_counters, why_not
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import is_alive, marked, send_signal, wait_until_gone
 from harness.cluster.run_directory import read_journal

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.local.cluster import remove_dead_executors
+from harness.cluster.agent.agent import Agent
+from harness.cluster.launching import Launcher
+from harness.cluster.processes import RUN_VARIABLE
 from harness.cluster.run_directory import check_room, journal_path, make_place, remove_run_directory
 from harness.errors import EnvironmentFailure, UsageError
 
@@ -42,13 +44,13 @@ def test_only_directories_of_dead_executors_are_removed(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-S", "-c", "input(1)"],
         cwd=living,
-        env={**os.environ, "SPARK_EXECUTOR_DIRS": str(spilling)},
+        env={**os.environ, "SPARK_EXECUTOR_DIRS": str(spilling), RUN_VARIABLE: str(tmp_path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
         process.stdout.read(1)  # the kernel shows the environment only once the program runs
-        remove_dead_executors(tmp_path, [process.pid])
+        Agent(Launcher(run=str(tmp_path), directory=tmp_path, environment={})).tidy()
         process.communicate(b"\n")
     assert living.exists()
     assert spilling.exists()

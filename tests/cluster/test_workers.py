@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.agent import agent
+from harness.cluster.agent.place import Place
+from harness.cluster.agent.workers import AgentWorkers
 from harness.cluster.base import Action, ClusterSpec, Node
-from harness.cluster.local import workers
-from harness.cluster.local.launching import LaunchedProcess, Launcher
+from harness.cluster.launching import LaunchedProcess, Launcher
 from harness.cluster.local.network import Loopback
 from harness.cluster.local.servers import Worker
-from harness.cluster.local.workers import LocalWorkers
 from harness.cluster.processes import (
     WORKER_VARIABLE,
     HostProcess,
@@ -66,9 +67,10 @@ class Rig:
     def __init__(self, directory: Path, nodes_per_worker: int) -> None:
         (directory / "logs").mkdir()
         self.run = f"test-{secrets.token_hex(8)}"
-        launcher = Launcher(
+        plain = Launcher(
             run=self.run, directory=directory, environment={"PATH": os.environ["PATH"]}
         )
+        launcher = Place.here(plain).launcher(plain)
         spec = ClusterSpec(racks=2, workers_per_rack=2, nodes_per_worker=nodes_per_worker)
         self.nodes = nodes_of(spec, lambda rack, worker: "")
         self.made: dict[str, FakeWorker] = {}
@@ -77,7 +79,8 @@ class Rig:
             self.made[node.worker] = FakeWorker(launcher, node.worker, incarnation)
             return self.made[node.worker]
 
-        self.workers = LocalWorkers(launcher, self.nodes, make, Loopback())
+        launchers = {node.worker: launcher for node in self.nodes}
+        self.workers = AgentWorkers(launchers, self.nodes, make, Loopback(), directory)
         self.workers.begin()
         eventually(lambda: all(worker.answers() for worker in self.made.values()))
 
@@ -374,7 +377,7 @@ def test_a_prepared_kill_looks_for_nobody_before_its_first_signal(
             time.sleep(0.5)
             return members(*of)
 
-        monkeypatch.setattr(workers, "members", walk)
+        monkeypatch.setattr(agent, "members", walk)
         due = time.time()
         (victim,) = prepared.apply()
     assert victim.began_unix_s is not None

@@ -116,6 +116,38 @@ def test_the_first_and_the_last_signal_of_a_failure_are_kept() -> None:
     assert both.row(start_unix_s=0.0)["spread_s"] == pytest.approx(0.5)
 
 
+class FarCluster(FakeCluster):
+    """Carries actions out by itself, at instants that were sent ahead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.armed: dict[str, tuple[float, float]] = {}
+
+    def prepare(self, action: Action, target: str) -> Prepared:
+        def at(due_unix_s: float) -> None:
+            self.armed[target] = (time.time(), due_unix_s)
+
+        def apply() -> Sequence[Victim]:
+            (victim,) = self.apply(action, target)
+            due = self.armed[target][1]
+            return [replace(victim, began_unix_s=due, at_unix_s=due + 0.001)]
+
+        return Prepared(apply, at=at, lead_s=0.2)
+
+
+def test_what_is_far_away_is_sent_ahead_of_its_instant_also_several_at_once() -> None:
+    cluster = FarCluster()
+    events = [kill("r1", 0.4), kill("r2", 0.4)]
+    start = time.time()
+    schedule = Schedule(events=events, origin="test")
+    with Injector(cluster, schedule, start_unix_s=start) as injector:
+        assert injector.wait(30)
+    assert [done.lateness_s for done in injector.done] == [0.0, 0.0]
+    for sent, due in cluster.armed.values():
+        assert due == start + 0.4
+        assert start + 0.2 <= sent, "not before its time has come"
+
+
 def test_what_cannot_be_prepared_is_an_error_at_its_instant() -> None:
     class Refusing(FakeCluster):
         def prepare(self, action: Action, target: str) -> Prepared:

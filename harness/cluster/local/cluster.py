@@ -17,20 +17,22 @@ Worker n of rack r listens on 127.0.r.n, so Spark sees as many hosts as there ar
 from __future__ import annotations
 
 import secrets
-import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from harness.cluster.agent.place import AgentLauncher, Place
+from harness.cluster.agent.workers import AgentWorkers
 from harness.cluster.base import Action, ClusterSpec, Prepared
+from harness.cluster.configuration import BrokerIdentity
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.local.launching import Launcher, Server, wait_for
+from harness.cluster.launching import Launcher, Server, wait_for
 from harness.cluster.local.network import LocalNetwork, Loopback, Namespaces
 from harness.cluster.local.servers import KafkaBroker, Master, RedisDaemon, SparkDaemons, Worker
-from harness.cluster.local.workers import LocalWorkers
 from harness.cluster.owned import Programs, find_programs
 from harness.cluster.ownership import ClusterRecord, Remove
-from harness.cluster.processes import Machine, is_alive, marked
+from harness.cluster.processes import Machine, is_alive
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import SparkAccess, server_environment
 from harness.cluster.workers import ClusterOfWorkers, nodes_of
@@ -45,7 +47,9 @@ class LocalCluster(ClusterOfWorkers):
     """Kafka, Redis, a Spark master and its workers as children of this process."""
 
     backend = "local"
-    _workers: LocalWorkers | None = None
+    _workers: AgentWorkers | None = None
+    daemon_settings: Mapping[str, str] = MappingProxyType({})
+    """Further settings of the Spark master and its workers."""
 
     def __init__(
         self,
@@ -114,13 +118,12 @@ class LocalCluster(ClusterOfWorkers):
 
     def tidy(self) -> None:
         super().tidy()
-        living = marked(self.run)
-        remove_dead_executors(self.run_directory, [stat.pid for stat in living])
+        self._launcher.place.agent.tidy()
 
     def _build(self) -> None:
         self._secret = secrets.token_urlsafe(32)
         (self.run_directory / "work").mkdir(mode=0o700)
-        self._launcher = Launcher(
+        launcher = Launcher(
             run=self.run,
             directory=self.run_directory,
             environment={
@@ -130,11 +133,15 @@ class LocalCluster(ClusterOfWorkers):
             },
             host=self._network.host,
         )
+        self._launcher = Place.here(launcher).launcher(launcher)
         self._network.open(
             self.run, self.run_directory, {node.worker: node.host for node in self._nodes}
         )
         self._broker = KafkaBroker(
-            self._launcher, java=self.programs.java, jars=self.programs.broker_jars
+            self._launcher,
+            java=self.programs.java,
+            jars=self.programs.broker_jars,
+            identity=self._broker_identity(),
         )
         self._redis = RedisDaemon(
             self._launcher,
@@ -147,17 +154,22 @@ class LocalCluster(ClusterOfWorkers):
             java=self.programs.java,
             spark_home=self.programs.spark_home,
             secret=self._secret,
+            extra=self.daemon_settings,
         )
         self._daemons.prepare()
         self._master = Master(self._daemons)
         self._workers = self._new_workers()
 
-    def _new_workers(self, *, before: int = 0) -> LocalWorkers:
-        return LocalWorkers(
-            self._launcher,
+    def _broker_identity(self) -> BrokerIdentity:
+        """Return the broker's identity; on loopback addresses nothing is encrypted."""
+        return BrokerIdentity()
+
+    def _new_workers(self, *, before: int = 0) -> AgentWorkers:
+        return AgentWorkers(
+            self._launchers(),
             self._nodes,
             lambda node, incarnation: Worker(
-                self._daemons,
+                self._daemons_of(node.worker),
                 self._master,
                 name=node.worker,
                 rack=node.rack,
@@ -168,8 +180,17 @@ class LocalCluster(ClusterOfWorkers):
                 within=self._network.within,
             ),
             self._network,
+            self.run_directory,
             before=before,
         )
+
+    def _launchers(self) -> Mapping[str, AgentLauncher]:
+        """Return what starts the processes of each worker, by its name."""
+        return {node.worker: self._launcher for node in self._nodes}
+
+    def _daemons_of(self, worker: str) -> SparkDaemons:
+        """Return what a worker has in common with others on its machine."""
+        return self._daemons
 
     def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
         """See `Cluster.reshape`. Networks of workers would have to be laid anew, so they stay."""
@@ -204,12 +225,8 @@ class LocalCluster(ClusterOfWorkers):
 
     def ended(self) -> None:
         self._network.close()
-        if self._workers is None:
-            return
-        self._workers.reap()
-        for server in (self._broker, self._redis, self._master):
-            if server.child is not None:
-                server.child.process.wait()
+        if self._workers is not None:
+            self._workers.reap()
 
 
 def _check(spec: ClusterSpec) -> None:
@@ -244,31 +261,3 @@ def servers(record: ClusterRecord) -> dict[str, bool]:
         for name, identity in newest.items()
         if name not in ("keeper", "kafka-format") and not name.startswith("network of ")
     }
-
-
-def remove_dead_executors(run_directory: Path, living: Iterable[int]) -> None:
-    """Remove the work and spill directories of executors that no ``living`` process uses.
-
-    A living worker does this itself when an application ends; a killed one, or one whose executors
-    were killed, leaves them."""
-    used: set[str] = set()
-    for pid in living:
-        used |= _directories_of(pid)
-    for place in (
-        *(run_directory / "work").glob("*/app-*/*"),
-        *(run_directory / "spark-local").glob("spark-*/executor-*"),
-    ):
-        if str(place) not in used:
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _directories_of(pid: int) -> set[str]:
-    """Return an executor's working directory and its directories for spilled data."""
-    proc = Path("/proc") / str(pid)
-    try:
-        environment = (proc / "environ").read_bytes().split(b"\0")
-        given = [v for v in environment if v.startswith(b"SPARK_EXECUTOR_DIRS=")]
-        spill = given[0].split(b"=", 1)[1].decode(errors="replace").split(":") if given else []
-        return {str((proc / "cwd").readlink()), *spill}
-    except OSError:  # it ended meanwhile
-        return set()

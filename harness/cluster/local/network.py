@@ -16,11 +16,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.cluster.links import Traffic, WorkerLink, able, lay
+from harness.cluster.links import Bytes, Traffic, WorkerLink, WorkerNetwork, able, lay
 from harness.cluster.processes import RUN_VARIABLE, identify
 from harness.cluster.run_directory import write_journal
 from harness.errors import EnvironmentFailure
@@ -33,15 +32,7 @@ _ENTER = ("unshare", "--user", "--map-root-user", "--net", "--")
 _PREFIX = "10.77"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bytes:
-    """Bytes on one worker's virtual cable since it was made."""
-
-    received: int
-    sent: int
-
-
-class LocalNetwork(Protocol):
+class LocalNetwork(WorkerNetwork, Protocol):
     """The network of a local cluster."""
 
     host: str
@@ -53,23 +44,8 @@ class LocalNetwork(Protocol):
     def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
         """Set it up for these workers, whose addresses are given by name."""
 
-    def within(self, worker: str, command: Sequence[str]) -> list[str]:
-        """Return the command that runs ``command`` in the worker's network."""
-
-    def cut(self, worker: str) -> None:
-        """Take a worker off the network; its processes go on."""
-
-    def heal(self, worker: str) -> None:
-        """Put it back."""
-
     def shapes(self) -> frozenset[str]:
         """Return the kinds of link that can be laid (`harness.cluster.links`)."""
-
-    def shape(self, worker: str, link: WorkerLink | None) -> None:
-        """Lay a link under a worker, both ways; None takes it away."""
-
-    def counted(self, worker: str) -> Bytes | None:
-        """Return a worker's bytes; None where there is no counter."""
 
     def close(self) -> None:
         """Remove it, after every process has ended."""

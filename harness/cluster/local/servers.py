@@ -19,7 +19,7 @@ from harness.cluster.configuration import (
     redis_configuration,
 )
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, failure, free_port
+from harness.cluster.launching import LaunchedProcess, Launcher, Server, failure, free_port
 from harness.cluster.processes import WORKER_VARIABLE
 from harness.cluster.run_directory import write_private
 from harness.cluster.spark import (
@@ -42,12 +42,14 @@ class KafkaBroker(Server):
 
     title = "the Kafka broker"
 
-    def __init__(self, launcher: Launcher, *, java: Path, jars: Path) -> None:
+    def __init__(
+        self, launcher: Launcher, *, java: Path, jars: Path, identity: BrokerIdentity | None = None
+    ) -> None:
         super().__init__(launcher)
         self._java = java
         self._jars = jars
         self._formatting = False
-        self._identity = BrokerIdentity()
+        self._identity = identity or BrokerIdentity()
         self._home = launcher.directory / "kafka"
         self._home.mkdir(mode=0o700)
         (self._home / "log4j2.properties").write_text(KAFKA_LOG4J)
@@ -163,6 +165,8 @@ class SparkDaemons:
     spark_home: Path
     secret: str
     ui_key: str = field(default_factory=new_ui_key)
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Further properties of master and workers."""
 
     @property
     def configuration_directory(self) -> Path:
@@ -171,13 +175,13 @@ class SparkDaemons:
 
     def prepare(self) -> None:
         """Write the configuration that master and workers read."""
-        self.configuration_directory.mkdir(mode=0o700)
-        (self.configuration_directory / "log4j2.properties").write_text(LOG4J)
+        self.launcher.make(self.configuration_directory)
+        self.launcher.write(self.configuration_directory / "log4j2.properties", LOG4J)
 
     def properties(self, name: str, extra: Mapping[str, str]) -> Path:
         """Write a daemon's properties file, readable by its owner only: it holds the secret."""
-        text = daemon_properties(self.secret, self.ui_key, extra)
-        return write_private(self.launcher.directory / "secrets" / f"{name}.properties", text)
+        text = daemon_properties(self.secret, self.ui_key, {**self.extra, **extra})
+        return self.launcher.write(self.launcher.directory / "secrets" / f"{name}.properties", text)
 
     def spawn(
         self,
@@ -275,9 +279,9 @@ class Worker(Server):
 
     def launch(self) -> LaunchedProcess:
         directory = self.launcher.directory / "work" / f"{self.name}.{self.incarnation}"
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.launcher.make(directory)
         resources = directory / "resources.json"
-        resources.write_text(rack_resources(self._rack, self._cores))
+        self.launcher.write(resources, rack_resources(self._rack, self._cores))
         properties = self._daemons.properties(
             self.name, worker_properties(self._rack, self._cores, str(resources))
         )

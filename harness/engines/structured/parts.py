@@ -9,8 +9,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 
+from harness.cluster.agent.agent import is_executor
 from harness.cluster.base import Cluster, Prepared, Victim
-from harness.cluster.local.workers import is_executor
 from harness.cluster.processes import (
     RUN_VARIABLE,
     HeldProcess,

@@ -17,9 +17,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from harness.cluster.processes import RUN_VARIABLE, ProcessIdentity, identify, is_alive
-from harness.cluster.run_directory import write_journal
+from harness.cluster.run_directory import write_journal, write_private
 from harness.errors import EnvironmentFailure
 from harness.text import Notify, format_duration
 
@@ -78,13 +79,40 @@ class Launcher:
             write_journal(self.directory, name, identity)
         return LaunchedProcess(name=name, process=process, identity=identity, log=log)
 
+    def make(self, directory: Path) -> None:
+        """Make a directory below the run directory, for its owner only."""
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def write(self, path: Path, text: str) -> Path:
+        """Write a file that only its owner can read."""
+        return write_private(path, text)
+
+
+class Child(Protocol):
+    """The part of `subprocess.Popen` that servers need."""
+
+    pid: int
+
+    @property
+    def returncode(self) -> Any:
+        """Its exit code; None until `poll` or `wait` has seen its end."""
+
+    def poll(self) -> int | None:
+        """Return its exit code; None while it lives."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+
+    def kill(self) -> None:
+        """SIGKILL it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedProcess:
     """One process that was started here."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: Child
     identity: ProcessIdentity | None
     """None when it ended before it could be looked at."""
     log: Path

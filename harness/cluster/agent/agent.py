@@ -1,0 +1,521 @@
+"""The processes of one machine and one run: started, watched, signalled on time, counted, ended.
+
+Every method takes and returns plain values, so that the same call works here and over a wire
+(`harness.cluster.agent.wire`). Times are this machine's clock."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.cluster.launching import LaunchedProcess, Launcher, free_port
+from harness.cluster.processes import (
+    PROGRAM_VARIABLE,
+    HeldProcess,
+    HostProcess,
+    ProcessIdentity,
+    ProcessStat,
+    ended_cpu_s,
+    hold,
+    is_alive,
+    members,
+    read_stat,
+    send_signal,
+    signal_all,
+    signal_held,
+    tree,
+    wait_until_gone,
+)
+from harness.cluster.run_directory import write_private
+from harness.errors import EnvironmentFailure, UsageError
+
+PYTHON = "faultline-python"
+"""Name of the Python of nodes; it is in the PATH of each machine at another place."""
+KILLED_LIMIT_S = 10.0
+"""Longest wait for the end of killed processes."""
+_POLL_S = 0.02
+_SPIN_S = 0.002
+"""Before an instant the thread stays awake: a sleep may end a millisecond late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What tells the processes of one node on this machine."""
+
+    node: str
+    worker: str
+    shared: bool = False
+    """True if several nodes share the worker: then its host and programs are the node's alone."""
+    host: HostProcess | None = None
+    programs: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processes:
+    """The living processes of one node."""
+
+    processes: Sequence[ProcessStat] = ()
+    engines: int = 0
+    """Number of executors, registered hosts and launched programs among them."""
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time of all of them."""
+        return sum(stat.cpu_s for stat in self.processes)
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory of all of them."""
+        return sum(stat.resident_bytes for stat in self.processes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struck:
+    """The processes that a signal reached, by node, and when."""
+
+    groups: Mapping[str, Processes]
+    began_unix_s: float
+    """Just before the first signal."""
+    at_unix_s: float
+    """Just after the last signal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A process that was started."""
+
+    number: int
+    """Its number among all that this agent has started; a pid may be reused."""
+    pid: int
+    identity: ProcessIdentity | None
+    """None when it ended before it could be looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The end of a started process."""
+
+    exit_code: int
+    cpu_s: float = 0.0
+    """What it has used and no `Struck` holds."""
+    left_behind: int = 0
+    """Processes that lived on when its own one had ended by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A machine as it is."""
+
+    hostname: str
+    cores: int
+    memory_bytes: int
+    free_disk_bytes: int
+    """Where the run's directory is."""
+    unix_s: float
+    python: str
+
+
+@dataclass(slots=True)
+class _Child:
+    launched: LaunchedProcess
+    is_program: bool
+    ended: Ended | None = None
+    counted: bool = False
+    """True if its usage was read by a signal that reached it."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(slots=True)
+class _Armed:
+    held: list[HeldProcess]
+    groups: _Finder
+    dropped: threading.Event = field(default_factory=threading.Event)
+
+
+class Agent:
+    """The processes of one run on this machine."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self._run = launcher.run
+        self._children: dict[int, _Child] = {}
+        self._armed: dict[int, _Armed] = {}
+        self._numbers = itertools.count(1)
+
+    def facts(self) -> Facts:
+        """Return what the machine has."""
+        return Facts(
+            hostname=os.uname().nodename,
+            cores=len(os.sched_getaffinity(0)),
+            memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            free_disk_bytes=shutil.disk_usage(self._launcher.directory).free,
+            unix_s=time.time(),
+            python=platform.python_version(),
+        )
+
+    def clock_unix_s(self) -> float:
+        """Return this machine's wall clock."""
+        return time.time()
+
+    def free_ports(self, host: str, count: int) -> list[int]:
+        """Return ports of ``host`` on which nothing listens now."""
+        return [free_port(host) for _ in range(count)]
+
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        log_name: str,
+        directory: str | None = None,
+    ) -> Started:
+        """Start a process, which must have no secret on its command line."""
+        launched = self._launcher.spawn(
+            name,
+            argv,
+            environment=environment,
+            log_name=log_name,
+            directory=Path(directory) if directory is not None else None,
+        )
+        number = next(self._numbers)
+        self._children[number] = _Child(launched, PROGRAM_VARIABLE in environment)
+        return Started(number=number, pid=launched.process.pid, identity=launched.identity)
+
+    def ended(self, number: int) -> Ended | None:
+        """Return the end of a started process; None while it lives, frozen or not."""
+        child = self._children[number]
+        process = child.launched.process
+        with child.lock:
+            if child.ended is None:
+                # The kernel forgets the time of an ended child with `poll`, so it is read before.
+                cpu_s = ended_cpu_s(process.pid) or 0.0
+                identity = child.launched.identity
+                if cpu_s or (identity is not None and not is_alive(identity)):
+                    process.wait()  # a killed JVM can be reaped only when its last thread is gone
+                if (code := process.poll()) is not None:
+                    child.ended = Ended(exit_code=code, cpu_s=0.0 if child.counted else cpu_s)
+            return child.ended
+
+    def end(self, number: int, within_s: float) -> Ended:
+        """Send SIGTERM, and after ``within_s`` SIGKILL to a process, and to all of a program's."""
+        child = self._children[number]
+        identity, name = child.launched.identity, child.launched.name
+
+        def family() -> Sequence[ProcessStat]:
+            return members(self._run, PROGRAM_VARIABLE).get(name, ()) if child.is_program else ()
+
+        def everyone() -> Sequence[ProcessStat]:
+            own = read_stat(identity.pid) if identity is not None else None
+            alone = [own] if own is not None and own.identity == identity else []
+            return [*alone, *(stat for stat in family() if stat.identity != identity)]
+
+        if self.ended(number) is None and identity is not None:
+            send_signal(identity, signal.SIGTERM)
+            deadline = time.monotonic() + within_s
+            while self.ended(number) is None and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+            while family() and time.monotonic() < deadline:  # they may need a moment to notice
+                time.sleep(_POLL_S)
+        done = signal_all(everyone, signal.SIGKILL)
+        killed = [stat.identity for stat in done.processes]
+        wait_until_gone(killed, limit_s=KILLED_LIMIT_S)
+        child.counted = child.counted or identity in killed
+        ended = self._reaped(number)
+        return Ended(
+            exit_code=ended.exit_code,
+            cpu_s=ended.cpu_s + sum(stat.cpu_s for stat in done.processes),
+            left_behind=0 if identity in killed else len(killed),
+        )
+
+    def _reaped(self, number: int) -> Ended:
+        while (ended := self.ended(number)) is None:
+            time.sleep(_POLL_S)
+        return ended
+
+    def hosts(self, worker: str, host: HostProcess) -> bool:
+        """Return True if ``host`` is a living process of a worker."""
+        return host.identity in {stat.identity for stat in members(self._run).get(worker, ())}
+
+    def lives(self, identity: ProcessIdentity) -> bool:
+        """Return True if that very process lives."""
+        return is_alive(identity)
+
+    def look(self, parts: Sequence[Part], *, whole: bool = False) -> dict[str, Processes]:
+        """Return the living processes of nodes; with ``whole``, of all that is on their workers."""
+        groups = _Finder(self._run, parts, self._programs, whole=whole)
+        groups.find()
+        return groups.made(None)
+
+    def arm(self, parts: Sequence[Part], *, whole: bool) -> int:
+        """Find the processes of nodes and hold them for a signal; return a number for `strike`."""
+        groups = _Finder(self._run, parts, self._programs, whole=whole)
+        number = next(self._numbers)
+        self._armed[number] = _Armed(hold(groups.find()), groups)
+        return number
+
+    def strike(self, number: int, signal_number: int, due_unix_s: float | None = None) -> Struck:
+        """Signal armed processes at ``due_unix_s``, and those that have come since, at once after.
+
+        After SIGKILL it returns once they are gone. May be called once."""
+        armed = self._armed.get(number)
+        if armed is None:
+            raise UsageError(f"action {number} was dropped or done", remedy="arm it again")
+        wanted = signal.Signals(signal_number)
+        try:
+            with _ahead_of_others():
+                if due_unix_s is not None:
+                    wait_until(due_unix_s, armed.dropped.wait)
+                if self._armed.pop(number, None) is None:
+                    raise UsageError(f"action {number} was dropped", remedy="arm it again")
+                done = signal_held(armed.held, wanted)
+        finally:
+            for process in armed.held:
+                process.close()
+        done = signal_all(armed.groups.find, wanted, done=done)
+        if wanted is signal.SIGKILL:
+            self._bury({stat.identity for stat in done.processes})
+        return Struck(
+            groups=armed.groups.made({stat.identity: stat for stat in done.processes}),
+            began_unix_s=done.began_unix_s,
+            at_unix_s=done.at_unix_s,
+        )
+
+    def drop(self, number: int) -> None:
+        """Give up an armed action. May be called twice, and after `strike`."""
+        armed = self._armed.pop(number, None)
+        if armed is not None:
+            armed.dropped.set()
+            for process in armed.held:
+                process.close()
+
+    def end_all(self) -> None:
+        """SIGKILL everything that was started, with all that it started."""
+        end_processes(self._run)
+        for number in list(self._children):
+            self._reaped(number)
+
+    def _bury(self, killed: set[ProcessIdentity]) -> None:
+        wait_until_gone(killed, limit_s=KILLED_LIMIT_S)
+        for number, child in list(self._children.items()):
+            if child.launched.identity in killed:
+                child.counted = True
+                self._reaped(number)
+
+    def _programs(self) -> set[ProcessIdentity]:
+        children = [child for child in list(self._children.values()) if child.is_program]
+        found = (child.launched.identity for child in children)
+        return {identity for identity in found if identity is not None}
+
+    def address_towards(self, host: str) -> str:
+        """Return this machine's own address on the way to another one."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 9))  # sends nothing
+            return str(probe.getsockname()[0])
+
+    def tidy(self) -> None:
+        """Remove the work and spill directories of executors of which no process lives.
+
+        A living worker does this itself when an application ends; a killed one, or one whose
+        executors were killed, leaves them."""
+        used: set[str] = set()
+        for group in members(self._run).values():
+            for stat in group:
+                used |= _directories_of(stat.pid)
+        root = self._launcher.directory
+        for place in (
+            *(root / "work").glob("*/app-*/*"),
+            *(root / "spark-local").glob("spark-*/executor-*"),
+        ):
+            if str(place) not in used:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def read(self, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
+        """Return bytes of a file; none where there is no such file."""
+        with suppress(FileNotFoundError), self._below(path).open("rb") as file:
+            file.seek(offset)
+            return file.read(limit)
+        return b""
+
+    def files(self, path: str) -> dict[str, int]:
+        """Return the regular files below a directory, by relative path, with their sizes."""
+        root = self._below(path)
+        found = {}
+        for file in root.rglob("*"):
+            with suppress(OSError):  # removed meanwhile
+                if file.is_file():
+                    found[str(file.relative_to(root))] = file.stat().st_size
+        return found
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file that only its owner can read."""
+        write_private(self._below(path), text)
+
+    def make(self, path: str) -> None:
+        """Make a directory, for its owner only."""
+        self._below(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def remove(self, path: str) -> None:
+        """Remove a directory of the run."""
+        shutil.rmtree(self._below(path), ignore_errors=True)
+
+    def _below(self, path: str) -> Path:
+        """Return a path in the run's directory. Raises `UsageError` for one outside."""
+        whole = (self._launcher.directory / path).resolve()
+        if not whole.is_relative_to(self._launcher.directory.resolve()):
+            raise UsageError(
+                f"{path} is outside of the run's directory {self._launcher.directory}",
+                remedy="give a path below it",
+            )
+        return whole
+
+
+class _Finder:
+    """The processes of several nodes, as they are found, also after some are gone."""
+
+    def __init__(
+        self,
+        run: str,
+        parts: Sequence[Part],
+        programs: Callable[[], set[ProcessIdentity]],
+        *,
+        whole: bool,
+    ) -> None:
+        """``programs``: finds the launched programs, those that have come since included."""
+        self._run, self._parts, self._whole = run, parts, whole
+        self._programs = programs
+        self._hosts = {part.host.identity for part in parts if part.host is not None}
+        self._owner: dict[ProcessIdentity, str] = {}
+        self._newest: dict[ProcessIdentity, ProcessStat] = {}
+        self._engines: set[ProcessIdentity] = set()
+
+    def find(self) -> list[ProcessStat]:
+        """Return the living processes."""
+        found = _by_node(self._run, self._parts, whole=self._whole)
+        roots = self._hosts | self._programs()
+        for node, stats in found.items():
+            for stat in stats:
+                if stat.identity not in self._owner and (
+                    stat.identity in roots or is_executor(stat.pid)
+                ):
+                    self._engines.add(stat.identity)
+                self._owner[stat.identity] = node
+                self._newest[stat.identity] = stat
+        return [stat for stats in found.values() for stat in stats]
+
+    def made(self, only: Mapping[ProcessIdentity, ProcessStat] | None) -> dict[str, Processes]:
+        """Return all that were found by node, or ``only`` some of them."""
+        kept: dict[str, list[ProcessStat]] = {part.node: [] for part in self._parts}
+        for identity, stat in (self._newest if only is None else only).items():
+            kept[self._owner[identity]].append(stat)
+        return {
+            node: Processes(
+                processes=stats, engines=sum(stat.identity in self._engines for stat in stats)
+            )
+            for node, stats in kept.items()
+        }
+
+
+def _by_node(run: str, parts: Sequence[Part], *, whole: bool) -> dict[str, list[ProcessStat]]:
+    """Return the living processes by node; with ``whole``, the rest of its worker's, too."""
+    found: dict[str, list[ProcessStat]] = {}
+    if any(part.shared for part in parts):
+        launched = any(part.programs for part in parts)
+        programs = members(run, PROGRAM_VARIABLE) if launched else {}
+        for part in parts:
+            own = [stat for name in part.programs for stat in programs.get(name, ())]
+            found[part.node] = [*tree_of(part.host), *own]
+        if not whole:
+            return found
+    by_worker = members(run)
+    taken = {stat.pid for stats in found.values() for stat in stats}
+    for part in parts:  # the rest of a worker belongs to its first node
+        rest = [stat for stat in by_worker.pop(part.worker, ()) if stat.pid not in taken]
+        found[part.node] = [*found.get(part.node, ()), *rest]
+    return found
+
+
+def tree_of(host: HostProcess | None) -> list[ProcessStat]:
+    """Return a process and its living descendants; empty when it is None or gone."""
+    return tree([host.pid]) if host is not None and is_alive(host.identity) else []
+
+
+def is_executor(pid: int) -> bool:
+    """Return True for the virtual machine of a Spark executor."""
+    try:
+        command_line = (Path("/proc") / str(pid) / "cmdline").read_bytes()
+    except OSError:  # it ended meanwhile
+        return False
+    return b"CoarseGrainedExecutorBackend" in command_line
+
+
+@contextmanager
+def _ahead_of_others() -> Iterator[None]:
+    """Let this thread run before all ordinary ones, where the system allows it (root).
+
+    On a busy machine it would wait for its turn, some 20 ms, when its instant has come."""
+    try:
+        policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(0, policy, os.sched_param(1))
+    except OSError:  # not permitted
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _directories_of(pid: int) -> set[str]:
+    """Return an executor's working directory and its directories for spilled data."""
+    proc = Path("/proc") / str(pid)
+    try:
+        environment = (proc / "environ").read_bytes().split(b"\0")
+        given = [v for v in environment if v.startswith(b"SPARK_EXECUTOR_DIRS=")]
+        spill = given[0].split(b"=", 1)[1].decode(errors="replace").split(":") if given else []
+        return {str((proc / "cwd").readlink()), *spill}
+    except OSError:  # it ended meanwhile
+        return set()
+
+
+def wait_until(
+    unix_s: float,
+    sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.time,
+) -> None:
+    """Return at an instant, at once if it is over, or when ``sleep`` returns True.
+
+    Awake for the last `_SPIN_S`: on a busy machine a thread that sleeps is woken late."""
+    while (left := unix_s - clock()) > 0:
+        if left > _SPIN_S and sleep(left - _SPIN_S):
+            return
+
+
+def end_processes(run: str) -> None:
+    """SIGKILL every process of a run on this machine and wait until all are gone."""
+    done = signal_all(
+        lambda: [stat for group in members(run).values() for stat in group], signal.SIGKILL
+    )
+    identities = [stat.identity for stat in done.processes]
+    if not wait_until_gone(identities, limit_s=KILLED_LIMIT_S):
+        raise EnvironmentFailure(
+            f"some processes of run {run} were killed and are still there",
+            remedy="they hang in the kernel: see `ps -o pid,stat,wchan` on that machine",
+        )
+
+
+def end_run(run: str, directory: Path) -> None:
+    """End every process of a run on this machine and remove its directory."""
+    end_processes(run)
+    for _ in range(3):  # a process may have made a file where one was just removed
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,240 @@
+"""A machine in the hands of an agent, as the harness sees it: its clock, its processes, its files.
+
+The agent is in this process or behind a wire. Then its clock differs, and what people and engines
+read of it (logs, files of programs) is copied to the harness's run directory when it is read."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cluster.agent.agent import Agent, Ended, Started
+from harness.cluster.launching import LaunchedProcess, Launcher
+from harness.errors import EnvironmentFailure
+
+_ROUNDS = 8
+_KEPT_S = 60.0
+"""Age of the oldest sample of a clock that counts: two crystals drift apart by microseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One comparison of two clocks."""
+
+    offset_s: float
+    """The machine's clock minus the harness's."""
+    bound_s: float
+    """Largest error of the offset: half of the round trip."""
+    at_monotonic_s: float
+
+
+class Clock:
+    """The offset of a machine's clock, by round trips."""
+
+    def __init__(self) -> None:
+        self._samples: deque[Sample] = deque(maxlen=200)
+
+    def compare(self, agent: Agent, rounds: int = _ROUNDS) -> Sample:
+        """Make some round trips; return the best sample of the last minute."""
+        for _ in range(rounds):
+            began, before = time.monotonic(), time.time()
+            there = agent.clock_unix_s()
+            trip_s = time.monotonic() - began
+            sample = Sample(
+                offset_s=there - (before + trip_s / 2),
+                bound_s=trip_s / 2,
+                at_monotonic_s=began,
+            )
+            self._samples.append(sample)
+        return self.best()
+
+    def best(self) -> Sample:
+        """Return the comparison of the last minute with the smallest error."""
+        if not self._samples:
+            return Sample(offset_s=0.0, bound_s=0.0, at_monotonic_s=0.0)
+        newest = self._samples[-1].at_monotonic_s
+        recent = [one for one in self._samples if newest - one.at_monotonic_s < _KEPT_S]
+        return min(recent, key=lambda one: one.bound_s)
+
+
+class Place:
+    """One machine of a cluster, or this one."""
+
+    def __init__(
+        self, name: str, agent: Agent, directory: Path, *, mirror: Path | None = None
+    ) -> None:
+        """``directory``: the run's on that machine. ``mirror``: the harness's own, if another."""
+        self.name, self.agent, self.directory = name, agent, directory
+        self.mirror = mirror
+        self.clock = Clock()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def here(cls, launcher: Launcher) -> Place:
+        """Return this machine, where ``launcher`` starts processes."""
+        return cls("this machine", Agent(launcher), launcher.directory)
+
+    def launcher(self, launcher: Launcher) -> AgentLauncher:
+        """Return a launcher of the same run that starts processes on this machine."""
+        return AgentLauncher(
+            run=launcher.run,
+            directory=self.directory,
+            environment=launcher.environment,
+            host=launcher.host,
+            place=self,
+        )
+
+    @property
+    def lost(self) -> str | None:
+        """Why the agent cannot be reached any more; None while it can."""
+        return None
+
+    def here_unix_s(self, there: float) -> float:
+        """Return an instant of the machine's clock by the harness's."""
+        return there - self.clock.best().offset_s
+
+    def there_unix_s(self, here: float) -> float:
+        """Return an instant of the harness's clock by the machine's."""
+        return here + self.clock.best().offset_s
+
+    def log(self, name: str) -> Path:
+        """Return the harness's copy of a process's log, as long as it is now."""
+        return self.copied(f"logs/{name}.log")
+
+    def copied(self, path: str) -> Path:
+        """Return the harness's copy of a file that only grows; the file itself on this machine."""
+        if self.mirror is None:
+            return self.directory / path
+        copy = self.mirror / path
+        with self._lock:
+            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            copy.touch()
+            try:
+                while data := self.agent.read(path, copy.stat().st_size):
+                    with copy.open("ab") as file:
+                        file.write(data)
+            except EnvironmentFailure:  # a machine that is lost: what came before is there
+                if self.lost is None:
+                    raise
+        return copy
+
+    def copied_directory(self, path: str) -> Path:
+        """Return the harness's copy of a directory, its files renewed where their size differs."""
+        if self.mirror is None:
+            return self.directory / path
+        copy = self.mirror / path
+        try:
+            sizes = self.agent.files(path)
+        except EnvironmentFailure:
+            if self.lost is None:
+                raise
+            return copy
+        for name, size in sizes.items():
+            known = copy / name
+            if known.exists() and known.stat().st_size > size:
+                known.unlink()
+            self.copied(f"{path}/{name}")
+        return copy
+
+
+class AgentChild:
+    """A started process with the part of `subprocess.Popen` that a server needs."""
+
+    def __init__(self, place: Place, started: Started) -> None:
+        self._place, self._number = place, started.number
+        self.pid = started.pid
+        self.ended: Ended | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it lives."""
+        return None if self.ended is None else self.ended.exit_code
+
+    def poll(self) -> int | None:
+        """Return the exit code; None while it lives."""
+        if self.ended is None:
+            try:
+                self.ended = self._place.agent.ended(self._number)
+            except EnvironmentFailure:
+                if self._place.lost is None:
+                    raise
+                self.ended = Ended(exit_code=-9)  # it ends with its agent's connection
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises `subprocess.TimeoutExpired`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+            time.sleep(0.02)
+        return code
+
+    def kill(self) -> None:
+        """SIGKILL it."""
+        self.end(0.0)
+
+    def end(self, within_s: float) -> Ended:
+        """See `Agent.end`."""
+        self.ended = self._place.agent.end(self._number, within_s)
+        return self.ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentProcess(LaunchedProcess):
+    """A process that an agent has started."""
+
+    process: AgentChild
+    place: Place
+    log_name: str
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def log_text(self) -> str:
+        return self.place.log(self.log_name).read_text(errors="replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLauncher(Launcher):
+    """Starts the processes of a cluster through an agent."""
+
+    place: Place
+
+    def spawn(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        log_name: str | None = None,
+        directory: Path | None = None,
+    ) -> AgentProcess:
+        title = log_name or name
+        started = self.place.agent.start(
+            name,
+            command,
+            environment={**self.environment, **(environment or {})},
+            log_name=title,
+            directory=None if directory is None else str(directory),
+        )
+        return AgentProcess(
+            name=name,
+            process=AgentChild(self.place, started),
+            identity=started.identity,
+            log=self.place.log(title),
+            place=self.place,
+            log_name=title,
+        )
+
+    def make(self, directory: Path) -> None:
+        self.place.agent.make(str(directory))
+
+    def write(self, path: Path, text: str) -> Path:
+        self.place.agent.write(str(path), text)
+        return path

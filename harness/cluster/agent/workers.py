@@ -1,0 +1,437 @@
+"""The workers of a cluster and the nodes on them, in the hands of agents: breaking and counting.
+
+Where a node is a worker, its processes are the worker's JVM, its executors, their Python daemons
+and workers, and launched programs: all that have the worker's name in their environment. The
+daemons put their children into sessions of their own and these can outlive their executor, so
+neither a process group nor parentage alone would find them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cluster.agent.agent import Ended, Part, Processes, Struck
+from harness.cluster.agent.place import AgentLauncher, AgentProcess, Place
+from harness.cluster.base import Action, Node, Prepared, Usage, Victim
+from harness.cluster.launching import Server, wait_for
+from harness.cluster.links import WorkerLink, WorkerNetwork
+from harness.cluster.processes import HostProcess
+from harness.cluster.run_directory import check_name
+from harness.cluster.workers import PROGRAMS, Program, Share, Slot, Workers
+from harness.text import Notify
+
+_RESUMED_LIMIT_S = 12.0
+"""A worker that was frozen longer than the master's patience registers again with its next
+heartbeat, at most 15 / 4 s after it resumes; after this time it is started anew."""
+_LEAD_S = 0.5
+"""How long before its instant an action is on its way to an agent of another machine."""
+
+METHOD = (
+    "CPU: user and system time from /proc/<pid>/stat over the node's process tree, children that "
+    "their parent waited for included, each incarnation sampled just before it is killed; the last "
+    "moments of a process whose parent died before it are lost. Memory: resident set sizes added "
+    "up, so pages that forked processes share count once for each."
+)
+COUNTED = "Network: bytes that crossed the worker's virtual cable, from /proc/net/dev."
+NOT_COUNTED = (
+    "Network: None, because Linux keeps no per-process byte counter that can be read without root."
+)
+
+WITH_THE_FIRST = "Network: None, because the worker's bytes stand with its first node."
+
+_SIGNALS = {
+    Action.KILL: signal.SIGKILL,
+    Action.PAUSE: signal.SIGSTOP,
+    Action.RESUME: signal.SIGCONT,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentSlot(Slot):
+    """A worker that an agent starts."""
+
+    place: Place
+    launcher: AgentLauncher
+    """Starts what has the worker's environment."""
+    worker: Server | None = None
+
+
+class AgentProgram(Program):
+    """A launched program whose files are its machine's."""
+
+    place: Place
+
+    @property
+    def log(self) -> Path:
+        return self.place.log(self.title)
+
+    @property
+    def directory(self) -> Path:
+        return self.place.copied_directory(f"{PROGRAMS}/{self.title}")
+
+    @property
+    def own_directory(self) -> Path:
+        """Its working directory on its machine."""
+        return self.place.directory / PROGRAMS / self.title
+
+    def renew(self) -> None:
+        self.incarnation += 1
+        check_name(self.title)
+        agent, directory = self.place.agent, f"{PROGRAMS}/{self.title}"
+        agent.remove(directory)
+        agent.make(directory)
+        for name, text in self.files.items():
+            agent.write(f"{directory}/{name}", text)
+
+
+class ProgramChild:
+    """A launched program's process."""
+
+    def __init__(self, share: Share, started: AgentProcess) -> None:
+        """Take over a process, whose CPU time goes to ``share`` when it ends."""
+        self._share, self._started = share, started
+        self._counted_cpu_s: float | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        return self._started.process.pid
+
+    def exit_code(self) -> int | None:
+        code = self._started.process.poll()
+        if (ended := self._started.process.ended) is not None:
+            self._count(ended)
+        return code
+
+    def end(self, within_s: float) -> int:
+        self.exit_code()
+        ended = self._started.process.end(within_s)
+        self._count(ended)
+        return ended.left_behind
+
+    def _count(self, ended: Ended) -> None:
+        """Add what it has used, and no earlier count of the same, to its node's."""
+        with self._lock:
+            self._share.spent_cpu_s += ended.cpu_s - (self._counted_cpu_s or 0.0)
+            self._counted_cpu_s = ended.cpu_s
+
+
+class AgentWorkers(Workers[AgentSlot]):
+    """Workers on one or several machines."""
+
+    def __init__(
+        self,
+        launchers: Mapping[str, AgentLauncher],
+        nodes: Sequence[Node],
+        make: Callable[[Node, int], Server],
+        network: WorkerNetwork,
+        run_directory: Path,
+        *,
+        before: int = 0,
+    ) -> None:
+        """Start nothing yet.
+
+        ``launchers`` start what belongs to a worker, by its name. ``make(node, incarnation)``
+        builds, without starting it, the worker under a node. ``before``: number of incarnations of
+        earlier workers with the same names."""
+        slots = {
+            name: AgentSlot(name=name, incarnation=before, place=launcher.place, launcher=launcher)
+            for name, launcher in launchers.items()
+        }
+        super().__init__(slots, nodes, run_directory)
+        self._make = make
+        self._network = network
+        self._pool = ThreadPoolExecutor(len(slots), thread_name_prefix="agents")
+
+    def begin(self) -> list[Server]:
+        """Start every worker; the caller waits for them."""
+        with self._lock:
+            return [self._begin(slot) for slot in self._slots.values()]
+
+    def end(self) -> int:
+        """Kill every worker, with all that runs on it, and return the highest incarnation."""
+        with self._lock:
+            with self._strike(Action.KILL, self._everyone(), whole=True) as strike:
+                strike.apply()
+            return max(slot.incarnation for slot in self._slots.values())
+
+    def alive(self) -> dict[str, bool]:
+        with self._lock:
+            return {
+                share.node.name: self._lives(slot, share)
+                for slot in self._slots.values()
+                for share in slot.shares
+            }
+
+    def usage(self) -> dict[str, Usage]:
+        with self._lock:
+            for program in self.programs():
+                _ = program.exit_code  # counts those that have ended
+            found = self._look(self._everyone(), whole=False)
+            return {
+                share.node.name: self._usage(share, found[share.node.name])
+                for share in self._everyone()
+            }
+
+    def _usage(self, share: Share, found: Processes) -> Usage:
+        first = share is self._slots[share.node.worker].shares[0]
+        crossed = self._network.counted(share.node.worker) if first else None
+        how = COUNTED if crossed else NOT_COUNTED if first else WITH_THE_FIRST
+        return Usage(
+            cpu_s=share.spent_cpu_s + found.cpu_s,
+            resident_bytes=found.resident_bytes,
+            received_bytes=crossed.received if crossed else None,
+            sent_bytes=crossed.sent if crossed else None,
+            method=f"{METHOD} {how}",
+        )
+
+    def apply(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> Sequence[Victim]:
+        with self.prepare(action, nodes, rack=rack) as prepared:
+            return prepared.apply()
+
+    def prepare(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> Prepared:
+        shares = [self._find(node.name)[1] for node in nodes]
+        whole = rack or not self._shared
+        with self._lock:
+            match action:
+                case Action.RESTART:
+                    return Prepared(lambda: self._restart(shares))
+                case Action.CUT | Action.HEAL:
+                    worker = shares[0].node.worker
+                    why = f"cut off alone: the nodes of worker {worker} share its network"
+                    self._demand_whole(shares, whole, why)
+                    living = self._look(shares, whole=True)
+                    return Prepared(lambda: self._wire(action, shares, living))
+                case _:
+                    return self._strike(action, shares, whole=whole)
+
+    def shape(self, workers: Iterable[str], link: WorkerLink | None) -> None:
+        with self._lock:
+            for worker in sorted(workers):
+                if link is not None or self._slots[worker].link is not None:
+                    self._network.shape(worker, link)
+                self._slots[worker].link = link
+
+    def restore(self, report: Notify) -> None:
+        """Resume or start anew every worker, until all are registered with the master."""
+        with self._lock:
+            self.shape(self._slots, None)
+            everyone = self._everyone()
+            self._wire(Action.HEAL, everyone, {})
+            if frozen := [share for share in everyone if share.paused]:
+                with self._strike(Action.RESUME, frozen, whole=True) as strike:
+                    strike.apply()
+            self._wait_for_reregistration([s for s in self._slots.values() if self.runs(s)])
+            missing = [slot for slot in self._slots.values() if not self._registered(slot)]
+            if missing:
+                shares = [share for slot in missing for share in slot.shares]
+                with self._strike(Action.KILL, shares, whole=True) as strike:
+                    strike.apply()
+            wait_for([self._begin(slot) for slot in missing], report)
+            self._start_again(
+                share
+                for slot in self._slots.values()
+                for share in slot.shares
+                if share.killed or slot in missing
+            )
+
+    def reap(self) -> None:
+        """End every process and take its exit status, so that none stays a zombie."""
+        for place in {id(slot.place): slot.place for slot in self._slots.values()}.values():
+            if place.lost is None:
+                place.agent.end_all()
+        self._pool.shutdown(wait=False)
+
+    def runs(self, slot: AgentSlot) -> bool:
+        worker = slot.worker
+        return worker is not None and worker.child is not None and worker.child.running()
+
+    def hosts(self, slot: AgentSlot, host: HostProcess) -> bool:
+        return slot.place.agent.hosts(slot.name, host)
+
+    def tree_cpu_s(self, slot: AgentSlot, host: HostProcess) -> float:
+        part = Part(node="", worker=slot.name, shared=True, host=host)
+        return slot.place.agent.look([part])[""].cpu_s
+
+    def new_program(
+        self,
+        share: Share,
+        name: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        files: Mapping[str, str],
+    ) -> Program:
+        program = AgentProgram(share, name, argv, env, files, self._run_directory)
+        program.place = self._slots[share.node.worker].place
+        return program
+
+    def spawn(self, slot: AgentSlot, program: Program) -> ProgramChild:
+        assert isinstance(program, AgentProgram)
+        child = slot.launcher.spawn(
+            program.name,
+            self._network.within(slot.name, program.argv),
+            environment=program.environment,
+            log_name=program.title,
+            directory=program.own_directory,
+        )
+        return ProgramChild(program.share, child)
+
+    def _begin(self, slot: AgentSlot) -> Server:
+        slot.incarnation += 1
+        slot.worker = self._make(slot.shares[0].node, slot.incarnation)
+        slot.worker.begin()
+        return slot.worker
+
+    def _restart(self, shares: Sequence[Share]) -> list[Victim]:
+        started: dict[str, tuple[int, ...]] = {}
+        with self._lock:
+            for share in shares:
+                slot = self._slots[share.node.worker]
+                was_dead = not self.runs(slot)
+                pids: list[int] = []
+                if was_dead:
+                    worker = self._begin(slot)
+                    assert worker.child is not None
+                    pids.append(worker.child.process.pid)
+                if was_dead or share.killed:
+                    pids.extend(program.pid for program in self._start_again([share]))
+                if pids:
+                    started[share.node.name] = tuple(pids)
+        return [
+            Victim(
+                node=share.node.name,
+                reached=share.node.name in started,
+                processes=started.get(share.node.name, ()),
+                at_unix_s=time.time(),
+            )
+            for share in shares
+        ]
+
+    def _wire(
+        self, action: Action, shares: Sequence[Share], living: Mapping[str, Processes]
+    ) -> list[Victim]:
+        """Cut or heal the workers under these nodes; ``living``: the processes of the nodes."""
+        wanted = action is Action.CUT
+        changed: dict[str, float] = {}
+        began_unix_s = time.time()
+        with self._lock:
+            for worker in dict.fromkeys(share.node.worker for share in shares):
+                slot = self._slots[worker]
+                if slot.cut != wanted:
+                    (self._network.cut if wanted else self._network.heal)(worker)
+                    slot.cut = wanted
+                    changed[worker] = time.time()
+        lived: dict[str, list[Processes]] = {}
+        for share in shares:
+            found = living.get(share.node.name, Processes())
+            lived.setdefault(share.node.worker, []).append(found)
+        return [
+            Victim(
+                node=share.node.name,
+                reached=share.node.worker in changed
+                and any(found.processes for found in lived[share.node.worker]),
+                executors=sum(found.engines for found in lived[share.node.worker]),
+                began_unix_s=began_unix_s if changed else None,
+                at_unix_s=max(changed.values(), default=time.time()),
+            )
+            for share in shares
+        ]
+
+    def _strike(self, action: Action, shares: Sequence[Share], *, whole: bool) -> Prepared:
+        """Let the agents find the processes of these nodes and hold them for a signal."""
+        number = _SIGNALS[action]
+        armed = [
+            (place, place.agent.arm(parts, whole=whole)) for place, parts in self._parts(shares)
+        ]
+        under_way: list[Future[Struck]] = []
+
+        def at(due_unix_s: float | None) -> None:
+            """Let every agent strike at the instant, by its own clock."""
+            for place, held in armed:
+                due = None if due_unix_s is None else place.there_unix_s(due_unix_s)
+                under_way.append(self._pool.submit(place.agent.strike, held, number, due))
+
+        def apply() -> list[Victim]:
+            # Before the lock, which others may hold for a while.
+            if len(armed) == 1 and not under_way:
+                place, held = armed[0]
+                struck = [(place, place.agent.strike(held, number))]
+            else:
+                if not under_way:
+                    at(None)
+                results = [future.result() for future in under_way]
+                struck = [
+                    (place, result) for (place, _), result in zip(armed, results, strict=True)
+                ]
+            with self._lock:
+                groups = {node: g for _, one in struck for node, g in one.groups.items()}
+                for share in shares:
+                    reached = groups[share.node.name]
+                    if action is Action.KILL:
+                        share.spent_cpu_s += reached.cpu_s
+                        share.killed = share.killed or bool(reached.processes)
+                    share.paused = action is Action.PAUSE and bool(reached.processes)
+            return [
+                _victim(node, found, place, one)
+                for place, one in struck
+                for node, found in one.groups.items()
+            ]
+
+        def close() -> None:
+            for place, held in armed:
+                if place.lost is None:
+                    place.agent.drop(held)
+
+        far = any(place.mirror is not None for place, _ in armed)
+        return Prepared(apply, close, at=at if far else None, lead_s=_LEAD_S if far else 0.0)
+
+    def _parts(self, shares: Sequence[Share]) -> list[tuple[Place, list[Part]]]:
+        """Return what tells the processes of nodes, by machine."""
+        found: dict[int, tuple[Place, list[Part]]] = {}
+        for share in shares:
+            place = self._slots[share.node.worker].place
+            part = Part(
+                node=share.node.name,
+                worker=share.node.worker,
+                shared=self._shared,
+                host=share.host,
+                programs=list(share.programs),
+            )
+            found.setdefault(id(place), (place, []))[1].append(part)
+        return list(found.values())
+
+    def _look(self, shares: Sequence[Share], *, whole: bool) -> dict[str, Processes]:
+        return {
+            node: found
+            for place, parts in self._parts(shares)
+            for node, found in place.agent.look(parts, whole=whole).items()
+        }
+
+    def _lives(self, slot: AgentSlot, share: Share) -> bool:
+        if slot.place.lost is not None or share.paused or slot.cut or not self._registered(slot):
+            return False
+        return share.host is None or slot.place.agent.lives(share.host.identity)
+
+    def _registered(self, slot: AgentSlot) -> bool:
+        return self.runs(slot) and slot.worker is not None and slot.worker.answers()
+
+    def _wait_for_reregistration(self, slots: Sequence[AgentSlot]) -> None:
+        deadline = time.monotonic() + _RESUMED_LIMIT_S
+        while time.monotonic() < deadline and not all(map(self._registered, slots)):
+            time.sleep(0.05)
+
+
+def _victim(node: str, found: Processes, place: Place, struck: Struck) -> Victim:
+    return Victim(
+        node=node,
+        reached=bool(found.processes),
+        executors=found.engines,
+        processes=tuple(sorted(stat.pid for stat in found.processes)),
+        at_unix_s=place.here_unix_s(struck.at_unix_s),
+        began_unix_s=place.here_unix_s(struck.began_unix_s),
+    )

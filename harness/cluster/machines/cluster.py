@@ -1,0 +1,325 @@
+"""The backend of several machines: workers there, servers and drivers on this one.
+
+Kafka, Redis and the Spark master are children of this process, as in the local backend, and listen
+on the address that the machines reach. Each machine has an agent (`harness.cluster.agent`) that
+starts its workers and ends them with the connection, so that nothing is left of a run."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from harness.cluster.agent.agent import PYTHON
+from harness.cluster.agent.place import AgentLauncher
+from harness.cluster.base import CLOCK_LIMIT_S, Action, ClusterSpec, Prepared, RunningProgram
+from harness.cluster.configuration import BrokerIdentity
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.network import Loopback
+from harness.cluster.local.servers import SparkDaemons
+from harness.cluster.machines.certificates import run_certificate
+from harness.cluster.machines.machine import Machine
+from harness.cluster.machines.settings import Host, Machines, demand_shape
+from harness.cluster.machines.ssh import Loop
+from harness.cluster.owned import Programs
+from harness.cluster.ownership import Remove
+from harness.cluster.run_directory import make_place, write_private
+from harness.cluster.spark import SparkAccess
+from harness.cluster.workers import nodes_of
+from harness.errors import EnvironmentFailure, UsageError
+from harness.text import Notify
+
+_WORKERS_JAVA = "-XX:-UsePerfData -Djava.io.tmpdir=."
+"""Files of an executor's virtual machine go where it works, and are removed with that."""
+
+
+_ENCRYPTED = {
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+}
+"""Settings of every Spark process: what they send to each other is encrypted with the secret."""
+
+
+class _Addresses(Loopback):
+    """The addresses of a cluster of machines, known once they are connected."""
+
+    def __init__(self, machines: Machines) -> None:
+        self._machines = machines
+        self.of: dict[str, str] = {}
+
+    def worker_host(self, rack: int, number: int) -> str:
+        """Return the address of the worker's machine; its SSH name until that is known."""
+        ssh = self._machines.host_of(rack, number).ssh
+        return self.of.get(ssh, ssh)
+
+
+class MachinesCluster(LocalCluster):
+    """Workers on machines that are reached by SSH."""
+
+    daemon_settings = _ENCRYPTED
+
+    def __init__(
+        self,
+        machines: Machines,
+        spec: ClusterSpec,
+        run_directory: Path | None = None,
+        *,
+        remove: Remove,
+        keep: bool = False,
+        programs: Programs | None = None,
+    ) -> None:
+        demand_shape(machines, spec.racks, spec.workers_per_rack)
+        self._file = machines
+        self._addresses = _Addresses(machines)
+        self._machines: dict[str, Machine] = {}
+        self._loop: Loop | None = None
+        super().__init__(
+            spec,
+            run_directory,
+            remove=remove,
+            keep=keep,
+            programs=programs,
+            network=self._addresses,
+        )
+        self.backend = machines.name
+
+    @property
+    def machines(self) -> Sequence[Machine]:
+        """The machines that are connected."""
+        return tuple(self._machines.values())
+
+    def find_parts(self, report: Notify) -> None:
+        super().find_parts(report)
+        try:
+            self._connect(report)
+            self._at_once(lambda machine: machine.send(self.programs, report))
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def bring_up(self, report: Notify) -> None:
+        report("starting an agent on each machine")
+        self._at_once(lambda machine: machine.open(self.run, self.run_directory))
+        for machine in self.machines:
+            self._demand_room(machine)
+            if machine.host.address is None:
+                self._addresses.of[machine.name] = machine.agent.address_towards(
+                    self._addresses.host
+                )
+        self._nodes = nodes_of(self.spec, self._addresses.worker_host)
+        self.demand_clocks()
+        super().bring_up(report)
+
+    def ended(self) -> None:
+        super().ended()
+        self._disconnect()
+
+    def release(self) -> None:
+        raise UsageError(
+            "a cluster on machines ends with its connections, so it cannot outlive this command",
+            remedy="give --cluster and the file to the command that uses it; what was sent stays "
+            "on the machines, so each start takes seconds",
+        )
+
+    def spark_access(self) -> SparkAccess:
+        return replace(super().spark_access(), executor_python=PYTHON)
+
+    def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
+        return {
+            **super().spark_conf(racks=racks),
+            **_ENCRYPTED,
+            "spark.executor.extraJavaOptions": _WORKERS_JAVA,
+        }
+
+    def driver_environment(self) -> dict[str, str]:
+        """Return a driver's environment, in which the nodes' Python has the same name as there."""
+        found = super().driver_environment()
+        place = self.run_directory / "bin"
+        if not place.exists():
+            place.mkdir(mode=0o700)
+            script = write_private(
+                place / PYTHON, f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
+            )
+            script.chmod(0o700)
+        return {**found, "PATH": f"{place}:{found.get('PATH', '')}"}
+
+    def health(self) -> None:
+        super().health()
+        for machine in self.machines:
+            if machine.lost is not None:
+                raise EnvironmentFailure(
+                    f"the machine {machine.name} is lost: {machine.lost}",
+                    remedy="see whether it is up and its network whole; then run the command again",
+                )
+
+    def prepare(self, action: Action, target: str) -> Prepared:
+        if action in (Action.CUT, Action.HEAL):
+            raise UsageError(
+                f"a cluster of machines cannot {action} {target}: their networks are left alone",
+                remedy="use pause and resume (the node falls silent, its connections stay open), "
+                "or nodes with a network of their own on this machine: --network namespaces",
+            )
+        return super().prepare(action, target)
+
+    def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
+        demand_shape(self._file, spec.racks, spec.workers_per_rack)
+        return super().reshape(spec, report)
+
+    def restore(self, report: Notify) -> None:
+        self.demand_clocks()
+        super().restore(report)
+
+    def clock_offset_s(self) -> Mapping[str, float | None]:
+        return {
+            node.name: self._machine_of(node.worker).clock.best().offset_s for node in self._nodes
+        }
+
+    def demand_clocks(self) -> None:
+        """Compare all clocks. Raises `EnvironmentFailure` for one that would decide latencies."""
+        limit_s = self._file.file.clock_limit_ms / 1000
+        for machine in self.machines:
+            sample = machine.clock.compare(machine.agent)
+            if abs(sample.offset_s) > CLOCK_LIMIT_S:
+                raise EnvironmentFailure(
+                    f"the clock of {machine.name} is {sample.offset_s:+.3f} s off this machine's",
+                    remedy="let both follow the same time servers (chrony, systemd-timesyncd)",
+                )
+            if sample.bound_s > limit_s:
+                raise EnvironmentFailure(
+                    f"the clock of {machine.name} is known to {sample.bound_s * 1e3:.1f} ms only, "
+                    f"by round trips, and {limit_s * 1e3:g} ms are the limit",
+                    remedy="use machines that are nearer, or allow more: clock_limit_ms",
+                )
+
+    def checkpoint_location(self, name: str) -> str:
+        shared = self._file.file.checkpoints
+        if shared is None:
+            raise UsageError(
+                f"{self._file.path} names no place that all machines can write to, and this engine "
+                "keeps its state in files",
+                remedy="give `checkpoints:` (file:// of a shared directory, hdfs://, s3a://), or "
+                "use the engine `tasks`, which keeps its state in Redis",
+            )
+        place = make_place(self.run_directory / "checkpoints", name)
+        return f"{shared.rstrip('/')}/faultline-{self.run}/{place.name}"
+
+    def launch(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        name: str = "program",
+        env: Mapping[str, str] | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> RunningProgram:
+        """See `Cluster.launch`; paths of this machine become those of the node's."""
+        self.demand_started()
+        (found,) = (each for each in self.resolve(node) if each.name == node)
+        machine = self._machine_of(found.worker)
+
+        def there(text: str) -> str:
+            return machine.translated(text, self.programs, lambda text: None)
+
+        return super().launch(
+            node,
+            [there(word) for word in argv],
+            name=name,
+            env={key: there(value) for key, value in (env or {}).items()},
+            files={key: there(text) for key, text in (files or {}).items()},
+        )
+
+    def tidy(self) -> None:
+        super().tidy()
+        for machine in self.machines:
+            if machine.lost is None:
+                machine.agent.tidy()
+
+    def _broker_identity(self) -> BrokerIdentity:
+        return BrokerIdentity(tls=run_certificate([self._addresses.host]))
+
+    def _launchers(self) -> Mapping[str, AgentLauncher]:
+        return {
+            node.worker: self._launcher_on(self._machine_of(node.worker)) for node in self._nodes
+        }
+
+    def _launcher_on(self, machine: Machine) -> AgentLauncher:
+        return replace(
+            self._launcher,
+            directory=machine.directory,
+            environment=machine.environment(),
+            place=machine,
+        )
+
+    def _daemons_of(self, worker: str) -> SparkDaemons:
+        machine = self._machine_of(worker)
+        daemons = replace(
+            self._daemons,
+            launcher=self._launcher_on(machine),
+            java=machine.sent.java_home / "bin" / "java",
+            spark_home=machine.sent.spark_home,
+        )
+        daemons.prepare()
+        return daemons
+
+    def _machine_of(self, worker: str) -> Machine:
+        rack, _, number = worker.removeprefix("r").partition("w")
+        return self._machines[self._file.host_of(int(rack), int(number)).ssh]
+
+    def _connect(self, report: Notify) -> None:
+        hosts = self._file.hosts
+        report(f"connecting to {len(hosts)} machines")
+        self._loop = Loop()
+        config = self._file.file.ssh_config
+        place = None if config is None else self._file.path.parent / config
+
+        def connect(host: Host) -> Machine:
+            assert self._loop is not None
+            return Machine(host, self._loop, directory=self._file.file.directory, config=place)
+
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            tried = [(host, pool.submit(connect, host)) for host in hosts]
+        failures = []
+        for host, future in tried:
+            if (error := future.exception()) is not None:
+                failures.append(error)
+            else:
+                self._machines[host.ssh] = future.result()
+                self._addresses.of[host.ssh] = host.address or host.ssh
+        if failures:
+            raise failures[0]
+        own = self._file.file.services.address or self.machines[0].connection.own_address
+        self._addresses.host = own
+
+    def _at_once(self, work: Callable[[Machine], None]) -> None:
+        with ThreadPoolExecutor(len(self._machines)) as pool:
+            for future in [pool.submit(work, machine) for machine in self.machines]:
+                future.result()
+
+    def _demand_room(self, machine: Machine) -> None:
+        facts = machine.agent.facts()
+        workers = sum(self._machine_of(node.worker) is machine for node in self._nodes)
+        needed = workers * self.spec.memory_mb_per_worker << 20
+        if facts.memory_bytes < needed:
+            raise EnvironmentFailure(
+                f"{machine.name} has {facts.memory_bytes >> 20:,} MB of memory, and its {workers} "
+                f"worker(s) need {needed >> 20:,} MB",
+                remedy="give it fewer `workers` in the file of machines",
+            )
+        if facts.free_disk_bytes < 1 << 30:
+            raise EnvironmentFailure(
+                f"only {facts.free_disk_bytes >> 20:,} MB are free on {machine.name} at "
+                f"{machine.directory}",
+                remedy="free some disk space there, or give another `directory`",
+            )
+
+    def _disconnect(self) -> None:
+        machines, self._machines = self._machines, {}
+        if machines:
+            with ThreadPoolExecutor(len(machines)) as pool:
+                list(pool.map(Machine.close, machines.values()))
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None

@@ -1,0 +1,93 @@
+"""Checks of the machines of a file, for ``faultline doctor --cluster FILE``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.cluster.machines import sending
+from harness.cluster.machines.settings import Host, Machines, read_machines
+from harness.cluster.machines.ssh import Connection, Loop
+from harness.environment.doctor import Finding, Status
+from harness.errors import EnvironmentFailure
+from harness.text import format_bytes, format_duration
+
+_LEAST_FREE_BYTES = 3 << 30
+_ROUNDS = 5
+_PROBE_BYTES = 4 << 20
+_PROBE = """\
+echo "cores $(getconf _NPROCESSORS_ONLN)"
+echo "memory $(awk '/^MemAvailable/ {print $2}' /proc/meminfo)"
+echo "clock $(date +%s.%N)"
+exit 0
+"""
+
+
+def examine(path: Path) -> list[Finding]:
+    """Return a finding for each machine. Raises `UsageError` for a mistake in the file."""
+    machines = read_machines(path)
+    config = machines.file.ssh_config
+    place = None if config is None else path.parent / config
+    loop = Loop()
+    try:
+        return [_machine(machines, host, loop, place) for host in machines.hosts]
+    finally:
+        loop.close()
+
+
+def _machine(machines: Machines, host: Host, loop: Loop, config: Path | None) -> Finding:
+    try:
+        connection = Connection(host.ssh, loop, config=config)
+    except EnvironmentFailure as failure:
+        return Finding(
+            name=host.ssh, status=Status.MISSING, detail=failure.what, remedy=failure.remedy
+        )
+    try:
+        return _reached(host, connection, machines.file.directory)
+    except EnvironmentFailure as failure:
+        return Finding(
+            name=host.ssh, status=Status.MISSING, detail=failure.what, remedy=failure.remedy
+        )
+    finally:
+        connection.close()
+
+
+def _reached(host: Host, connection: Connection, directory: str) -> Finding:
+    found = sending.look(connection, directory)
+    sending.demand_like(host.ssh, found)
+    before = time.time()
+    done = connection.run(_PROBE)
+    after = time.time()
+    values = dict(line.partition(" ")[::2] for line in done.output.splitlines())
+    trip_s = min(_took_s(lambda: connection.run("true")) for _ in range(_ROUNDS))
+    sent_s = _took_s(
+        lambda: connection.send("cat >/dev/null", [b"\0" * (1 << 18)] * 16, lambda size: None)
+    )
+    offset_s = float(values.get("clock") or before) - (before + after) / 2
+    lines = [
+        f"{host.rack}, {host.workers} worker(s); {values.get('cores', '?')} cores, "
+        f"{format_bytes(int(values.get('memory') or 0) * 1024)} of memory available, "
+        f"{format_bytes(found.free_bytes)} of disk in {found.directory}",
+        f"{found.kernel}, {found.libc}, "
+        + (f"Python {found.python}" if found.python else "no Python like ours: it will be sent"),
+        f"a command and back {format_duration(trip_s)}, {format_bytes(_PROBE_BYTES / sent_s)}/s "
+        f"by SSH; its clock {offset_s * 1e3:+.0f} ms, to {(after - before) * 500:.0f} ms",
+        f"here already: {', '.join(sorted(found.has)) or 'nothing, so the first run sends it'}",
+    ]
+    problem, remedy = "", ""
+    if found.free_bytes < _LEAST_FREE_BYTES:
+        problem = f"less than {format_bytes(_LEAST_FREE_BYTES)} of disk are free"
+        remedy = "free some, or give another `directory` in the file of machines"
+    return Finding(
+        name=host.ssh,
+        status=Status.WARNING if problem else Status.OK,
+        detail="\n".join([*([problem] if problem else []), *lines]),
+        remedy=remedy,
+    )
+
+
+def _took_s(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return max(time.monotonic() - began, 1e-6)

@@ -1,0 +1,129 @@
+"""The file of hosts that ``--cluster machines.yaml`` names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from harness.errors import UsageError
+from harness.text import read_given
+from harness.yaml_files import Entry, decode, parse_yaml
+
+_LIKE = "write a file like docs/machines.md shows"
+_RACK = r"^r[1-9][0-9]*$"
+Rack = Annotated[str, Meta(pattern=_RACK)]
+Count = Annotated[int, Meta(ge=1, le=200)]
+
+
+class Host(Entry, kw_only=True):
+    """A machine with workers."""
+
+    ssh: str
+    """``[user@]host[:port]``, or a name from ~/.ssh/config."""
+    rack: Rack = "r1"
+    workers: Count = 1
+    """Most Spark workers, or nodes of other engines, on it."""
+    address: str | None = None
+    """Its address for the other machines; by default that of its way to the services."""
+
+
+class Services(Entry, kw_only=True):
+    """The machine of Kafka, Redis, the Spark master and the drivers: the one of the harness."""
+
+    ssh: str | None = None
+    address: str | None = None
+    """Its address for the machines; by default that of its way to the first of them."""
+
+
+class MachinesFile(Entry, kw_only=True):
+    """The whole file."""
+
+    machines: Annotated[list[Host], Meta(min_length=1)]
+    services: Services = field(default_factory=Services)
+    directory: str = "~/.cache/faultline"
+    """Where sent files and the directories of runs are, on each machine."""
+    checkpoints: str | None = None
+    """A URI that all machines and this one can write to, for engines that keep state in files."""
+    ssh_config: str | None = None
+    """A file in place of ~/.ssh/config."""
+    clock_limit_ms: Annotated[float, Meta(gt=0)] = 5.0
+    """Largest error of a machine's clock offset; times measured with a larger one are invalid."""
+
+
+class Machines(Entry, kw_only=True):
+    """A file that was read, with its name in records."""
+
+    path: Path
+    name: str
+    hosts: list[Host]
+    file: MachinesFile
+
+    @property
+    def racks(self) -> dict[str, list[Host]]:
+        """The place of each worker, by rack: its host."""
+        found: dict[str, list[Host]] = {}
+        for host in self.hosts:
+            found.setdefault(host.rack, []).extend([host] * host.workers)
+        return dict(sorted(found.items(), key=lambda item: int(item[0][1:])))
+
+    def host_of(self, rack: int, worker: int) -> Host:
+        """Return the machine of worker number ``worker`` of a rack, both from 1."""
+        return self.racks[f"r{rack}"][worker - 1]
+
+
+def describes_machines(path: Path) -> bool:
+    """Return True if a YAML file lists hosts, and not servers that exist already."""
+    text = read_given(path, "--cluster: ", _LIKE)
+    return re.search(r"^machines\s*:", text, re.MULTILINE) is not None
+
+
+def read_machines(path: Path) -> Machines:
+    """Read a file. Raises `UsageError` with the mistake, its place, and what to write."""
+    text = read_given(path, "--cluster: ", _LIKE)
+    name = f"--cluster: {path}"
+    file = decode(MachinesFile, parse_yaml(text, name=name, remedy=_LIKE), name=name, remedy=_LIKE)
+    if file.services.ssh is not None:
+        raise UsageError(
+            f"{name}: services.ssh is {file.services.ssh!r}, and services run on this machine",
+            remedy="run this command on that machine, and leave services.ssh out",
+        )
+    numbers = {int(host.rack[1:]) for host in file.machines}
+    if numbers != set(range(1, len(numbers) + 1)):
+        raise UsageError(
+            f"{name}: the racks are {', '.join(sorted({h.rack for h in file.machines}))}",
+            remedy="call them r1, r2 and so on, without a gap",
+        )
+    twice = [ssh for ssh, count in Counter(h.ssh for h in file.machines).items() if count > 1]
+    if twice:
+        raise UsageError(
+            f"{name}: {twice[0]} is there twice", remedy="give it `workers: 2` in one entry"
+        )
+    if file.checkpoints is not None and "://" not in file.checkpoints:
+        raise UsageError(
+            f"{name}: checkpoints is {file.checkpoints!r}, which is no URI",
+            remedy="begin with file:// for a directory that every machine mounts at that path",
+        )
+    return Machines(
+        path=path,
+        name=f"machines-{path.stem}-{sha256(text.encode()).hexdigest()[:8]}",
+        hosts=file.machines,
+        file=file,
+    )
+
+
+def demand_shape(machines: Machines, racks: int, workers_per_rack: int) -> None:
+    """Raise `UsageError` if the file has fewer workers than are asked for."""
+    sizes = [len(places) for places in machines.racks.values()]
+    if len(sizes) < racks or min(sizes[:racks]) < workers_per_rack:
+        has = f"{len(sizes)} rack(s) of {', '.join(map(str, sizes))} worker(s)"
+        raise UsageError(
+            f"{racks} rack(s) of {workers_per_rack} worker(s) were asked for, and {machines.path} "
+            f"has {has}",
+            remedy="give its machines more `workers`, spread them over more racks, or run what "
+            "needs fewer",
+        )

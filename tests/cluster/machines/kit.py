@@ -1,0 +1,261 @@
+"""Machines for tests: a network, a mount and a process namespace each, with an SSH server.
+
+They are joined by a bridge; each has its own address, home and /tmp."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import asyncssh
+import pytest
+import yaml
+
+from harness.cluster.machines import sending
+from harness.cluster.owned import find_programs
+from tests.cluster.helpers import silent
+
+ROOT = Path("/var/tmp")
+"""Not below /tmp, which each machine has for itself."""
+PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+NEEDED = ("sh", "tar", "mkdir", "chmod", "uname", "getconf", "df", "awk", "mv", "rm", "basename")
+"""Programs of a machine that has little."""
+
+
+@cache
+def why_not() -> str | None:
+    """Return why no machine can be made here; None if they can."""
+    if os.geteuid() != 0:
+        return "making network namespaces with addresses needs root"
+    for program in ("unshare", "nsenter", "ip"):
+        if shutil.which(program) is None:
+            return f"there is no program {program}"
+    tried = subprocess.run(
+        ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "true"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return tried.stderr.strip() or None if tried.returncode else None
+
+
+needs_machines = pytest.mark.skipif(
+    why_not() is not None, reason=f"no machines can be made here: {why_not()}"
+)
+
+
+class Machine:
+    """One machine."""
+
+    def __init__(self, network: Network, number: int, path: str) -> None:
+        self.name = f"m{number}"
+        self.address = f"{network.prefix}.{10 + number}"
+        self.directory = network.directory / self.name
+        self.home = self.directory / "home"
+        self.tmp = self.directory / "tmp"
+        self._network, self._path = network, path
+        self._cable = f"{network.bridge}{number}"
+        for place in (self.home, self.tmp):
+            place.mkdir(parents=True)
+        key = asyncssh.generate_private_key("ssh-ed25519")
+        key.write_private_key(str(self.directory / "host_key"))
+        network.know(self.address, key)
+        (self.directory / "authorized_keys").write_bytes(network.public)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def cache(self) -> Path:
+        """Where what is sent is kept."""
+        return self.home / ".cache" / "faultline"
+
+    def on(self) -> None:
+        """Switch it on."""
+        script = (
+            f'mount --bind {self.tmp} /tmp && exec "$0" {Path(__file__).parent / "server.py"} '
+            f"{self.address} {self.directory} {self._path}"
+        )
+        process = self.process = subprocess.Popen(
+            [
+                "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+                "sh", "-c", f"echo; {script}", sys.executable,
+            ],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/",
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        enter = ["nsenter", "--net", "--target", str(process.pid), "--"]
+        ip(f"link add {self._cable} type veth peer name eth0 netns {process.pid}")
+        ip(f"link set {self._cable} master {self._network.bridge}")
+        ip(f"link set {self._cable} up")
+        for command in ("link set lo up", f"addr add {self.address}/24 dev eth0"):
+            ip(command, enter)
+        ip("link set eth0 up", enter)
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        assert line == b"listening\n", "the SSH server did not start"
+
+    def off(self) -> None:
+        """Pull the plug: its interface goes down and every process is gone."""
+        if self.process is not None:
+            ip(f"link set {self._cable} down", check=False)
+            ip(f"link del {self._cable}", check=False)
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+    def unplug(self) -> None:
+        """Take its cable down; its processes go on."""
+        ip(f"link set {self._cable} down")
+
+    def plug(self) -> None:
+        """Take its cable up again."""
+        ip(f"link set {self._cable} up")
+
+    def processes(self) -> list[str]:
+        """Return the command lines of its processes, without its server's."""
+        assert self.process is not None
+        inside = os.readlink(f"/proc/{self.process.pid}/ns/net")
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(entry / "ns/net") == inside:
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    if line and "server.py" not in line:
+                        found.append(line)
+            except OSError:
+                continue
+        return found
+
+    def seed(self) -> None:
+        """Put there what would be sent, by hard links."""
+        for bundle in bundles():
+            place = self.cache / bundle.title
+            if place.exists():
+                continue
+            for path, name in bundle.files():
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                source = path.resolve()
+                try:
+                    os.link(source, place / name)
+                except OSError:
+                    shutil.copy2(source, place / name)
+        self.cache.chmod(0o700)
+
+
+@cache
+def bundles() -> tuple[sending.Bundle, ...]:
+    programs = find_programs(silent)
+    return (sending.code(), sending.packages(), sending.java(programs), sending.python())
+
+
+class Network:
+    """A bridge and the machines on it."""
+
+    def __init__(self, count: int, *, path: str = PLAIN_PATH, seeded: bool = True) -> None:
+        mark = secrets.token_hex(2)
+        self.bridge = f"flt{mark}"
+        self.prefix = f"10.79.{int(mark[:2], 16)}"
+        self.directory = ROOT / f"faultline-machines-{mark}"
+        self.directory.mkdir(mode=0o700)
+        key = asyncssh.generate_private_key("ssh-ed25519")
+        key.write_private_key(str(self.directory / "key"))
+        self.public = key.export_public_key()
+        self._known = self.directory / "known_hosts"
+        self.machines = [Machine(self, number, path) for number in range(1, count + 1)]
+        if seeded:
+            for machine in self.machines:
+                machine.seed()
+        self._write_config()
+
+    @property
+    def host(self) -> str:
+        """The address of this machine on the bridge."""
+        return f"{self.prefix}.1"
+
+    def know(self, address: str, key: asyncssh.SSHKey) -> None:
+        """Note a machine's host key, as after a first login."""
+        with self._known.open("ab") as file:
+            file.write(f"{address} ".encode() + key.export_public_key())
+
+    def _write_config(self) -> None:
+        lines = []
+        for machine in self.machines:
+            lines += [
+                f"Host {machine.name}",
+                f"  HostName {machine.address}",
+                "  User root",
+                f"  IdentityFile {self.directory / 'key'}",
+                f"  UserKnownHostsFile {self._known}",
+            ]
+        (self.directory / "config").write_text("\n".join(lines) + "\n")
+
+    def file(self, entries: Iterable[Mapping[str, object]] | None = None, **more: object) -> Path:
+        """Write a file of hosts; by default half of the machines are in each of two racks."""
+        if entries is None:
+            half = (len(self.machines) + 1) // 2
+            entries = [
+                {"ssh": machine.name, "rack": "r1" if number < half else "r2"}
+                for number, machine in enumerate(self.machines)
+            ]
+        path = self.directory / "machines.yaml"
+        document = {"machines": list(entries), "ssh_config": "config", **more}
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    def __enter__(self) -> Network:
+        ip(f"link add {self.bridge} type bridge")
+        ip(f"addr add {self.host}/24 dev {self.bridge}")
+        ip(f"link set {self.bridge} up")
+        try:
+            for machine in self.machines:
+                machine.on()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for machine in self.machines:
+            machine.off()
+        ip(f"link del {self.bridge}", check=False)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def ip(command: str, prefix: Iterable[str] = (), *, check: bool = True) -> None:
+    subprocess.run([*prefix, "ip", *command.split()], check=check, capture_output=not check)
+
+
+@contextmanager
+def poor_path(directory: Path, *, python: str | None = None) -> Iterator[str]:
+    """Yield a PATH with few programs; ``python``: text of a script that is called python3.11."""
+    directory.mkdir()
+    for name in NEEDED:
+        found = shutil.which(name, path=PLAIN_PATH)
+        assert found is not None, name
+        (directory / name).symlink_to(found)
+    if python is not None:
+        script = directory / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        script.write_text(python)
+        script.chmod(0o755)
+    yield str(directory)
+    shutil.rmtree(directory)
+
+
+def main() -> None:
+    """Start some machines and print their file of hosts, until the input ends or Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with Network(int(sys.argv[1]) if len(sys.argv) > 1 else 3) as network:
+        print(network.file(), flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

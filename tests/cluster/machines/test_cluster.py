@@ -1,0 +1,94 @@
+"""A cluster of machines: the contract, and what only several machines can do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.backends import find_backend, remove_made
+from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.cluster.machines.cluster import MachinesCluster
+from harness.cluster.machines.settings import read_machines
+from harness.cluster.ownership import ClusterRecords
+from harness.cluster.processes import marked
+from harness.errors import EnvironmentFailure, UsageError
+from tests.cluster.contract import SPEC, ClusterContract
+from tests.cluster.helpers import eventually, silent
+from tests.cluster.machines.kit import ROOT, Network, needs_machines
+
+pytestmark = needs_machines
+
+
+@pytest.mark.long
+class TestMachinesCluster(ClusterContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def network(cls) -> Iterator[Network]:
+        with Network(4) as network:
+            yield network
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def cluster(cls, network: Network) -> Iterator[Cluster]:
+        shared = (network.directory / "shared").as_uri()
+        backend = find_backend(str(network.file(checkpoints=shared)))
+        with backend.make(SPEC) as cluster:
+            cluster.start(silent)
+            yield cluster
+        assert marked(cluster.run) == []
+        assert cluster.run not in {record.run for record in ClusterRecords().records()}
+        for machine in network.machines:
+            assert machine.processes() == []
+            assert list((machine.cache / "runs").iterdir()) == []
+            assert list(machine.tmp.iterdir()) == []
+
+    def test_nothing_was_sent_that_was_there(self, cluster: Cluster) -> None:
+        assert isinstance(cluster, MachinesCluster)
+        assert [machine.sent_bytes for machine in cluster.machines] == [0] * 4
+
+    def test_a_kill_that_was_sent_ahead_comes_at_its_instant(self, cluster: Cluster) -> None:
+        with cluster.prepare(Action.PAUSE, "r1") as prepared:
+            due = time.time() + 1.0
+            prepared.arm(due)
+            victims = prepared.apply()
+        assert len(victims) == 2
+        assert all(victim.reached for victim in victims)
+        assert all(victim.earliest_unix_s >= due - 0.001 for victim in victims)
+
+    def test_it_cannot_be_left_up(self, cluster: Cluster) -> None:
+        with pytest.raises(UsageError, match="ends with its connections"):
+            cluster.release()
+
+
+@pytest.mark.long
+@pytest.mark.cluster
+def test_a_machine_that_is_switched_off_is_dead_and_named(tmp_path: Path) -> None:
+    with Network(2) as network:
+        cluster = MachinesCluster(
+            read_machines(network.file()),
+            ClusterSpec(racks=2, memory_mb_per_worker=512),
+            remove=remove_made,
+        )
+        with cluster:
+            cluster.start(silent)
+            network.machines[1].off()
+            eventually(lambda: cluster.alive() == {"r1n1": True, "r2n1": False}, limit_s=90)
+            with pytest.raises(EnvironmentFailure, match="the machine m2 is lost"):
+                cluster.health()
+        assert network.machines[0].processes() == []
+        assert ROOT in network.directory.parents
+
+
+@pytest.mark.cluster
+def test_a_host_that_is_not_there_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    with Network(1) as network:
+        entries = [{"ssh": "m1", "rack": "r1"}, {"ssh": "no-such-host.invalid", "rack": "r2"}]
+        backend = find_backend(str(network.file(entries)))
+        cluster = backend.make(ClusterSpec(racks=2))
+        with pytest.raises(EnvironmentFailure, match=r"no-such-host\.invalid cannot be reached"):
+            cluster.start(silent)
+        eventually(lambda: network.machines[0].processes() == [])
+        assert not cluster.run_directory.exists()
