@@ -188,7 +188,7 @@ def test_a_class_that_comes_or_goes_counts(
         ("harness/running/execution.py", "if name != WARM_UP:", "if True:", LIVE),
         ("harness/running/warm_cluster.py", "if warm.spec != spec:", "if True:", LIVE),
         ("harness/running/computed.py", "self.measurement, self.repeat", "self.measurement, 0",
-         {"ppa/multi-query"}),
+         set(SOME)),
         ("harness/judging/foreign.py", "HIGH_STEAL = 0.10", "HIGH_STEAL = 0.11", LIVE),
         ("harness/running/execution.py", "ATTEMPTS = 3", "ATTEMPTS = 4", set()),
         ("harness/running/plan.py", "def grouped(", "def grouped_(", set()),
