@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from harness.results.record import Outcome, Point, Profile
+from harness.results.setting import Setting
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -86,8 +87,8 @@ class Context(Protocol):
         It is kept warm between runs, one at a time, and closed before the cluster ends. ``check``
         raises `EnvironmentFailure` if the kept one is of no more use."""
 
-    def measures(self, engine: str) -> None:
-        """Record the name of the measured engine."""
+    def measures(self, setting: Setting) -> None:
+        """Record the setting of a pass: the engine, its scheme, its workload."""
 
     def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
         """Record other load of the machine during the pass of that name."""

@@ -23,7 +23,6 @@ from experiments.edge import _deployment, _live, _runs, _storm
 from experiments.edge._deployment import MECHANISMS, RATES, deploy, line
 from experiments.edge._live import BATCH_S, Tables, about_live
 from experiments.edge._runs import INPUT_S
-from experiments.live._runs import steady_pass
 from experiments.ppa._topology import SPEC
 from harness.claims import (
     Cause,
@@ -87,24 +86,20 @@ def run_live(point: Point, context: Context) -> Outcome:
 
     What a process loads with its first batches would count, and those that were killed in an
     earlier run are new."""
-    from harness.engines.kinds import find_engine
-    from harness.judging.passes import Pass
-    from harness.judging.run import warm_engine
+    from harness.judging.runner import open_runner, steady_plan
 
     rate, load_s = int(str(point["rate"])), LOAD_S[context.profile]
     deployment = deploy(str(point["mechanism"]), rate)
     cluster = context.cluster(SPEC)
     chosen = _live.setup(deployment, replicated=deployment.replicated)
-    engine = warm_engine(find_engine("tasks"), chosen, cluster, context)
-    made, rate_per_s = _live.workload(context, rate), float(rate * _deployment.GATEWAYS)
-    directory = cluster.scratch(f"edge-{context.directory.name}")
-    warming = steady_pass("warm-up", made, rate_per_s, SETTLE_S, BATCH_S)
-    with Pass(warming, cluster, engine, directory, context) as one:
-        one.run()
-    plan = steady_pass(f"at-{rate}", made, rate_per_s, load_s, BATCH_S)
-    with Pass(plan, cluster, engine, directory, context) as one, Carried(cluster) as carried:
-        record = one.run()
-        missing = len(engine.truth(one.work)) - len(record.deliveries)
+    runner = open_runner("tasks", chosen, cluster, context)
+    load, rate_per_s = _live.workload(context, rate), float(rate * _deployment.GATEWAYS)
+    runner.run(steady_plan("warm-up", load, rate_per_s, SETTLE_S, BATCH_S))
+    carried = Carried(cluster)
+    plan = steady_plan(f"at-{rate}", load, rate_per_s, load_s, BATCH_S)
+    made = runner.run(plan, truth=True, watch=carried)
+    record = made.record
+    missing = len(made.due()) - len(record.deliveries)
     nodes = SPEC.node_names[: len(deployment.network.nodes)]
     begin_s = record.start_unix_s + SETTLE_S
     crossed = carried.between(begin_s, record.start_unix_s + load_s)

@@ -114,12 +114,8 @@ def kills(seed: int, load_s: float) -> Schedule:
 def run(point: Point, context: Context) -> Outcome:
     """Measure one depth: no checkpoints, then kills at two intervals."""
     from experiments.live._kills import compare
-    from experiments.live._runs import steady_pass
-    from harness.engines.deliveries import relative_windows
-    from harness.engines.kinds import find_engine
     from harness.judging import trust
-    from harness.judging.passes import Pass
-    from harness.judging.run import warm_engine
+    from harness.judging.runner import open_runner, steady_plan
 
     depth = int(str(point["depth"]))
     if point["engine"] == TASKS:
@@ -127,9 +123,7 @@ def run(point: Point, context: Context) -> Outcome:
     workload = word_count(
         seed=context.seed("text"), partitions=PARTITIONS, depth=depth, window_s=WINDOW_S, slide_s=1
     )
-    kind, cluster = find_engine(FLINK), context.cluster(SPEC)
-    engine = warm_engine(kind, setup(optimum_s()), cluster, context)
-    directory = cluster.scratch(f"flink-live-{context.directory.name}")
+    runner = open_runner(FLINK, setup(optimum_s()), context.cluster(SPEC), context)
     load_s, calm_s = LOAD_S[context.profile], CALM_S[context.profile]
     schedule = kills(context.seed("kills"), load_s)
     records: dict[str, PassRecord] = {}
@@ -140,15 +134,11 @@ def run(point: Point, context: Context) -> Outcome:
         (OPTIMAL, load_s, optimum_s(), schedule),
         (LONG, load_s, LONG_S, schedule),
     ):
-        engine.configure(setup(interval_s))
         rate_per_s = BEHIND * RECORDS_PER_S * PARTITIONS
         label = name.replace("*", "").replace(" ", "-").lower()
-        plan = steady_pass(label, workload, rate_per_s, seconds, INTERVAL_S, planned)
-        with Pass(plan, cluster, engine, directory, context) as one:
-            records[name] = one.run()
-            cluster.restore(context.progress)
-            truth = relative_windows(engine.truth(one.work), workload, records[name].start_unix_s)
-        due = truth[truth["window_start_s"] <= seconds]
+        plan = steady_plan(label, workload, rate_per_s, seconds, INTERVAL_S, schedule=planned)
+        made = runner.run(plan, setup=setup(interval_s), truth=True)
+        records[name], due = made.record, made.due(seconds)
         wrong[name] = sum(
             number
             for what, number in compare(records[name].deliveries, due, workload).items()

@@ -18,10 +18,8 @@ import pandas as pd
 from harness.results.record import Outcome, Profile
 
 if TYPE_CHECKING:
-    from harness.cluster.base import Cluster
-    from harness.engines.base import Engine
     from harness.judging.passes import PassRecord
-    from harness.measurement import Context
+    from harness.judging.runner import Runner
     from workloads.base import Workload
 
 KILL_GAP_S = 2.5
@@ -42,9 +40,7 @@ OUTSIDE_NOTE = (
 
 
 def measure_kills(
-    engine: Engine,
-    cluster: Cluster,
-    context: Context,
+    runner: Runner,
     *,
     workload: Workload,
     rate_per_s: float,
@@ -60,16 +56,14 @@ def measure_kills(
     Each once the one before is back: the nodes numbered ``victims`` in turn, by default all. Each
     repetition begins at another place between two checkpoints. ``checkpoint_s``: the interval that
     decides how late a kill may be."""
-    from experiments.live._runs import steady_pass
     from harness.cluster.base import Action
-    from harness.engines.deliveries import relative_windows
     from harness.failures.schedule import FailureEvent, Schedule
     from harness.judging import trust
-    from harness.judging.passes import Pass
+    from harness.judging.runner import steady_plan
 
     first_s = max(first_s, workload.window_s + CALM_WINDOWS * workload.slide_s)
-    first_s += context.seed("phase") % 1000 / 1000 * checkpoint_s
-    nodes = engine.targets()
+    first_s += runner.context.seed("phase") % 1000 / 1000 * checkpoint_s
+    nodes = runner.engine.targets()
     names = [nodes[number].name for number in victims or range(len(nodes))]
     events = [
         FailureEvent(
@@ -82,14 +76,11 @@ def measure_kills(
     ]
     seconds = first_s + kills * gap_s + 1
     schedule = Schedule(events=events, origin="one node after the other")
-    plan = steady_pass("kills", workload, rate_per_s, seconds, interval_s, schedule)
-    directory = cluster.scratch(f"live-{context.directory.name}")
-    with Pass(plan, cluster, engine, directory, context) as one:
-        record = one.run()
-        truth = relative_windows(engine.truth(one.work), workload, record.start_unix_s)
-    truth = truth[truth["window_start_s"] <= seconds]
+    plan = steady_plan("kills", workload, rate_per_s, seconds, interval_s, schedule=schedule)
+    made = runner.run(plan, truth=True)
+    record, truth = made.record, made.due(seconds)
     wrong = compare(record.deliveries, truth, workload)
-    timed = context.profile is not Profile.SMOKE
+    timed = runner.context.profile is not Profile.SMOKE
     return Outcome(
         values={
             **wrong,

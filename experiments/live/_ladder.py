@@ -24,8 +24,8 @@ from harness.results.record import Outcome, Profile
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
-    from harness.judging.passes import PassRecord
-    from harness.measurement import Context
+    from harness.judging.passes import PassPlan, PassRecord
+    from harness.judging.runner import Runner
     from workloads.base import Workload
 
 SETTLE_S = 4.0
@@ -131,9 +131,7 @@ def climb(
 
 
 def measure_ladder(
-    engine: Engine,
-    cluster: Cluster,
-    context: Context,
+    runner: Runner,
     *,
     workload: Workload,
     rates: Sequence[float],
@@ -144,7 +142,7 @@ def measure_ladder(
     """Warm the engine up, and measure it at these rates until they saturate it.
 
     ``stock``: its batches are no shorter than they take; ``real_time``: it revises its results."""
-    passes = _Passes(engine, cluster, context, workload, interval_s)
+    passes = _Rungs(runner, workload, interval_s)
     first = rates[: WARM_RUNG + 1][-1]
     if real_time:
         passes.warm_up_briefly(first, UPDATES_WARM_S)
@@ -154,7 +152,9 @@ def measure_ladder(
 
     def measure(rate_per_s: float) -> dict[str, Any]:
         nonlocal batch_s
-        seconds = counted_s(context.profile, rate_per_s, batch_s, batched=stock and not real_time)
+        seconds = counted_s(
+            runner.context.profile, rate_per_s, batch_s, batched=stock and not real_time
+        )
         rung = passes.rung(rate_per_s, seconds)
         if stock and not real_time and rung["batch_s"] is not None:
             batch_s = 2 * rung["batch_s"]  # the next rate is twice as high
@@ -186,23 +186,18 @@ def counted_s(
     return min(max(least_s, wanted_s), most_s)
 
 
-class _Passes:
-    """Passes of one engine over one workload."""
+class _Rungs:
+    """Rates of one engine over one workload."""
 
-    def __init__(
-        self, engine: Engine, cluster: Cluster, context: Context, workload: Workload,
-        interval_s: float,
-    ) -> None:  # fmt: skip
-        self._engine, self._cluster, self._context = engine, cluster, context
-        self._workload, self._interval_s = workload, interval_s
-        self._directory = cluster.scratch(f"live-{context.directory.name}")
+    def __init__(self, runner: Runner, workload: Workload, interval_s: float) -> None:
+        self._runner, self._workload, self._interval_s = runner, workload, interval_s
 
     def warm_up(self, rate_per_s: float) -> float:
         """Send load until batches no longer become shorter; return the time of one."""
-        warmed = _WARMED.setdefault(self._engine, {})
+        warmed = _WARMED.setdefault(self._runner.engine, {})
         if self._workload.name in warmed:
             return warmed[self._workload.name]
-        least_s, most_s = WARM_S[self._context.profile]
+        least_s, most_s = WARM_S[self._runner.context.profile]
         batches = self._warm_up(rate_per_s, least_s)
         spent_s = least_s
         while spent_s < most_s and course_of(*batches) == Course.FALLING:
@@ -214,41 +209,33 @@ class _Passes:
 
     def warm_up_briefly(self, rate_per_s: float, seconds: float) -> float:
         """Send load for these seconds, or less in smoke; return the interval of batches."""
-        warmed = _WARMED.setdefault(self._engine, {})
+        warmed = _WARMED.setdefault(self._runner.engine, {})
         if self._workload.name not in warmed:
-            self._warm_up(rate_per_s, min(seconds, WARM_S[self._context.profile][0]))
+            self._warm_up(rate_per_s, min(seconds, WARM_S[self._runner.context.profile][0]))
             warmed[self._workload.name] = self._interval_s
         return self._interval_s
 
     def _warm_up(self, rate_per_s: float, seconds: float) -> tuple[float | None, float | None]:
-        from harness.judging.passes import WARM_UP, Pass
+        from harness.judging.passes import WARM_UP
 
-        with Pass(
-            self._plan(WARM_UP, rate_per_s, seconds), self._cluster, self._engine, self._directory,
-            self._context,
-        ) as one:  # fmt: skip
-            return batch_halves_s(one.run(), from_s=0.0)
+        made = self._runner.run(self._plan(WARM_UP, rate_per_s, seconds))
+        return batch_halves_s(made.record, from_s=0.0)
 
-    def _plan(self, name: str, rate_per_s: float, seconds: float) -> Any:
-        from experiments.live._runs import steady_pass
+    def _plan(self, name: str, rate_per_s: float, seconds: float) -> PassPlan:
+        from harness.judging.runner import steady_plan
 
-        return steady_pass(name, self._workload, rate_per_s, seconds, self._interval_s)
+        return steady_plan(name, self._workload, rate_per_s, seconds, self._interval_s)
 
     def rung(self, rate_per_s: float, seconds: float) -> dict[str, Any]:
         """Make one pass at a rate, and compare its results with the ground truth."""
         from experiments.live._kills import compare
-        from harness.engines.deliveries import relative_windows
-        from harness.judging.passes import Pass
         from harness.measure.versions import revises, settled
 
+        watch = CpuWatch(self._runner.cluster, self._runner.engine, _all_cpu_s)
         plan = self._plan("rung", rate_per_s, SETTLE_S + seconds)
-        with Pass(plan, self._cluster, self._engine, self._directory, self._context) as one:
-            with CpuWatch(self._cluster, self._engine, _all_cpu_s) as watch:
-                record = one.run()
-            truth = relative_windows(
-                self._engine.truth(one.work), self._workload, record.start_unix_s
-            )
-        due = truth[truth["window_start_s"] <= record.until_s]
+        made = self._runner.run(plan, truth=True, watch=watch)
+        record = made.record
+        due = made.due(record.until_s)
         workload, revised = self._workload, revises(record.deliveries)
         final = settled(record.deliveries, workload.identity_in_run, workload.values)
         record = replace(record, deliveries=final)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.engines.base import Engine, EngineKind, Setup
     from harness.failures.schedule import Schedule
     from harness.judging.passes import PassRecord
+    from harness.judging.runner import Runner
     from harness.measurement import Context
     from workloads.base import Workload
 
@@ -36,39 +37,29 @@ class Measured:
 
     system: System
     workload: Workload
-    engine: Engine
-    cluster: Cluster
-    context: Context
+    runner: Runner
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs it."""
+        return self.runner.engine
 
     def warm_up(self, seconds: float) -> None:
         """Make a pass without kills."""
-        from experiments.live._runs import steady_pass
+        from harness.judging.runner import steady_plan
 
-        self._record(
-            steady_pass("warm-up", self.workload, RATE_PER_S, seconds, self.system.interval_s)
-        )
+        interval_s = self.system.interval_s
+        self.runner.run(steady_plan("warm-up", self.workload, RATE_PER_S, seconds, interval_s))
 
     def kill(self, name: str, schedule: Schedule, seconds: float) -> Outcome:
         """Make a pass with kills, which all processes survive or are started again after."""
-        from experiments.live._runs import steady_pass
+        from harness.judging.runner import steady_plan
 
-        plan = steady_pass(
-            name, self.workload, RATE_PER_S, seconds, self.system.interval_s, schedule
-        )
-        record, truth = self._record(plan)
-        found = self._judged(record, truth[truth["window_start_s"] <= seconds])
+        interval_s = self.system.interval_s
+        plan = steady_plan(name, self.workload, RATE_PER_S, seconds, interval_s, schedule=schedule)
+        made = self.runner.run(plan, truth=True)
+        found = self._judged(made.record, made.due(seconds))
         return replace(found, values={**found.values, "planned": len(schedule.kills)})
-
-    def _record(self, plan: Any) -> tuple[PassRecord, pd.DataFrame]:
-        from harness.engines.deliveries import relative_windows
-        from harness.judging.passes import Pass
-
-        directory = self.cluster.scratch(f"kills-{self.context.directory.name}")
-        with Pass(plan, self.cluster, self.engine, directory, self.context) as one:
-            record = one.run()
-            self.cluster.restore(self.context.progress)
-            truth = self.engine.truth(one.work)
-        return record, relative_windows(truth, self.workload, record.start_unix_s)
 
     def _judged(self, record: PassRecord, truth: pd.DataFrame) -> Outcome:
         from experiments.live._kills import compare
@@ -82,13 +73,13 @@ class Measured:
         windows = windows_of(record, workload, settled_s=system.first_s / 2)
         late_s = max(LATE_S, system.interval_s)
         usual_s, kills = outages(record, windows, self._steps(record), least_late_s=late_s)
-        racks = self.cluster.spec.rack_names
+        racks = self.runner.cluster.spec.rack_names
         kills["usual_s"] = usual_s
         if len(kills):
             spoilt_s = spoilt(record, truth, workload)
             kills["hit_work"] |= hit(spoilt_s, kills["at_s"], record.until_s + workload.window_s)
             kills["kill"] = [RACK if str(one) in racks else WORKER for one in kills["target"]]
-        timed = self.context.profile is not Profile.SMOKE
+        timed = self.runner.context.profile is not Profile.SMOKE
         return Outcome(
             values={
                 **compare(record.deliveries, truth, workload),
@@ -112,28 +103,26 @@ class Measured:
         if not self.system.stock:
             return None
         return of_spark(
-            read_reports(log_of(self.cluster)), record.start_unix_s, self.system.wait_s,
+            read_reports(log_of(self.runner.cluster)), record.start_unix_s, self.system.wait_s,
             real_time=self.system.real_time,
         )  # fmt: skip
 
 
 def start(
     system: System, kind: EngineKind, setup: Setup, workload: Workload, spec: ClusterSpec,
-    context: Context,
+    context: Context, tuning: str = "",
 ) -> Measured:  # fmt: skip
     """Return a system that runs; the stock engine writes Spark's own event log."""
     from experiments.live._outage import settings
     from harness.engines.structured.parameters import StockParameters
-    from harness.judging.run import warm_engine
+    from harness.judging.runner import open_runner
 
     cluster = context.cluster(spec)
     if system.stock:
         conf = {**system.more.get("conf", {}), **settings(log_of(cluster))}
         setup = replace(setup, parameters=StockParameters(**{**system.more, "conf": conf}))
-    engine = warm_engine(kind, setup, cluster, context)
-    return Measured(
-        system=system, workload=workload, engine=engine, cluster=cluster, context=context
-    )
+    runner = open_runner(kind, setup, cluster, context, settings=tuning)
+    return Measured(system=system, workload=workload, runner=runner)
 
 
 def log_of(cluster: Cluster) -> Path:

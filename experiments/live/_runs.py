@@ -1,4 +1,4 @@
-"""Common forms of live passes and runs, and the outcome of several passes."""
+"""A common form of live runs, and the outcome of several passes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 
 from harness.engines.base import Setup
-from harness.failures.schedule import NO_FAILURES, Schedule
-from harness.judging.passes import PassPlan
+from harness.failures.schedule import NO_FAILURES
 from harness.judging.run import LiveRun, together
-from harness.load.profile import RateProfile
 from harness.results.record import Outcome, Scalar
 from workloads.base import Workload
 
@@ -26,17 +24,6 @@ def task_run(
         rate_per_s=rate_per_s, load_s=load_s, warmup_s=0, first_warmup_s=first_warmup_s,
         settle_s=1, schedule=NO_FAILURES, timed=False,
     )  # fmt: skip
-
-
-def steady_pass(
-    name: str, workload: Workload, rate_per_s: float, seconds: float, interval_s: float,
-    schedule: Schedule = NO_FAILURES,
-) -> PassPlan:  # fmt: skip
-    """Return a pass of a constant rate."""
-    rate = RateProfile.constant(rate_per_s, seconds)
-    return PassPlan(
-        name=name, workload=workload, rate=rate, interval_s=interval_s, schedule=schedule
-    )
 
 
 def nodes_cpu_s(

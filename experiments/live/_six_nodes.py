@@ -10,8 +10,7 @@ from harness.results.record import Profile
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from harness.cluster.base import Cluster
-    from harness.engines.base import Engine
+    from harness.judging.runner import Runner
     from harness.measurement import Context
 
 SPEC = ClusterSpec(
@@ -26,15 +25,11 @@ def kept(_: object) -> str:
     return KEPT
 
 
-def warm(
-    engine: str, scheme: str, parameters: DataclassInstance, context: Context
-) -> tuple[Engine, Cluster]:
-    """Return the engine of that name under a scheme, kept warm between the runs of a command."""
+def warm(engine: str, scheme: str, parameters: DataclassInstance, context: Context) -> Runner:
+    """Return a runner on the engine of that name, kept warm between the runs of a command."""
     from harness.engines.base import Setup
-    from harness.engines.kinds import find_engine
-    from harness.judging.run import warm_engine
+    from harness.judging.runner import open_runner
 
-    cluster = context.cluster(SPEC)
     brief = context.profile is Profile.SMOKE
     setup = Setup(scheme=scheme, brief=brief, parameters=parameters)
-    return warm_engine(find_engine(engine), setup, cluster, context), cluster
+    return open_runner(engine, setup, context.cluster(SPEC), context)

@@ -109,7 +109,7 @@ def run(point: Point, context: Context) -> Outcome:
             gives_way=recovery,
         )
     )  # fmt: skip
-    engine, cluster = warm(str(point["engine"]), str(point["scheme"]), parameters, context)
+    runner = warm(str(point["engine"]), str(point["scheme"]), parameters, context)
     workload = workload_named(
         str(point["workload"]),
         seed=context.seed("input") % 2**31,
@@ -118,13 +118,13 @@ def run(point: Point, context: Context) -> Outcome:
     )
     if recovery:
         return measure_kills(
-            engine, cluster, context, workload=workload, rate_per_s=rate_per_s,
+            runner, workload=workload, rate_per_s=rate_per_s,
             interval_s=interval_s, kills=KILLS[context.profile], checkpoint_s=CHECKPOINT_S,
         )  # fmt: skip
     rates = [rate for rate in _rungs(point, context.profile) if rate <= rate_per_s]
-    with append_only(cluster, wanted=not stock and bool(point["durable"])):
+    with append_only(runner.cluster, wanted=not stock and bool(point["durable"])):
         return measure_ladder(
-            engine, cluster, context, workload=workload, rates=rates, interval_s=interval_s,
+            runner, workload=workload, rates=rates, interval_s=interval_s,
             stock=stock, real_time=settings is not None and settings.real_time,
         )  # fmt: skip
 

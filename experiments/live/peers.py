@@ -71,7 +71,7 @@ def run(point: Point, context: Context) -> Outcome:
     kind, setup = _chosen(point, system, context)
     if why_not := kind.lacks(setup, workload, SPEC):
         return Outcome(values={}, skipped=why_not)
-    measured = start(system, kind, setup, workload, SPEC, context)
+    measured = start(system, kind, setup, workload, SPEC, context, str(point["tuning"]))
     if system.warmup_s and (not measured.engine.used or point["workload"] == TOP):
         measured.warm_up(system.warmup_s)
     planned = schedule_of(

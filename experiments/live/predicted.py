@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from harness.engines.base import Work
     from harness.hosting.restoration import Noted, Restoration
+    from harness.judging.passes import PassRecord
     from harness.results.tables import Results
     from harness.simulator.options import Options
     from workloads.base import Workload
@@ -62,12 +64,10 @@ def run(point: Point, context: Context) -> Outcome:
     rate_per_s = float(str(point["rate_per_s"]))
     costs = _costs(context, rate_per_s)
     parameters = TaskParameters(checkpoint_s=CHECKPOINT_S)
-    engine, cluster = warm("tasks", str(point["scheme"]), parameters, context)
+    runner = warm("tasks", str(point["scheme"]), parameters, context)
     kills = KILLS[context.profile]
     outcome = measure_kills(
-        engine,
-        cluster,
-        context,
+        runner,
         workload=_words(),
         rate_per_s=rate_per_s,
         interval_s=INTERVAL_S,
@@ -75,7 +75,7 @@ def run(point: Point, context: Context) -> Outcome:
         kills=kills,
     )
     context.progress("simulating")
-    nodes = [(node.name, node.rack) for node in engine.targets()]
+    nodes = [(node.name, node.rack) for node in runner.engine.targets()]
     # At the instants of the real kills: the phase between two checkpoints decides.
     kills_s = [SETTLED_S + at_s for at_s in outcome.series["kills"]["at_s"]]
     simulated = predict(str(point["scheme"]), nodes, costs, kills_s)
@@ -94,31 +94,34 @@ def _words() -> Workload:
 
 def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
     """Measure the costs by a pass without failures and by parts that need no engine."""
-    from experiments.live._runs import steady_pass
     from harness.engines.base import EventKind
-    from harness.judging.passes import Pass
+    from harness.judging.runner import steady_plan
 
     workload = _words()
     replicated = counters(workload, INTERVAL_S)
     parameters = TaskParameters(
         checkpoint_s=CHECKPOINT_S, alternate_s=TURN_S, plan=tuple(replicated)
     )
-    engine, cluster = warm("tasks", "rppg", parameters, context)
-    directory = cluster.scratch(f"costs-{context.directory.name}")
-    plan = steady_pass("costs", workload, rate_per_s, QUIET_S[context.profile], INTERVAL_S)
+    runner = warm("tasks", "rppg", parameters, context)
+    plan = steady_plan("costs", workload, rate_per_s, QUIET_S[context.profile], INTERVAL_S)
     copies = program_at(workload, INTERVAL_S).topology.task_count + len(replicated) // 2
-    with Pass(plan, cluster, engine, directory, context) as one:
-        with CpuWatch(cluster, engine, lambda c, _: {"loops": loops_s(c)}) as watch:
-            record = one.run()
+    watch = CpuWatch(runner.cluster, runner.engine, lambda c, _: {"loops": loops_s(c)})
+    costs: list[MeasuredCosts] = []
+
+    def measure(work: Work, record: PassRecord) -> None:
         start, until = SETTLE_S, record.until_s
         used = watch.between(record.start_unix_s + start, record.start_unix_s + until)
-        return measure_costs(
-            cluster,
-            one.work.topic_of["lines"],
+        found = measure_costs(
+            runner.cluster,
+            work.topic_of["lines"],
             changes=record.incidents[record.incidents["event"] == EventKind.ADAPTED.value],
             busy_s=used["loops"],
             processed=copies * (until - start) / INTERVAL_S,
         )
+        costs.append(found)
+
+    runner.run(plan, watch=watch, then=measure)
+    return costs[0]
 
 
 def predict(

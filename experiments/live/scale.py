@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
+    from harness.judging.runner import Runner
     from harness.results.tables import Results
 
 RACKS, NODES_PER_WORKER = 2, 17
@@ -60,6 +61,7 @@ def run(point: Point, context: Context) -> Outcome:
     from harness.cluster.base import ClusterSpec
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
+    from harness.judging.runner import Runner
 
     nodes = NODES_PER_WORKER if context.profile is not Profile.SMOKE else 3
     spec = ClusterSpec(
@@ -77,11 +79,11 @@ def run(point: Point, context: Context) -> Outcome:
     began = time.monotonic()
     with find_engine("tasks").open(setup, cluster) as engine:
         nodes_s = time.monotonic() - began
-        engine.configure(setup)
+        runner = Runner(engine, setup, cluster, context)
         values: dict[str, float | bool] = {"servers_s": servers_s, "nodes_s": nodes_s}
         values |= _named("waiting", _waiting(engine, cluster))
         for name, rate in (("idle", IDLE_PER_S), ("loaded", LOADED_PER_S)):
-            values |= _named(name, _pass(engine, cluster, context, rate * SOURCES))
+            values |= _named(name, _pass(runner, rate * SOURCES))
         values["resident_mb"] = _resident_mb(cluster)
     return Outcome(values=values)
 
@@ -101,21 +103,20 @@ def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
     return {**cores, "cores": sum(cores.values())}
 
 
-def _pass(engine: Engine, cluster: Cluster, context: Context, rate: float) -> dict[str, float]:
+def _pass(runner: Runner, rate: float) -> dict[str, float]:
     """Return cores by part under load, their sum, `LOOPS`, and the number of missing results."""
     from experiments.live._cpu import CpuWatch, cpu_s, loops_s
-    from experiments.live._runs import steady_pass
-    from harness.judging.passes import Pass
+    from harness.judging.runner import steady_plan
     from workloads.synthetic import synthetic
 
+    context = runner.context
     seconds = LOAD_S[context.profile]
     workload = synthetic(seed=context.seed("input"), levels=LEVELS, keys=100, window_s=10)
-    plan = steady_pass(f"at-{rate:g}", workload, rate, seconds, INTERVAL_S)
-    directory = cluster.scratch(f"scale-{context.directory.name}")
-    with Pass(plan, cluster, engine, directory, context) as one:
-        with CpuWatch(cluster, engine, lambda c, e: {**cpu_s(c, e), LOOPS: loops_s(c)}) as watch:
-            record = one.run()
-        missing = len(engine.truth(one.work)) - len(record.deliveries)
+    plan = steady_plan(f"at-{rate:g}", workload, rate, seconds, INTERVAL_S)
+    watch = CpuWatch(runner.cluster, runner.engine, lambda c, e: {**cpu_s(c, e), LOOPS: loops_s(c)})
+    made = runner.run(plan, truth=True, watch=watch)
+    record = made.record
+    missing = len(made.due()) - len(record.deliveries)
     start, until = SETTLE_S, record.until_s
     used = watch.between(record.start_unix_s + start, record.start_unix_s + until)
     cores = {name: seconds / (until - start) for name, seconds in used.items()}

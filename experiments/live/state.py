@@ -72,14 +72,12 @@ def run(point: Point, context: Context) -> Outcome:
     """Measure one scheme at one size and rate."""
     from experiments.live._ballast import heavy
 
-    engine, cluster = warm("tasks", str(point["scheme"]), parameters(point), context)
+    runner = warm("tasks", str(point["scheme"]), parameters(point), context)
     size, rate_per_s = point["state_bytes"], point["rate_per_s"]
     assert isinstance(size, int), size
     assert isinstance(rate_per_s, int | float), rate_per_s
     return measure_kills(
-        engine,
-        cluster,
-        context,
+        runner,
         workload=heavy(state_bytes=size),
         rate_per_s=rate_per_s,
         interval_s=INTERVAL_S,

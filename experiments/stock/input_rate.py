@@ -8,7 +8,6 @@ latency."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,7 +17,6 @@ from experiments.stock._scale import check_options, cluster_spec, keeps, spark_c
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Finding, Rule, every, hypothesis
 from harness.claims.samples import FEWEST
-from harness.cluster.base import Cluster
 from harness.engines.structured.parameters import StockParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION
@@ -32,10 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from harness.engines.base import Engine
     from harness.judging.passes import PassRecord
     from harness.load.plan import Stream
-    from harness.load.profile import RateProfile
     from harness.results.tables import Results
     from workloads.base import Workload
 
@@ -73,28 +69,24 @@ def run(point: Point, context: Context) -> Outcome:
 
     The end is saturation, or a rate just below one that the load generator cannot send."""
     from harness.engines.base import Setup
-    from harness.engines.kinds import find_engine
-    from harness.judging.run import warm_engine
-    from harness.load.profile import RateProfile
+    from harness.judging.runner import open_runner, steady_plan
 
     workload = workload_of(str(point["workload"]), context)
     cluster = context.cluster(cluster_spec(context.profile))
-    directory = cluster.scratch(f"rates-{context.directory.name}")
     setup = Setup(
         scheme="checkpoint",
         brief=context.profile is Profile.SMOKE,
         parameters=StockParameters(conf=spark_conf(context.options)),
     )
-    engine = warm_engine(find_engine("structured"), setup, cluster, context)
+    runner = open_runner("structured", setup, cluster, context)
 
     def send(rate_per_s: float, load_s: float = LOAD_S[context.profile]) -> dict[str, Any]:
-        rate = RateProfile.constant(rate_per_s, load_s)
-        record = _pass(workload, rate, cluster, engine, directory, context)
-        return summarize(record, workload, rate_per_s)
+        plan = steady_plan(f"rate-{rate_per_s:g}", workload, rate_per_s, load_s, TRIGGER_S)
+        return summarize(runner.run(plan).record, workload, rate_per_s)
 
     rates = RATES_PER_S[context.profile]
     if context.profile is not Profile.SMOKE:
-        send(rates[0], WARMUP_S if engine.used else FIRST_WARMUP_S)
+        send(rates[0], WARMUP_S if runner.engine.used else FIRST_WARMUP_S)
     return _climb(rates, send)
 
 
@@ -138,29 +130,6 @@ def _climb(rates: Sequence[float], send: Callable[[float], dict[str, Any]]) -> O
         series={"rates": pd.DataFrame(rows)},
         invalid=None if rows else ended_by,
     )
-
-
-def _pass(
-    workload: Workload,
-    rate: RateProfile,
-    cluster: Cluster,
-    engine: Engine,
-    directory: Path,
-    context: Context,
-) -> PassRecord:
-    from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-
-    name = f"rate-{rate.segments[0][1]:g}"
-    plan = PassPlan(
-        name=name,
-        workload=workload,
-        rate=rate,
-        interval_s=TRIGGER_S,
-        schedule=NO_FAILURES,
-    )
-    with Pass(plan, cluster, engine, directory, context) as one:
-        return one.run()
 
 
 def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict[str, Any]:

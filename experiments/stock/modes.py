@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from experiments.stock._kills import Tables
-    from harness.cluster.base import Cluster
-    from harness.engines.base import Engine
     from harness.judging.passes import PassRecord
+    from harness.judging.runner import Runner
     from harness.results.tables import Results
     from workloads.base import Workload
 
@@ -74,8 +73,7 @@ def run(point: Point, context: Context) -> Outcome:
     from dataclasses import replace
 
     from harness.engines.base import Setup
-    from harness.engines.kinds import find_engine
-    from harness.judging.run import warm_engine
+    from harness.judging.runner import open_runner
     from workloads.wordcount import word_count
 
     given = SETTINGS[str(point["mode"]), str(point["settings"])]
@@ -93,21 +91,14 @@ def run(point: Point, context: Context) -> Outcome:
         traced=True,
     )
     cluster = context.cluster(SPEC)
-    engine = warm_engine(find_engine("structured"), setup, cluster, context)
+    runner = open_runner("structured", setup, cluster, context)
     rates = RATES_PER_S[context.profile]
     if WARMUP_S[context.profile]:
-        _pass("warm-up", workload, rates[-1], WARMUP_S[context.profile], engine, cluster, context)
+        _pass("warm-up", workload, rates[-1], WARMUP_S[context.profile], runner)
     rows, windows = [], []
     for rate_per_s in rates:
-        row, each = _pass(
-            f"rate-{rate_per_s:g}",
-            workload,
-            rate_per_s,
-            LOAD_S[context.profile],
-            engine,
-            cluster,
-            context,
-        )
+        load_s = LOAD_S[context.profile]
+        row, each = _pass(f"rate-{rate_per_s:g}", workload, rate_per_s, load_s, runner)
         rows.append(row)
         windows.append(each.assign(rate_per_s=rate_per_s))
     late = next((row["invalid"] for row in rows if row["invalid"]), None)
@@ -122,32 +113,14 @@ DROPPED = "the watermark dropped {} rows, so the query answered another question
 
 
 def _pass(
-    name: str,
-    workload: Workload,
-    rate_per_s: float,
-    load_s: float,
-    engine: Engine,
-    cluster: Cluster,
-    context: Context,
+    name: str, workload: Workload, rate_per_s: float, load_s: float, runner: Runner
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     """Return the numbers of one rate, and the latencies of its windows."""
-    from harness.engines.deliveries import relative_windows
-    from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from harness.judging.runner import steady_plan
 
-    plan = PassPlan(
-        name=name,
-        workload=workload,
-        rate=RateProfile.constant(rate_per_s, load_s),
-        interval_s=TRIGGER_S,
-        schedule=NO_FAILURES,
-    )
-    directory = cluster.scratch(f"modes-{context.directory.name}")
-    with Pass(plan, cluster, engine, directory, context) as one:
-        record = one.run()
-        truth = relative_windows(engine.truth(one.work), workload, record.start_unix_s)
-    return summarize(record, truth, workload, rate_per_s)
+    made = runner.run(steady_plan(name, workload, rate_per_s, load_s, TRIGGER_S), truth=True)
+    assert made.truth is not None, "it was asked for"
+    return summarize(made.record, made.truth, workload, rate_per_s)
 
 
 def summarize(

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, cast
 
 from harness.cluster.base import Action, Cluster, Node
 from harness.engines.base import Engine, EngineKind, Guarantee, Setup
-from harness.engines.deliveries import relative_windows
 from harness.errors import UsageError
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.judging.outcome import against_truth
-from harness.judging.passes import Pass, PassPlan
-from harness.load.profile import RateProfile
+from harness.judging.runner import Runner, steady_plan
 from harness.seeds import derive_seed, generator
 from workloads.base import Workload
 
@@ -86,7 +84,7 @@ class _Alone:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def measures(self, engine: str) -> None:
+    def measures(self, setting: object) -> None:
         """Keep no record."""
 
     def surroundings(self, name: str, conditions: object) -> None:
@@ -141,21 +139,14 @@ class AnyEndurance:
     def run(self, engine: Engine, number: int, counts: Counts) -> bool:
         """Make the pass of that number; return False if the engine is of no more use."""
         schedule = kills(self.seed, number, engine.targets(), self.seconds)
-        plan = PassPlan(
-            name=f"endure-{number + 1}",
-            workload=self.workload,
-            rate=RateProfile.constant(self.rate_per_s, self.seconds),
-            interval_s=INTERVAL_S,
-            schedule=schedule,
+        name = f"endure-{number + 1}"
+        plan = steady_plan(
+            name, self.workload, self.rate_per_s, self.seconds, INTERVAL_S, schedule=schedule
         )
-        directory = self.cluster.scratch(f"endure-{number + 1}")
-        context = cast("Context", _Alone(directory))
-        with Pass(plan, self.cluster, engine, directory, context) as one:
-            record = one.run()
-            self.cluster.restore(self.report)
-            truth = relative_windows(engine.truth(one.work), self.workload, record.start_unix_s)
+        context = cast("Context", _Alone(self.cluster.scratch(name)))
+        made = Runner(engine, self.setup, self.cluster, context).run(plan, truth=True)
+        record, due = made.record, made.due(self.seconds)
         identity = self.workload.identity_in_run
-        due = truth[truth["window_start_s"] <= self.seconds]
         stable = record.deliveries[record.deliveries["stability"] == "stable"]
         difference = against_truth(stable, due, self.workload, identity)
         felt = sum(

@@ -14,11 +14,10 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster
-from harness.engines.kinds import find_engine
-from harness.failures.schedule import NO_FAILURES
 from harness.judging.outcome import settled_latency_s, with_latency
 from harness.judging.passes import PassRecord
-from harness.judging.run import LiveRun, Passes, warm_engine
+from harness.judging.run import LiveRun, plan_of, warm_up
+from harness.judging.runner import open_runner
 from harness.judging.trust import mistimed
 from harness.load.plan import EventTime
 from harness.measure.versions import versions
@@ -122,26 +121,20 @@ def calibrate(
 
     The run's own interval, rate and schedule are not used; its load is lengthened for each rung.
     ``event_at`` gives the event time at a share of the first rung's rate, by default the run's."""
-    engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
-    directory = cluster.scratch(f"calibration-{context.directory.name}")
+    runner = open_runner(run.engine, run.setup, cluster, context)
 
-    def passes(rung: Rung) -> Passes:
+    def at(rung: Rung) -> LiveRun:
         share = rung.rate_per_s / rungs[0].rate_per_s
-        one = replace(
-            run,
-            interval_s=rung.interval_s,
-            rate_per_s=rung.rate_per_s,
-            event=run.event if event_at is None else event_at(share),
-        )
-        return Passes(one, cluster, engine, directory, context)
+        event = run.event if event_at is None else event_at(share)
+        return replace(run, interval_s=rung.interval_s, rate_per_s=rung.rate_per_s, event=event)
 
     def attempt(rung: Rung) -> Tried:
         load_s = run.load_s + LOAD_INTERVALS * rung.interval_s
-        record = passes(rung).once("calibration", load_s, NO_FAILURES)
-        return judged(rung, record, run.workload, settle_s=run.settle_s)
+        made = runner.run(plan_of(at(rung), "calibration", load_s, context))
+        return judged(rung, made.record, run.workload, settle_s=run.settle_s)
 
-    limit_s = run.warmup_s if engine.used else run.first_warmup_s
-    passes(rungs[0]).warm_up(run.warmup_s, at_most_s=limit_s)
+    limit_s = run.warmup_s if runner.engine.used else run.first_warmup_s
+    warm_up(runner, at(rungs[0]), at_most_s=limit_s)
     return told(rungs[0], climb(rungs, attempt))
 
 

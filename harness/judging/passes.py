@@ -239,7 +239,6 @@ class Pass:
     ) -> None:
         self.plan, self._cluster, self._engine = plan, cluster, engine
         self._directory, self._context = directory, context
-        context.measures(engine.name)
         token = f"{cluster.kafka.topic_prefix}{plan.name}-{secrets.token_hex(4)}"
         topic_of = {s.name: f"{token}-{s.name}" for s in plan.workload.sources}
         marker_s = min(plan.interval_s, MARKER_S)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -19,30 +17,25 @@ from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines.base import (
     NOT_SCORED,
     Engine,
-    EngineKind,
     Scored,
     Setup,
     Work,
     other_targets,
 )
-from harness.engines.deliveries import relative_windows
 from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import trust
 from harness.judging.outcome import in_one_form, judge
-from harness.judging.passes import WARM_UP, Pass, PassPlan, PassRecord
+from harness.judging.passes import WARM_UP, PassPlan, PassRecord
+from harness.judging.runner import Made, Runner, open_runner, steady_plan
 from harness.load.plan import BY_THE_CLOCK, EventTime
-from harness.load.profile import RateProfile
 from harness.measure.recovery import CALM_S
 from harness.measure.versions import revises, versions
 from harness.measure.windows import LEAST_LATE_S
 from harness.measurement import Context
+from harness.results.kills import SERIES
 from harness.results.record import VARIANTS, Outcome, Profile
 from workloads.base import Workload
-
-STILL_FALLING = 0.9
-"""An engine is still warming up while the time of its batches is below this share of their time in
-the piece of load before. Fixed on 2026-11-22."""
 
 ATTEMPTS = 3
 """Passes of a variant, until its failures are felt."""
@@ -119,7 +112,8 @@ def measure_each(
 
     Each one is judged against that twin and against the truth of its own topics. The run's own
     schedule is not used."""
-    engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
+    runner = open_runner(run.engine, run.setup, cluster, context)
+    engine = runner.engine
     targets = engine.targets()
     for variant in variants.values():
         variant.schedule.check(
@@ -128,38 +122,98 @@ def measure_each(
             actions=cluster.capabilities(),
             duration_s=run.load_s,
         )
-    directory = cluster.scratch(f"run-{context.directory.name}")
-    passes = Passes(run, cluster, engine, directory, context)
-    passes.warm_up(run.warmup_s, at_most_s=run.warmup_s if engine.used else run.first_warmup_s)
-    broken = {}
+    warm_up(runner, run, at_most_s=run.warmup_s if engine.used else run.first_warmup_s)
+    twin_plan = plan_of(run, "twin", run.load_s, context)
     if context.repeat % 2 == 0:
-        twin = passes.once("twin", run.load_s, NO_FAILURES)
-        for name, variant in variants.items():
-            broken[name] = passes.until_felt(name, run.load_s, variant)
+        twin = runner.run(twin_plan).record
+        broken = _broken(runner, run, variants)
     else:  # what came first must not decide; what was restarted is as cold as at the beginning
-        for name, variant in variants.items():
-            broken[name] = passes.until_felt(name, run.load_s, variant)
-        passes.warm_up(run.warmup_s, at_most_s=run.warmup_s)
-        twin = passes.once("twin", run.load_s, NO_FAILURES)
+        broken = _broken(runner, run, variants)
+        warm_up(runner, run, at_most_s=run.warmup_s)
+        twin = runner.run(twin_plan).record
     context.progress("comparing")
     return {
-        name: judge(
-            twin,
-            failed,
-            truth,
-            workload=run.workload,
-            schedule=variants[name].schedule,
-            trigger_s=run.interval_s,
-            settle_s=run.settle_s,
-            accuracy=score(passes.engine, twin, failed, work, truth) if run.scored else NOT_SCORED,
-            timed=context.profile is not Profile.SMOKE,
-            stationary=run.timed,
-            punctual_s=run.punctual_under(variants[name].setup),
-            calm_s=run.calm_s,
-            least_late_s=run.least_late_s,
-        )
-        for name, (failed, truth, work) in broken.items()
+        name: _judged(run, runner, variants[name], twin, made, truth)
+        for name, (made, truth) in broken.items()
     }
+
+
+def _judged(
+    run: LiveRun,
+    runner: Runner,
+    variant: Variant,
+    twin: PassRecord,
+    made: Made,
+    truth: pd.DataFrame,
+) -> Outcome:
+    """Judge a pass; its kills say under which setting they were."""
+    failed = made.record
+    accuracy = score(runner.engine, twin, failed, made.work, truth) if run.scored else NOT_SCORED
+    outcome = judge(
+        twin,
+        failed,
+        truth,
+        workload=run.workload,
+        schedule=variant.schedule,
+        trigger_s=run.interval_s,
+        settle_s=run.settle_s,
+        accuracy=accuracy,
+        timed=runner.context.profile is not Profile.SMOKE,
+        stationary=run.timed,
+        punctual_s=run.punctual_under(variant.setup),
+        calm_s=run.calm_s,
+        least_late_s=run.least_late_s,
+    )
+    kills = outcome.series[SERIES].assign(**made.setting.row())
+    return replace(outcome, series={**outcome.series, SERIES: kills})
+
+
+def _broken(
+    runner: Runner, run: LiveRun, variants: Mapping[str, Variant]
+) -> dict[str, tuple[Made, pd.DataFrame]]:
+    """Make the pass of each variant, with the truth by which it is judged."""
+    found: dict[str, tuple[Made, pd.DataFrame]] = {}
+    for name, variant in variants.items():
+        first = next(iter(found.values()), None) if run.one_truth else None
+        made = until_felt(runner, run, name, variant, truth=first is None)
+        truth = made.truth if first is None else first[1]
+        assert truth is not None, "the first pass computes it"
+        found[name] = made, truth
+    return found
+
+
+def until_felt(runner: Runner, run: LiveRun, name: str, variant: Variant, *, truth: bool) -> Made:
+    """Make a pass, again where its failures were not felt (`Variant.felt`)."""
+    plan = plan_of(run, name, run.load_s, runner.context, variant.schedule)
+    for attempt in range(ATTEMPTS):
+        made = runner.run(plan, setup=variant.setup, truth=truth)
+        if attempt + 1 == ATTEMPTS or variant.felt is None or variant.felt(made.record):
+            break
+        runner.context.progress(f"{name} again: its failures ended nothing that the query needs")
+    return made
+
+
+def warm_up(runner: Runner, run: LiveRun, *, at_most_s: float) -> None:
+    """Warm the engine up with the run's load."""
+    runner.warm_up(
+        lambda load_s: plan_of(run, WARM_UP, load_s, runner.context), run.warmup_s, at_most_s
+    )
+
+
+def plan_of(
+    run: LiveRun, name: str, load_s: float, context: Context, schedule: Schedule = NO_FAILURES
+) -> PassPlan:
+    """Return the plan of a pass of a run; a measured one keeps its database with the record."""
+    warms = name == WARM_UP
+    table = None
+    if run.workload.into_table and not warms:
+        table = context.directory / f"{run.workload.name}-{name}.sqlite"
+    # Batches that follow each other closely warm an engine sooner.
+    interval_s = min(run.interval_s, 1.0) if warms else run.interval_s
+    return steady_plan(
+        name, run.workload, run.rate_per_s, load_s, interval_s,
+        schedule=schedule, table=table, event=run.event,
+    )  # fmt: skip
 
 
 def together(outcomes: Mapping[str, Outcome]) -> Outcome:
@@ -205,14 +259,6 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _typical_batch_s(record: PassRecord) -> float | None:
-    """Return the median duration of the batches with records; None if none is reported."""
-    batches = record.batches
-    if "duration_s" not in batches.columns or not (batches["rows"] > 0).any():
-        return None
-    return float(batches.loc[batches["rows"] > 0, "duration_s"].median())
-
-
 def lacking(run: LiveRun, spec: ClusterSpec) -> str | None:
     """Return the reason why this run cannot be made on a cluster of that shape; None if it can."""
     return find_engine(run.engine).lacks(run.setup, run.workload, spec)
@@ -242,96 +288,3 @@ def score(
     if not len(accurate):
         return Scored(reason="the twin delivered no result")
     return engine.score(accurate, failed.deliveries, work)
-
-
-def warm_engine(kind: EngineKind, setup: Setup, cluster: Cluster, context: Context) -> Engine:
-    """Return an engine that is ready, if possible one that an earlier run has opened.
-
-    An engine with the same setup on the same cluster serves any workload: opening one takes half a
-    minute."""
-
-    def start() -> AbstractContextManager[Engine]:
-        context.progress(f"opening the engine {kind.name} ({setup.scheme})")
-        return kind.open(setup, cluster)
-
-    engine = context.keep(kind.key(setup), start, check=lambda engine: engine.check())
-    engine.configure(setup)
-    return engine
-
-
-class Passes:
-    """The passes of one run on one engine."""
-
-    def __init__(
-        self, run: LiveRun, cluster: Cluster, engine: Engine, directory: Path, context: Context
-    ) -> None:
-        """Prepare passes that keep their files in ``directory``."""
-        self._run, self._cluster, self.engine = run, cluster, engine
-        self._directory, self._context = directory, context
-        self._truth: pd.DataFrame | None = None
-
-    def warm_up(self, piece_s: float, *, at_most_s: float) -> None:
-        """Send load that is not measured, in pieces, until batches no longer become shorter."""
-        spent_s, before_s = 0.0, float("inf")
-        while spent_s < at_most_s:
-            length_s = piece_s or at_most_s
-            record = self.once(WARM_UP, length_s, NO_FAILURES)
-            spent_s += length_s
-            typical_s = _typical_batch_s(record)
-            if typical_s is None or typical_s > STILL_FALLING * before_s:
-                return
-            before_s = typical_s
-
-    def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
-        """Make one pass under the run's own setup."""
-        self.engine.configure(self._run.setup)
-        with self._pass(name, load_s, schedule) as one:
-            return one.run()
-
-    def until_felt(
-        self, name: str, load_s: float, variant: Variant
-    ) -> tuple[PassRecord, pd.DataFrame, Work]:
-        """Make a pass, again where its failures were not felt (`Variant.felt`)."""
-        for _ in range(ATTEMPTS - 1):
-            found = self.with_truth(name, load_s, variant)
-            if variant.felt is None or variant.felt(found[0]):
-                return found
-            self._context.progress(f"{name} again: its failures ended nothing that the query needs")
-        return self.with_truth(name, load_s, variant)
-
-    def with_truth(
-        self, name: str, load_s: float, variant: Variant
-    ) -> tuple[PassRecord, pd.DataFrame, Work]:
-        """Make a pass; return it with the ground truth, by default of its own topics."""
-        self.engine.configure(variant.setup)
-        with self._pass(name, load_s, variant.schedule) as one:
-            record = one.run()
-            self._cluster.restore(self._context.progress)
-            if record.died is not None or record.stalled:  # another of its kind can still compute
-                kind = find_engine(self._run.engine)
-                self.engine = warm_engine(kind, variant.setup, self._cluster, self._context)
-            if self._truth is None or not self._run.one_truth:
-                self._context.progress("computing the ground truth")
-                truth = self.engine.truth(one.work)
-                self._truth = relative_windows(truth, self._run.workload, record.origin_unix_s)
-            return record, self._truth, one.work
-
-    def _pass(self, name: str, load_s: float, schedule: Schedule) -> Pass:
-        self._context.progress(f"{name}: starting the work")
-        plan = PassPlan(
-            name=name,
-            workload=self._run.workload,
-            rate=RateProfile.constant(self._run.rate_per_s, load_s),
-            # Batches that follow each other closely warm an engine sooner.
-            interval_s=min(self._run.interval_s, 1.0) if name == WARM_UP else self._run.interval_s,
-            schedule=schedule,
-            table=self._table(name),
-            event=self._run.event,
-        )
-        return Pass(plan, self._cluster, self.engine, self._directory, self._context)
-
-    def _table(self, name: str) -> Path | None:
-        """Return the file of a measured pass's database, kept with the run's record."""
-        if not self._run.workload.into_table or name == WARM_UP:
-            return None
-        return self._context.directory / f"{self._run.workload.name}-{name}.sqlite"

@@ -107,6 +107,8 @@ class Attempt:
     """Number of this attempt within one command."""
     engine: str = ""
     """The live engine that it measured."""
+    setting: Mapping[str, Any] = field(default_factory=dict)
+    """`Record.setting`."""
 
     @property
     def run(self) -> str:
@@ -192,6 +194,7 @@ class Record:
             code=attempt.code,
             commit=attempt.commit,
             engine=attempt.engine,
+            setting=dict(attempt.setting),
             versions=attempt.versions,
             started_unix_s=attempt.started_unix_s,
             seconds=seconds,

@@ -148,7 +148,7 @@ def _of_systems(outages: pd.DataFrame) -> pd.DataFrame:
     over = outages["caught_up"].astype(bool)
     return outages.assign(
         action="kill",
-        scope=outages["kill"].replace("worker", "node"),
+        scope=outages["kill"].replace("worker", "node") if "kill" in outages else "node",
         nodes=outages.get("nodes", outages["target"]),
         recovery_s=outages["outage_s"].where(over),
         recovery_at_least_s=outages["outage_s"].mask(over),
@@ -178,9 +178,7 @@ _INTERVAL_S = dict.fromkeys(["live/engines", "live/predicted", "live/state", "li
 
 
 def setting_of(record: Record, variant: str = "") -> Setting:
-    """Return the setting of a run, or of its pass ``variant``."""
-    if record.setting:
-        return Setting(**record.setting)
+    """Return the setting of a run, or of its pass: what it says, and else what names say."""
     point = record.point
     row, tuning = str(point.get("row", "")), str(point.get("tuning", ""))
     names = [*(str(point.get(each) or "") for each in ("scheme", "contender", "mechanism")), row]
@@ -198,14 +196,15 @@ def setting_of(record: Record, variant: str = "") -> Setting:
         interval = point.get("interval_s", point.get("trigger_s"))
     if interval is None:
         interval = named[1] if named else _INTERVAL_S.get(record.experiment)
-    return Setting(
-        engine=record.engine,
-        scheme=scheme,
-        mode=str(point.get("mode") or mode),
-        interval_s=None if interval is None else float(str(interval)),
-        workload=str(point.get("workload") or point.get("query") or ""),
-        settings=_settings(record, row + tuning),
-    )
+    earlier = {
+        "engine": record.engine,
+        "scheme": scheme,
+        "mode": str(point.get("mode") or mode),
+        "interval_s": None if interval is None else float(str(interval)),
+        "workload": str(point.get("workload") or point.get("query") or ""),
+        "settings": _settings(record, row + tuning),
+    }
+    return Setting(**{**earlier, **record.setting})
 
 
 def _scheme(names: Sequence[str]) -> str:

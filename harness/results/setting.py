@@ -31,3 +31,7 @@ class Setting:
         """Return what both have alike."""
         mine, others = asdict(self), asdict(other)
         return Setting(**{name: value for name, value in mine.items() if others[name] == value})
+
+
+NOT_SET = Setting()
+"""The setting of what runs no engine."""

@@ -26,6 +26,7 @@ from harness.errors import FaultlineError
 from harness.experiment import Experiment
 from harness.measurement import Kept, Origin
 from harness.results.record import Outcome, Point, Profile
+from harness.results.setting import Setting
 from harness.running.discovery import all_experiments
 from harness.running.peaks import PeakMemory, size_of
 from harness.seeds import run_seed
@@ -205,7 +206,7 @@ class RunContext:
     ) -> Kept:
         return self._refuse()
 
-    def measures(self, engine: str) -> None:
+    def measures(self, setting: Setting) -> None:
         self._refuse()
 
     def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:

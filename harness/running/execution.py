@@ -40,6 +40,7 @@ from harness.results.record import (
     Record,
     point_key,
 )
+from harness.results.setting import NOT_SET, Setting
 from harness.results.store import Campaign, RecordStore
 from harness.running.code import code_of
 from harness.running.computed import ProcessPool, RunContext, RunPool, RunResult, takes
@@ -79,8 +80,8 @@ class _MeasuredContext(RunContext):
 
     pool: ClusterPool
     observer: RunObserver
-    engine: str = ""
-    """Name of the measured live engine; empty before and without one."""
+    setting: Setting = NOT_SET
+    """What all passes so far have alike; empty before and without one."""
     meanwhile: Callable[[], None] | None = None
     """Callback for each progress report of the run."""
     passes: list[Mapping[str, float | None]] = field(default_factory=list)
@@ -98,9 +99,10 @@ class _MeasuredContext(RunContext):
     ) -> Kept:
         return self.pool.keep(key, start, check, self.progress)
 
-    def measures(self, engine: str) -> None:
-        assert self.engine in ("", engine), f"{self.engine} and {engine} in one run"
-        self.engine = engine
+    def measures(self, setting: Setting) -> None:
+        first = self.setting == NOT_SET
+        self.setting = setting if first else self.setting.common(setting)
+        assert self.setting.engine, f"{setting.engine} is not the only engine of this run"
 
     def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
         if name != WARM_UP:
@@ -258,11 +260,13 @@ class Runner:
             return found
         return {name: found[name] for name in ("java", "java_vendor")}
 
-    def _attempt(self, run: PlannedRun, settings: RunSettings, engine: str = "") -> Attempt:
+    def _attempt(
+        self, run: PlannedRun, settings: RunSettings, setting: Setting = NOT_SET
+    ) -> Attempt:
         """Return the attempt at a run, after it: a run fetches what is not there."""
         versions = {**describe_versions(), **self._servers(run.experiment)}
         if run.experiment.origin is Origin.MEASURED:
-            versions |= {"jars": _jars(engine), **self._pool.versions}
+            versions |= {"jars": _jars(setting.engine), **self._pool.versions}
         return Attempt(
             question=self.question(run.experiment, settings),
             point=dict(run.point),
@@ -272,7 +276,8 @@ class Runner:
             commit=describe_commit(),
             versions=versions,
             started_unix_s=time.time(),
-            engine=engine,
+            engine=setting.engine,
+            setting=setting.row(),
         )
 
     def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
@@ -367,7 +372,7 @@ class Runner:
             disk_bytes=size_of(scratch, self._pool.run_directory),
         )
         attempt = replace(
-            self._attempt(run, settings, context.engine),
+            self._attempt(run, settings, context.setting),
             number=number,
             started_unix_s=started_unix_s,
         )

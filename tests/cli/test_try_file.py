@@ -17,6 +17,7 @@ from harness.errors import UsageError
 from harness.judging.calibration import Rung, Tried, told
 from harness.measure.windows import Normal
 from harness.results.record import Outcome
+from harness.results.setting import Setting
 from harness.running.execution import Runner
 from harness.running.plan import PlannedRun
 from tests.advice.test_costs import killed
@@ -106,7 +107,7 @@ def interrupted_at(number: int) -> Callable[..., tuple[Outcome, str]]:
     made = iter([HELD, killed(), killed()][:number])
 
     def run(runner: Runner, planned: PlannedRun, context: Any) -> tuple[Outcome, str]:
-        context.measures("structured")
+        context.measures(Setting(engine="structured"))
         outcome = next(made, None)
         if outcome is None:
             raise KeyboardInterrupt

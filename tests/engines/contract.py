@@ -24,6 +24,7 @@ from harness.judging.run import LiveRun, measure
 from harness.load.profile import RateProfile
 from harness.measurement import Context, Kept
 from harness.results.record import Profile
+from harness.results.setting import Setting
 from workloads.base import Workload
 
 LARGE = ClusterSpec(racks=3, workers_per_rack=4, nodes_per_worker=2, cores_per_worker=2)
@@ -118,8 +119,8 @@ class Sharing:
         check(kept)
         return kept
 
-    def measures(self, engine: str) -> None:
-        assert engine == self._engine.name
+    def measures(self, setting: Setting) -> None:
+        assert setting.engine == self._engine.name
 
     def surroundings(self, name: str, conditions: object) -> None:
         """Keep no record."""

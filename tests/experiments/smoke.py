@@ -31,7 +31,7 @@ class SmokeContext:
     def seed(self, *names: str | int) -> int:
         return run_seed(DEFAULT_SEED, self._id, 0, *names)
 
-    def measures(self, engine: str) -> None:
+    def measures(self, setting: object) -> None:
         """Keep no record."""
 
     def surroundings(self, name: str, conditions: object) -> None:

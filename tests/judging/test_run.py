@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,48 +16,73 @@ from experiments.live._runs import outcome_of
 from harness.cluster.base import Cluster
 from harness.engines.base import Engine, Setup, Work
 from harness.engines.tasks.parameters import TaskParameters
-from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.failures.schedule import NO_FAILURES
 from harness.judging import run as runs
 from harness.judging.outcome import TWIN_BEHIND
-from harness.judging.passes import PassRecord
-from harness.judging.run import LiveRun, Passes, Variant, measure_each, together
+from harness.judging.passes import PassPlan, PassRecord
+from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.judging.runner import Made, Runner
 from harness.measurement import Context
+from harness.results.kills import SERIES
 from harness.results.record import Outcome, Profile
+from harness.results.setting import Setting
 from tests.judging.constructed import WORKLOAD, record
 
 
-class Warming(Passes):
-    """Passes with given durations of batches, one for each piece of load."""
+class Answers(Runner):
+    """A runner whose passes are made already."""
 
-    def __init__(self, durations_s: Sequence[float | None]) -> None:
-        self.left: Iterator[float | None] = iter(durations_s)
-        self.pieces: list[float] = []
+    def __init__(self, *records: PassRecord) -> None:
+        self.left = iter(records)
+        self.plans: list[PassPlan] = []
+        self.truths: list[bool] = []
+        self.context = cast(
+            Context,
+            SimpleNamespace(progress=lambda *_: None, profile=Profile.SMOKE, directory=Path()),
+        )
+        self.engine = cast(Engine, SimpleNamespace(targets=list, used=False))
 
-    def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
-        self.pieces.append(load_s)
-        duration_s = next(self.left)
-        batches = pd.DataFrame({"at_s": [1.0, 2.0], "rows": [0, 9], "dropped_rows": 0})
-        if duration_s is not None:
-            batches = batches.assign(duration_s=[99.0, duration_s])
-        return record(batches=batches)
+    def run(self, plan: PassPlan, **more: Any) -> Made:
+        self.plans.append(plan)
+        self.truths.append(more.get("truth", False))
+        made = next(self.left, None) or record(name=plan.name)
+        due = pd.DataFrame() if self.truths[-1] else None
+        return Made(record=made, work=cast(Work, None), setting=Setting(), truth=due)
+
+
+def lasting(duration_s: float | None) -> PassRecord:
+    """Return a pass whose batches last so long."""
+    batches = pd.DataFrame({"at_s": [1.0, 2.0], "rows": [0, 9], "dropped_rows": 0})
+    if duration_s is not None:
+        batches = batches.assign(duration_s=[99.0, duration_s])
+    return record(batches=batches)
+
+
+SETUP = Setup(scheme="checkpoint", parameters=TaskParameters())
+RUN = LiveRun(
+    workload=WORKLOAD, setup=SETUP, interval_s=1.0, rate_per_s=10, load_s=5, warmup_s=12,
+    first_warmup_s=40, settle_s=1, schedule=NO_FAILURES, timed=False,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("durations_s", "pieces"),
-    [([5.4, 3.2, 3.1], 3), ([5.4, 3.2, 2.0, 1.0, 0.5], 4), ([1.0, 1.0], 2), ([None], 1)],
+    ("durations_s", "piece_s", "pieces"),
+    [
+        ([5.4, 3.2, 3.1], 12, 3),
+        ([5.4, 3.2, 2.0, 1.0, 0.5], 12, 4),
+        ([1.0, 1.0], 12, 2),
+        ([None], 12, 1),
+        ([], 0, 0),
+    ],
 )
 def test_it_lasts_until_batches_are_as_short_as_they_get(
-    durations_s: Sequence[float | None], pieces: int
+    durations_s: Sequence[float | None], piece_s: float, pieces: int
 ) -> None:
-    passes = Warming(durations_s)
-    passes.warm_up(12, at_most_s=40)
-    assert passes.pieces == [12.0] * pieces, "at most 40 s and what is left of a piece"
-
-
-def test_without_a_piece_there_is_no_warm_up() -> None:
-    passes = Warming([])
-    passes.warm_up(0, at_most_s=0)
-    assert passes.pieces == []
+    runner = Answers(*map(lasting, durations_s))
+    run = replace(RUN, warmup_s=piece_s)
+    runs.warm_up(runner, run, at_most_s=40 if piece_s else 0)
+    lengths = [plan.rate.duration_s for plan in runner.plans]
+    assert lengths == [12.0] * pieces, "at most 40 s and what is left of a piece"
 
 
 def test_several_outcomes_become_one_table() -> None:
@@ -89,103 +115,33 @@ def test_several_outcomes_become_one_table() -> None:
     ("felt", "made"), [([True], 1), ([False, True], 2), ([False] * runs.ATTEMPTS, runs.ATTEMPTS)]
 )
 def test_a_pass_whose_failures_ended_nothing_is_made_again(felt: list[bool], made: int) -> None:
-    class Made(Passes):
-        def __init__(self) -> None:
-            """Have no engine."""
-            self.passes: list[str] = []
-            self._context = cast(Context, SimpleNamespace(progress=lambda _: None))
-
-        def with_truth(self, name: str, load_s: float, variant: Variant) -> Any:
-            self.passes.append(name)
-            return record(name=name), pd.DataFrame(), None
-
-    answers = iter(felt)
-    setup = Setup(scheme="checkpoint", parameters=TaskParameters())
-    variant = Variant(setup=setup, schedule=NO_FAILURES, felt=lambda _: next(answers))
-    passes = Made()
-    passes.until_felt("kill", 5.0, variant)
-    assert passes.passes == ["kill"] * made
+    answers, runner = iter(felt), Answers()
+    variant = Variant(setup=SETUP, schedule=NO_FAILURES, felt=lambda _: next(answers, True))
+    runs.until_felt(runner, RUN, "kill", variant, truth=True)
+    assert [plan.name for plan in runner.plans] == ["kill"] * made
 
 
 @pytest.mark.parametrize(("profile", "timed"), [(Profile.SMOKE, False), (Profile.QUICK, True)])
-def test_the_smoke_profile_alone_keeps_runs_with_a_late_pass(
-    profile: Profile, timed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(("one_truth", "computed"), [(False, 2), (True, 1)])
+def test_the_smoke_profile_alone_keeps_late_passes_and_one_truth_serves_all_where_a_run_says_so(
+    profile: Profile, timed: bool, one_truth: bool, computed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {}
+    given: list[dict[str, Any]] = []
 
     def judge(*_: object, **settings: Any) -> Outcome:
-        given.update(settings)
-        return Outcome(values={})
+        given.append(settings)
+        return Outcome(series={SERIES: pd.DataFrame({"at_s": [1.0]})})
 
-    class Made(Passes):
-        def warm_up(self, piece_s: float, *, at_most_s: float) -> None:
-            """Send nothing."""
-
-        def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
-            return record(name=name)
-
-        def with_truth(self, name: str, load_s: float, variant: Variant) -> Any:
-            return record(name=name), pd.DataFrame(), None
-
-    for name, fake in {"judge": judge, "Passes": Made, "score": lambda *_: None}.items():
+    runner = Answers()
+    context = SimpleNamespace(profile=profile, repeat=0, progress=lambda *_: None, directory=Path())
+    runner.context = cast(Context, context)
+    fakes = {"judge": judge, "score": lambda *_: None, "open_runner": lambda *_: runner}
+    for name, fake in fakes.items():
         monkeypatch.setattr(runs, name, fake)
-    engine = SimpleNamespace(targets=list, used=False)
-    monkeypatch.setattr(runs, "warm_engine", lambda *_: engine)
-    cluster = SimpleNamespace(capabilities=set, scratch=lambda _: tmp_path)
-    context = SimpleNamespace(
-        directory=tmp_path, repeat=0, profile=profile, progress=lambda *_: None
-    )
-    setup = Setup(scheme="checkpoint", parameters=TaskParameters())
-    one = LiveRun(
-        workload=WORKLOAD,
-        setup=setup,
-        interval_s=1.0,
-        rate_per_s=10,
-        load_s=5,
-        warmup_s=0,
-        first_warmup_s=0,
-        settle_s=1,
-        schedule=NO_FAILURES,
-        timed=False,
-    )
-    variants = {"failures": Variant(setup=setup, schedule=NO_FAILURES)}
-    measure_each(one, variants, cast(Cluster, cluster), cast(Context, context))
-    assert (given["timed"], given["stationary"]) == (timed, False)
-
-
-@pytest.mark.parametrize(("one_truth", "computed"), [(False, 2), (True, 1)])
-def test_a_truth_serves_all_passes_where_a_run_says_so(
-    one_truth: bool, computed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    asked: list[Work] = []
-
-    class OnePass:
-        work = cast(Work, SimpleNamespace())
-
-        def __enter__(self) -> OnePass:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            """Have nothing to end."""
-
-        def run(self) -> PassRecord:
-            return record(name="kill")
-
-    def truth(work: Work) -> pd.DataFrame:
-        asked.append(work)
-        return pd.DataFrame({"window_start_s": [float(len(asked))]})
-
-    monkeypatch.setattr(runs, "relative_windows", lambda found, *_: found)
-    monkeypatch.setattr(Passes, "_pass", lambda *_: OnePass())
-    setup = Setup(scheme="checkpoint", parameters=TaskParameters())
-    passes = Passes(
-        cast(LiveRun, SimpleNamespace(one_truth=one_truth, workload=WORKLOAD)),
-        cast(Cluster, SimpleNamespace(restore=lambda _: None)),
-        cast(Engine, SimpleNamespace(configure=lambda _: None, truth=truth)),
-        tmp_path,
-        cast(Context, SimpleNamespace(progress=lambda _: None)),
-    )
-    variant = Variant(setup=setup, schedule=NO_FAILURES)
-    found = [passes.with_truth("kill", 5.0, variant)[1] for _ in range(2)]
-    assert len(asked) == computed
-    assert found[1]["window_start_s"].tolist() == [float(computed)]
+    variants = {n: Variant(setup=SETUP, schedule=NO_FAILURES) for n in ("one", "other")}
+    cluster = cast(Cluster, SimpleNamespace(capabilities=set))
+    run = replace(RUN, one_truth=one_truth, warmup_s=0, first_warmup_s=0)
+    measure_each(run, variants, cluster, runner.context)
+    assert [(each["timed"], each["stationary"]) for each in given] == [(timed, False)] * 2
+    assert sum(runner.truths) == computed
+    assert [plan.name for plan in runner.plans] == ["twin", "one", "other"]

@@ -13,6 +13,7 @@ from harness.environment.servers import UNKNOWN
 from harness.experiment import Experiment
 from harness.measurement import Context
 from harness.results.record import NOT_RECORDED, SKIPPED, Outcome, Point, Profile
+from harness.results.setting import Setting
 from harness.results.store import RecordStore
 from harness.running.computed import AT_ONCE
 from harness.running.discovery import find
@@ -136,7 +137,7 @@ def test_what_a_run_fetched_is_in_its_record_and_question(
 
     def run(point: Point, context: Context) -> Outcome:
         servers.update(java="21.0.8", java_vendor="JetBrains", redis="6.2.12")
-        context.measures("flink")
+        context.measures(Setting(engine="flink"))
         return Outcome(values={"y": 1})
 
     toy = measured("stock/toy", run=run)

@@ -29,6 +29,7 @@ from harness.cluster.base import Cluster
 from harness.cluster.processes import ProcessIdentity, read_stat
 from harness.engines.base import Setup
 from harness.errors import EnvironmentFailure
+from harness.judging.runner import Runner
 from harness.measurement import Context
 from harness.results.record import Profile
 from tests.engines.test_toy import Keeping
@@ -238,11 +239,9 @@ def test_a_warm_up_goes_on_while_batches_become_shorter(monkeypatch: pytest.Monk
         sent.append(seconds)
         return halves.pop(0)
 
-    monkeypatch.setattr(_ladder._Passes, "_warm_up", warm_up)
-    context = SimpleNamespace(profile=Profile.QUICK, directory=SimpleNamespace(name="x"))
-    place = SimpleNamespace(scratch=lambda name: None)
-    engine = cast(Any, Opened())
-    passes = _ladder._Passes(engine, cast(Any, place), cast(Any, context), WORKLOAD, 0.1)
+    monkeypatch.setattr(_ladder._Rungs, "_warm_up", warm_up)
+    runner = SimpleNamespace(context=SimpleNamespace(profile=Profile.QUICK), engine=Opened())
+    passes = _ladder._Rungs(cast(Any, runner), WORKLOAD, 0.1)
     assert passes.warm_up(20_000.0) == 1.9
     assert sent == [60.0, 30.0, 30.0]
     assert passes.warm_up(20_000.0) == 1.9, "it is warm for that workload"
@@ -286,8 +285,8 @@ def test_a_ladder_of_a_toy_engine(
         engine.configure(Setup(scheme="wait"))
         context._engine = engine
         outcome = _ladder.measure_ladder(
-            engine, toy_cluster, cast(Context, context), workload=TOY, rates=[50.0],
-            interval_s=0.1, stock=False,
+            Runner(engine, Setup(scheme="wait"), toy_cluster, cast(Context, context)),
+            workload=TOY, rates=[50.0], interval_s=0.1, stock=False,
         )  # fmt: skip
     path = tmp_path / "ladder.parquet"
     outcome.series["ladder"].to_parquet(path)

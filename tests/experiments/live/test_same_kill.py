@@ -18,8 +18,10 @@ from experiments.live.same_kill import CHECKPOINT_S, REAL_TIME, ROWS, TIMES
 from harness.cluster.base import Action
 from harness.engines.structured.parameters import StockParameters
 from harness.judging import trust
-from harness.judging.passes import PassPlan, PassRecord
+from harness.judging.passes import PassPlan
+from harness.judging.runner import Made
 from harness.results.record import Profile
+from harness.results.setting import Setting
 from harness.results.tables import Results
 from tests.judging.constructed import (
     KILL_AT_S,
@@ -147,27 +149,9 @@ def test_a_kill_in_the_form_of_the_peers_is_shown_as_older_ones_are(tmp_path: Pa
     assert tables["parts"]["catching_up_s"].tolist() == [2.0]
 
 
-class OnePass:
-    """A pass that was made already (`harness.judging.passes.Pass`)."""
-
-    work = None
-
-    def __init__(self, made: PassRecord) -> None:
-        self._made = made
-
-    def __enter__(self) -> OnePass:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove nothing."""
-
-    def run(self) -> PassRecord:
-        return self._made
-
-
 @pytest.mark.parametrize("lateness_s", [0.002, 0.3])
 def test_kills_one_after_the_other_are_invalid_if_one_was_late(
-    lateness_s: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    lateness_s: float,
 ) -> None:
     incidents = pd.DataFrame(
         columns=["at_s", "event", "target", "tasks", "cause", "detected_unix_s"]
@@ -179,20 +163,18 @@ def test_kills_one_after_the_other_are_invalid_if_one_was_late(
     )
     plans: list[PassPlan] = []
 
-    def one_pass(plan: PassPlan, *_: object) -> OnePass:
-        plans.append(plan)
-        return OnePass(made)
+    due = truth()
 
-    monkeypatch.setattr("harness.judging.passes.Pass", one_pass)
-    monkeypatch.setattr("harness.engines.deliveries.relative_windows", lambda found, *_: found)
-    engine = SimpleNamespace(
-        targets=lambda: [SimpleNamespace(name="r1n1")], truth=lambda work: truth()
-    )
-    context = SimpleNamespace(seed=lambda *names: 500, directory=tmp_path, profile=Profile.QUICK)
-    cluster = SimpleNamespace(scratch=lambda name: tmp_path)
+    def one_pass(plan: PassPlan, *, truth: bool) -> Made:
+        plans.append(plan)
+        return Made(record=made, work=cast(Any, None), setting=Setting(), truth=due)
+
+    engine = SimpleNamespace(targets=lambda: [SimpleNamespace(name="r1n1")])
+    context = SimpleNamespace(seed=lambda *names: 500, profile=Profile.QUICK)
+    runner = SimpleNamespace(engine=engine, context=context, run=one_pass)
     found = measure_kills(
-        cast(Any, engine), cast(Any, cluster), cast(Any, context), workload=WORKLOAD,
-        rate_per_s=100, interval_s=0.1, checkpoint_s=2.0, kills=1, gap_s=29.0,
+        cast(Any, runner), workload=WORKLOAD, rate_per_s=100, interval_s=0.1, checkpoint_s=2.0,
+        kills=1, gap_s=29.0,
     )  # fmt: skip
     assert (found.invalid is None) == (lateness_s < 0.1)
     first_s = plans[0].schedule.events[0].at_s

@@ -63,7 +63,7 @@ class OneRun:
         check(started)
         return started
 
-    def measures(self, engine: str) -> None:
+    def measures(self, setting: object) -> None:
         """Nobody keeps a record."""
 
     def surroundings(self, name: str, conditions: object) -> None:
