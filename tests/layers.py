@@ -25,6 +25,10 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (["experiments"], "one module a figure: a half that measures, then one that shows"),
     (
+        ["harness.stock_kills"],
+        "the kill of a worker and a rack under stock Spark: of a user's file, and of the figures'",
+    ),
+    (
         ["harness.judging", "harness.endurance"],
         "one run of any engine, and its judge (`run`, `passes`, `outcome`); long runs with random "
         "kills",

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from experiments.live import _plans
 from experiments.live._matrix_failures import CORRELATED, FAILURES, LATE_S, Scale
-from experiments.stock._scale import cluster_spec
 from experiments.stock._workloads import WORKLOADS
 from harness.cluster.base import TOGETHER, Action
 from harness.engines.base import Setup
@@ -19,6 +18,7 @@ from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile
+from harness.stock_kills.scale import cluster_spec
 from workloads.base import Workload
 
 ENGINE = "structured"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from experiments.live._six_nodes import SPEC
-from experiments.stock._scale import UPDATES_WATERMARK_S
 from harness.engines.structured.parameters import Mode, StockParameters
+from harness.stock_kills.scale import UPDATES_WATERMARK_S
 
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster

@@ -121,7 +121,7 @@ def _chosen(point: Point, system: System, context: Context) -> tuple[EngineKind,
 
 def _workload(point: Point, system: System, context: Context) -> Workload:
     """Return the workload; updates wait for no watermark, which only keeps their state longer."""
-    from experiments.stock._scale import UPDATES_WATERMARK_S
+    from harness.stock_kills.scale import UPDATES_WATERMARK_S
     from workloads.wordcount import word_count
     from workloads.worldcup import world_cup
 

@@ -134,9 +134,9 @@ ATTEMPTS = 3
 def run(point: Point, context: Context) -> Outcome:
     """Measure one row: a warm-up, then a pass for each kill."""
     from experiments.live._rates import WATERMARK_S
-    from experiments.stock._scale import UPDATES_WATERMARK_S
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
+    from harness.stock_kills.scale import UPDATES_WATERMARK_S
     from workloads.wordcount import word_count
 
     row, times = str(point["row"]), TIMES[context.profile]

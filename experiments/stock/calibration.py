@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.stock._own import OPTIONS, own
-from experiments.stock._scale import (
+from harness.claims import Finding, found, hypothesis
+from harness.engines.structured.parameters import StockParameters
+from harness.experiment import Experiment
+from harness.figures.style import BLUE, GREY, VERMILION
+from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
+from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.results.record import Outcome, Point, Profile
+from harness.stock_kills.own import OPTIONS, own
+from harness.stock_kills.scale import (
     LEAST_TRIGGER_S,
     SCALES,
     check_options,
@@ -24,13 +31,6 @@ from experiments.stock._scale import (
     own_or_words,
     scale_of,
 )
-from harness.claims import Finding, found, hypothesis
-from harness.engines.structured.parameters import StockParameters
-from harness.experiment import Experiment
-from harness.figures.style import BLUE, GREY, VERMILION
-from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
 from workloads.base import Workload
 
 if TYPE_CHECKING:

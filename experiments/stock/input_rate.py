@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from experiments.stock._scale import check_options, cluster_spec, keeps, spark_conf
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Finding, Rule, every, hypothesis
 from harness.claims.samples import FEWEST
@@ -25,6 +24,7 @@ from harness.measure.windows import KEPT_UP_S, KEPT_UP_TRIGGERS
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
+from harness.stock_kills.scale import check_options, cluster_spec, keeps, spark_conf
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.stock._scale import UPDATES_WATERMARK_S, spark_conf
 from experiments.stock.real_time_kill import SPEC
 from harness.claims import Claim, Finding, Rule, at_most, every, hypothesis, invariant, not_asked
 from harness.claims.samples import FEWEST, Sample, median_of, ratio_of
@@ -23,6 +22,7 @@ from harness.figures.style import BLUE, GREY, ORANGE, VERMILION
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
+from harness.stock_kills.scale import UPDATES_WATERMARK_S, spark_conf
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -27,8 +27,6 @@ from experiments.stock._kills import (
     tabulate,
     uncontradicted,
 )
-from experiments.stock._own import RATE_PER_S
-from experiments.stock._scale import SCALES, cluster_spec, keeps
 from harness.claims import Finding, all_of, found, hypothesis
 from harness.claims.samples import FEWEST
 from harness.cluster.base import Action
@@ -39,6 +37,8 @@ from harness.figures.style import ORANGE
 from harness.judging.run import LiveRun, measure
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
+from harness.stock_kills.own import RATE_PER_S
+from harness.stock_kills.scale import SCALES, cluster_spec, keeps
 from workloads.wordcount import word_count
 
 if TYPE_CHECKING:

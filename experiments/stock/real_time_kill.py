@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.stock._scale import UPDATES_WATERMARK_S, spark_conf
 from harness.claims import (
     Claim,
     Finding,
@@ -43,6 +42,7 @@ from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.kills import SERIES
 from harness.results.record import Outcome, Point, Profile
 from harness.results.recorded import kill_rows
+from harness.stock_kills.scale import UPDATES_WATERMARK_S, spark_conf
 from workloads.wordcount import word_count
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ equal to that of the same input without a failure, and to the batch query over i
 from __future__ import annotations
 
 from experiments.stock._figure import kill_experiment
-from experiments.stock._kills import point, run_kill
-from experiments.stock._own import OPTIONS
-from experiments.stock._scale import check_options, keeps, lasts
 from harness.claims.samples import FEWEST
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
+from harness.stock_kills.measure import point, run_kill
+from harness.stock_kills.own import OPTIONS
+from harness.stock_kills.scale import check_options, keeps, lasts
 
 
 def run(point: Point, context: Context) -> Outcome:

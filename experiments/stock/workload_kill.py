@@ -22,12 +22,10 @@ from experiments.stock._kills import (
     nothing_dropped,
     punctual,
     really_failed,
-    run_kill,
     shorter,
     tabulate,
     why_unmeasured,
 )
-from experiments.stock._scale import check_options, keeps
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Claim, Finding, every, found, hypothesis, invariant, not_asked, paper
 from harness.claims.samples import FEWEST
@@ -36,6 +34,8 @@ from harness.figures.style import GREY, ORANGE, SCHEMES
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
+from harness.stock_kills.measure import run_kill
+from harness.stock_kills.scale import check_options, keeps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,6 @@ from shlex import quote
 
 import pandas as pd
 
-from experiments.stock._own import RATE_PER_S, own
-from experiments.stock._scale import cluster_spec
 from harness.advice import costs
 from harness.advice.advise import Option, advise
 from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, Job
@@ -24,6 +22,8 @@ from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, SKIPPED, Profile
 from harness.results.tables import Results
 from harness.running.plan import RunSettings
+from harness.stock_kills.own import RATE_PER_S, own
+from harness.stock_kills.scale import cluster_spec
 from harness.text import format_duration
 from workloads.base import Workload
 

@@ -138,9 +138,9 @@ def sample_shown(workload: Workload) -> str | None:
 
 def _settings(file: Path, asked: _Asked, chosen: RunOptions) -> RunSettings:
     """Return the settings of the runs, with all of their points; raise `UsageError` for none."""
-    from experiments.stock._kills import REAL_TIME
     from harness.running.discovery import at_point, find
     from harness.running.execution import check_options
+    from harness.stock_kills.measure import REAL_TIME
 
     settings = chosen.settings(**asked.own, **workload_options(file))
     if chosen.repeats is None:

@@ -10,6 +10,7 @@ from harness.experiment import Experiment
 from harness.protocol.schemes import SCHEMES
 from harness.results.record import Record
 from harness.results.recorded import setting_of
+from harness.results.setting import Setting
 
 Facets = Mapping[str, Sequence[str]]
 """The values of each facet; a figure may have several, a kill has one."""
@@ -39,7 +40,11 @@ PAPERS: Mapping[str, str] = {
 
 def of_record(record: Record, experiment: Experiment, machine: str, variant: str = "") -> Facets:
     """Return the facets of one run, or of one pass of it, each with a single value."""
-    setting = setting_of(record, variant)
+    return of_setting(setting_of(record, variant), record, experiment, machine)
+
+
+def of_setting(setting: Setting, record: Record, experiment: Experiment, machine: str) -> Facets:
+    """Return the facets of a run under a setting."""
     mode = "long-lived tasks" if record.engine == "tasks" else ""
     found = {
         "paper": PAPERS[experiment.group],

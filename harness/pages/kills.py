@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from harness.experiment import Experiment
-from harness.pages.facets import Facets, of_record
+from harness.pages.facets import Facets, of_setting
 from harness.results import kills as table
 from harness.results.kills import BETWEEN_NODES, FIELDS
 from harness.results.recorded import kill_windows, kills_in
@@ -122,7 +122,7 @@ def kills_of(found: StoredRecord, experiment: Experiment) -> Iterator[Kill]:
             happenings=_happenings(kill, incidents, mine["failures"], next_s),
             windows=kill_windows(found.directory, kill, row),
             facts=_facts(kill),
-            facets=of_record(found.record, experiment, found.machine_name, variant),
+            facets=of_setting(kill.setting, found.record, experiment, found.machine_name),
         )
 
 

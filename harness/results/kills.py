@@ -14,6 +14,8 @@ from typing import Any, Self
 
 import pandas as pd
 
+from harness.results.setting import Setting
+
 SERIES = "recoveries"
 """The series in which a run keeps its kills."""
 BETWEEN_NODES = "+"
@@ -206,6 +208,12 @@ class Kill:
         if kill.detection_s is None and kill.detected_at_s is not None:
             return replace(kill, detection_s=kill.detected_at_s - kill.at_s)
         return kill
+
+    @property
+    def setting(self) -> Setting:
+        """The setting of its pass, as far as it is known."""
+        known = {each.name: getattr(self, each.name) for each in fields(Setting)}
+        return Setting(**{name: value for name, value in known.items() if value is not None})
 
     @property
     def seen_s(self) -> float | None:

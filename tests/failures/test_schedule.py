@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from experiments.stock._scale import check_options
 from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.files import read_schedule
@@ -26,6 +25,7 @@ from harness.failures.generators import (
 )
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.results.record import Profile
+from harness.stock_kills.scale import check_options
 
 NODES = [f"r{rack}n{node}" for rack in (1, 2) for node in range(1, 51)]
 RACKS = ["r1", "r2"]

@@ -99,7 +99,7 @@ _EDITS = itertools.count()
 @pytest.mark.parametrize(
     ("file", "before", "after"),
     [
-        ("experiments/stock/_own.py", "RATE_PER_S = 500.0", "RATE_PER_S = 501.0"),
+        ("harness/stock_kills/own.py", "RATE_PER_S = 500.0", "RATE_PER_S = 501.0"),
         ("harness/judging/passes.py", "DRAIN_S = 90.0", "DRAIN_S = 91.0"),
         ("harness/load/child.py", "SLICE_S = 0.004", "SLICE_S = 0.005"),
         ("harness/engines/structured/driver.py", "POLL_S = 0.1", "POLL_S = 0.2"),

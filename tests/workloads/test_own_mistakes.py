@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from experiments.stock._own import own
-from experiments.stock._scale import check_options
 from harness.engines.structured import sample
 from harness.engines.structured.local import sampled
 from harness.errors import UsageError
 from harness.load.plan import EventTime, whole_ms
 from harness.load.profile import RateProfile
 from harness.results.record import Profile
+from harness.stock_kills.own import own
+from harness.stock_kills.scale import check_options
 from tests.workloads.test_own_document import FILE, changed
 from workloads.base import RecordedSource
 from workloads.own import load_workload_file

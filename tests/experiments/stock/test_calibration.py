@@ -16,6 +16,7 @@ from harness.judging.calibration import Tried, climb, ladder, told
 from harness.judging.run import LiveRun
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
+from harness.stock_kills import measure as stock_kills
 from tests.experiments.stock import judging
 from tests.judging.test_calibration import tried
 
@@ -72,12 +73,12 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[LiveRun]:
         found.append(run)
         return Outcome(values={"results": 1})
 
-    monkeypatch.setattr(_kills, "measure", measure)
+    monkeypatch.setattr(stock_kills, "measure", measure)
     return found
 
 
 def outcome_on(found: dict[str, Any] | None) -> Outcome:
-    return worker_kill.run(_kills.point("checkpoint", 2), cast(Context, Machine(found)))
+    return worker_kill.run(stock_kills.point("checkpoint", 2), cast(Context, Machine(found)))
 
 
 def test_grids_are_multiples_of_what_the_machine_holds(runs: list[LiveRun]) -> None:

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from experiments.stock import rack_kill, worker_kill
-from experiments.stock._kills import catches_up, roomy, tabulate
-from experiments.stock._scale import check_options, spark_conf
+from experiments.stock._kills import catches_up, tabulate
 from harness.claims import ClaimKind
 from harness.cluster.base import ClusterSpec
 from harness.errors import UsageError
@@ -23,6 +22,8 @@ from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
 from harness.results.kills import Unrecovered
 from harness.results.record import Outcome, Point, Profile
+from harness.stock_kills.measure import roomy
+from harness.stock_kills.scale import check_options, spark_conf
 from tests.experiments.stock import judging
 from tests.judging.constructed import (
     LOAD_S,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.stock._scale import SCALES, check_options, lasts, longest_load_s
 from experiments.stock._workloads import WORKLOADS
 from experiments.stock.calibration import EXPERIMENT as CALIBRATION
 from experiments.stock.calibration import LOAD_S, _load_s
 from experiments.stock.workload_kill import MEASUREMENT as WORKLOAD_KILL
 from harness.errors import UsageError
 from harness.results.record import Profile
+from harness.stock_kills.scale import SCALES, check_options, lasts, longest_load_s
 from workloads.base import Workload
 from workloads.wordcount import word_count
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from experiments.stock import input_rate, workload_kill
-from experiments.stock._kills import run_kill, tabulate
+from experiments.stock._kills import tabulate
 from experiments.stock._workloads import WORKLOADS
 from harness.engines.base import NOT_SCORED, Scored
 from harness.errors import UsageError
@@ -19,6 +19,7 @@ from harness.figures.style import new_figure, styled
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord, load_plan
 from harness.results.record import Outcome, Point, Profile
+from harness.stock_kills.measure import run_kill
 from tests.experiments.stock import judging
 from tests.judging.constructed import (
     LOAD_S,

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from datasets.text import read_lines, text_files
-from experiments.stock._own import RATE_PER_S, Own, own
 from harness.cluster.base import Action, ClusterSpec
 from harness.errors import UsageError
 from harness.failures.files import read_schedule
 from harness.load.plan import BY_THE_CLOCK
 from harness.measurement import Context
 from harness.results.record import Point, Profile
+from harness.stock_kills.own import RATE_PER_S, Own, own
 from harness.text import format_duration
 from workloads.base import Workload
 from workloads.wordcount import word_count
