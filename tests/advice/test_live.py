@@ -63,7 +63,7 @@ def test_a_kill_has_its_system_its_interval_and_its_recovery(tmp_path: Path) -> 
 
 
 def test_a_record_that_says_its_setting_is_believed(tmp_path: Path) -> None:
-    setting = Setting(engine="flink", scheme="checkpoint", interval_s=7.0)
+    setting = Setting(engine="flink", scheme="checkpoint", interval_s=7.0, settings="as it comes")
     point = {"scheme": "active", "interval_s": 2.0, "tuning": "tuned"}
     found = kills_of(run_of(tmp_path, point, setting=setting, recoveries=recoveries(9.0)))
     assert found.frame[["system", "interval_s"]].to_numpy().tolist() == [["flink-2", 7.0]]
