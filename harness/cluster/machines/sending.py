@@ -30,8 +30,8 @@ from harness.text import Notify, format_bytes, format_duration
 
 CODE = ("harness", "workloads", "datasets", "experiments")
 PACKAGES = (
-    "confluent-kafka", "kafka-python", "msgspec", "numpy", "pandas", "psutil", "pyarrow", "pyspark",
-    "pyyaml", "redis", "scipy",
+    "confluent-kafka", "kafka-python", "msgspec", "numpy", "pandas", "protobuf", "psutil",
+    "pyarrow", "pyspark", "pyyaml", "redis", "scipy",
 )  # fmt: skip
 """What nodes import; pages, notebooks and figures stay here."""
 _LEFT_OUT = re.compile(
@@ -79,7 +79,7 @@ def code() -> Bundle:
 def packages() -> Bundle:
     """Return the packages that nodes import, with those that they need."""
     chosen: dict[str, metadata.Distribution] = {}
-    queue = list(PACKAGES)
+    queue = [name for name in PACKAGES if _is_there(name)]
     while queue:
         name = re.sub(r"[-_.]+", "-", queue.pop()).lower()
         if name in chosen:
@@ -107,7 +107,7 @@ def packages() -> Bundle:
 def _is_there(name: str) -> bool:
     try:
         metadata.distribution(name)
-    except metadata.PackageNotFoundError:  # a requirement of other systems
+    except metadata.PackageNotFoundError:  # of other systems, or of an older environment
         return False
     return True
 
