@@ -7,11 +7,14 @@ starts its workers and ends them with the connection, so that nothing is left of
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from harness.cluster.agent.agent import PYTHON
 from harness.cluster.agent.place import AgentLauncher
@@ -116,6 +119,7 @@ class MachinesCluster(LocalCluster):
     def ended(self) -> None:
         super().ended()
         self._disconnect()
+        self._remove_checkpoints()
 
     def release(self) -> None:
         raise UsageError(
@@ -204,7 +208,18 @@ class MachinesCluster(LocalCluster):
                 "use the engine `tasks`, which keeps its state in Redis",
             )
         place = make_place(self.run_directory / "checkpoints", name)
-        return f"{shared.rstrip('/')}/faultline-{self.run}/{place.name}"
+        return f"{self._checkpoints_of(shared)}/{place.name}"
+
+    def _checkpoints_of(self, shared: str) -> str:
+        """Return the URI of this run's checkpoints."""
+        return f"{shared.rstrip('/')}/faultline-{self.run}"
+
+    def _remove_checkpoints(self) -> None:
+        """Remove the run's checkpoints where they are in a directory that is mounted here."""
+        shared = self._file.file.checkpoints
+        if shared is not None and shared.startswith("file://"):
+            place = url2pathname(urlsplit(self._checkpoints_of(shared)).path)
+            shutil.rmtree(place, ignore_errors=True)
 
     def launch(
         self,
@@ -233,6 +248,7 @@ class MachinesCluster(LocalCluster):
 
     def tidy(self) -> None:
         super().tidy()
+        self._remove_checkpoints()
         for machine in self.machines:
             if machine.lost is None:
                 machine.agent.tidy()

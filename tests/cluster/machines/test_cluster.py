@@ -38,6 +38,7 @@ class TestMachinesCluster(ClusterContract):
         with backend.make(SPEC) as cluster:
             cluster.start(silent)
             yield cluster
+        assert list((network.directory / "shared").glob("*")) == []
         assert marked(cluster.run) == []
         assert cluster.run not in {record.run for record in ClusterRecords().records()}
         for machine in network.machines:
