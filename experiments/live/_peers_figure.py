@@ -97,6 +97,7 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     _name(above, [name for name, _ in rows])
     above.set_title("measured here: from the kill until output is on time", loc="left")
     above.set_xlim(0, most_s * 1.04)
+    above.set_ylabel("system, and what is killed")
     for place, one in enumerate(PUBLISHED):
         _draw_published(below, place, one)
     _name(below, [one.system for one in PUBLISHED])

@@ -172,6 +172,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
         start.bar(["cold start"], [mean[column]], bottom=left, color=color, label=label, width=0.4)
         left += mean[column]
     start.set_ylabel("seconds")
+    cost.set_xlabel("load")
     start.set_xlim(-0.6, 2.2)
     start.legend(fontsize=7, loc="upper right")
     loads = [name for name in LOADS if f"{name}_cores" in mean]
