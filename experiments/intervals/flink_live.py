@@ -304,7 +304,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         axes.set_ylim(0, 1)
         axes.set_title(f"T = {label}", loc="left")
     panels[0].set_ylabel("utilization U")
-    figure.supxlabel("interval between checkpoints", fontsize=9)
+    figure.supxlabel("engine, and depth n of the query", fontsize=9)
     legend_below(figure, panels[0], columns=4)
     stamp(
         figure,
