@@ -13,11 +13,12 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.cluster.agent.instants import ahead_of_others, wait_until
 from harness.cluster.launching import LaunchedProcess, Launcher, free_port
 from harness.cluster.processes import (
     PROGRAM_VARIABLE,
@@ -44,8 +45,6 @@ PYTHON = "faultline-python"
 KILLED_LIMIT_S = 10.0
 """Longest wait for the end of killed processes."""
 _POLL_S = 0.02
-_SPIN_S = 0.002
-"""Before an instant the thread stays awake: a sleep may end a millisecond late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +272,7 @@ class Agent:
             raise UsageError(f"action {number} was dropped or done", remedy="arm it again")
         wanted = signal.Signals(signal_number)
         try:
-            with _ahead_of_others():
+            with ahead_of_others():
                 if due_unix_s is not None:
                     wait_until(due_unix_s, armed.dropped.wait)
                 if self._armed.pop(number, None) is None:
@@ -459,23 +458,6 @@ def is_executor(pid: int) -> bool:
     return b"CoarseGrainedExecutorBackend" in command_line
 
 
-@contextmanager
-def _ahead_of_others() -> Iterator[None]:
-    """Let this thread run before all ordinary ones, where the system allows it (root).
-
-    On a busy machine it would wait for its turn, some 20 ms, when its instant has come."""
-    try:
-        policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
-        os.sched_setscheduler(0, policy, os.sched_param(1))
-    except OSError:  # not permitted
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
 def _directories_of(pid: int) -> set[str]:
     """Return an executor's working directory and its directories for spilled data."""
     proc = Path("/proc") / str(pid)
@@ -486,19 +468,6 @@ def _directories_of(pid: int) -> set[str]:
         return {str((proc / "cwd").readlink()), *spill}
     except OSError:  # it ended meanwhile
         return set()
-
-
-def wait_until(
-    unix_s: float,
-    sleep: Callable[[float], object] = time.sleep,
-    clock: Callable[[], float] = time.time,
-) -> None:
-    """Return at an instant, at once if it is over, or when ``sleep`` returns True.
-
-    Awake for the last `_SPIN_S`: on a busy machine a thread that sleeps is woken late."""
-    while (left := unix_s - clock()) > 0:
-        if left > _SPIN_S and sleep(left - _SPIN_S):
-            return
 
 
 def end_processes(run: str) -> None:

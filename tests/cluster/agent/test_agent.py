@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.agent.__main__ import open_run
-from harness.cluster.agent.agent import Agent, Part, end_run, wait_until
+from harness.cluster.agent.agent import Agent, Part, end_run
+from harness.cluster.agent.instants import wait_until
 from harness.cluster.agent.wire import Caller, FarAgent, Frames, Reply, frame
 from harness.cluster.processes import (
     PROGRAM_VARIABLE,
