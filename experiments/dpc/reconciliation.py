@@ -24,6 +24,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.dpc import _live, _shared
+from experiments.dpc._table2 import FAILURE_S, SNAPSHOT_EVERY, analytic, memory
 from harness.claims import (
     Cause,
     Finding,
@@ -44,10 +45,7 @@ from harness.figures.style import BLUE, ORANGE, PURPLE, SKY, VERMILION, Look
 from harness.protocol.scheme import Method, Policy
 from harness.seeds import DEFAULT_SEED
 
-FAILURE_S = 5.0
 BOUND_S = 1.0
-SNAPSHOT_EVERY = 2
-"""Buckets: a checkpoint every 200 ms, as in the paper."""
 RATES_PER_S = (990, 1980, 3000, 3990, 4980)
 LIMITED = "undo, limited history"
 METHODS = ("checkpoint", "undo", "checkpoint, 2 boxes", "undo, 2 boxes", LIMITED)
@@ -169,35 +167,6 @@ STEEPER = Rule(version=3, since="2026-11-26", seen_seeds=SEEN)
 """As `MEDIANS`. Version 2 took means, too; version 1 asked for twice the slope."""
 PANELS = {"state": "state_tuples", "tuples": "redo_tuples"}
 """The column over which each panel shows the delay."""
-
-
-def analytic(method: str, state: float, tuples: float, rate_per_s: float) -> float:
-    """Return Table 2's delay in seconds, without P.
-
-    The checkpoint is of the state before the failure (l = 0). A marker is set before every second
-    bucket, so half a bucket is processed again on average. With two boxes every tuple is processed
-    twice, and each box has half of the state."""
-    process, copy, compare = (
-        us / 1e6 for us in (_shared.PROCESS_US, _shared.COPY_US, _shared.COMPARE_US)
-    )
-    kind, _, variant = method.partition(", ")
-    boxes = 2 if variant == "2 boxes" else 1
-    if kind == "checkpoint":
-        return state * copy + boxes * tuples * process
-    half = 0.5 * (SNAPSHOT_EVERY - 1) * _shared.BUCKET_US / 1e6
-    again = boxes * (tuples + half * rate_per_s)
-    rebuilt = boxes * state * (compare + process)  # boxes are rebuilt from the input of the first
-    read_back = compare if variant != "limited history" else 0.0
-    return rebuilt + again * process + boxes * tuples * read_back
-
-
-def memory(method: str, state: float, rate_per_s: float) -> float:
-    """Return Table 2's last column for one box, in tuples: the state and the input.
-
-    The input is that since the failure began or, for undo/redo, since the marker before that: half
-    of l in the mean, where the table has the whole l as a bound."""
-    marked = 0.5 * rate_per_s * (SNAPSHOT_EVERY - 1) * _shared.BUCKET_US / 1e6
-    return state + rate_per_s * FAILURE_S + (marked if method == "undo" else 0.0)
 
 
 def table(results: Results) -> pd.DataFrame:

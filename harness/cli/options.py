@@ -37,6 +37,7 @@ class Quantity(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
+        """Return the quantity in its base unit; a text that is none is refused."""
         return self._parse(value, name=param.opts[-1] if param else self.name)
 
 

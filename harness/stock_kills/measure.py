@@ -32,6 +32,7 @@ from workloads.base import Workload
 
 
 def point(scheme: str, interval_s: float) -> Point:
+    """Return the point of a scheme and a trigger interval."""
     return {"scheme": scheme, "interval_s": interval_s}
 
 

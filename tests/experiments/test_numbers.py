@@ -36,7 +36,7 @@ THEIRS = re.compile(
 """Words that attribute the numbers of a sentence to somebody else."""
 SCALES = (1.0, 1e2, 1e3, 1e6, 1e-6)
 """Units: percent, thousandths, millionths, minutes, hours, bits."""
-PARAMETERS = ("experiments", "workloads", "datasets")
+PARAMETERS = ("experiments", "workloads", "datasets", "harness.stock_kills")
 SETTINGS = ("harness.engines", "harness.judging", "harness.measure.windows")
 """Modules whose constants a note may name."""
 SMALL = frozenset({0.0, 1.0})

@@ -305,7 +305,7 @@ def test_the_halves_of_a_figure_are_told_apart(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["ppa/multi_query", *deep("intervals/dag_depth", "live/recovery", "dpc/regions")]
+    "name", ["ppa/multi_query", *deep("intervals/dag_depth", "live/matrix", "dpc/regions")]
 )
 def test_a_changed_half_discards_the_runs_that_depend_on_it(checkout: Path, name: str) -> None:
     """Each function of both halves gets another statement; a claim another text."""

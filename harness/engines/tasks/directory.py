@@ -48,6 +48,7 @@ class ConnectedNode:
         """The tasks of the copies it last reported."""
 
     def send_body(self, body: bytes) -> bool:
+        """Send a frame's body; return False if the connection has ended."""
         return self.connection.send_body(body)
 
 
