@@ -244,7 +244,7 @@ MISTAKES = {
     "frames without checksums": (FaultKind.WIRE, "full", 17, frames, "zlib", Blind, "convergence"),
     "control frames without": (FaultKind.WIRE, "chain", 11, control, "zlib", Blind, "ended"),
     "checkpoints without": (
-        FaultKind.STORE_DAMAGE, "full", 22, codec, "zlib", Blind, "equal-state"
+        FaultKind.STORE_DAMAGE, "diamond", 22, codec, "zlib", Blind, "equal-state"
     ),
     "a damaged checkpoint is loaded for ever": (
         FaultKind.ROT, "chain", 7, hosted, "READ_AGAIN", NEVER_US, "convergence"
