@@ -323,7 +323,7 @@ def test_an_edit_while_it_runs_does_not_tear_a_campaign_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edits = iter(range(100))
-    monkeypatch.setattr("harness.running.code.code_fingerprint", lambda _: f"edit {next(edits)}")
+    monkeypatch.setattr("harness.running.code.code_fingerprint", lambda *_: f"edit {next(edits)}")
     watcher = make(RecordStore(tmp_path), toy())
     assert {record.code for record in watcher.finished} == {"edit 0"}
     assert watcher.campaigns[0][1].complete

@@ -9,7 +9,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.dpc import _live, _shared, availability_bound, checkpoint_overhead, reconciliation
+from experiments.dpc import (
+    _live,
+    _shared,
+    _table2,
+    availability_bound,
+    checkpoint_overhead,
+    reconciliation,
+)
 from experiments.ppa import scale
 from harness.claims import ClaimKind
 from harness.experiment import Experiment
@@ -50,15 +57,15 @@ def test_analytic_count_of_tentative_tuples() -> None:
 
 def test_table_2_by_hand() -> None:
     # S = 1000, Dλ = 5000, λ = 1000/s; 22 µs to process, 2 to copy, 1 to compare a tuple
-    assert reconciliation.analytic("checkpoint", 1000, 5000, 1000) == pytest.approx(
+    assert _table2.analytic("checkpoint", 1000, 5000, 1000) == pytest.approx(
         1000 * 2e-6 + 5000 * 22e-6
     )
     # a marker before every second bucket of 100 ms: half a bucket, 50 tuples, again
     undo = 6000 * 23e-6 + 50 * 22e-6
-    assert reconciliation.analytic("undo", 1000, 5000, 1000) == pytest.approx(undo)
-    limited = reconciliation.analytic("undo, limited history", 1000, 5000, 1000)
+    assert _table2.analytic("undo", 1000, 5000, 1000) == pytest.approx(undo)
+    limited = _table2.analytic("undo, limited history", 1000, 5000, 1000)
     assert undo - limited == pytest.approx(5000 * 1e-6)
-    two = reconciliation.analytic("checkpoint, 2 boxes", 1000, 5000, 1000)
+    two = _table2.analytic("checkpoint, 2 boxes", 1000, 5000, 1000)
     assert two == pytest.approx(1000 * 2e-6 + 2 * 5000 * 22e-6)
 
 

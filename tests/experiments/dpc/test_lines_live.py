@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from experiments.dpc import availability_bound, chain_length, reconciliation, serialization
-from experiments.dpc.reconciliation import FAILURE_S
+from experiments.dpc._table2 import FAILURE_S
 from harness.results.record import Profile
 from tests.experiments.live.judging import held
 
