@@ -50,8 +50,8 @@ from harness.claims import (
 )
 from harness.experiment import Experiment
 from harness.figures.style import legend_below, stamp
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
+from harness.measurement import Context
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
@@ -145,16 +145,10 @@ def _spread(name: str, latency_s: pd.Series[float], weight: pd.Series[float]) ->
     return {f"{name}_s": mean, f"{name}_p5_s": low, f"{name}_p95_s": high}
 
 
-LIVE_MEASUREMENT = Measurement(
-    id="live/edge-latency",
-    defined_in="edge.latency:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
-    grid=_live.GRID,
-    repeats=_live.ONCE,
-    seconds_per_run={Profile.SMOKE: 45.0, Profile.QUICK: 42.0, Profile.PAPER: 140.0},
+LIVE_MEASUREMENT = _live.measurement(
+    "latency",
     run=run_live,
-    scheduling=_live.SCHEDULING,
-    chooses=["harness.engines.tasks.engine"],
+    seconds=(45.0, 42.0, 140.0),
 )
 
 

@@ -42,7 +42,7 @@ from harness.claims import (
 )
 from harness.experiment import Experiment
 from harness.figures.style import stamp
-from harness.measurement import Context, Measurement, Origin
+from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -174,16 +174,10 @@ class Carried:
         return increase(before, after) * (until_unix_s - from_unix_s) / (ended - begun)
 
 
-LIVE_MEASUREMENT = Measurement(
-    id="live/edge-resources",
-    defined_in="edge.resources:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
-    grid=_live.GRID,
-    repeats=_live.ONCE,
-    seconds_per_run={Profile.SMOKE: 40.0, Profile.QUICK: 36.0, Profile.PAPER: 75.0},
+LIVE_MEASUREMENT = _live.measurement(
+    "resources",
     run=run_live,
-    scheduling=_live.SCHEDULING,
-    chooses=["harness.engines.tasks.engine"],
+    seconds=(40.0, 36.0, 75.0),
 )
 
 

@@ -118,16 +118,11 @@ def arrivals(results: pd.DataFrame, scale: Scale) -> pd.DataFrame:
 
 MECHANISMS_LIVE: list[Point] = [{"mechanism": name} for name in MECHANISMS]
 
-LIVE_MEASUREMENT = Measurement(
-    id="live/edge-throughput",
-    defined_in="edge.throughput:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
-    grid={**dict.fromkeys(Profile, MECHANISMS_LIVE), Profile.SMOKE: MECHANISMS_LIVE[-1:]},
-    repeats=_live.ONCE,
-    seconds_per_run={Profile.SMOKE: 45.0, Profile.QUICK: 42.0, Profile.PAPER: 140.0},
+LIVE_MEASUREMENT = _live.measurement(
+    "throughput",
     run=run_live,
-    scheduling=_live.SCHEDULING,
-    chooses=["harness.engines.tasks.engine"],
+    seconds=(45.0, 42.0, 140.0),
+    grid={**dict.fromkeys(Profile, MECHANISMS_LIVE), Profile.SMOKE: MECHANISMS_LIVE[-1:]},
 )
 
 

@@ -23,7 +23,7 @@ from harness.cluster.ownership import NOBODY, ClusterRecord, ClusterRecords, Rem
 from harness.cluster.processes import Machine, identify
 from harness.cluster.run_directory import (
     check_room,
-    journal_path,
+    make_layout,
     make_place,
     remove_secrets,
     write_credentials,
@@ -41,8 +41,6 @@ from harness.text import Notify
 
 MINIMUM_FREE_BYTES = 1 << 30
 """Free disk space that a start needs; a run that fills the disk measures nothing."""
-
-_PLACES = ("logs", "secrets", "tmp", "spark-local")
 
 
 class OwnedCluster(Cluster):
@@ -197,9 +195,7 @@ class OwnedCluster(Cluster):
             check_room(directory.parent, MINIMUM_FREE_BYTES)
             directory.mkdir(mode=0o700, exist_ok=True)
             directory.chmod(0o700)
-            for name in _PLACES:
-                (directory / name).mkdir(mode=0o700)
-            journal_path(directory).touch()
+            make_layout(directory)
         except OSError as error:
             raise EnvironmentFailure(
                 f"the run directory {directory} cannot be made: {error.strerror}",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,6 +18,9 @@ from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.processes import ProcessIdentity
 from harness.errors import EnvironmentFailure, UsageError
 
+PYTHON = "faultline-python"
+"""Name of the Python of nodes; it is in the PATH of each machine at another place."""
+_PLACES = ("logs", "secrets", "tmp", "spark-local")
 _SECRET_PLACES = ("secrets", "driver-conf", "kafka", "redis")
 
 
@@ -64,6 +69,19 @@ def write_private(path: Path, text: str) -> Path:
     with os.fdopen(handle, "w") as file:
         file.write(text)
     return path
+
+
+def make_layout(directory: Path, *more: str) -> None:
+    """Make the subdirectories of a run directory, and the journal; ``more`` names further ones."""
+    for name in (*_PLACES, *more):
+        (directory / name).mkdir(mode=0o700)
+    journal_path(directory).touch()
+
+
+def write_python(place: Path) -> None:
+    """Write the program `PYTHON` into a directory: the interpreter of this process."""
+    script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
+    write_private(place / PYTHON, script).chmod(0o700)
 
 
 def remove_secrets(directory: Path) -> None:

@@ -170,13 +170,22 @@ def server_environment(java_home: Path, spark_home: Path) -> dict[str, str]:
 
     They are named one by one: a user's other variables would change what is measured, or reach a
     log."""
+    return {**kept_environment(), **spark_environment(java_home, spark_home, str(REPOSITORY))}
+
+
+def kept_environment() -> dict[str, str]:
+    """Return the variables of this process that everything that is started gets (`KEPT`)."""
+    return {name: os.environ[name] for name in KEPT if name in os.environ}
+
+
+def spark_environment(java_home: Path, spark_home: Path, python_path: str) -> dict[str, str]:
+    """Return the variables that lead to Java, Spark and the Python code of a machine."""
     return {
-        **{name: os.environ[name] for name in KEPT if name in os.environ},
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(spark_home),
         # Without a distribution's directory layout Spark cannot tell its Scala version.
         "SPARK_SCALA_VERSION": "2.13",
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": python_path,
     }
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shlex
 import signal
 import sys
 import time
@@ -18,18 +17,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.cluster.agent.agent import PYTHON, Agent, end_run
+from harness.cluster.agent.agent import Agent, end_run
 from harness.cluster.agent.wire import Answerer, Frames
 from harness.cluster.launching import Launcher
 from harness.cluster.processes import ProcessIdentity, identify, is_alive
-from harness.cluster.run_directory import journal_path
-from harness.cluster.spark import KEPT
+from harness.cluster.run_directory import make_layout, write_python
+from harness.cluster.spark import kept_environment
 
 SILENT_S = 30.0
 """A harness that lives sends something every few seconds."""
 AGENT_FILE = "agent.json"
 """In a run's directory: the run and the process of its agent."""
-_PLACES = ("logs", "secrets", "tmp", "spark-local", "programs", "work", "bin")
 _THREADS = 32
 _SWITCH_S = 0.0005
 """Longest time for which a thread keeps the others from running, an armed kill among them."""
@@ -46,18 +44,15 @@ def sweep(place: Path) -> None:
 def open_run(directory: Path, run: str) -> Launcher:
     """Make a run's directory and return what starts processes in it."""
     directory.mkdir(mode=0o700, parents=True)
-    for name in _PLACES:
-        (directory / name).mkdir(mode=0o700)
-    journal_path(directory).touch()
+    make_layout(directory, "programs", "work", "bin")
     own = identify(os.getpid())
     assert own is not None
     (directory / AGENT_FILE).write_text(json.dumps({"run": run, "agent": asdict(own)}))
-    launcher = directory / "bin" / PYTHON
-    launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    launcher.chmod(0o700)
+    programs = directory / "bin"
+    write_python(programs)
     environment = {
-        **{name: os.environ[name] for name in KEPT if name in os.environ},
-        "PATH": f"{launcher.parent}:{os.environ.get('PATH', os.defpath)}",
+        **kept_environment(),
+        "PATH": f"{programs}:{os.environ.get('PATH', os.defpath)}",
         "TMPDIR": str(directory / "tmp"),
     }
     return Launcher(run=run, directory=directory, environment=environment)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster.agent.instants import ahead_of_others, wait_until
-from harness.cluster.launching import LaunchedProcess, Launcher, free_port
+from harness.cluster.launching import LaunchedProcess, Launcher
 from harness.cluster.processes import (
     PROGRAM_VARIABLE,
     HeldProcess,
@@ -29,6 +29,7 @@ from harness.cluster.processes import (
     ended_cpu_s,
     hold,
     is_alive,
+    marked,
     members,
     read_stat,
     send_signal,
@@ -37,11 +38,9 @@ from harness.cluster.processes import (
     tree,
     wait_until_gone,
 )
-from harness.cluster.run_directory import write_private
+from harness.cluster.run_directory import remove_run_directory, write_private
 from harness.errors import EnvironmentFailure, UsageError
 
-PYTHON = "faultline-python"
-"""Name of the Python of nodes; it is in the PATH of each machine at another place."""
 KILLED_LIMIT_S = 10.0
 """Longest wait for the end of killed processes."""
 _POLL_S = 0.02
@@ -165,10 +164,6 @@ class Agent:
     def clock_unix_s(self) -> float:
         """Return this machine's wall clock."""
         return time.time()
-
-    def free_ports(self, host: str, count: int) -> list[int]:
-        """Return ports of ``host`` on which nothing listens now."""
-        return [free_port(host) for _ in range(count)]
 
     def start(
         self,
@@ -328,9 +323,8 @@ class Agent:
         A living worker does this itself when an application ends; a killed one, or one whose
         executors were killed, leaves them."""
         used: set[str] = set()
-        for group in members(self._run).values():
-            for stat in group:
-                used |= _directories_of(stat.pid)
+        for stat in marked(self._run):
+            used |= _directories_of(stat.pid)
         root = self._launcher.directory
         for place in (
             *(root / "work").glob("*/app-*/*"),
@@ -472,9 +466,7 @@ def _directories_of(pid: int) -> set[str]:
 
 def end_processes(run: str) -> None:
     """SIGKILL every process of a run on this machine and wait until all are gone."""
-    done = signal_all(
-        lambda: [stat for group in members(run).values() for stat in group], signal.SIGKILL
-    )
+    done = signal_all(lambda: marked(run), signal.SIGKILL)
     identities = [stat.identity for stat in done.processes]
     if not wait_until_gone(identities, limit_s=KILLED_LIMIT_S):
         raise EnvironmentFailure(
@@ -486,5 +478,4 @@ def end_processes(run: str) -> None:
 def end_run(run: str, directory: Path) -> None:
     """End every process of a run on this machine and remove its directory."""
     end_processes(run)
-    for _ in range(3):  # a process may have made a file where one was just removed
-        shutil.rmtree(directory, ignore_errors=True)
+    remove_run_directory(directory)

@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -111,12 +112,17 @@ class Answerer:
     def _carry_out(self, call: Request) -> Any:
         if call.method not in METHODS:
             raise UsageError(f"an agent has no method {call.method!r}", remedy="send this code")
-        hints = typing.get_type_hints(getattr(Agent, call.method))
+        hints = _types_of(call.method)
         arguments = {
             name: msgspec.msgpack.decode(value, type=hints[name])
             for name, value in call.arguments.items()
         }
         return getattr(self._agent, call.method)(**arguments)
+
+
+@cache
+def _types_of(method: str) -> Mapping[str, Any]:
+    return typing.get_type_hints(getattr(Agent, method))
 
 
 class Caller:

@@ -55,10 +55,14 @@ _SIGNALS = {
 class AgentSlot(Slot):
     """A worker that an agent starts."""
 
-    place: Place
     launcher: AgentLauncher
     """Starts what has the worker's environment."""
     worker: Server | None = None
+
+    @property
+    def place(self) -> Place:
+        """Its machine."""
+        return self.launcher.place
 
 
 class AgentProgram(Program):
@@ -140,7 +144,7 @@ class AgentWorkers(Workers[AgentSlot]):
         builds, without starting it, the worker under a node. ``before``: number of incarnations of
         earlier workers with the same names."""
         slots = {
-            name: AgentSlot(name=name, incarnation=before, place=launcher.place, launcher=launcher)
+            name: AgentSlot(name=name, incarnation=before, launcher=launcher)
             for name, launcher in launchers.items()
         }
         super().__init__(slots, nodes, run_directory)

@@ -6,9 +6,7 @@ starts its workers and ends them with the connection, so that nothing is left of
 
 from __future__ import annotations
 
-import shlex
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,7 +14,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from harness.cluster.agent.agent import PYTHON
 from harness.cluster.agent.place import AgentLauncher
 from harness.cluster.base import CLOCK_LIMIT_S, Action, ClusterSpec, Prepared, RunningProgram
 from harness.cluster.configuration import BrokerIdentity
@@ -27,9 +24,9 @@ from harness.cluster.machines.certificates import run_certificate
 from harness.cluster.machines.machine import Machine
 from harness.cluster.machines.settings import Host, Machines, demand_shape
 from harness.cluster.machines.ssh import Loop
-from harness.cluster.owned import Programs
+from harness.cluster.owned import MINIMUM_FREE_BYTES, Programs
 from harness.cluster.ownership import Remove
-from harness.cluster.run_directory import make_place, write_private
+from harness.cluster.run_directory import PYTHON, make_place, write_python
 from harness.cluster.spark import SparkAccess
 from harness.cluster.workers import nodes_of
 from harness.errors import EnvironmentFailure, UsageError
@@ -144,10 +141,7 @@ class MachinesCluster(LocalCluster):
         place = self.run_directory / "bin"
         if not place.exists():
             place.mkdir(mode=0o700)
-            script = write_private(
-                place / PYTHON, f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
-            )
-            script.chmod(0o700)
+            write_python(place)
         return {**found, "PATH": f"{place}:{found.get('PATH', '')}"}
 
     def health(self) -> None:
@@ -324,7 +318,7 @@ class MachinesCluster(LocalCluster):
                 f"worker(s) need {needed >> 20:,} MB",
                 remedy="give it fewer `workers` in the file of machines",
             )
-        if facts.free_disk_bytes < 1 << 30:
+        if facts.free_disk_bytes < MINIMUM_FREE_BYTES:
             raise EnvironmentFailure(
                 f"only {facts.free_disk_bytes >> 20:,} MB are free on {machine.name} at "
                 f"{machine.directory}",

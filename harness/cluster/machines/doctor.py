@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from harness.cluster.machines import sending
@@ -38,19 +39,12 @@ def examine(path: Path) -> list[Finding]:
 
 def _machine(machines: Machines, host: Host, loop: Loop, config: Path | None) -> Finding:
     try:
-        connection = Connection(host.ssh, loop, config=config)
+        with closing(Connection(host.ssh, loop, config=config)) as connection:
+            return _reached(host, connection, machines.file.directory)
     except EnvironmentFailure as failure:
         return Finding(
             name=host.ssh, status=Status.MISSING, detail=failure.what, remedy=failure.remedy
         )
-    try:
-        return _reached(host, connection, machines.file.directory)
-    except EnvironmentFailure as failure:
-        return Finding(
-            name=host.ssh, status=Status.MISSING, detail=failure.what, remedy=failure.remedy
-        )
-    finally:
-        connection.close()
 
 
 def _reached(host: Host, connection: Connection, directory: str) -> Finding:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cache import cache_directory
-from harness.cluster.agent.agent import PYTHON
 from harness.cluster.agent.place import Place
 from harness.cluster.agent.wire import Caller, FarAgent
 from harness.cluster.machines import sending
@@ -17,7 +16,8 @@ from harness.cluster.machines.sending import Bundle
 from harness.cluster.machines.settings import Host
 from harness.cluster.machines.ssh import Connection, Loop, Talking
 from harness.cluster.owned import Programs
-from harness.cluster.spark import REPOSITORY
+from harness.cluster.run_directory import PYTHON
+from harness.cluster.spark import REPOSITORY, spark_environment
 from harness.errors import EnvironmentFailure
 from harness.text import Notify
 
@@ -41,6 +41,11 @@ class Sent:
     def spark_home(self) -> Path:
         """PySpark's directory."""
         return self.packages / "pyspark"
+
+    @property
+    def python_path(self) -> str:
+        """PYTHONPATH of what is started there."""
+        return f"{self.code}:{self.packages}"
 
 
 class Machine(Place):
@@ -94,10 +99,7 @@ class Machine(Place):
         """Return the variables of everything that is started there."""
         sent = self.sent
         return {
-            "JAVA_HOME": str(sent.java_home),
-            "SPARK_HOME": str(sent.spark_home),
-            "SPARK_SCALA_VERSION": "2.13",
-            "PYTHONPATH": f"{sent.code}:{sent.packages}",
+            **spark_environment(sent.java_home, sent.spark_home, sent.python_path),
             "PYTHONNOUSERSITE": "1",
             "PYSPARK_PYTHON": PYTHON,
         }
@@ -111,7 +113,7 @@ class Machine(Place):
         first = f"{sent.python}/bin/python" if sent.python else str(self.found.python)
         libraries = f"LD_LIBRARY_PATH={shlex.quote(f'{sent.python}/lib')} " if sent.python else ""
         command = (
-            f"PYTHONPATH={shlex.quote(f'{sent.code}:{sent.packages}')} {libraries}"
+            f"PYTHONPATH={shlex.quote(sent.python_path)} {libraries}"
             f"PYTHONNOUSERSITE=1 exec {shlex.quote(first)} -m harness.cluster.agent "
             f"{shlex.quote(str(self.directory))} {shlex.quote(run)}"
         )

@@ -121,7 +121,6 @@ def test_it_knows_its_machine(agent: Agent) -> None:
     assert facts.cores == len(os.sched_getaffinity(0))
     assert facts.memory_bytes > facts.cores
     assert abs(agent.clock_unix_s() - time.time()) < 1
-    assert len(set(agent.free_ports("127.0.0.1", 3))) <= 3
 
 
 def test_a_program_that_is_not_there_is_an_error_of_the_caller(agent: Agent) -> None:

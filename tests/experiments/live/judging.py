@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -40,16 +39,6 @@ def held(experiment: Experiment, table: Tables) -> dict[str, bool | None]:
 def failing(experiment: Experiment, table: Tables) -> set[str]:
     """Return the claims that do not hold; those that the table leaves open are not among them."""
     return {name for name, value in held(experiment, table).items() if value is False}
-
-
-def on_a_part(experiment: Experiment, table: Tables) -> Sequence[Verdict]:
-    """Return the verdicts on the table of an incomplete campaign."""
-    return verdicts(experiment, table, "a part")
-
-
-def all_hold(experiment: Experiment, table: Tables) -> bool:
-    """Return True if every claim holds."""
-    return set(held(experiment, table).values()) == {True}
 
 
 def panels(experiment: Experiment, table: Tables) -> list[Any]:
