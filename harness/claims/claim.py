@@ -105,7 +105,7 @@ class Claim:
 
     @property
     def needs(self) -> str:
-        """What has to be so, in words; empty if only its function says it."""
+        """The condition in words; empty if only its function states it."""
         return str(getattr(self.decide, "described", ""))
 
     def on(self, table: str, **changes: Any) -> Claim:

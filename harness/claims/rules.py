@@ -146,7 +146,7 @@ class Comparison:
 
     @property
     def described(self) -> str:
-        """What has to be so, in words."""
+        """The condition in words."""
         quantity = describe(self.quantity) if self._written else named(self.quantity)
         return self.words.format(quantity, *self.limits)
 

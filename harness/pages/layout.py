@@ -1,4 +1,4 @@
-"""What all pages share: their templates, and the content of the first one."""
+"""The templates of all pages, and the content of the first page."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The one table of kills: a row for each failure of a pass, with what each observer saw of it.
 
-`Kill` is that row, and its fields are the table of all columns: each says who observes it, what it
-means, and in what words a page shows it. The stored series, the dictionary of results, the facts of
-a run and the pages are made from them. `harness.results.recorded` reads the rows of any record."""
+`Kill` is that row. Each of its fields has an observer, a meaning, and its words on a page. The
+stored series, the dictionary of results, the facts of a run and the pages are made from the fields. `harness.results.recorded` reads the rows of any record."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ BETWEEN_NODES = "+"
 
 
 class Observer(StrEnum):
-    """Who knows a field of a kill."""
+    """The observer of a field of a kill."""
 
     SETTING = "the setting of the pass"
     PLAN = "the schedule"

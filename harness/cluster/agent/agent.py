@@ -48,7 +48,7 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What tells the processes of one node on this machine."""
+    """The marks of one node's processes on this machine."""
 
     node: str
     worker: str

@@ -395,7 +395,7 @@ class AgentWorkers(Workers[AgentSlot]):
         return Prepared(apply, close, at=at if far else None, lead_s=_LEAD_S if far else 0.0)
 
     def _parts(self, shares: Sequence[Share]) -> list[tuple[Place, list[Part]]]:
-        """Return what tells the processes of nodes, by machine."""
+        """Return the marks of the nodes' processes, by machine."""
         found: dict[int, tuple[Place, list[Part]]] = {}
         for share in shares:
             place = self._slots[share.node.worker].place

@@ -305,7 +305,7 @@ async def test_a_replica_is_ordered_after_the_takeovers(monkeypatch: pytest.Monk
 async def test_a_node_that_computes_for_long_is_no_dead_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its lifeline says that it is busy; after a minute that is no excuse any more."""
+    """Its lifeline reports that it is busy; after a minute that no longer counts."""
     heartbeat = told.HeartbeatReceived(
         cause="beat 3", node=0, boot=1, copies=(), gone=((COUNTER, 1),)
     )  # fmt: skip
