@@ -1,7 +1,8 @@
 """The one table of kills: a row for each failure of a pass, with what each observer saw of it.
 
 `Kill` is that row. Each of its fields has an observer, a meaning, and its words on a page. The
-stored series, the dictionary of results, the facts of a run and the pages are made from the fields. `harness.results.recorded` reads the rows of any record."""
+stored series, the dictionary of results, the facts of a run and the pages are made from the fields.
+`harness.results.recorded` reads the rows of any record."""
 
 from __future__ import annotations
 
