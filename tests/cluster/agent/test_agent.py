@@ -93,7 +93,8 @@ def test_nodes_of_one_worker_are_told_apart(agent: Agent) -> None:
                 worker="r1w1", pid=started.pid, started_ticks=started.identity.started_ticks
             )
         )
-    assert all(agent.hosts("r1w1", host) for host in hosts)
+    # A process whose program the kernel is still loading has no environment for a moment.
+    eventually(lambda: all(agent.hosts("r1w1", host) for host in hosts))
     assert not agent.hosts("r2w1", hosts[0])
     parts = [
         Part(node=f"r1n{number}", worker="r1w1", shared=True, host=host)
