@@ -207,7 +207,7 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("data", "accident detection", "the edge paper's input", ("datasets/accident.py",),
              "Cars, roads and epsilon are not printed: chosen."),
     Coverage("data", "Los Alamos failures", "rates, repairs and bursts",
-             ("datasets/lanl.py", "intervals/lanl-systems", "edge/prediction")),
+             ("datasets/failure_logs.py", "intervals/lanl-systems", "edge/prediction")),
     Coverage("data", "failure models", "exponential, Weibull, lognormal repair, bursts, racks",
              ("harness/failures/generators.py", "harness/intervals/failure_models.py",
               "intervals/non-exponential")),

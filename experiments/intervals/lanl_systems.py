@@ -2,8 +2,8 @@
 
 Their failures are Weibull, their repairs lognormal (Schroeder and Gibson, DSN 2006). Rates
 and shapes are maximum-likelihood fits to LANL's published records (LA-UR-05-7318; see
-`datasets.lanl`), lognormal repairs those of all records. Two ways to recover: on spare nodes,
-which takes a constant five minutes, or by waiting until the node is repaired."""
+`datasets.failure_logs`), lognormal repairs those of all records. Two ways to recover: on spare
+nodes, which takes a constant five minutes, or by waiting until the node is repaired."""
 
 from __future__ import annotations
 

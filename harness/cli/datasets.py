@@ -42,7 +42,7 @@ DATASETS = {
         "the sources of Python's own library, or files of yours: --text",
     ),
     "lanl": (
-        "node failures and repairs of Los Alamos (./faultline interval --failure-records FILE)",
+        "node failures and repairs of Los Alamos (./faultline failures, ./faultline interval)",
         "not shipped: the CSV of LA-UR-05-7318 in Derek-Jones/ESEUR-code-data on GitHub",
     ),
 }

@@ -44,9 +44,9 @@ _COLUMNS, _LINES = 64, 8
     "--failure-records",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Recorded failures (CSV of the LANL kind): they give the MTTF and are replayed.",
+    help="Recorded failures, as `failures` reads them: they give the MTTF and are replayed.",
 )
-@click.option("--system", "system_id", type=int, metavar="ID", help="The system in the records.")
+@click.option("--system", "system_id", metavar="ID", help="The system, of records with several.")
 @click.option(
     "--restart", "restart_s", type=DURATION_OR_0, help="Time from a failure until work goes on."
 )
@@ -76,7 +76,7 @@ def command(
     nodes: int | None,
     node_mttf_s: float | None,
     failure_records: Path | None,
-    system_id: int | None,
+    system_id: str | None,
     restart_s: float | None,
     depth: int,
     delay_s: float | None,
@@ -168,22 +168,16 @@ def _believing(system: CheckpointedSystem, factor: float) -> dict[str, float]:
     }
 
 
-def _recorded_gaps(path: Path | None, system_id: int | None) -> Any:
+def _recorded_gaps(path: Path | None, system_id: str | None) -> Any:
     if path is None:
         if system_id is not None:
             raise UsageError(
                 "--system needs --failure-records", remedy="give the file, or leave it out"
             )
         return None
-    from datasets.lanl import load_failures, trace
+    from datasets.failure_logs import of_system, read_failures, trace
 
-    records = load_failures(path)
-    if system_id is None:
-        raise UsageError(
-            f"{path} holds the systems {', '.join(map(str, records['system'].unique()))}",
-            remedy="choose one with --system",
-        )
-    return trace(records, system_id)
+    return trace(of_system(read_failures(path), system_id, str(path)))
 
 
 def _mttf_s(

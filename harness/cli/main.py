@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
     "plan": ("harness.cli.plan", "Choose the tasks of a topology to replicate."),
     "interval": ("harness.cli.interval", "Compute how often to checkpoint, and the gain."),
+    "failures": ("harness.cli.failures", "Make a failure schedule from a failure log."),
     "advise": ("harness.cli.advise", "Choose a scheme, an interval and a plan for a job."),
     "datasets": ("harness.cli.datasets", "List the data and its sources; check and convert it."),
     "doctor": ("harness.cli.doctor", "Check what this machine has and what it lacks."),

@@ -123,5 +123,4 @@ def test_recorded_failures_give_the_rate_and_are_replayed(tmp_path: Path) -> Non
     assert document["mttf_s"] == 86400.0
     # A failure each midnight: 24 whole hours of work, each less its checkpoint's minute.
     assert document["replayed"]["utilization"] == pytest.approx(59 / 60)
-    with pytest.raises(UsageError, match="holds the systems 7"):
-        run("--cost", "1min", "--failure-records", str(file))
+    assert "31 recorded failures" in run("--cost", "1min", "--failure-records", str(file))
