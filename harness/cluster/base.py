@@ -15,10 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from harness.cluster.clocks import SAME, Sample
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.links import WorkerLink, demand
 from harness.cluster.processes import HostProcess
-from harness.errors import UsageError
+from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
 
 
@@ -230,6 +231,16 @@ CLOCK_LIMIT_S = 0.05
 would decide latencies."""
 
 
+def demand_near(whose: str, sample: Sample) -> None:
+    """Raise `EnvironmentFailure` for a clock that would decide latencies."""
+    if sample.certain_s > CLOCK_LIMIT_S:
+        raise EnvironmentFailure(
+            f"the clock {whose} is {sample.offset_s * 1e3:+.0f} ms off the harness's, known to "
+            f"{sample.bound_s * 1e3:.0f} ms; {CLOCK_LIMIT_S * 1e3:.0f} ms are allowed",
+            remedy="let both follow the same time servers (chrony, systemd-timesyncd)",
+        )
+
+
 class Cluster(ABC):
     """Kafka, Redis, a Spark master and its workers, started and stopped together."""
 
@@ -241,6 +252,11 @@ class Cluster(ABC):
     run_directory: Path
     """Directory of the harness's machine, mode 0700: logs, credentials, files of drivers. Executors
     may be unable to see it; see `checkpoint_location`."""
+
+    @property
+    def clock_limit_s(self) -> float | None:
+        """Largest error of a clock's offset with which times count; None where all are one."""
+        return None
 
     @abstractmethod
     def start(self, report: Notify) -> None:
@@ -349,12 +365,12 @@ class Cluster(ABC):
         Call it between runs, when no query is running. Files of running applications stay.
         Raises `EnvironmentFailure` when too little disk is left for another run."""
 
-    def clock_offset_s(self) -> Mapping[str, float | None]:
-        """Return each node's clock minus the harness's; None where it is unknown.
+    def clocks(self) -> Mapping[str, Sample | None]:
+        """Compare each node's clock with the harness's; None where it is unknown.
 
-        Latencies subtract two clocks, so `start` and `restore` refuse a cluster with a clock that
-        is off by more than `CLOCK_LIMIT_S`."""
-        return dict.fromkeys((node.name for node in self.nodes()), 0.0)
+        Nodes report instants by their own clocks, so `start` and `restore` refuse a cluster with
+        one that is certainly off by more than `CLOCK_LIMIT_S`."""
+        return dict.fromkeys((node.name for node in self.nodes()), SAME)
 
     @abstractmethod
     def nodes(self) -> Sequence[Node]:

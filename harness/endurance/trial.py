@@ -29,8 +29,9 @@ from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.reading import Reading
 from harness.engines.topics import topics
 from harness.errors import FaultlineError
+from harness.judging.loads import align, load_plan
 from harness.judging.outcome import against_truth
-from harness.judging.passes import HEAD_START_S, STALLED_S, align, load_plan
+from harness.judging.passes import HEAD_START_S, STALLED_S
 from harness.load.generator import LoadGenerator, send_markers
 from harness.load.profile import RateProfile
 from harness.measure.collector import Collector, Message

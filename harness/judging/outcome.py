@@ -79,7 +79,7 @@ def judge(
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
     problem = trust.incomparable(twin, failed, truth) or trust.missed(failed, schedule)
-    mistimed = trust.mistimed(twin, failed)
+    untimed = (mistimed := trust.mistimed(twin, failed)) or trust.unclear(twin, failed)
     normal = _normal(calm, settle_s, failed.until_s, least_late_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)
     after = failures.aftermath(
@@ -92,15 +92,15 @@ def judge(
         twin_windows=calm.windows,
         calm_s=calm_s,
     )
-    if mistimed is not None:
+    if untimed is not None:
         after = [failure.without_times for failure in after]
     values = {
         **_correctness(calm, broken, truth, identity, workload),
         **_table(failed, truth, identity, workload),
         **_failures(failed, schedule, after),
         "punctual_s": punctual_s,
-        **_latencies(calm, broken, settle_s, trusted=mistimed is None),
-        **_yardstick(normal if mistimed is None else None, kept_up),
+        **_latencies(calm, broken, settle_s, trusted=untimed is None),
+        **_yardstick(normal if untimed is None else None, kept_up),
         **_first_failure(after),
         **resources.used(twin, failed),
         **_conditions(twin, failed),
@@ -111,7 +111,7 @@ def judge(
         "twin_success_rate": tuple_success(twin, calm.first, workload, identity),
         "twin_dropped_rows": trust.dropped(twin),
         **_course(failed),
-        "mistimed": mistimed,
+        "mistimed": untimed,
         "schedule": schedule.to_json(),
     }
     return Outcome(

@@ -7,13 +7,11 @@ pass."""
 
 from __future__ import annotations
 
-import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,14 +27,16 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.failures.injector import InjectedFailure, Injector
 from harness.failures.schedule import Schedule
 from harness.judging import undelivered
+from harness.judging.clocks import PassClocks
+from harness.judging.loads import align, load_plan
 from harness.judging.metering import Meter
 from harness.judging.table_sink import TableWriter
 from harness.load.generator import LoadGenerator, LoadResult, send_markers
-from harness.load.plan import BY_THE_CLOCK, EventTime, LoadPlan, Stream
+from harness.load.plan import BY_THE_CLOCK, EventTime, LoadPlan
 from harness.load.profile import RateProfile
 from harness.measure.collector import Collector, Message
 from harness.measurement import Context
-from workloads.base import RecordedSource, Source, Workload
+from workloads.base import Workload
 from workloads.toolkit.records import UNSEEN_REMEDY
 
 Answer = TypeVar("Answer")
@@ -155,6 +155,8 @@ class PassRecord:
     """The engine's last error, if it died while the pass ran and did not come back."""
     clock_jump_s: float | None = None
     """Movement of the wall clock against the monotonic one during the pass."""
+    unclear_clock: str | None = None
+    """Whose clock is known too badly for times (`harness.judging.clocks`)."""
     conditions: Mapping[str, float | None] = field(default_factory=dict)
     """Other load of the machine (`harness.judging.foreign`, `harness.cluster.ownership`)."""
 
@@ -167,68 +169,6 @@ class PassRecord:
     def origin_unix_s(self) -> float:
         """The event time at which the load began; ``window_start_s`` counts from it."""
         return self.plan.event.origin(self.start_unix_s)
-
-
-def align(unix_s: float, *periods_s: float) -> float:
-    """Return the first common multiple of these periods (to the ms) from ``unix_s`` on."""
-    common = Fraction(1, 1000)
-    for period in periods_s:
-        whole = Fraction(round(period * 1000), 1000)
-        common = Fraction(
-            math.lcm(common.numerator * whole.denominator, whole.numerator * common.denominator),
-            common.denominator * whole.denominator,
-        )
-    return float(math.ceil(Fraction(unix_s) / common) * common)
-
-
-def load_plan(
-    workload: Workload,
-    rate: RateProfile,
-    topic_of: Mapping[str, str],
-    *,
-    marker_s: float = 0.0,
-    event: EventTime = BY_THE_CLOCK,
-) -> LoadPlan:
-    """Return the sources' streams, which share the rate. ``marker_s``: see `Stream`.
-
-    A recording is sent at its own pace (`_recorded`)."""
-    return LoadPlan(
-        event=event,
-        streams=[
-            Stream(
-                topic=topic_of[source.name],
-                partitions=source.partitions,
-                rate=_recorded(source, rate.duration_s, event)
-                or _part(rate, source, workload.sources),
-                records=source.records,
-                marker_s=marker_s,
-                marker=source.marker,
-            )
-            for source in workload.sources
-        ],
-    )
-
-
-def _part(rate: RateProfile, source: Source, sources: Sequence[Source]) -> RateProfile:
-    """Return a source's part of the rate, by the shares of all at each instant."""
-    cuts = sorted({each.later[0] for each in sources if each.later})
-    pieces, begin_s = [], 0.0
-    for seconds, per_s in rate.segments:
-        inside = [cut for cut in cuts if begin_s < cut < begin_s + seconds]
-        for end_s in (*inside, None):
-            lasts_s = seconds if end_s is None else end_s - begin_s
-            total = sum(each.share_at(begin_s) for each in sources)
-            pieces.append((lasts_s, per_s * source.share_at(begin_s) / total))
-            begin_s, seconds = begin_s + lasts_s, seconds - lasts_s
-    return RateProfile(tuple(pieces))
-
-
-def _recorded(source: Source, duration_s: float, event: EventTime) -> RateProfile | None:
-    """Return the pace of a source that is recorded, replayed in event time; else None."""
-    built = source.records.build()
-    if not isinstance(built, RecordedSource) or event.begin_unix_s is None:
-        return None
-    return RateProfile(tuple(built.rates(event.begin_unix_s, duration_s, event.speed)))
 
 
 class Pass:
@@ -267,7 +207,8 @@ class Pass:
         wanted = {work.topic_of[s.name]: s.partitions for s in self.plan.workload.sources}
         wanted[work.out_topic] = work.out_partitions
         wanted[self._practice_topic] = 1
-        self._stack.enter_context(topics(self._cluster.kafka, wanted, appended=[work.out_topic]))
+        appended = [work.out_topic, self._practice_topic]
+        self._stack.enter_context(topics(self._cluster.kafka, wanted, appended=appended))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -295,6 +236,8 @@ class Pass:
             periods = [self.plan.interval_s]
             if self.plan.event.begin_unix_s is None:  # else event time begins with a window anyway
                 periods.append(self.plan.workload.slide_s)
+            clocks = PassClocks(self._cluster, self._practice_topic)
+            clocks.compare()
             clocks_s = _clocks_s()  # the generator compares its own clocks after this
             start = align(time.time() + HEAD_START_S, *periods)
             self._engine.begins_at(start)
@@ -303,16 +246,21 @@ class Pass:
             meter = Meter(self._cluster, self._engine.usage)
             targets = Targets(cluster=self._cluster, engine=self._engine, busiest=meter.busiest)
             with meter, Injector(targets, self.plan.schedule, start_unix_s=start) as injector:
-                self._watch(generator, collector, injector, start)
+                self._watch(generator, collector, injector, clocks, start)
                 drained = self._drain(collector, injector, start)
                 injector.wait(LATE_LOAD_S)
-            messages = collector.finish()
+            messages = clocks.translated(collector.finish())
+            clocks.compare()
             self._asking(injector, self._engine.end)
             record = self._record(
                 start, generator.result(), messages, injector.done, meter.frame(), drained
             )
             others = max(others, len(neighbours()))
-            conditions = {**meter.foreign().conditions(), "other_clusters": float(others)}
+            conditions = {
+                **meter.foreign().conditions(),
+                **clocks.conditions(),
+                "other_clusters": float(others),
+            }
             self._context.surroundings(self.plan.name, conditions)
             return replace(
                 record,
@@ -321,6 +269,7 @@ class Pass:
                 undelivered=self._undelivered,
                 died=self._died,
                 clock_jump_s=_clocks_s() - clocks_s,
+                unclear_clock=clocks.unclear(),
                 conditions=conditions,
             )
 
@@ -365,7 +314,12 @@ class Pass:
             )
 
     def _watch(
-        self, generator: LoadGenerator, collector: Collector, injector: Injector, start: float
+        self,
+        generator: LoadGenerator,
+        collector: Collector,
+        injector: Injector,
+        clocks: PassClocks,
+        start: float,
     ) -> None:
         """Report progress until the whole load has been sent, even if the engine dies."""
         deadline = start + self._load.duration_s + LATE_LOAD_S
@@ -380,6 +334,7 @@ class Pass:
             )
             seen, seen_at = count, now
             self._cluster.health()
+            clocks.compare_again()
             if self._died is None:
                 self._asking(injector, self._engine.raise_problems)
 

@@ -8,7 +8,8 @@ A run is also invalid, and made again, if one of its passes was not on time, wha
 * the wall clock moved by more than `CLOCK_JUMP_S` against the monotonic one, or
 * the first signal of a kill came later than `punctual_s` allows.
 
-All other lateness counts: latencies start at the intended time. The smoke profile alone, which
+All other lateness counts: latencies start at the intended time. A clock that is known too badly
+(`harness.judging.clocks`) makes the times null, and no run invalid. The smoke profile alone, which
 decides nothing but equality, keeps a run with a late pass; its times are null."""
 
 from __future__ import annotations
@@ -122,6 +123,16 @@ def mistimed(*passes: PassRecord) -> str | None:
                 f"{record.name}: the wall clock jumped by {record.clock_jump_s:.3f} s during the "
                 "pass, and every latency rests on it"
             )
+    return None
+
+
+def unclear(*passes: PassRecord) -> str | None:
+    """Return the first pass with a clock that is known too badly for times, and whose it is.
+
+    Such a run keeps its output: only its times are worth nothing."""
+    for record in passes:
+        if record.unclear_clock is not None:
+            return f"{record.name}: {record.unclear_clock}"
     return None
 
 

@@ -72,12 +72,18 @@ FACTS: Mapping[str, str] = {
     "load_nice": "The nice value of the load generator.",
     "twin_first": "Whether the twin ran before the pass with failures.",
     "mistimed": "Which pass was not on time, and why: a late load, or a clock that jumped. Such a "
-    "run is invalid; the smoke profile, which decides equality alone, keeps it without times.",
+    "run is invalid; the smoke profile, which decides equality alone, keeps it without times. So "
+    "does every profile where a clock is known too badly: the run counts, and its times do not.",
     "foreign_share": "Share of the machine's cores that other programs used during the pass.",
     "steal_share": "Share of the machine's cores that the hypervisor gave to other machines.",
     "load_average": "Processes that ran or waited on the machine in the last minute, by core.",
     "loop_cpu_ms": "CPU time of a fixed computation during the pass, median: a core that other "
     "machines share is slower, which no share shows.",
     "disturbed": "Why other load makes the run doubtful: it was above a stated limit.",
+    "broker_offset_s": "Largest offset of the broker's clock from the harness's; where it is "
+    "larger than its bound, append times are translated.",
+    "broker_bound_s": "Largest error of that offset, half of a round trip.",
+    "clock_offset_s": "Largest offset of a node's clock from the harness's.",
+    "clock_bound_s": "Largest error of that offset.",
     "other_clusters": "Other clusters of this user that ran on the machine then.",
 }

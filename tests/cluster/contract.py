@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec, RunningProgram
+from harness.cluster.clocks import BrokerClock
 from harness.cluster.links import LATENCY, RATE, WorkerLink
+from harness.engines.topics import topics
 from harness.errors import UsageError
 from tests.cluster.helpers import PORT, broken, connected, eventually, listener, unacknowledged
 from tests.cluster.helpers import silent as silent
@@ -340,9 +342,19 @@ class ClusterContract:
             cluster.checkpoint_location("../contract")
 
     def test_every_nodes_clock_is_near_the_harnesss(self, cluster: Cluster) -> None:
-        offsets = cluster.clock_offset_s()
-        assert list(offsets) == [node.name for node in cluster.nodes()]
-        assert all(offset is None or abs(offset) <= CLOCK_LIMIT_S for offset in offsets.values())
+        clocks = cluster.clocks()
+        assert list(clocks) == [node.name for node in cluster.nodes()]
+        assert all(found is None or found.certain_s <= CLOCK_LIMIT_S for found in clocks.values())
+        if cluster.clock_limit_s is not None:
+            assert all(found is None or found.bound_s > 0 for found in clocks.values())
+
+    def test_the_brokers_clock_is_seen_by_its_append_times(self, cluster: Cluster) -> None:
+        topic = f"{cluster.kafka.topic_prefix}clock"
+        with topics(cluster.kafka, {topic: 1}, appended=[topic]):
+            sample = BrokerClock(cluster.kafka, topic).compare()
+        assert sample is not None
+        assert 0 < sample.bound_s < 1
+        assert sample.certain_s <= CLOCK_LIMIT_S
 
     def test_an_unknown_target_is_refused(self, cluster: Cluster) -> None:
         with pytest.raises(UsageError, match="no node or rack 'r9n9'") as caught:

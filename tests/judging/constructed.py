@@ -11,7 +11,8 @@ from harness.cluster.base import Action, Victim
 from harness.failures.generators import one_target
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import Schedule
-from harness.judging.passes import PassRecord, load_plan
+from harness.judging.loads import load_plan
+from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
 from harness.load.profile import RateProfile
 from workloads.base import Workload

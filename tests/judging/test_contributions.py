@@ -11,8 +11,9 @@ import pytest
 
 from harness.failures.schedule import NO_FAILURES
 from harness.judging.contributions import contributions, tuple_success
+from harness.judging.loads import load_plan
 from harness.judging.outcome import judge
-from harness.judging.passes import PassRecord, load_plan
+from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
 from harness.load.profile import RateProfile
 from tests.judging.constructed import START, WORKLOAD, record, truth

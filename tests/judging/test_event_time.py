@@ -10,8 +10,9 @@ import pytest
 
 from harness.engines.deliveries import relative_windows
 from harness.errors import UsageError
+from harness.judging.loads import load_plan
 from harness.judging.outcome import with_latency
-from harness.judging.passes import PassRecord, load_plan
+from harness.judging.passes import PassRecord
 from harness.load.plan import BY_THE_CLOCK, EventTime
 from harness.load.profile import RateProfile
 from tests.judging.constructed import RATE, START, WORKLOAD, record

@@ -240,6 +240,8 @@ def test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted() -> None:
 
 def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
     conditions = {"foreign_share": 0.0, "steal_share": 0.0, "other_clusters": 0}
+    for clock in ("broker", "clock"):
+        conditions |= {f"{clock}_offset_s": 0.0, f"{clock}_bound_s": 0.001}
     machine = worst_of([ForeignLoad(foreign_share=0.0, steal_share=0.0).conditions()])
     given = {*values(conditions=conditions), *machine}
     facts = {name for name in given if describe(name) is None}
@@ -351,6 +353,16 @@ def test_a_clock_that_jumped_makes_a_run_invalid() -> None:
     outcome = judged(record(clock_jump_s=-3.0, failures=injected()))
     assert outcome.invalid is not None
     assert "clock jumped by -3.000 s" in outcome.invalid
+
+
+def test_a_clock_that_is_known_too_badly_makes_times_null_and_no_run_invalid() -> None:
+    outcome = judged(record(unclear_clock="the clock of r1n1 is vague", failures=injected()))
+    assert (outcome.invalid, outcome.again) == (None, None)
+    assert outcome.values["mistimed"] == "failures: the clock of r1n1 is vague"
+    assert outcome.values["output_equals_truth"] is True
+    assert outcome.values["latency_p50_s"] is None
+    assert outcome.values["recovery_s"] is None
+    assert judged(record(failures=injected())).values["latency_p50_s"] is not None
 
 
 def test_a_load_that_fell_behind_makes_a_run_invalid() -> None:

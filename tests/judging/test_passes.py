@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.engines.deliveries import decode, relative_windows
-from harness.judging.passes import STALLED_S, DrainProgress, align, load_plan
+from harness.judging.loads import align, load_plan
+from harness.judging.passes import STALLED_S, DrainProgress
 from harness.load.profile import RateProfile
 from tests.judging.constructed import WORKLOAD
 from workloads.accident import HIGHWAYS, two_highways

@@ -8,58 +8,14 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster.agent.agent import Agent, Ended, Started
+from harness.cluster.clocks import Clock
 from harness.cluster.launching import LaunchedProcess, Launcher
 from harness.errors import EnvironmentFailure
-
-_ROUNDS = 8
-_KEPT_S = 60.0
-"""Age of the oldest sample of a clock that counts: two crystals drift apart by microseconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One comparison of two clocks."""
-
-    offset_s: float
-    """The machine's clock minus the harness's."""
-    bound_s: float
-    """Largest error of the offset: half of the round trip."""
-    at_monotonic_s: float
-
-
-class Clock:
-    """The offset of a machine's clock, by round trips."""
-
-    def __init__(self) -> None:
-        self._samples: deque[Sample] = deque(maxlen=200)
-
-    def compare(self, agent: Agent, rounds: int = _ROUNDS) -> Sample:
-        """Make some round trips; return the best sample of the last minute."""
-        for _ in range(rounds):
-            began, before = time.monotonic(), time.time()
-            there = agent.clock_unix_s()
-            trip_s = time.monotonic() - began
-            sample = Sample(
-                offset_s=there - (before + trip_s / 2),
-                bound_s=trip_s / 2,
-                at_monotonic_s=began,
-            )
-            self._samples.append(sample)
-        return self.best()
-
-    def best(self) -> Sample:
-        """Return the comparison of the last minute with the smallest error."""
-        if not self._samples:
-            return Sample(offset_s=0.0, bound_s=0.0, at_monotonic_s=0.0)
-        newest = self._samples[-1].at_monotonic_s
-        recent = [one for one in self._samples if newest - one.at_monotonic_s < _KEPT_S]
-        return min(recent, key=lambda one: one.bound_s)
 
 
 class Place:

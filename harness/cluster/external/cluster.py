@@ -19,7 +19,8 @@ from typing import Any
 
 import pyspark
 
-from harness.cluster.base import Action, ClusterSpec, Node, Usage, Victim
+from harness.cluster.base import CLOCK_LIMIT_S, Action, ClusterSpec, Node, Usage, Victim
+from harness.cluster.clocks import Sample
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.external.nodes import ExternalNodes
 from harness.cluster.external.probe import ARCHIVE, of_sources, write_archive
@@ -195,8 +196,12 @@ class ExternalCluster(OwnedCluster):
             remove_checkpoints(self._settings, uri, os.environ)
             self._made.clear()
 
-    def clock_offset_s(self) -> Mapping[str, float | None]:
-        return self._nodes.clock_offset_s()
+    @property
+    def clock_limit_s(self) -> float:
+        return CLOCK_LIMIT_S
+
+    def clocks(self) -> Mapping[str, Sample | None]:
+        return self._nodes.clocks()
 
     def _on_rack(self, rack: str | None) -> Mapping[str, str]:
         if rack is None:

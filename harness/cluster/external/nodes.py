@@ -7,7 +7,6 @@ worker. Racks, and all actions other than kills, go to whole workers, by the wor
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import threading
 import time
@@ -17,7 +16,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from harness.cluster.base import CLOCK_LIMIT_S, Action, Node, Usage, Victim
+from harness.cluster.base import Action, Node, Usage, Victim, demand_near
+from harness.cluster.clocks import Clock, Sample
 from harness.cluster.external.settings import Command, ExternalSettings
 from harness.cluster.processes import HostProcess
 from harness.errors import EnvironmentFailure, UsageError
@@ -28,6 +28,7 @@ EFFECT_LIMIT_S = 20.0
 RETURN_LIMIT_S = 180.0
 """Limit of a node's return."""
 _POLL_S = 0.2
+_CLOCK_ROUNDS = 3
 
 NOT_COUNTED = "not counted: the description of this cluster has no command `usage`"
 COUNTED = "whatever the command `usage` of this cluster's description counts"
@@ -60,6 +61,7 @@ class ExternalNodes:
         self._workers = {worker.worker: worker for worker in settings.nodes}
         self._hosts: dict[str, HostProcess] = {}
         self._hosts_lock = threading.Lock()
+        self._clocks: dict[str, Sample] = {}
         self.nodes = tuple(
             replace(worker, name=f"{worker.rack}n{(_place(worker) - 1) * per_worker + number}")
             for worker in settings.nodes
@@ -155,43 +157,33 @@ class ExternalNodes:
                 if (host := self._hosts.get(node.name)) and self._process_is_up(node, host)
             }
 
-    def clock_offset_s(self) -> dict[str, float | None]:
-        """Return the certain part of each clock's offset; None without a command `clock`.
-
-        Measured as by NTP, from the middle of the shortest of several requests. The clock was read
-        at an unknown instant of the request, so half of its duration is uncertain."""
-        command = self._settings.clock
-        if command is None:
-            return dict.fromkeys((node.name for node in self.nodes), None)
-
-        def offset(node: Node) -> float | None:
-            answers: list[tuple[float, float]] = []
-            for _ in range(3):
-                before = time.time()
-                said = self._run(command, node).strip()
-                after = time.time()
-                try:
-                    answers.append((after - before, float(said) - (before + after) / 2))
-                except ValueError as error:
-                    raise EnvironmentFailure(
-                        f"the command `clock` of node {node.name} said {said[:80]!r}",
-                        remedy="it must print seconds since 1970, as `date +%s.%N` does",
-                    ) from error
-            took_s, found = min(answers)
-            return math.copysign(max(0.0, abs(found) - took_s / 2), found)
-
-        found = self._on_all(self._settings.nodes, offset)
-        return {node.name: found[self._workers[node.worker].name] for node in self.nodes}
+    def clocks(self) -> dict[str, Sample | None]:
+        """Return the last comparison of each clock; None without a command `clock`."""
+        return {node.name: self._clocks.get(self._workers[node.worker].name) for node in self.nodes}
 
     def check_clocks(self) -> None:
-        """Raise `EnvironmentFailure` for a clock that would decide latencies."""
-        for name, offset in self.clock_offset_s().items():
-            if offset is not None and abs(offset) > CLOCK_LIMIT_S:
-                raise EnvironmentFailure(
-                    f"the clock of node {name} is {offset * 1000:+.0f} ms or more off the "
-                    f"harness's; {CLOCK_LIMIT_S * 1000:.0f} ms are allowed",
-                    remedy="let both keep time by NTP (chrony)",
-                )
+        """Compare all clocks. Raises `EnvironmentFailure` for one that would decide latencies.
+
+        The bound is half of what the command takes."""
+        if (command := self._settings.clock) is None:
+            return
+
+        def compared(node: Node) -> Sample:
+            return Clock().compare(lambda: self._clock(command, node), rounds=_CLOCK_ROUNDS)
+
+        self._clocks = self._on_all(self._settings.nodes, compared)
+        for name, sample in self._clocks.items():
+            demand_near(f"of node {name}", sample)
+
+    def _clock(self, command: Command, node: Node) -> float:
+        said = self._run(command, node).strip()
+        try:
+            return float(said)
+        except ValueError as error:
+            raise EnvironmentFailure(
+                f"the command `clock` of node {node.name} said {said[:80]!r}",
+                remedy="it must print seconds since 1970, as `date +%s.%N` does",
+            ) from error
 
     def usage(self) -> dict[str, Usage]:
         command = self._settings.usage

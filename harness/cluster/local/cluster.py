@@ -227,6 +227,7 @@ class LocalCluster(ClusterOfWorkers):
         self._network.close()
         if self._workers is not None:
             self._workers.reap()
+            self._launcher.place.agent.end_all()
 
 
 def _check(spec: ClusterSpec) -> None:

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from harness.cluster.agent.place import AgentLauncher
-from harness.cluster.base import CLOCK_LIMIT_S, Action, ClusterSpec, Prepared, RunningProgram
+from harness.cluster.base import Action, ClusterSpec, Prepared, RunningProgram, demand_near
+from harness.cluster.clocks import Sample
 from harness.cluster.configuration import BrokerIdentity
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Loopback
@@ -170,27 +171,17 @@ class MachinesCluster(LocalCluster):
         self.demand_clocks()
         super().restore(report)
 
-    def clock_offset_s(self) -> Mapping[str, float | None]:
-        return {
-            node.name: self._machine_of(node.worker).clock.best().offset_s for node in self._nodes
-        }
+    @property
+    def clock_limit_s(self) -> float:
+        return self._file.file.clock_limit_ms / 1000
+
+    def clocks(self) -> Mapping[str, Sample | None]:
+        return {node.name: self._machine_of(node.worker).clock.best() for node in self._nodes}
 
     def demand_clocks(self) -> None:
         """Compare all clocks. Raises `EnvironmentFailure` for one that would decide latencies."""
-        limit_s = self._file.file.clock_limit_ms / 1000
         for machine in self.machines:
-            sample = machine.clock.compare(machine.agent)
-            if abs(sample.offset_s) > CLOCK_LIMIT_S:
-                raise EnvironmentFailure(
-                    f"the clock of {machine.name} is {sample.offset_s:+.3f} s off this machine's",
-                    remedy="let both follow the same time servers (chrony, systemd-timesyncd)",
-                )
-            if sample.bound_s > limit_s:
-                raise EnvironmentFailure(
-                    f"the clock of {machine.name} is known to {sample.bound_s * 1e3:.1f} ms only, "
-                    f"by round trips, and {limit_s * 1e3:g} ms are the limit",
-                    remedy="use machines that are nearer, or allow more: clock_limit_ms",
-                )
+            demand_near(f"of {machine.name}", machine.clock.compare(machine.agent.clock_unix_s))
 
     def checkpoint_location(self, name: str) -> str:
         shared = self._file.file.checkpoints

@@ -127,7 +127,7 @@ class Machine(Place):
             command, self._caller.feed, note, lambda why: self._caller.lose(why)
         )
         try:
-            self.clock.compare(self.agent)
+            self.clock.compare(self.agent.clock_unix_s)
         except EnvironmentFailure as error:
             last = log.read_text(errors="replace").strip().splitlines()[-8:]
             raise EnvironmentFailure(
@@ -177,7 +177,7 @@ class Machine(Place):
     def _compare(self) -> None:
         while not self._closed.wait(_COMPARE_S) and self.lost is None:
             try:
-                self.clock.compare(self.agent, rounds=2)
+                self.clock.compare(self.agent.clock_unix_s, rounds=2)
             except EnvironmentFailure:  # lost, which others see, or busy
                 continue
 

@@ -79,6 +79,10 @@ class _Talk(asyncssh.SSHClientSession[bytes]):
     def data_received(self, data: bytes, datatype: int | None) -> None:
         (self._log if datatype == asyncssh.EXTENDED_DATA_STDERR else self._hear)(data)
 
+    def eof_received(self) -> bool:
+        """Keep the channel open: a program that has closed its output has not ended yet."""
+        return True
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(str(exc) if exc is not None else "its connection ended")
 

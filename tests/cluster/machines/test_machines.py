@@ -52,7 +52,7 @@ def reached(network: Network, loop: Loop, config: Path, tmp_path: Path) -> Itera
     machine.open(f"test-{tmp_path.name}", tmp_path)
     yield machine
     machine.close()
-    eventually(lambda: network.machines[0].processes() == [], limit_s=20)
+    assert network.machines[0].processes() == [], "it waits for the agent's end"
     assert list((network.machines[0].cache / "runs").iterdir()) == []
     assert list(network.machines[0].tmp.iterdir()) == []
 

@@ -16,8 +16,9 @@ from experiments.stock._workloads import WORKLOADS
 from harness.engines.base import NOT_SCORED, Scored
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
+from harness.judging.loads import load_plan
 from harness.judging.outcome import judge
-from harness.judging.passes import PassRecord, load_plan
+from harness.judging.passes import PassRecord
 from harness.results.record import Outcome, Point, Profile
 from harness.stock_kills.measure import run_kill
 from tests.experiments.stock import judging
