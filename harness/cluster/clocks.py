@@ -96,15 +96,18 @@ class BrokerClock:
 
     def _read(self) -> float:
         """Return the append time of a new record. Raises `TimeoutError`."""
+        from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
+
         appended: list[int] = []
 
         def note(error: Any, message: Any) -> None:
-            if error is None:
-                appended.append(message.timestamp()[1])
+            kind, unix_ms = message.timestamp()
+            if error is None and kind == TIMESTAMP_LOG_APPEND_TIME:
+                appended.append(unix_ms)
 
         self._producer.produce(self._topic, b"", on_delivery=note)
         self._producer.flush(_BROKER_WITHIN_S)
         if not appended:
             self._producer.purge()
-            raise TimeoutError(f"the broker took no record of {self._topic}")
+            raise TimeoutError(f"no append time came from the topic {self._topic}")
         return appended[0] / 1000

@@ -1,7 +1,7 @@
 """The clocks of a pass: the broker's and the nodes', compared before, during and after it.
 
-Latencies are in the harness's clock. Where round trips prove that the broker has another one, its
-append times are translated. The largest offset and bound of a pass are in its record; a bound above
+Latencies are in the harness's clock. Where round trips prove that a broker on another machine has
+another one, its append times are translated. The largest offset and bound of a pass are in its record; a bound above
 the cluster's limit makes times worthless, not the run."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PassClocks:
         """Return messages with the broker's times by the harness's clock."""
         samples = self._found.get(BROKER, [])
         best = min(samples, key=lambda one: one.bound_s, default=None)
-        if best is None or not best.certain_s:
+        if self._cluster.clock_limit_s is None or best is None or not best.certain_s:
             return messages
         shift_ms = round(best.offset_s * 1000)
         return [

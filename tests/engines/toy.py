@@ -19,6 +19,7 @@ import pandas as pd
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage, Victim
+from harness.cluster.clocks import SAME, Sample
 from harness.cluster.endpoints import RedisEndpoint
 from harness.cluster.run_directory import make_place
 from harness.engines.base import (
@@ -292,6 +293,11 @@ class ToyCluster:
 
     def nodes(self) -> Sequence[Node]:
         return [NODE]
+
+    clock_limit_s = None
+
+    def clocks(self) -> Mapping[str, Sample]:
+        return {NODE.name: SAME}
 
     def usage(self) -> Mapping[str, Usage]:
         return {NODE.name: _usage(0.0)}
