@@ -1,8 +1,10 @@
-"""The clocks of a pass: the broker's and the nodes', compared before, during and after it.
+"""The clocks of the broker and the nodes, compared before, during and after a pass.
 
 Latencies are in the harness's clock. Where round trips prove that a broker on another machine has
-another one, its append times are translated. The largest offset and bound of a pass are in its record; a bound above
-the cluster's limit makes times worthless, not the run."""
+another one, its append times are translated. The largest offset and bound of a pass are in its
+record; a bound above the cluster's limit makes times worthless, not the run.
+
+Tests: ``tests/judging/test_clocks.py``."""
 
 from __future__ import annotations
 
