@@ -47,8 +47,10 @@ def compared(
     return found
 
 
-def message(**times: int) -> Message:
-    return Message(partition=0, offset=0, value=b"", copy=0, **times)
+def message(*, append_ms: int, readable_ms: int = 0) -> Message:
+    return Message(
+        append_ms=append_ms, readable_ms=readable_ms, partition=0, offset=0, value=b"", copy=0
+    )
 
 
 def test_the_worst_of_a_pass_is_in_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
