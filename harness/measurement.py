@@ -115,6 +115,9 @@ class Scheduling:
     is there soon."""
     once: bool = False
     """True if it is about the machine: one run a point, whatever ``--repeats`` asks for."""
+    in_turns: bool = False
+    """True if the points of each repetition are measured in an order that the seed draws: what a
+    machine does in one hour then falls on all of them."""
     keeps: Callable[[Point], str] | None = None
     """The name of the object that the run of a point keeps warm. Runs of one command with the same
     name follow each other, because opening it takes half a minute."""
@@ -149,6 +152,9 @@ class Measurement:
     fetches: str | None = None
     """What its runs fetch when they are first made. Only its own name asks for that, not its
     group's; ``reproduce`` leaves it out without ``--peers``."""
+    join: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]] | None = None
+    """What others that it scales get (`Context.calibration`) from the values of all of its valid
+    runs; by default those of the first."""
     check: Callable[[Profile, Mapping[str, Any]], None] | None = None
     """Raises `harness.errors.UsageError` for unusable options, before anything starts. It gets the
     profile and the options that are accepted."""

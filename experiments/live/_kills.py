@@ -119,23 +119,19 @@ def outside(
     *,
     calm_s: float,
 ) -> pd.DataFrame:
-    """Return a row per kill: ``at_s``, and the recovery of the output as a user sees it.
+    """Return a row per kill: ``at_s``, and the outage as a user sees it.
 
     A window is due at its end. ``usual_ms`` is the median lateness of the windows that were
-    complete before the first kill, and ``resolution_ms`` the least delay
-    above it that counts as late. ``outside_ms`` is the time until the last late window was complete
-    before output was on time for ``calm_s``, 0 if none was late; null with a reason in
-    ``outside_why_not`` and, where output did not come back, a lower bound in
-    ``outside_at_least_ms``."""
+    complete before the first kill, which stand for a twin. ``outside_ms`` is the outage
+    (`harness.measure.recovery`) with its relapses, and where it was not over a lower bound of it
+    is in ``outside_at_least_ms``."""
     from harness.judging import failures
     from harness.measure.recovery import recoveries as of_windows
     from harness.measure.versions import first_of_each
     from harness.measure.windows import normal_of, summarize_windows
-    from harness.results.kills import Unrecovered
 
     columns = [
         "at_s", "outside_ms", "outside_at_least_ms", "outside_why_not", "overlaps", "usual_ms",
-        "resolution_ms",
     ]  # fmt: skip
     kills_s = [one.at_s for one in failures.done(record)]
     stable = record.deliveries[record.deliveries["stability"] == "stable"]
@@ -153,12 +149,11 @@ def outside(
     rows = [
         (
             at_s,
-            _ms(0.0 if one.why_not is Unrecovered.UNRESOLVED else one.seconds, 0.0),
-            _ms(one.at_least_s, 0.0),
+            _ms(one.outage_s if one.over else None, 0.0),
+            _ms(None if one.over else one.outage_s, 0.0),
             one.why_not and one.why_not.value,
             one.overlaps,
             normal.median_s * 1000,
-            normal.resolution_s * 1000,
         )
         for at_s, one in zip(kills_s, found, strict=True)
     ]

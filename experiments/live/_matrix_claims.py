@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.live._judged import Tables, described
-from experiments.live._matrix_failures import CORRELATED, EXPONENTIAL, FAILURES, LATE_S
+from experiments.live._matrix_failures import BATCH_S, CORRELATED, EXPONENTIAL, FAILURES
 from experiments.live._matrix_network import CHECKPOINT, DRA, FULL, PPA, RAS
 from experiments.live._matrix_table import (
     BY_NAME,
@@ -132,7 +132,7 @@ def why_equal(tables: Tables, one: str, other: str, columns: int) -> str:
             f"where both die together, and is back after {mean}"
         )
     more = failure_by_failure(tables, _BACK, one, other)
-    sooner, later = (sum(sign * each > LATE_S for each in more) for sign in (-1, 1))
+    sooner, later = (sum(sign * each > BATCH_S for each in more) for sign in (-1, 1))
     parts.append(
         f"of {len(more)} equal failures {one} was back sooner after {sooner} and later after "
         f"{later}; in the others presumably a task without a replica elsewhere had to wait for its "

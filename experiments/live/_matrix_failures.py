@@ -21,9 +21,6 @@ BEGIN_S = 2.0
 CALM_S = 2.0
 """Time on time that ends a recovery: as long as the slide of the longest windows, or longer."""
 BATCH_S = 0.5
-LATE_S = BATCH_S
-"""Output is late if it is later than the twin's usual tail by more than a batch: a task that a
-replica took over stays farther away, by some network delays (20 or 50 ms each)."""
 START_S = 1.5
 """Longest time from the end of a node's absence until it computes again; it fails no sooner."""
 ATTEMPTS = 4000

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from experiments.live import _plans
-from experiments.live._matrix_failures import CORRELATED, FAILURES, LATE_S, Scale
+from experiments.live._matrix_failures import CORRELATED, FAILURES, Scale
 from experiments.stock._workloads import WORKLOADS
 from harness.cluster.base import TOGETHER, Action
 from harness.engines.base import Setup
@@ -86,7 +86,6 @@ def _wanted(
         schedule=NO_FAILURES,
         timed=context.profile is not Profile.SMOKE,
         calm_s=CALM_S,
-        least_late_s=LATE_S,
     )
     return run, plan
 

@@ -17,7 +17,7 @@ from harness.claims.samples import Sample, mean_of
 from harness.figures.style import GREY, ORANGE, Look
 from harness.figures.style import SCHEMES as LOOK_OF
 from harness.judging.failures import Unknown
-from harness.results.kills import Unrecovered
+from harness.results.kills import Kill
 from harness.results.tables import Results
 
 # Shown: no record depends on what follows.
@@ -91,7 +91,7 @@ COLUMNS = (
         label="tentative\n(%)", source=PASSES, name="tentative_share", decimals=1, factor=100,
     ),
     Column(label="back,\ninside (s)", source=KILLS, name="inside_s"),
-    Column(label="back,\noutside (s)", source=KILLS, name="outside_s"),
+    Column(label="outage,\noutside (s)", source=KILLS, name="outside_s"),
     Column(label="silence\n(s)", source=KILLS, name="output_gap_s"),
     Column(
         label="tentative\nafter a\nfailure (%)", source=KILLS, name="tentative_after", decimals=1,
@@ -130,8 +130,8 @@ def kills_of(results: Results) -> pd.DataFrame:
 
     ``planned_at_s`` names a failure: all schemes of a run have the same.
     ``inside_s`` is the engine's own recovery, 0 where the dead nodes were no task's primary.
-    ``outside_s`` is the time for which a user saw late output (where it was not back, that for
-    which it was watched), null for a failure in an outage that had begun before.
+    ``outside_s`` is the time for which a user saw late output, relapses included (a lower bound
+    where it was not ``over``), null for a failure in an outage that had begun before.
     ``tentative_after`` is the tentative share of the first versions that came, ``accuracy_after``
     the accuracy of those of the windows that ended."""
     rows = _named(results, "recoveries")
@@ -141,25 +141,26 @@ def kills_of(results: Results) -> pd.DataFrame:
     keys = ["run", *CELL, "at_s"]
     after = _named(results, "following").reindex(columns=[*keys, "came", "came_tentative"])
     kills = kills.merge(after.astype({"at_s": float}), on=keys, how="left")
-    back_s = pd.to_numeric(kills["recovery_s"])
-    below = kills["recovery_why_not"].eq(Unrecovered.UNRESOLVED.value)
-    outside_s = back_s.fillna(pd.to_numeric(kills["recovery_at_least_s"])).mask(below, 0.0)
+    seen = [Kill.from_row(each) for each in rows.to_dict("records")]
+    outside_s = pd.Series([each.late_for_s for each in seen], kills.index, dtype=float)
+    ends_s = pd.Series([each.seen_s for each in seen], kills.index, dtype=float)
     came = pd.to_numeric(kills["came"])
     unharmed = kills["paper_recovery_why_not"].eq(Unknown.NOTHING_LOST.value)
     return kills.assign(
         inside_s=pd.to_numeric(kills["paper_recovery_s"]).mask(unharmed, 0.0),
-        outside_s=outside_s.mask(_in_an_earlier_outage(kills, outside_s)),
+        outside_s=outside_s.mask(_in_an_earlier_outage(kills, ends_s)),
+        over=[each.over for each in seen],
         tentative_after=pd.to_numeric(kills["came_tentative"]) / came.where(came > 0),
         accuracy_after=_accuracy_after(kills, _named(results, "accuracy")),
     )
 
 
-def _in_an_earlier_outage(kills: pd.DataFrame, outside_s: pd.Series[float]) -> pd.Series[bool]:
+def _in_an_earlier_outage(kills: pd.DataFrame, ends_s: pd.Series[float]) -> pd.Series[bool]:
     """Return which failures came while output was still late after an earlier one of the pass.
 
     All of these end together, so that they are one outage, and the first of them has all of it."""
     at_s = pd.to_numeric(kills["at_s"])
-    until_s = (at_s + outside_s).groupby([kills[name] for name in ("run", *CELL)])
+    until_s = (at_s + ends_s).groupby([kills[name] for name in ("run", *CELL)])
     before_s = until_s.transform(lambda ends: ends.cummax().shift())
     return kills["overlaps"].eq(True) & (at_s < before_s)
 
@@ -288,6 +289,6 @@ def outages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             "scheme": kills["scheme"],
             "pass": kills[["run", *CELL]].astype(str).agg("/".join, axis=1),
             "outage_s": kills["outside_s"],
-            "not_over": kills["recovery_at_least_s"].notna(),
+            "not_over": ~kills["over"].astype(bool),
         }
     ).dropna(subset="outage_s")

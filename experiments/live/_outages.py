@@ -1,9 +1,8 @@
 """Outages of a pass with several kills, and the parts of each.
 
-An outage is the time for which results were late because of a kill, by the judge's rule: from the
-kill until the last late result before output is on time for `CALM_S`, and every relapse before the
-next kill, such as that when the next process starts. One that is not over when the next kill comes,
-or when the load ends, is a lower bound, and the next kill's overlaps it. Each part is measured by
+The outage is that of `harness.measure.recovery`, the one yardstick, with every relapse, such as that
+when the next process starts. One that is not over when the next kill comes, or when the load ends,
+is a lower bound, and the next kill's overlaps it. The parts count from the kill. Each is measured by
 itself, by the observer who sees it, and none is what the others leave over:
 
 * *detection*: from the injector's first signal to the engine's own report;
@@ -35,10 +34,6 @@ if TYPE_CHECKING:
 
 HELD = "held_s"
 """A detail of an engine's events (`harness.engines.kafka_streams.engine`)."""
-CALM_S = 2.0
-"""Time on time that ends an outage, as in `experiments.live.same_kill`."""
-LATE_S = 0.5
-"""Least delay that makes a result late; that of an engine with longer batches is a batch."""
 WAVE_S = 1.0
 """Longest time in which the tasks of one batch are launched; those of the next one follow after the
 checkpoint interval."""
@@ -76,16 +71,15 @@ def windows_of(record: PassRecord, workload: Workload, *, settled_s: float) -> p
 def outages(
     record: PassRecord,
     windows: pd.DataFrame,
+    normal: Normal | None,
     steps: Steps | None = None,
-    *,
-    least_late_s: float = LATE_S,
-) -> tuple[float, pd.DataFrame]:
-    """Return the median lateness before the first kill, and a row per kill.
+) -> pd.DataFrame:
+    """Return a row per kill; ``normal`` is the twin's lateness.
 
     A kill that came while results were late because of the one before has no outage of its own.
     ``hit_work``: a result was late after it, or the engine reported a recovery. Else nothing ran
     there that output hangs on, or nobody can tell.
-    ``steps``: `reported` by default. ``least_late_s``: the least delay that makes a result late."""
+    ``steps``: `reported` by default."""
     kills = [
         (
             min(victim.earliest_unix_s for victim in one.victims if victim.felt)
@@ -96,15 +90,13 @@ def outages(
         for one in record.injected
         if one.event.action.value == "kill" and one.felt
     ]
-    first_s = kills[0][0] if kills else record.until_s
-    normal = usual(windows[windows["arrived_s"] < first_s], least_late_s)
     rows: list[dict[str, object]] = []
     for number, (at_s, target, nodes) in enumerate(kills):
         next_s = kills[number + 1][0] if number + 1 < len(kills) else record.until_s
         seen = _of_kill(record.incidents, at_s, next_s, nodes)
         row = outage(windows, seen, at_s, next_s, normal, steps or reported)
         back = seen is not None and bool((seen["event"] == "recovered").any())
-        late = bool(row["outage_s"])  # unknown without a window before the first kill
+        late = bool(row["outage_s"])  # unknown without a window of the twin
         mixed = bool(rows) and not rows[-1]["caught_up"]
         own = {**_nothing(), "caught_up": row["caught_up"]} if mixed else row
         where: dict[str, object] = {
@@ -116,15 +108,16 @@ def outages(
             "overlaps": mixed or (number + 1 < len(kills) and not row["caught_up"]),
         }
         rows.append({**where, **own})
-    return math.nan if normal is None else normal.median_s, pd.DataFrame(rows)
+    return pd.DataFrame(rows)
 
 
-def usual(calm: pd.DataFrame, least_late_s: float = LATE_S) -> Normal | None:
-    """Return what is on time by the windows before the first kill; None if there were none."""
-    if not len(calm):
+def usual(twin: pd.DataFrame) -> Normal | None:
+    """Return the lateness of the twin's windows; None if it has none, or one that never came."""
+    named = twin.rename(columns={"ended_s": "due_s", "late_s": "latency_s"})
+    try:
+        return normal_of(named, from_s=0.0, until_s=math.inf)
+    except ValueError:
         return None
-    named = calm.rename(columns={"ended_s": "due_s", "late_s": "latency_s"})
-    return normal_of(named, from_s=0.0, until_s=math.inf, least_late_s=least_late_s)
 
 
 def _of_kill(
@@ -153,12 +146,14 @@ def outage(
         return found
     due = windows[(windows["arrived_s"] > at_s) & (windows["ended_s"] + normal.late_s < next_s)]
     named = due.rename(columns={"ended_s": "due_s", "arrived_s": "complete_s"})
-    back = recovery(named, failed_at_s=at_s, normal=normal, until_s=next_s, calm_s=CALM_S)
+    back = recovery(named, failed_at_s=at_s, normal=normal, until_s=next_s)
     if back.seen_s is None:
         return found
     end_s = at_s + back.seen_s
     found |= {
         "outage_s": back.outage_s,
+        "outage_5_s": back.outage_5_s,
+        "recovery_s": back.seen_s,
         "caught_up": back.over,
         "after_s": float(due[due["ended_s"] > end_s]["late_s"].median()),
         "relapse_s": back.relapse_s,
@@ -183,7 +178,7 @@ def outage(
 
 def _nothing() -> dict[str, float | bool | None]:
     """Return the row of a kill of which nothing is known."""
-    names = ("outage_s", "after_s", "relapse_s", *PARTS, "apart_s")
+    names = ("outage_s", "outage_5_s", "recovery_s", "after_s", "relapse_s", *PARTS, "apart_s")
     return {**dict.fromkeys(names), "caught_up": False}
 
 

@@ -95,7 +95,7 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     for place, (_, mine) in enumerate(rows):
         _draw_row(above, place, mine, most_s)
     _name(above, [name for name, _ in rows])
-    above.set_title("measured here: from the kill until output is on time", loc="left")
+    above.set_title("measured here: crosses outages, bars parts of the recovery", loc="left")
     above.set_xlim(0, most_s * 1.04)
     above.set_ylabel("system, and what is killed")
     for place, one in enumerate(PUBLISHED):
@@ -109,7 +109,7 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     above.barh([0], [0], color=GREY, alpha=0.6, label=NOT_SPLIT)
     above.plot([], [], "x", color=BLACK, markersize=4, linestyle="none", label="each kill")
     legend_below(figure, above, columns=4)
-    stamp(figure, "bars: medians of the parts; >: not over when the next kill came")
+    stamp(figure, "bars: medians of the parts from the kill; >: not over when the load ended")
 
 
 def _named(engine: str, tuning: str, workload: str, kind: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.live._peers_rows import LATEST_S, RACK, RATE_PER_S, WORKER, System
-from harness.results.record import Outcome, Profile
+from harness.results.record import TOO_FEW_CORES, Outcome, Profile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from harness.cluster.base import Cluster, ClusterSpec
     from harness.engines.base import Engine, EngineKind, Setup
     from harness.failures.schedule import Schedule
-    from harness.judging.passes import PassRecord
+    from harness.judging.headroom import Headroom
+    from harness.judging.passes import PassPlan, PassRecord
     from harness.judging.runner import Runner
+    from harness.measure.windows import Normal
     from harness.measurement import Context
     from workloads.base import Workload
 
@@ -32,47 +34,83 @@ COUNTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    """A pass without kills, by which those with kills are judged."""
+
+    record: PassRecord
+    windows: pd.DataFrame
+    normal: Normal | None
+    """Its lateness; None where it did not deliver every window."""
+    room: Headroom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """A system that runs on a cluster."""
 
     system: System
     workload: Workload
     runner: Runner
+    rate_per_s: float = RATE_PER_S
 
     @property
     def engine(self) -> Engine:
         """The engine that runs it."""
         return self.runner.engine
 
+    def _plan(self, name: str, seconds: float, **more: Any) -> PassPlan:
+        from harness.judging.runner import steady_plan
+
+        interval_s = self.system.interval_s
+        return steady_plan(name, self.workload, self.rate_per_s, seconds, interval_s, **more)
+
     def warm_up(self, seconds: float) -> None:
-        """Make a pass without kills."""
-        from harness.judging.runner import steady_plan
+        """Make a pass without kills that counts for nothing."""
+        from harness.judging.passes import WARM_UP
 
-        interval_s = self.system.interval_s
-        self.runner.run(steady_plan("warm-up", self.workload, RATE_PER_S, seconds, interval_s))
+        self.runner.run(self._plan(WARM_UP, seconds))
 
-    def kill(self, name: str, schedule: Schedule, seconds: float) -> Outcome:
+    def twin(self, seconds: float) -> Twin:
+        """Make a pass without kills; its windows of the first half of `System.first_s` are left out.
+
+        They are those of a cold start, as in a pass with kills."""
+        from experiments.live._outages import usual
+        from harness.judging.headroom import headroom
+
+        record = self._settled(self.runner.run(self._plan("twin", seconds)).record)
+        windows = self._windows(record)
+        room = headroom(record, settle_s=self.system.first_s / 2)
+        return Twin(record=record, windows=windows, normal=usual(windows), room=room)
+
+    def kill(self, name: str, schedule: Schedule, seconds: float, twin: Twin) -> Outcome:
         """Make a pass with kills, which all processes survive or are started again after."""
-        from harness.judging.runner import steady_plan
-
-        interval_s = self.system.interval_s
-        plan = steady_plan(name, self.workload, RATE_PER_S, seconds, interval_s, schedule=schedule)
-        made = self.runner.run(plan, truth=True)
-        found = self._judged(made.record, made.due(seconds))
+        made = self.runner.run(self._plan(name, seconds, schedule=schedule), truth=True)
+        found = self._judged(made.record, made.due(seconds), twin)
         return replace(found, values={**found.values, "planned": len(schedule.kills)})
 
-    def _judged(self, record: PassRecord, truth: pd.DataFrame) -> Outcome:
-        from experiments.live._kills import compare
-        from experiments.live._outages import LATE_S, outages, windows_of
-        from harness.judging import trust
+    def _settled(self, record: PassRecord) -> PassRecord:
         from harness.measure.versions import settled
 
-        system, workload = self.system, self.workload
+        workload = self.workload
         delivered = settled(record.deliveries, workload.identity_in_run, workload.values)
-        record = replace(record, deliveries=delivered)
-        windows = windows_of(record, workload, settled_s=system.first_s / 2)
-        late_s = max(LATE_S, system.interval_s)
-        usual_s, kills = outages(record, windows, self._steps(record), least_late_s=late_s)
+        return replace(record, deliveries=delivered)
+
+    def _windows(self, record: PassRecord) -> pd.DataFrame:
+        from experiments.live._outages import windows_of
+
+        return windows_of(record, self.workload, settled_s=self.system.first_s / 2)
+
+    def _judged(self, record: PassRecord, truth: pd.DataFrame, twin: Twin) -> Outcome:
+        from experiments.live._kills import compare
+        from experiments.live._outages import outages
+        from harness.judging import trust
+        from harness.judging.headroom import too_few_cores
+
+        system, workload = self.system, self.workload
+        record = self._settled(record)
+        windows = self._windows(record)
+        kills = outages(record, windows, twin.normal, self._steps(record))
+        usual_s = math.nan if twin.normal is None else twin.normal.median_s
         racks = self.runner.cluster.spec.rack_names
         kills["usual_s"] = usual_s
         if len(kills):
@@ -87,12 +125,20 @@ class Measured:
                 "kills": len(kills),
                 "hits": int(kills["hit_work"].sum()) if len(kills) else 0,
                 "before_s": usual_s,
+                "rate_per_s": self.rate_per_s,
+                **twin.room.row(),
+                TOO_FEW_CORES: too_few_cores(twin.room, twin.record, record) if timed else None,
                 "dropped": trust.dropped(record),
                 "drained": record.drained,
                 "died": record.died,
-                **cost(record, system.first_s),
+                **cost(record, system.first_s, self.rate_per_s),
             },
-            series={"outages": kills, "windows": windows, "settings": record.settings},
+            series={
+                "outages": kills,
+                "windows": windows,
+                "twin": twin.windows,
+                "settings": record.settings,
+            },
             invalid=invalid(record, kills, usual_s, stock=system.stock, timed=timed),
         )
 
@@ -108,21 +154,36 @@ class Measured:
         )  # fmt: skip
 
 
+def chosen(name: str, system: System, context: Context) -> tuple[EngineKind, Setup]:
+    """Return an engine with the setup of a system."""
+    from harness.engines.base import Setup
+    from harness.engines.kinds import find_engine
+    from harness.engines.structured.parameters import StockParameters
+
+    kind = find_engine(name)
+    scheme = system.scheme or next(iter(kind.schemes))
+    parameters = StockParameters(**system.more) if system.stock else system.parameters
+    brief = context.profile is Profile.SMOKE
+    return kind, Setup(scheme=scheme, brief=brief, parameters=parameters)
+
+
 def start(
-    system: System, kind: EngineKind, setup: Setup, workload: Workload, spec: ClusterSpec,
-    context: Context, tuning: str = "",
+    system: System, kind: EngineKind, setup: Setup, workload: Workload, context: Context,
+    tuning: str = "", *, spec: ClusterSpec | None = None, rate_per_s: float = RATE_PER_S,
 ) -> Measured:  # fmt: skip
-    """Return a system that runs; the stock engine writes Spark's own event log."""
+    """Return a system that runs, by default on its own layout.
+
+    The stock engine writes Spark's own event log."""
     from experiments.live._outage import settings
     from harness.engines.structured.parameters import StockParameters
     from harness.judging.runner import open_runner
 
-    cluster = context.cluster(spec)
+    cluster = context.cluster(spec or system.spec)
     if system.stock:
         conf = {**system.more.get("conf", {}), **settings(log_of(cluster))}
         setup = replace(setup, parameters=StockParameters(**{**system.more, "conf": conf}))
     runner = open_runner(kind, setup, cluster, context, settings=tuning)
-    return Measured(system=system, workload=workload, runner=runner)
+    return Measured(system=system, workload=workload, runner=runner, rate_per_s=rate_per_s)
 
 
 def log_of(cluster: Cluster) -> Path:
@@ -188,13 +249,13 @@ def invalid(
         return "no kill reached a process"
     if timed and math.isnan(usual_s):
         return (
-            "no window was complete before the first kill, so nothing says how late results "
-            "usually are: the machine is too busy or the load before the kill too short"
+            "the twin did not deliver every window, so nothing says how late results usually are: "
+            "the machine is too busy or its load too short"
         )
     return trust.late_by(record, LATEST_S, timed=timed)
 
 
-def cost(record: PassRecord, first_s: float) -> dict[str, float | None]:
+def cost(record: PassRecord, first_s: float, rate_per_s: float) -> dict[str, float | None]:
     """Return records per core-second and resident bytes of nodes and engine before the first kill.
 
     The processes of Spark's idle workers count for every engine alike."""
@@ -204,7 +265,7 @@ def cost(record: PassRecord, first_s: float) -> dict[str, float | None]:
     held = calm.groupby("at_s")["resident_bytes"].sum(min_count=1).max()
     return {
         "records_per_core_s": records_per_core_s(
-            record.usage, RATE_PER_S, from_s=first_s / 2, until_s=first_s
+            record.usage, rate_per_s, from_s=first_s / 2, until_s=first_s
         ),
         "resident_bytes": None if held != held else float(held),
     }

@@ -24,7 +24,6 @@ from experiments.live._matrix_failures import (
     CALM_S,
     EXPONENTIAL,
     FAILURES,
-    LATE_S,
     Scale,
     absences,
     schedule,
@@ -38,6 +37,7 @@ from harness.engines.base import Setup
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.measure.windows import LATER_S
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -120,7 +120,6 @@ def _wanted(
         timed=not brief,
         punctual_s=PUNCTUAL_S,
         calm_s=CALM_S,
-        least_late_s=LATE_S,
     )
 
 
@@ -244,12 +243,11 @@ EXPERIMENT = Experiment(
         "each rack does, all of its nodes at one instant. Schedules are drawn until one has enough "
         "failures; a node that is away does not fail.",
         "Back inside: as the engine reports it, from the detection until all tasks are where they "
-        "were. Back outside: from the first signal until results are on time again and were for "
-        f"{CALM_S:g} s; failures that follow closely share one, which counts from the first. On "
-        f"time is at most {LATE_S:g} s, a batch, later than nine in ten of the twin's results: a "
-        "task that a replica took over stays some network delays farther away. Silence: by how "
-        "much the longest time without a result is longer than the twin's. After a failure: until "
-        "the next one.",
+        "were. Outage outside: the time in which results come more than "
+        f"{LATER_S:g} s later than the twin's median, until they are on time again and were for "
+        f"{CALM_S:g} s, with every relapse; failures that follow closely share one, which counts "
+        "from the first. Silence: by how much the longest time without a result is longer than "
+        "the twin's. After a failure: until the next one.",
         f"Means over passes; ± is half of the 95 % interval, from {FEWEST} passes on. A pass has "
         "the mean of its failures, which share too much to be samples. Where workloads are put "
         "together, resources and latencies are shares of the mean of all schemes in the same cell. "

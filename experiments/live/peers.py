@@ -1,8 +1,9 @@
 """Peers: the same kills under Spark, Kafka Streams, Flink, the task engine, and your own.
 
-Word count, and the top 100 of World Cup requests, on two racks of two workers. Workers, then racks,
-are killed one after the other and started again; each time the output's outage is split into its
-parts. Each engine runs twice: as it comes, and as its documentation tunes it for recovery."""
+Word count, and the top 100 of World Cup requests, on two racks of one worker. A pass has one kill,
+and a twin without it; six passes or more of each system are made in turns, whose order is drawn.
+The outage is that of the one yardstick, and is split into its parts. Each engine runs twice: as it
+comes, and as its documentation tunes it for recovery."""
 
 from __future__ import annotations
 
@@ -10,34 +11,38 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.live._outages import CALM_S
+from experiments.live import layout
 from experiments.live._peers_claims import CLAIMS
 from experiments.live._peers_figure import PUBLISHED, draw_outages
 from experiments.live._peers_rows import (
+    AS_IT_COMES,
     EXACTLY_ONCE,
     FLINK,
-    KILLS,
-    KINDS,
+    HEAP_MB,
     OWN,
-    RARE_S,
     RATE_PER_S,
+    RATES_PER_S,
     RESTART_AFTER_S,
-    SPEC,
     STOCK,
     STREAMS,
     SYSTEMS,
     TASKS,
     TOP,
     TUNED,
+    TWIN_S,
+    TWO_QUERIES,
     WORDS,
+    WORKER,
     System,
     outages,
     schedule_of,
 )
-from experiments.live._peers_run import start, together
+from experiments.live._peers_run import chosen, start, together
 from harness.claims.samples import FEWEST
 from harness.engines.base import BUSIEST
 from harness.experiment import Experiment
+from harness.measure.recovery import CALM_S
+from harness.measure.windows import LATER_S, MUCH_LATER_S
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
@@ -54,34 +59,35 @@ def point(engine: str, tuning: str, workload: str = WORDS) -> Point:
 
 
 _WORDS = [point(engine, tuning) for engine, tuning in SYSTEMS]
-_QUICK = [each for each in _WORDS if "tuned" in str(each["tuning"]) or each["engine"] == OWN]
+_QUICK = [point(*row) for row in layout.QUICK]
 # Three aggregations in a row: real-time mode cannot run them.
 _TOP = [point(engine, TUNED, TOP) for engine in (STOCK, TASKS, STREAMS, FLINK)]
-_BRIEF = [each for each in _QUICK if each["engine"] != TASKS]
+_BRIEF = [each for each in _QUICK if (each["engine"], each["tuning"]) != (TASKS, TUNED)]
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Measure one system: a pass with a worker killed every `System.gap_s`, then racks.
+    """Measure one system: a twin, then the same load with a worker killed.
 
-    If none of those kills hit any work, the busiest node is killed in another pass."""
+    If that kill hit no work, the busiest node is killed in another pass."""
     system = SYSTEMS[str(point["engine"]), str(point["tuning"])]
-    if why_not := _left_out(point, context):
+    if why_not := _left_out(point, context) or layout.nothing_held(context.calibration):
         return Outcome(values={}, skipped=why_not)
     workload = _workload(point, system, context)
     kind, setup = _chosen(point, system, context)
-    if why_not := kind.lacks(setup, workload, SPEC):
+    if why_not := kind.lacks(setup, workload, system.spec):
         return Outcome(values={}, skipped=why_not)
-    measured = start(system, kind, setup, workload, SPEC, context, str(point["tuning"]))
-    if system.warmup_s and (not measured.engine.used or point["workload"] == TOP):
+    tuning, rate_per_s = str(point["tuning"]), layout.held_rate_per_s(context.calibration)
+    measured = start(system, kind, setup, workload, context, tuning, rate_per_s=rate_per_s)
+    brief = context.profile is Profile.SMOKE
+    if system.warmup_s and not brief:
         measured.warm_up(system.warmup_s)
-    planned = schedule_of(
-        system, measured.engine.targets(), kinds=KINDS[context.profile],
-        number=KILLS[context.profile], seed=context.seed("kills"),
-    )  # fmt: skip
-    passes = [measured.kill("kills", *planned)]
+    twin = measured.twin(system.first_s + (TWIN_S / 4 if brief else TWIN_S))
+    nodes, seed = measured.engine.targets(), context.seed("kills")
+    planned = schedule_of(system, nodes, kind=WORKER, repeat=context.repeat, seed=seed)
+    passes = [measured.kill("kill", *planned, twin)]
     if passes[0].values["kills"] and not passes[0].values["hits"]:
-        aimed = schedule_of(system, (), kinds=[BUSIEST], number=1, seed=context.seed("busiest"))
-        passes.append(measured.kill("busiest", *aimed))
+        aimed = schedule_of(system, nodes, kind=BUSIEST, repeat=context.repeat, seed=seed)
+        passes.append(measured.kill("busiest", *aimed, twin))
     found = together(passes)
     if point["engine"] == OWN:
         promised = {"engine_name": kind.name, "guarantee": kind.guarantee.value}
@@ -105,32 +111,18 @@ def _left_out(point: Point, context: Context) -> str | None:
 
 def _chosen(point: Point, system: System, context: Context) -> tuple[EngineKind, Setup]:
     """Return the point's engine with its setup."""
-    from harness.engines.base import Setup
-    from harness.engines.kinds import find_engine
-    from harness.engines.structured.parameters import StockParameters
-
-    brief = context.profile is Profile.SMOKE
     name = str(point["engine"])
     if name == OWN:
         (name,) = filter(_is_file, map(str, context.options["engine"]))
-    kind = find_engine(name)
-    scheme = system.scheme or next(iter(kind.schemes))
-    parameters = StockParameters(**system.more) if name == STOCK else system.parameters
-    return kind, Setup(scheme=scheme, brief=brief, parameters=parameters)
+    return chosen(name, system, context)
 
 
 def _workload(point: Point, system: System, context: Context) -> Workload:
-    """Return the workload; updates wait for no watermark, which only keeps their state longer."""
-    from harness.stock_kills.scale import UPDATES_WATERMARK_S
-    from workloads.wordcount import word_count
     from workloads.worldcup import world_cup
 
     if point["workload"] == TOP:
         return world_cup(seed=context.seed("requests"))
-    seed = context.seed("text")
-    if system.real_time:
-        return word_count(seed=seed, depth=4, watermark_delay_s=UPDATES_WATERMARK_S)
-    return word_count(seed=seed, depth=4)
+    return layout.words(system, context)
 
 
 def _is_file(name: str) -> bool:
@@ -167,10 +159,10 @@ MEASUREMENT = Measurement(
     id="live/peers",
     origin=Origin.MEASURED,
     grid={Profile.SMOKE: _QUICK, Profile.QUICK: _QUICK, Profile.PAPER: [*_WORDS, *_TOP]},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 190, Profile.PAPER: 420},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: FEWEST, Profile.PAPER: FEWEST},
+    seconds_per_run={Profile.SMOKE: 75, Profile.QUICK: 180, Profile.PAPER: 220},
     run=run,
-    scheduling=Scheduling(keeps=lambda point: f"{point['engine']}, {point['tuning']}"),
+    scheduling=Scheduling(in_turns=True),
     chooses=[
         "harness.engines.structured.engine",
         "harness.engines.tasks.engine",
@@ -223,36 +215,41 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     outages=outages,
     smoke_covered_by="live/engines",
+    scaled_by=layout.EXPERIMENT,
     notes=[
-        f"Two racks of two workers, {RATE_PER_S:g} records/s; word count in windows of 4 s every "
-        "second and, in the paper profile, for tuned systems also the top 100 of World Cup "
-        "requests in windows of 10 s every 2 s, which real-time mode cannot run. Five "
-        f"workers, then five racks, are killed and started again after {RESTART_AFTER_S:g} s in "
-        "one pass, each when the outage before it should be over; one that is not over is a lower "
-        "bound (>), and the next kill has none of its own. A kill after which no result was late "
-        "and the engine reported no recovery hit no work, as far as anyone can see; where that is "
-        "true of all in a pass, one more pass kills the node that has used most processor time. An "
-        "outage is over when "
-        f"output has been on time for {CALM_S:g} s, as in live/same-kill; a result is late by what "
-        "the windows before the first kill show, and at least by a batch. Output that is late "
-        "again before the next kill, as when the next process starts on the same cores, is a part "
-        "of the outage (relapse_s in the table). The "
-        "quick profile has each system once, tuned, and kills workers alone; the paper profile has "
-        "all.",
+        f"Two racks of one worker with a heap of {HEAP_MB} MB, two partitions, and the highest of "
+        f"{', '.join(f'{rate:g}' for rate in RATES_PER_S)} records/s at which every system of the "
+        "figure leaves a quarter of the cores idle (live/layout); word count in windows of 4 s "
+        "every second and, in the paper profile, for tuned systems also the top 100 of World Cup "
+        "requests in windows of 10 s every 2 s, which real-time mode cannot run. A worker is "
+        f"killed in each pass, once, and started again after {RESTART_AFTER_S:g} s. A pass is a "
+        "sample: its twin is the same load without the kill. Systems take turns, in an order that "
+        "is drawn for each turn. The times of a pass count only if its twin left a quarter of the "
+        "cores idle, over the load and in every ten seconds of it. A kill after which no result "
+        "was late and the engine reported no recovery hit no work, as far as anyone can see; then "
+        "one more pass kills the node that has used most processor time.",
+        "An outage is the time in which results come more than "
+        f"{LATER_S:g} s later than the twin's median (outage_5_s: {MUCH_LATER_S:g} s), until they "
+        f"have been on time for {CALM_S:g} s, and every relapse, as when the next process starts. "
+        "Results that are late at the end of the load make it a lower bound (>). Lost, repeated "
+        "and wrong results are counted beside it. That nothing is repeated needs a reader: "
+        "Faultline's own for the task engine, a read_committed consumer for the others. The "
+        "quick profile has tuned systems, the paper profile all.",
         "As it comes: each system's own defaults (Flink has none for checkpoints: every 10 s). "
-        "Tuned: Spark with 2 partitions of state, without spark.locality.wait and with a "
-        "spark.shuffle.io.retryWait of 200 ms, in real-time mode with a rack's slots free; the "
-        "task engine with active replicas; Kafka "
-        "Streams with one standby on the other rack, exactly once, a session timeout of 6 s, "
-        "transactions that end 4 s after their sender, before it is missed, and max.task.idle.ms, "
-        "a wait for the slower input partition; Flink with as many free slots as "
-        "used ones, exactly once, a checkpoint every second, local recovery and heartbeats of "
-        "1 s. Flink waits before a restart, and longer with each one within an hour (1 s, growing "
-        f"by half; tuned: 0.1 s); here it forgets them after {RARE_S:g} s of work, because ten "
-        "kills in one pass stand for ten that are far apart. Each system reports its settings once "
-        "it runs (the series settings); a pass with others than those of its row ends with an "
-        "error.",
-        f"All programs on nodes have the same Java, with a heap of {SPEC.memory_mb_per_node} MB "
+        "Tuned: Spark with 2 partitions of state in RocksDB with changelog checkpoints, without "
+        "spark.locality.wait and with a spark.shuffle.io.retryWait of 200 ms, one slot a worker; "
+        "its two queries have a rack each, and a reader takes the first copy of each result; in "
+        "real-time mode a worker has three slots, because each task needs one at once, and those "
+        "of the other rack are free. The task engine with active replicas, and with checkpoints "
+        "every second alone. Kafka Streams with one standby on the other rack, exactly once, a "
+        "session timeout of 6 s, transactions that end 4 s after their sender, before it is "
+        "missed, and max.task.idle.ms, a wait for the slower input partition; under the streams "
+        "group protocol the broker's session timeout of 45 s. Flink with as many free slots as "
+        "used ones, exactly once, a checkpoint every second, local recovery, heartbeats of 1 s "
+        "and a first restart after 0.1 s (exponential delay), state on the heap, or in RocksDB "
+        "with unaligned checkpoints. Each system reports its settings once it runs (the series "
+        "settings); a pass with others than those of its row ends with an error.",
+        f"All programs on nodes have the same Java, with a heap of {HEAP_MB} MB "
         "and all else as Java chooses it; the smoke profile alone uses its first compiler only.",
         "Kafka Streams has no watermark that crosses a repartition topic: at its defaults a task "
         "does not wait for a partition that stands still, its windows close by the others, and "

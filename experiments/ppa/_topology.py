@@ -422,7 +422,7 @@ def latencies_of(rows: Sequence[Row], cell: Sequence[str]) -> pd.DataFrame:
 def outside(kill: Kill) -> Row:
     """Return what a user saw of a kill, as columns of a table of latencies."""
     return {
-        "outside_s": kill.seen_s,
+        "outside_s": kill.late_for_s,
         "outside_why_not": kill.recovery_why_not,
         "overlaps": kill.overlaps,
         "twin_s": kill.twin_recovery_s,

@@ -12,6 +12,7 @@ import pandas as pd
 
 from harness.claims import Claim, Finding, all_of, every, found, hypothesis, invariant, not_asked
 from harness.measure.recovery import bounds_of_mean
+from harness.measure.windows import LATER_S
 from harness.results.kills import OF_ONE_FAILURE, Kill, Unrecovered
 from harness.results.recorded import kill_rows
 from harness.results.tables import Results
@@ -66,8 +67,7 @@ NOTES = (
     "Where the twin could not follow its load even without a failure (median window later than 3 "
     "trigger intervals and 1 s, or its slowest later than 1.5 times that), recovery and gap are "
     "not measured.",
-    "A recovery's resolution is how much later than the twin's median a window must be to count as "
-    "late. An output that had not caught up by the end of the load counts with the time for which "
+    f"A window is late if it comes more than {LATER_S:g} s later than the twin's median. An output that had not caught up by the end of the load counts with the time for which "
     "it was watched, as a lower bound.",
     "The trigger interval is the checkpoint interval. Triggers are multiples of what "
     "stock/calibration found this machine to hold, the grid's own where it holds the shortest of "
@@ -252,7 +252,6 @@ def _comes_back(tables: Tables) -> Finding:
         [of(run) for run in mine.itertuples() for of in (stops, catches_up)],
         why_unmeasured(mine),
         recovery_s=named(mine, "recovery_s"),
-        resolution_s=named(mine, "recovery_resolution_s"),
         not_within_s=named(mine, "recovery_at_least_s"),
         why_not=named(mine, "recovery_why_not"),
         output_gap_s=named(mine, "output_gap_s"),
@@ -268,7 +267,6 @@ def _goes_on(tables: Tables) -> Finding:
         why_unmeasured(mine),
         output_gap_s=named(mine, "output_gap_s"),
         recovery_s=named(mine, "recovery_s"),
-        resolution_s=named(mine, "recovery_resolution_s"),
         why_not=named(mine, "recovery_why_not"),
     )
 

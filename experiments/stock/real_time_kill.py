@@ -39,7 +39,7 @@ from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.kills import SERIES
+from harness.results.kills import SERIES, Kill
 from harness.results.record import Outcome, Point, Profile
 from harness.results.recorded import kill_rows
 from harness.stock_kills.scale import UPDATES_WATERMARK_S, spark_conf
@@ -300,10 +300,8 @@ def table(results: Results) -> Tables:
     passes, kills = _by_kind(results.series("variants", by)), _by_kind(results.each(kill_rows, by))
     # Under a name of its own: the report lists the recoveries of other tables by engine and scheme,
     # and these are of several kinds.
-    outage_s = kills.pop("recovery_s").fillna(kills["recovery_at_least_s"]).astype(float)
-    if "relapse_s" in kills:  # records from before it was counted lack it
-        outage_s += kills["relapse_s"].astype(float).fillna(0.0)
-    kills = kills.assign(outage_s=outage_s)
+    outage_s = [Kill.from_row(each).late_for_s for each in kills.to_dict("records")]
+    kills = kills.drop(columns="recovery_s").assign(outage_s=pd.Series(outage_s, dtype=float))
     return {"passes": passes, "kills": kills}
 
 

@@ -21,7 +21,7 @@ from harness.judging.runner import open_runner
 from harness.judging.trust import mistimed
 from harness.load.plan import EventTime
 from harness.measure.versions import versions
-from harness.measure.windows import USUAL_SHARE, Normal
+from harness.measure.windows import Normal
 from harness.measurement import Context
 from harness.results.record import Outcome
 from workloads.base import Workload
@@ -151,11 +151,7 @@ def judged(rung: Rung, record: PassRecord, workload: Workload, *, settle_s: floa
     if not len(latency_s):
         return Tried(rung=rung, normal=None, why_not="no window was closed by the load")
     windows = latency_s.groupby(results["window_start_s"]).max()
-    normal = Normal(
-        median_s=float(windows.median()),
-        usual_s=float(windows.quantile(USUAL_SHARE)),
-        slowest_s=float(windows.max()),
-    )
+    normal = Normal(median_s=float(windows.median()), slowest_s=float(windows.max()))
     return Tried(rung=rung, normal=normal)
 
 

@@ -113,6 +113,7 @@ def aftermath(
             failure,
             **recovery.columns,
             twin_recovery_s=calmly.seconds,
+            twin_outage_s=calmly.outage_s,
             twin_relapse_s=calmly.columns["relapse_s"],
             **detection(record.incidents, failure, later),
             **_silence(
@@ -171,7 +172,12 @@ def _recoveries(
     return [
         one
         if at_s < fatal_s
-        else replace(not_within(record.until_s - at_s, why_not), overlaps=one.overlaps)
+        else replace(
+            not_within(record.until_s - at_s, why_not),
+            outage_s=one.outage_s,
+            outage_5_s=one.outage_5_s,
+            overlaps=one.overlaps,
+        )
         for at_s, one in zip(instants, found, strict=True)
     ]
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
 import psutil
 
 from harness.results.record import Outcome, Profile
@@ -104,12 +105,14 @@ class ForeignMeter:
         self._ours_s = 0.0
         self._known: dict[tuple[int, float], float] = {}
         self._loops_ms: list[float] = []
+        self._machine: list[dict[str, float]] = []
 
     def sample(self) -> None:
         """Take a sample; cheap enough for every second."""
         now = time.monotonic(), psutil.cpu_times()
         ours = _descendants_cpu_s()
         self._loops_ms.append(_loop_cpu_ms())
+        self._machine.append(_machine_now(now[1]))
         if self._began is None:
             self._began = now
         else:
@@ -117,6 +120,12 @@ class ForeignMeter:
                 max(0.0, used_s - self._known.get(process, 0.0)) for process, used_s in ours.items()
             )
         self._ended, self._known = now, ours
+
+    def machine(self) -> pd.DataFrame:
+        """Return the samples: ``at_unix_s``, and CPU seconds that only grow.
+
+        ``idle_s`` are those of all cores without work, ``judge_s`` those of this process."""
+        return pd.DataFrame(self._machine)
 
     def load(self) -> ForeignLoad:
         """Return the shares, which are None with fewer than two samples."""
@@ -136,6 +145,15 @@ class ForeignMeter:
             load_average=os.getloadavg()[0] / (psutil.cpu_count() or 1),
             loop_cpu_ms=statistics.median(self._loops_ms),
         )
+
+
+def _machine_now(times: Any) -> dict[str, float]:
+    judge = psutil.Process().cpu_times()
+    return {
+        "at_unix_s": time.time(),
+        "idle_s": times.idle + getattr(times, "iowait", 0.0),
+        "judge_s": judge.user + judge.system,
+    }
 
 
 def _loop_cpu_ms() -> float:

@@ -47,6 +47,11 @@ class Meter:
         """Return the foreign load of the same time."""
         return self._foreign.load()
 
+    def machine(self, start_unix_s: float) -> pd.DataFrame:
+        """Return the samples of the whole machine (`ForeignMeter.machine`), from ``at_s`` on."""
+        machine = self._foreign.machine()
+        return machine.assign(at_s=machine.pop("at_unix_s") - start_unix_s)
+
     def busiest(self, nodes: Sequence[str]) -> str:
         """Return which of these nodes has used most processor time since the first sample."""
         samples = self.frame().dropna(subset=["cpu_s"])

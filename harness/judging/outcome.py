@@ -19,6 +19,7 @@ from harness.failures.injector import ROW
 from harness.failures.schedule import ENDS, Schedule
 from harness.judging import again, failures, resources, trust
 from harness.judging.contributions import newest_contributions_s, tuple_success
+from harness.judging.headroom import room_facts
 from harness.judging.passes import PassRecord
 from harness.load.plan import Stream
 from harness.measure.recovery import CALM_S
@@ -34,7 +35,6 @@ from harness.measure.versions import (
     versions,
 )
 from harness.measure.windows import (
-    LEAST_LATE_S,
     Normal,
     due_times,
     normal_of,
@@ -64,7 +64,6 @@ def judge(
     stationary: bool = True,
     punctual_s: float | None = None,
     calm_s: float = CALM_S,
-    least_late_s: float = LEAST_LATE_S,
 ) -> Outcome:
     """Judge a pass with failures by its twin and by the ground truth.
 
@@ -80,7 +79,7 @@ def judge(
     broken = _Seen(failed, truth, workload, identity)
     problem = trust.incomparable(twin, failed, truth) or trust.missed(failed, schedule)
     untimed = (mistimed := trust.mistimed(twin, failed)) or trust.unclear(twin, failed)
-    normal = _normal(calm, settle_s, failed.until_s, least_late_s)
+    normal = _normal(calm, settle_s, failed.until_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)
     after = failures.aftermath(
         failed,
@@ -104,6 +103,7 @@ def judge(
         **_first_failure(after),
         **resources.used(twin, failed),
         **_conditions(twin, failed),
+        **room_facts(twin, failed, settle_s=settle_s, timed=timed and stationary),
         "paper_accuracy_first": accuracy.first,
         "paper_accuracy_last": accuracy.last,
         "paper_accuracy_reason": accuracy.reason,
@@ -368,10 +368,10 @@ def _failures(failed: PassRecord, schedule: Schedule, after: Sequence[Kill]) -> 
     }
 
 
-def _normal(calm: _Seen, settle_s: float, until_s: float, least_late_s: float) -> Normal | None:
+def _normal(calm: _Seen, settle_s: float, until_s: float) -> Normal | None:
     """Return the twin's yardstick; None where the twin did not complete every window."""
     try:
-        return normal_of(calm.windows, from_s=settle_s, until_s=until_s, least_late_s=least_late_s)
+        return normal_of(calm.windows, from_s=settle_s, until_s=until_s)
     except ValueError:
         return None
 
@@ -396,7 +396,6 @@ def _yardstick(normal: Normal | None, kept_up: bool) -> dict[str, Any]:
         "twin_kept_up": kept_up,
         "normal_latency_s": None if normal is None else normal.late_s,
         "twin_slowest_s": None if normal is None else normal.slowest_s,
-        "recovery_resolution_s": None if normal is None else normal.resolution_s,
     }
 
 

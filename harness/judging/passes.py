@@ -129,14 +129,12 @@ class PassRecord:
     plan: LoadPlan
     load: LoadResult
     deliveries: pd.DataFrame
-    """A row per delivered result, by arrival: ``window_start_s``, the workload's other columns,
-    ``arrival_s``, ``copy``."""
+    """By arrival: ``window_start_s``, the workload's other columns, ``arrival_s``, ``copy``."""
     injected: Sequence[InjectedFailure]
     batches: pd.DataFrame
     """The engine's own progress reports, ``at_s`` among their columns."""
     incidents: pd.DataFrame
-    """The engine's other events: ``at_s``, ``copy``, ``event`` (`EventKind`), ``target``, ``cause``
-    and the event's detail."""
+    """Its other events: ``at_s``, ``copy``, ``event`` (`EventKind`), ``target``, ``cause``, detail."""
     usage: pd.DataFrame
     drained: bool
     """True if the engine closed the last window before the deadline."""
@@ -159,6 +157,8 @@ class PassRecord:
     """Whose clock is known too badly for times (`harness.judging.clocks`)."""
     conditions: Mapping[str, float | None] = field(default_factory=dict)
     """Other load of the machine (`harness.judging.foreign`, `harness.cluster.ownership`)."""
+    machine: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """The cores during the pass: ``at_s``, ``idle_s``, ``judge_s`` (`ForeignMeter.machine`)."""
 
     @property
     def until_s(self) -> float:
@@ -271,6 +271,7 @@ class Pass:
                 clock_jump_s=_clocks_s() - clocks_s,
                 unclear_clock=clocks.unclear(),
                 conditions=conditions,
+                machine=meter.machine(start),
             )
 
     def _asking(self, injector: Injector, ask: Callable[[], Answer]) -> Answer | None:

@@ -31,10 +31,9 @@ from harness.judging.runner import Made, Runner, open_runner, steady_plan
 from harness.load.plan import BY_THE_CLOCK, EventTime
 from harness.measure.recovery import CALM_S
 from harness.measure.versions import revises, versions
-from harness.measure.windows import LEAST_LATE_S
 from harness.measurement import Context
 from harness.results.kills import SERIES
-from harness.results.record import VARIANTS, Outcome, Profile
+from harness.results.record import TOO_FEW_CORES, VARIANTS, Outcome, Profile
 from workloads.base import Workload
 
 ATTEMPTS = 3
@@ -67,9 +66,6 @@ class LiveRun:
     """Permitted lateness of a kill; by default a share of the checkpoint interval."""
     calm_s: float = CALM_S
     """Time on time that ends a recovery; shorter where all times of the run are."""
-    least_late_s: float = LEAST_LATE_S
-    """Least time above the twin's usual tail for which a window is late; longer where a task that
-    has moved stays farther away."""
     event: EventTime = BY_THE_CLOCK
     """The event time of every pass."""
     one_truth: bool = False
@@ -162,7 +158,6 @@ def _judged(
         stationary=run.timed,
         punctual_s=run.punctual_under(variant.setup),
         calm_s=run.calm_s,
-        least_late_s=run.least_late_s,
     )
     kills = outcome.series[SERIES].assign(**made.setting.row())
     return replace(outcome, series={**outcome.series, SERIES: kills})
@@ -227,8 +222,9 @@ def together(outcomes: Mapping[str, Outcome]) -> Outcome:
         for kind, frame in found.series.items():
             stacked.setdefault(kind, []).append(frame.assign(variant=name))
     series = {kind: _stacked(frames) for kind, frames in stacked.items()}
+    too_few = _reasons({name: each.values.get(TOO_FEW_CORES) for name, each in outcomes.items()})
     return Outcome(
-        values={"passes": len(outcomes)},
+        values={"passes": len(outcomes), TOO_FEW_CORES: too_few},
         series={**series, VARIANTS: pd.DataFrame(rows)},
         invalid=_reasons({name: found.invalid for name, found in outcomes.items()}),
         again=_reasons({name: found.again for name, found in outcomes.items()}),

@@ -79,6 +79,11 @@ FACTS: Mapping[str, str] = {
     "load_average": "Processes that ran or waited on the machine in the last minute, by core.",
     "loop_cpu_ms": "CPU time of a fixed computation during the pass, median: a core that other "
     "machines share is slower, which no share shows.",
+    "twin_idle_share": "Share of the cores that was idle over the load of the twin.",
+    "twin_least_idle_share": "The same in the ten seconds of it in which least was idle.",
+    "twin_load_cores": "Cores that the load generator used in the twin.",
+    "twin_judge_cores": "Cores that the process of the judge used in the twin.",
+    "too_few_cores": "Why this machine cannot hold the load: its times then count for nothing.",
     "disturbed": "Why other load makes the run doubtful: it was above a stated limit.",
     "broker_offset_s": "Largest offset of the broker's clock from the harness's; where it is "
     "larger than its bound, append times are translated.",

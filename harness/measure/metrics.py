@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from harness.measure.recovery import CALM_S
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
-from harness.measure.windows import LEAST_LATE_S, TOLERANCE, USUAL_SHARE
+from harness.measure.windows import LATER_S, MUCH_LATER_S
 
 
 class Direction(StrEnum):
@@ -90,11 +90,30 @@ METRICS: tuple[Metric, ...] = (
         direction=Direction.LOWER,
         definition="From the failure until the output has caught up: the arrival of the last late "
         f"result before every window was on time for {CALM_S:g} s, or for less where all times of "
-        "a run are shorter. A window is late when it took "
-        f"more than {TOLERANCE:g} times as long as {USUAL_SHARE:.0%} of the no-failure twin's "
-        f"windows, and more than {LEAST_LATE_S:g} s longer. 0 when no window was late. Every "
-        "failure has its own; where the next one came before the output was on time again, the "
-        "run is marked (overlaps), because the two recoveries cannot be separated.",
+        f"a run are shorter. A window is late when it comes more than {LATER_S:g} s later than the "
+        "median of the no-failure twin's windows. 0 when no window was late. Every failure has its "
+        "own; where the next one came before the output was on time again, the run is marked "
+        "(overlaps), because the two recoveries cannot be separated.",
+    ),
+    Metric(
+        name="outage_s",
+        title="Outage, as a user sees it",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="The time for which results were late because of the failure, with every "
+        "relapse before the next one: from the instant at which the first late window would have "
+        "been complete in the twin, or from the failure if that was later, until the last one was "
+        "complete before output was calm. The limit of lateness is the same for every system: "
+        f"{LATER_S:g} s above the twin's median. A lower bound where output was late when the next "
+        "failure came or the load ended. Lost, repeated and wrong results are counted beside it.",
+    ),
+    Metric(
+        name="outage_5_s",
+        title="Outage, much too late",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="The same with results that came more than "
+        f"{MUCH_LATER_S:g} s later than the twin's median.",
     ),
     Metric(
         name="recovery_at_least_s",
@@ -104,14 +123,6 @@ METRICS: tuple[Metric, ...] = (
         definition="Time for which the output was watched in vain: it had not caught up by the end "
         "of the load, a result was never delivered, or the engine died or stalled. A lower bound "
         "of the recovery, and a mean counts it as such.",
-    ),
-    Metric(
-        name="recovery_resolution_s",
-        title="Resolution of a recovery",
-        unit="s",
-        direction=Direction.LOWER,
-        definition="Smallest delay, compared with the twin's median, of a window that counts as "
-        "late. A smaller delay after a failure cannot be seen, and has no recovery time.",
     ),
     Metric(
         name="detection_s",
@@ -128,8 +139,7 @@ METRICS: tuple[Metric, ...] = (
         direction=Direction.LOWER,
         definition="The time for which output that had caught up was late again, before the next "
         "failure or the end of the load: from when the first late window would have been complete "
-        "in the twin until the last one was, added up. It is part of the cost of the failure: the "
-        "outage is the recovery and its relapses.",
+        "in the twin until the last one was, added up. It is part of the outage.",
     ),
     Metric(
         name="paper_recovery_s",

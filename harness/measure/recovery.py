@@ -1,4 +1,12 @@
-"""Recovery times of the output, one for each failure.
+"""The one yardstick of an outage, as a user sees it, and the recovery that ends it.
+
+A result is late if it comes more than `LATER_S` later than the twin's median. An outage is the time
+in which results are late because of a failure: from the instant at which the first late one would
+have come in the twin (or from the failure, if that was later) until the last one came before output
+was on time for `CALM_S`, and every later relapse up to the next failure. Output that is late at the
+end of the load is watched until then, and the outage is a lower bound. `MUCH_LATER_S` gives a
+second length beside it. Lost, repeated and wrong results are counted beside it, too: a window that
+lacks a result is late until the next one is complete.
 
 A recovery is a value even where it did not happen: then it is censored, with a lower bound, and
 with the reason as a word of a closed list, so that a mean can never leave out the worst ones."""
@@ -8,22 +16,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from harness.measure.windows import Normal
+from harness.measure.windows import LATER_S, MUCH_LATER_S, Normal
 from harness.results.kills import Kill, Unrecovered
 
 CALM_S = 5.0
 """Time for which output must have been on time to count as caught up. Windows that are late after
 that, before the next failure, are a relapse. Fixed on 2026-11-21 before the first kill was
 measured."""
-
-VISIBLE_S = 10.0
-"""Span after a failure in which the median of the due windows must be a usual one; otherwise the
-output was visibly later. Fixed on 2026-11-22."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,10 @@ class OutputRecovery:
     """Where it had not caught up: the time for which it was watched, a lower bound."""
     why_not: Unrecovered | None = None
     """The reason for missing ``seconds``."""
+    outage_s: float | None = None
+    """The outage, with its relapses; a lower bound where it is not ``over``. None: unknown."""
+    outage_5_s: float | None = None
+    """The same for results that were much too late."""
     relapse_s: float = 0.0
     """The time for which output that had caught up was late again, before the next failure."""
     over: bool = True
@@ -48,17 +57,8 @@ class OutputRecovery:
     def seen_s(self) -> float | None:
         """The time until the output had caught up, where it is known.
 
-        The lower bound of a recovery that did not happen; 0 below the resolution."""
-        if self.why_not is Unrecovered.UNRESOLVED:
-            return 0.0
+        The lower bound of a recovery that did not happen."""
         return self.at_least_s if self.seconds is None else self.seconds
-
-    @property
-    def outage_s(self) -> float | None:
-        """The time for which a user saw late output, with its relapses, where it is known.
-
-        A lower bound where it is not ``over``."""
-        return None if self.seen_s is None else self.seen_s + self.relapse_s
 
     def __post_init__(self) -> None:
         assert (self.seconds is None) == (self.why_not is not None), self
@@ -73,6 +73,8 @@ class OutputRecovery:
             "recovery_s": self.seconds,
             "recovery_at_least_s": self.at_least_s,
             "recovery_why_not": self.why_not and self.why_not.value,
+            "outage_s": self.outage_s,
+            "outage_5_s": self.outage_5_s,
             "relapse_s": None if self.outage_s is None else self.relapse_s,
             "relapsing": self.seconds is not None and not self.over,
             "overlaps": self.overlaps,
@@ -126,40 +128,91 @@ def recovery(
     until_s: float,
     calm_s: float = CALM_S,
 ) -> OutputRecovery:
-    """Measure from one failure until the output has caught up, in the view of a user.
+    """Measure the outage after one failure, and the recovery that ends it.
 
     Caught up: the arrival of the last late result before every window has been on time for
-    ``calm_s``. Windows due by ``until_s`` count. Output that is not late but visibly later than
-    the twin's (`VISIBLE_S`) has no recovery time: the twin's own jitter hides it. What is late
-    after a calm is a relapse, from when its first window would have been complete in the twin."""
+    ``calm_s``. Windows due by ``until_s`` count. What is late after a calm is a relapse."""
     after = windows[(windows["complete_s"] > failed_at_s) & (windows["due_s"] <= until_s)]
     if not len(after):
         return unmeasured(Unrecovered.NOTHING_DUE)
-    if not np.isfinite(after["complete_s"]).all():
-        return not_within(until_s - failed_at_s, Unrecovered.LOST)
-    late = [(failed_at_s, failed_at_s)]
-    """Begin and end of each time of late output; the first begins with the failure."""
+    after = after.assign(complete_s=_until_the_next_one(after["complete_s"]))
+    measured = partial(_times_of_late, after, failed_at_s, normal.median_s, until_s, calm_s)
+    late, much = measured(normal.late_s), measured(normal.much_too_late_s)
+    found = OutputRecovery(
+        seconds=0.0, outage_s=late.seconds, outage_5_s=much.seconds, over=late.over
+    )
+    first = late.times[0] if late.times else None
+    if first is None or first.after_calm:
+        return replace(found, relapse_s=late.seconds)
+    if not late.over and len(late.times) == 1:
+        lost = math.isinf(after["complete_s"].iloc[-1])
+        why_not = Unrecovered.LOST if lost else Unrecovered.NOT_BY_END
+        watched_s = max(0.0, until_s - failed_at_s)
+        return replace(found, seconds=None, at_least_s=watched_s, why_not=why_not)
+    return replace(
+        found,
+        seconds=float(first.end_s - failed_at_s),
+        relapse_s=float(late.seconds - (first.end_s - first.begin_s)),
+    )
+
+
+def _until_the_next_one(complete_s: pd.Series[float]) -> pd.Series[float]:
+    """Return the times of windows by due time, where one that lacks a result waits for the next."""
+    return complete_s.mask(np.isinf(complete_s)).bfill().fillna(math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """A time in which output was late."""
+
+    begin_s: float
+    end_s: float
+    after_calm: bool
+    """True if output had been on time since the failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """The times in which output was late after a failure."""
+
+    times: Sequence[_Time]
+    over: bool
+
+    @property
+    def seconds(self) -> float:
+        """Their length."""
+        return float(sum(one.end_s - one.begin_s for one in self.times))
+
+
+def _times_of_late(
+    after: pd.DataFrame,
+    failed_at_s: float,
+    median_s: float,
+    until_s: float,
+    calm_s: float,
+    late_s: float,
+) -> _Late:
+    """Return the times in which windows took longer than ``late_s``, with a calm between them.
+
+    One that is not over ends with ``until_s``."""
+    times: list[_Time] = []
     late_due_s, calm, over = failed_at_s, False, True
     for due_s, complete_s in after[["due_s", "complete_s"]].itertuples(index=False):
-        over = complete_s - due_s <= normal.late_s
+        over = complete_s - due_s <= late_s
         if over:
             calm = calm or due_s - late_due_s >= calm_s
             continue
-        begin_s, end_s = (due_s + normal.median_s, complete_s) if calm else late.pop()
-        late.append((begin_s, max(end_s, complete_s)))
+        begin_s = max(failed_at_s, due_s + median_s)
+        if times and (not calm or begin_s <= times[-1].end_s):
+            one = times.pop()
+            times.append(replace(one, end_s=max(one.end_s, complete_s)))
+        else:
+            times.append(_Time(begin_s, complete_s, after_calm=calm))
         late_due_s, calm = due_s, False
-    caught_up_s = late[0][1]
-    if not over and len(late) == 1:
-        return not_within(until_s - failed_at_s, Unrecovered.NOT_BY_END)
-    again = late[1:] if over else [*late[1:-1], (late[-1][0], max(late[-1][0], until_s))]
-    relapse_s = float(sum(end_s - begin_s for begin_s, end_s in again))
-    hidden = caught_up_s == failed_at_s and _visibly_later(after, failed_at_s, normal)
-    return OutputRecovery(
-        seconds=None if hidden else float(caught_up_s - failed_at_s),
-        why_not=Unrecovered.UNRESOLVED if hidden else None,
-        relapse_s=relapse_s,
-        over=over,
-    )
+    if not over:
+        one = times.pop()
+        times.append(replace(one, end_s=max(one.begin_s, until_s)))
+    return _Late(times, over)
 
 
 def bounds_of_mean(kills: Iterable[Kill]) -> tuple[float, float]:
@@ -195,8 +248,3 @@ def _calm(
 def _due_before(windows: pd.DataFrame, at_s: float, normal: Normal) -> pd.DataFrame:
     """Return the windows that are late by this failure, or will never be by it."""
     return windows[windows["due_s"] + normal.late_s < at_s]
-
-
-def _visibly_later(after: pd.DataFrame, failed_at_s: float, normal: Normal) -> bool:
-    soon = after[(after["due_s"] >= failed_at_s) & (after["due_s"] <= failed_at_s + VISIBLE_S)]
-    return bool(len(soon) and (soon["complete_s"] - soon["due_s"]).median() > normal.usual_s)

@@ -15,18 +15,10 @@ import pandas as pd
 
 from harness.measure.values import identities
 
-TOLERANCE = 1.25
-"""Factor of the twin's usual tail above which a window is late. Fixed on 2026-11-21 before the
-first kill was measured: two runs of the same thing differ by some tenths."""
-
-LEAST_LATE_S = 0.05
-"""Least time above the twin's usual tail for which a window is late. Fixed on 2026-11-23: a process
-of a busy two-core machine waits this long for its turn, and a quarter of an engine's latency of
-30 ms is less, so that a single such window counted as a recovery of seconds."""
-
-USUAL_SHARE = 0.9
-"""The share of the twin's windows that its usual tail bounds. Until 2026-11-22 it was the slowest
-window, so that one hiccup of the twin could hide a whole outage."""
+LATER_S, MUCH_LATER_S = 1.0, 5.0
+"""Seconds above the twin's median after which a result is late, and much too late. They are the
+same for every system, rate and window. Fixed on 2026-11-27, before any run that is judged by them;
+until then it was a quarter above nine tenths of the twin's windows, which differed by system."""
 
 KEPT_UP_TRIGGERS, KEPT_UP_S = 3.0, 1.0
 """A twin kept up if its median window took no longer than this number of trigger intervals and
@@ -85,20 +77,17 @@ class Normal:
     """The latency of windows without a failure: the twin's, as the yardstick."""
 
     median_s: float
-    usual_s: float
-    """The latency that `USUAL_SHARE` of the twin's windows do not exceed."""
     slowest_s: float
-    least_late_s: float = LEAST_LATE_S
 
     @property
     def late_s(self) -> float:
         """The latency above which a window is late."""
-        return max(TOLERANCE * self.usual_s, self.usual_s + self.least_late_s)
+        return self.median_s + LATER_S
 
     @property
-    def resolution_s(self) -> float:
-        """The least delay that makes a window late, and so the precision of every recovery."""
-        return self.late_s - self.median_s
+    def much_too_late_s(self) -> float:
+        """The latency above which it is much too late."""
+        return self.median_s + MUCH_LATER_S
 
     def kept_up(self, trigger_s: float) -> bool:
         """Return True if the twin's median and slowest windows show that it followed its load."""
@@ -106,21 +95,14 @@ class Normal:
         return self.median_s <= limit_s and self.slowest_s <= KEPT_UP_TAIL * limit_s
 
 
-def normal_of(
-    twin: pd.DataFrame, *, from_s: float, until_s: float, least_late_s: float = LEAST_LATE_S
-) -> Normal:
+def normal_of(twin: pd.DataFrame, *, from_s: float, until_s: float) -> Normal:
     """Return the yardstick of the no-failure twin's windows that were due in the span.
 
     Raises `ValueError` when there is none, or one that never became complete."""
     span = twin.loc[(twin["due_s"] >= from_s) & (twin["due_s"] <= until_s), "latency_s"]
     if not len(span) or not np.isfinite(span).all():
         raise ValueError("the twin did not complete every window, so nothing is normal")
-    return Normal(
-        median_s=float(span.median()),
-        usual_s=float(span.quantile(USUAL_SHARE)),
-        slowest_s=float(span.max()),
-        least_late_s=least_late_s,
-    )
+    return Normal(median_s=float(span.median()), slowest_s=float(span.max()))
 
 
 def longest_silence_s(arrival_s: pd.Series[float], *, from_s: float, until_s: float) -> float:

@@ -13,6 +13,7 @@ import pandas as pd
 from harness.claims import ClaimKind, Verdict, judge, too_few
 from harness.experiment import Experiment, Tables
 from harness.measurement import Origin
+from harness.pages.trust import trusted
 from harness.results.record import Profile, plain
 from harness.results.store import Campaign
 
@@ -105,6 +106,7 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
     if profile is Profile.SMOKE:
         claims = [_undecided(verdict) for verdict in claims]
     claims = [_supported(verdict, experiment, campaign.samples) for verdict in claims]
+    claims = [trusted(verdict, experiment, campaign) for verdict in claims]
     problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
     return replace(judged, table=table, claims=claims, problem=problem)
 

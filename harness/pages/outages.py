@@ -12,13 +12,13 @@ from harness.claims.samples import Sample, median_of
 from harness.engines.structured.parameters import Mode
 from harness.measurement import Origin
 from harness.pages.assessment import Assessment
+from harness.results.kills import Kill
 from harness.running.discovery import page_of
 
-MEASURES = {
-    "late_for_s": "results were late for",
-    "recovery_s": "caught up after",
-}
-"""Columns of an experiment's table that measure an outage, with their words."""
+LATE_FOR = "results were late for"
+MEASURES = ("late_for_s", "outage_s", "recovery_s")
+"""Columns of an experiment's table that measure an outage. The last is that of records from before
+2026-11-27, which lack an outage: their relapses are added to it."""
 PASS = ("run", "variant", "pass")
 """Columns that tell the passes of a table of kills apart, those that it has. Without one each kill
 has a pass of its own."""
@@ -39,10 +39,9 @@ def outages(judged: Sequence[Assessment]) -> list[dict[str, Any]]:
 def _of_figure(item: Assessment) -> dict[str, Any] | None:
     if item.experiment.origin is not Origin.MEASURED:
         return None
-    found = _kills(item)
-    if found is None:
+    kills = _kills(item)
+    if kills is None:
         return None
-    measure, kills = found
     rows = [
         {"engine": _engine(str(engine)), "scheme": str(scheme), **row}
         for (engine, scheme), mine in kills.groupby(["engine", "scheme"], sort=False)
@@ -53,18 +52,18 @@ def _of_figure(item: Assessment) -> dict[str, Any] | None:
     return {
         "title": item.experiment.title,
         "href": f"{page_of(item.experiment)}.html#{item.experiment.anchor}",
-        "measure": measure,
+        "measure": LATE_FOR,
         "rows": rows,
     }
 
 
-def _kills(item: Assessment) -> tuple[str, pd.DataFrame] | None:
-    """Return words for the measure, and engine, scheme, ``outage_s`` and ``not_over`` by kill."""
+def _kills(item: Assessment) -> pd.DataFrame | None:
+    """Return engine, scheme, ``outage_s`` and ``not_over`` by kill."""
     tables = item.tables()
     if not tables:  # no run of it came to an end
         return None
     if item.experiment.outages is not None:
-        return MEASURES["late_for_s"], item.experiment.outages(tables)
+        return item.experiment.outages(tables)
     engines = item.campaign.engines
     for table in tables.values():
         measure = next((name for name in MEASURES if name in table), None)
@@ -73,12 +72,11 @@ def _kills(item: Assessment) -> tuple[str, pd.DataFrame] | None:
         if "engine" not in table and len(engines) != 1:
             continue
         frame = table if "engine" in table else table.assign(engine=engines[0])
-        beyond = frame.get("recovery_at_least_s")
-        if beyond is None:
-            return MEASURES[measure], frame.assign(outage_s=frame[measure], not_over=False)
-        watched_s = beyond.astype(float)
-        outage_s = frame[measure].astype(float).fillna(watched_s)
-        return MEASURES[measure], frame.assign(outage_s=outage_s, not_over=watched_s.notna())
+        if measure == "late_for_s":
+            return frame.assign(outage_s=frame[measure], not_over=False)
+        kills = [Kill.from_row(row) for row in frame.to_dict("records")]
+        outage_s = pd.Series([kill.late_for_s for kill in kills], frame.index, dtype=float)
+        return frame.assign(outage_s=outage_s, not_over=[not kill.over for kill in kills])
     return None
 
 

@@ -146,6 +146,12 @@ class Kill:
     recovery_why_not: str | None = _seen_by(
         Observer.OUTSIDE, "Reason why there is no `recovery_s`.", of_run=True
     )
+    outage_s: float | None = _seen_by(
+        Observer.OUTSIDE, METRIC, shown="results were late for", of_run=True
+    )
+    outage_5_s: float | None = _seen_by(
+        Observer.OUTSIDE, METRIC, shown="results were much too late for", of_run=True
+    )
     relapse_s: float | None = _seen_by(Observer.OUTSIDE, METRIC, of_run=True)
     relapsing: bool = _seen_by(
         Observer.OUTSIDE,
@@ -176,6 +182,7 @@ class Kill:
         "the noise of `recovery_s`.",
         shown="the same rule on the twin (noise)",
     )
+    twin_outage_s: float | None = _seen_by(Observer.TWIN, "The same for `outage_s`.")
     twin_relapse_s: float | None = _seen_by(Observer.TWIN, "The same for `relapse_s`.")
     silence_s: float | None = _seen_by(
         Observer.OUTSIDE,
@@ -225,6 +232,21 @@ class Kill:
         return self.recovery_at_least_s if self.recovery_s is None else self.recovery_s
 
     @property
+    def late_for_s(self) -> float | None:
+        """The time for which output was late, relapses included, where it is known.
+
+        A lower bound where it is not ``over``. Records from before 2026-11-27 have no outage: in
+        them it is the recovery, which counts from the failure, and its relapses."""
+        if self.outage_s is not None or self.seen_s is None:
+            return self.outage_s
+        return self.seen_s + (self.relapse_s or 0.0)
+
+    @property
+    def over(self) -> bool:
+        """True if output was on time at the end of the time for which it was watched."""
+        return self.recovery_at_least_s is None and not self.relapsing
+
+    @property
     def outcome(self) -> dict[str, Any]:
         """The values that a run has of its first failure."""
         return {name: getattr(self, name) for name in OF_ONE_FAILURE}
@@ -249,6 +271,8 @@ class Kill:
             recovery_s=None,
             recovery_at_least_s=None,
             recovery_why_not=why_not.value,
+            outage_s=None,
+            outage_5_s=None,
             relapse_s=None,
             relapsing=False,
         )
@@ -287,21 +311,19 @@ def alone(kills: Sequence[Kill]) -> Sequence[Seen | str]:
     Failures overlap if the output was not calm between them. Of those the first counts; if it was
     not over when the next one came, it is known until then. What the later ones did is unknown."""
     found: list[Seen | str] = [
-        UNKNOWN
-        if kill.seen_s is None
-        else Seen(seconds=kill.seen_s, over=kill.recovery_at_least_s is None)
+        UNKNOWN if kill.late_for_s is None else Seen(seconds=kill.late_for_s, over=kill.over)
         for kill in kills
     ]
     mixed = sorted((kill.at_s, place) for place, kill in enumerate(kills) if kill.overlaps)
     late_until_s = -math.inf
     for (at_s, place), (next_s, _) in zip(mixed, [*mixed[1:], (math.inf, -1)], strict=False):
-        seen = found[place]
+        kill, seen = kills[place], found[place]
         if at_s < late_until_s:
             found[place] = OVERLAPPED
             continue
         late_until_s = math.inf
-        if isinstance(seen, Seen):
-            late_until_s = at_s + seen.seconds if seen.over else math.inf
+        if isinstance(seen, Seen) and kill.seen_s is not None:
+            late_until_s = at_s + kill.seen_s if seen.over else math.inf
             if seen.seconds > next_s - at_s:
                 found[place] = Seen(seconds=next_s - at_s, over=False)
     return found

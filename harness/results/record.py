@@ -42,6 +42,9 @@ NOT_RECORDED = "not recorded"
 SERVERS = ("java", "java_vendor", "kafka", "redis", "jars")
 """The servers in the versions of a measured run; records from before 2026-11-26 lack some."""
 OK, INVALID, FAILED, SKIPPED = "ok", "invalid", "failed", "skipped"
+TOO_FEW_CORES = "too_few_cores"
+"""The value with the reason why this machine cannot hold a run's load (`harness.judging.headroom`):
+its times then count for nothing."""
 VARIANTS = "variants"
 """The series with the values of each pass of a run (`harness.judging.run.together`)."""
 

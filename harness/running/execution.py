@@ -21,6 +21,7 @@ from harness.environment.servers import jar_versions, server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment
 from harness.judging.foreign import under_conditions
+from harness.judging.headroom import wait_for_calm
 from harness.judging.passes import WARM_UP
 from harness.measurement import Kept, Origin
 from harness.results.library import SHIPPED
@@ -35,6 +36,7 @@ from harness.results.record import (
     INVALID,
     Attempt,
     Outcome,
+    Point,
     Profile,
     Question,
     Record,
@@ -60,6 +62,7 @@ from harness.running.plan import (
     stage_of,
 )
 from harness.running.warm_cluster import ClusterPool, keep_logs
+from harness.seeds import generator
 
 if TYPE_CHECKING:
     from harness.running.plan import RunObserver
@@ -196,7 +199,7 @@ class Runner:
             seconds = _always(own[0])
         cold = experiment.measurement.measured
         for repeat in range(_repeats(experiment, settings)):
-            for point in settings.points(experiment):
+            for point in _in_turn(experiment, settings, repeat):
                 is_done = point_key(point, repeat) in done
                 yield PlannedRun(
                     experiment=experiment,
@@ -303,8 +306,12 @@ class Runner:
 
         An invalid run is made again, as is one in doubt. A run that its servers failed is made once
         more, on new ones. Where other load disturbed every attempt at an earlier run of the command
-        already, the machine is busy for good, and disturbed runs are not made again."""
+        already, the machine is busy for good, and disturbed runs are not made again. A measured
+        run waits for a calmer minute before it is made again."""
+        measured = run.experiment.measurement.measured
         for number in range(1, ATTEMPTS + 1):
+            if number > 1 and measured and settings.profile is not Profile.SMOKE:
+                wait_for_calm(self.observer_stage)
             if ahead is not None and number == 1:
                 record = self._take(run, settings, ahead)
             else:
@@ -317,6 +324,10 @@ class Runner:
                 return
         self._busy = self._busy or record.values.get("disturbed") is not None
 
+    def observer_stage(self, text: str) -> None:
+        """Report what is done between two attempts."""
+        self.observer.stage(text, None, None, None)
+
     def _only_busy(self, record: Record) -> bool:
         """Return True if other load alone is in doubt, on a machine that is busy for good."""
         return self._busy and record.again == record.values.get("disturbed")
@@ -327,8 +338,9 @@ class Runner:
         scale = _scale_of(experiment, settings.profile)
         if scale is None:
             return None
-        valid = self.campaign(scale, settings).valid
-        return valid[0].values if valid else None
+        valid = [record.values for record in self.campaign(scale, settings).valid]
+        join = scale.measurement.join
+        return None if not valid else valid[0] if join is None else join(valid)
 
     def _take(self, run: PlannedRun, settings: RunSettings, ahead: PendingRun) -> Record:
         """Return the record of a run that another process makes."""
@@ -445,6 +457,15 @@ def announced(experiment: Experiment, settings: RunSettings) -> tuple[float, str
 def _repeats(experiment: Experiment, settings: RunSettings) -> int:
     asked = None if experiment.measurement.scheduling.once else settings.repeats
     return asked or experiment.measurement.repeats[settings.profile]
+
+
+def _in_turn(experiment: Experiment, settings: RunSettings, repeat: int) -> Sequence[Point]:
+    """Return the points of one repetition in the order in which they are measured."""
+    points = settings.points(experiment)
+    if not experiment.measurement.scheduling.in_turns:
+        return points
+    draws = generator(settings.root_seed, "turns", experiment.measurement.id, repeat)
+    return [points[number] for number in draws.permutation(len(points))]
 
 
 def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:

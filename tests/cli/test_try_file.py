@@ -25,7 +25,7 @@ from tests.workloads.test_own_document import FILE
 
 Try = Callable[..., Result]
 RUNG = Rung(interval_s=2.0, rate_per_s=500.0)
-HELD = told(RUNG, [Tried(rung=RUNG, normal=Normal(median_s=2.0, usual_s=3.0, slowest_s=3.0))])
+HELD = told(RUNG, [Tried(rung=RUNG, normal=Normal(median_s=2.0, slowest_s=3.0))])
 
 
 @pytest.fixture

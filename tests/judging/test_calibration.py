@@ -31,7 +31,6 @@ def tried(rung: Rung, median: float, slowest: float) -> Tried:
     """With latencies in the rung's intervals."""
     normal = Normal(
         median_s=median * rung.interval_s,
-        usual_s=slowest * rung.interval_s,
         slowest_s=slowest * rung.interval_s,
     )
     return Tried(rung=rung, normal=normal)

@@ -17,7 +17,7 @@ from harness.judging.foreign import ForeignLoad, ForeignMeter, under_conditions
 from harness.judging.metering import Meter
 from harness.results.record import Outcome, Profile
 
-Times = namedtuple("Times", ["user", "nice", "system", "irq", "softirq", "steal"])
+Times = namedtuple("Times", ["user", "nice", "system", "irq", "softirq", "steal", "idle"])
 
 
 class Nodes:
@@ -78,7 +78,7 @@ def test_a_meter_does_not_die_silently(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_others_used_is_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 110.0])
-    machine = iter([Times(50, 0, 10, 0, 0, 1), Times(60, 1, 12, 0, 1, 3)])
+    machine = iter([Times(50, 0, 10, 0, 0, 1, 40), Times(60, 1, 12, 0, 1, 3, 44)])
     ours = iter([{(7, 1.0): 5.0, (8, 1.0): 1.0}, {(7, 1.0): 9.0, (9, 2.0): 2.0}])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(psutil, "cpu_times", lambda: next(machine))
@@ -88,6 +88,7 @@ def test_what_others_used_is_what_is_left(monkeypatch: pytest.MonkeyPatch) -> No
     meter.sample()
     meter.sample()
     load = meter.load()
+    assert meter.machine()["idle_s"].tolist() == [40.0, 44.0]
     assert load.foreign_share == pytest.approx((14 - 4 - 2) / 20)
     assert load.steal_share == pytest.approx(2 / 20)
     assert load.high

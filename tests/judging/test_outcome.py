@@ -256,7 +256,7 @@ def test_output_that_stopped_and_came_back() -> None:
     found = values(deliveries(STOPPED))
     assert found["recovery_s"] == pytest.approx(7 + 3 + 8 - KILL_AT_S - 0.1)
     shows(found, silence_s=pytest.approx(8.0), output_gap_s=pytest.approx(7.0))
-    assert found["normal_latency_s"] == pytest.approx(1.25)
+    assert found["normal_latency_s"] == pytest.approx(2.0)
     assert found["output_equals_truth"]
 
 
@@ -291,7 +291,7 @@ def test_a_lost_result() -> None:
     found = values(deliveries().drop(index=50))
     assert found["output_equals_truth"] is False
     assert "1 missing" in found["difference_from_twin"]
-    assert found["recovery_s"] is None
+    assert found["outage_s"] == 0.0, "what is lost is counted beside the outage"
 
 
 def test_a_result_too_many() -> None:

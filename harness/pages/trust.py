@@ -1,0 +1,63 @@
+"""Doubts about live measurements, which leave what they would decide undecided.
+
+A run in doubt decides nothing, nor does one on a machine with too few cores for its load, nor a
+comparison of rows that were measured at unlike speeds of the processor. What is counted, such as
+lost results, and what must always hold is decided all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
+from harness.measurement import Origin
+from harness.results.record import TOO_FEW_CORES, Record
+from harness.results.store import Campaign
+
+SPEED_SHARE = 0.10
+"""Largest difference of the processor's speed between the runs of one figure, as a share of the
+fastest. Fixed on 2026-11-27; it is asked of runs since then, which say what room their twin had."""
+
+
+def trusted(verdict: Verdict, experiment: Experiment, campaign: Campaign) -> Verdict:
+    """Return the verdict, without a decision where a run behind it does not count for times."""
+    decided = verdict.held is not None and not verdict.counted
+    if experiment.origin is not Origin.MEASURED or verdict.kind is ClaimKind.INVARIANT:
+        return verdict
+    if not decided:
+        return verdict
+    records = campaign.valid
+    open_verdict = replace(verdict, held=None, cause=None, sample=None)
+    if why := _too_few_cores(records):
+        return replace(open_verdict, why=why, samples=None)
+    if why := _in_doubt(records) or _unlike(records):
+        samples = campaign.samples if verdict.samples is None else verdict.samples
+        return replace(open_verdict, why=why, samples=samples)
+    return verdict
+
+
+def _too_few_cores(records: Sequence[Record]) -> str | None:
+    short = [str(why) for one in records if (why := one.values.get(TOO_FEW_CORES))]
+    return f"in {len(short)} of {len(records)} runs: {short[0]}" if short else None
+
+
+def _in_doubt(records: Sequence[Record]) -> str | None:
+    doubts = [one.again for one in records if one.again]
+    if not doubts:
+        return None
+    return f"{len(doubts)} of {len(records)} runs are in doubt after all attempts: {doubts[0]}"
+
+
+def _unlike(records: Sequence[Record]) -> str | None:
+    measured = [
+        float(speed)
+        for one in records
+        if TOO_FEW_CORES in one.values and (speed := one.values.get("loop_cpu_ms")) is not None
+    ]
+    if not measured or max(measured) <= (1 + SPEED_SHARE) * min(measured):
+        return None
+    return (
+        f"the processor was up to {max(measured) / min(measured) - 1:.0%} slower in some runs than "
+        f"in others, and {SPEED_SHARE:.0%} is the limit: measure again, with --again"
+    )
