@@ -35,6 +35,9 @@ SAMPLED = Rule(version=4, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71803, 7
 an interval has the limit inside. Version 4 has exact intervals from six samples on, and one sample
 of each run; version 3 had bootstrap intervals from five. Versions before compared the means of the
 runs that were there."""
+FROM_OUTSIDE = replace(SAMPLED, version=5, since="2026-11-27")
+"""The outage as a user sees it decides, and what the engine reports stands beside it. Version 4 had
+it the other way round."""
 MACHINE = "6 nodes of 2 racks on one machine"
 
 
@@ -43,17 +46,17 @@ def worst_of(
     limit: float,
     *,
     least: bool,
-    outside: Mapping[str, Sample | None] | None = None,
+    engine: Mapping[str, Sample | None] | None = None,
     **measured: Any,
 ) -> Finding:
     """Return whether every cell's sample is at least (or at most) ``limit``.
 
     A cell whose interval is beyond the limit refutes it. One with the limit inside, or without an
     interval, leaves it open. The cell that is worst in the median is the finding's sample; all are
-    shown with their intervals and numbers of samples. So are those of the same kind as seen from
-    ``outside``, which decide nothing."""
-    if outside is not None:
-        measured["seen_from_outside"] = {cell: described(one) for cell, one in outside.items()}
+    shown with their intervals and numbers of samples. So are those of the same kind as the
+    ``engine`` reports, which decide nothing where a user's view does."""
+    if engine is not None:
+        measured["as_the_engine_reports"] = {cell: described(one) for cell, one in engine.items()}
     known = {cell: sample for cell, sample in cells.items() if sample is not None}
     shown = {**measured, "limit": limit, "cells": {c: described(s) for c, s in known.items()}}
     if not known:

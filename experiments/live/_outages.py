@@ -1,9 +1,9 @@
-"""Outages of a pass with several kills, and the parts of each.
+"""Outages of a pass, and the parts of each.
 
-The outage is that of `harness.measure.recovery`, the one yardstick, with every relapse, such as that
-when the next process starts. One that is not over when the next kill comes, or when the load ends,
-is a lower bound, and the next kill's overlaps it. The parts count from the kill. Each is measured by
-itself, by the observer who sees it, and none is what the others leave over:
+The outage is that of `harness.measure.recovery`, the one yardstick, with every relapse, such as
+that when the next process starts. One that is not over when the next kill comes, or when the load
+ends, is a lower bound, and the next kill's overlaps it. The parts count from the kill. Each is
+measured by itself, by the observer who sees it, and none is what the others leave over:
 
 * *detection*: from the injector's first signal to the engine's own report;
 * *new place* and *restoration*: durations that the engine reports, or Spark's event log;

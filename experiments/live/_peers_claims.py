@@ -32,8 +32,8 @@ added up by themselves. Versions up to 6 counted an open transaction, and the en
 other ways; version 7 counted relapses, too; version 8 compares the parts with the time from the
 kill until output had caught up, because an outage begins with its first late result."""
 JUDGED_S = 2.0
-"""Shortest such time of that claim. Windows end every second, so the parts of a shorter one cannot be
-told from the wait for the next end."""
+"""Shortest such time of that claim. Windows end every second, so the parts of a shorter one cannot
+be told from the wait for the next end."""
 RULE = Rule(version=8, since="2026-11-27", seen_seeds=(48017, 60601, 71803, 71811))
 """A pass has one kill and is a sample; results are late by the twin's median and `LATER_S`.
 Versions before took the kills of one pass together, and what is late from the pass itself."""
@@ -41,8 +41,8 @@ AT_ONCE_S = 1.0
 """Most time of an "instant" fail-over, from detection until the state is there. Fixed on
 2026-11-23, before a kill was measured."""
 HALF = 0.5
-"""Least share of detection in the recovery of Kafka Streams as it comes. Fixed on 2026-11-23, before
-a kill was measured."""
+"""Least share of detection in the recovery of Kafka Streams as it comes. Fixed on 2026-11-23,
+before a kill was measured."""
 
 NO_HIT = (
     "no kill hit any work, not even that of the busiest node: no result was late after it, and the "

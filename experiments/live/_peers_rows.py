@@ -145,7 +145,9 @@ SYSTEMS: Mapping[tuple[str, str], System] = {
         _FLINK_TUNED,
         parameters=replace(
             FLINK_TUNED, unaligned=True,
-            settings={"state.backend.type": "rocksdb", "execution.checkpointing.incremental": "true"},
+            settings={
+                "state.backend.type": "rocksdb", "execution.checkpointing.incremental": "true",
+            },
         ),
     ),
     (OWN, AS_IT_COMES): System(scheme="", gap_s=30.0),

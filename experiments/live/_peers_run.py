@@ -71,9 +71,10 @@ class Measured:
         self.runner.run(self._plan(WARM_UP, seconds))
 
     def twin(self, seconds: float) -> Twin:
-        """Make a pass without kills; its windows of the first half of `System.first_s` are left out.
+        """Make a pass without kills.
 
-        They are those of a cold start, as in a pass with kills."""
+        The windows of its cold start, the first half of `System.first_s`, are left out, as in a
+        pass with kills."""
         from experiments.live._outages import usual
         from harness.judging.headroom import headroom
 

@@ -15,12 +15,10 @@ from experiments.live import layout
 from experiments.live._peers_claims import CLAIMS
 from experiments.live._peers_figure import PUBLISHED, draw_outages
 from experiments.live._peers_rows import (
-    AS_IT_COMES,
     EXACTLY_ONCE,
     FLINK,
     HEAP_MB,
     OWN,
-    RATE_PER_S,
     RATES_PER_S,
     RESTART_AFTER_S,
     STOCK,
@@ -30,7 +28,6 @@ from experiments.live._peers_rows import (
     TOP,
     TUNED,
     TWIN_S,
-    TWO_QUERIES,
     WORDS,
     WORKER,
     System,

@@ -458,8 +458,8 @@ EXPERIMENT = Experiment(
         "processed again; Spark reports it with the next batch, in real-time mode with the next "
         "checkpoint. As seen from outside: the outage, in which windows come more than "
         f"{LATER_S:g} s later than the median of the twin, a pass without a kill, until they have "
-        f"been on time for {CALM_S:g} s, with every relapse. A window comes out when it ends, and the "
-        "backlog of the outage has to be processed: so the second measure is longer, and where "
+        f"been on time for {CALM_S:g} s, with every relapse. A window comes out when it ends, and "
+        "the backlog of the outage has to be processed: so the second measure is longer, and where "
         "the outage fits between two windows it is 0. In real-time mode a result is the last value "
         "of its window and word.",
         "Parts of the stock engine's outage are from Spark's own event log. No task runs while "

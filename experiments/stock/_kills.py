@@ -67,8 +67,9 @@ NOTES = (
     "Where the twin could not follow its load even without a failure (median window later than 3 "
     "trigger intervals and 1 s, or its slowest later than 1.5 times that), recovery and gap are "
     "not measured.",
-    f"A window is late if it comes more than {LATER_S:g} s later than the twin's median. An output that had not caught up by the end of the load counts with the time for which "
-    "it was watched, as a lower bound.",
+    f"A window is late if it comes more than {LATER_S:g} s later than the twin's median. An "
+    "output that had not caught up by the end of the load counts with the time for which it was "
+    "watched, as a lower bound.",
     "The trigger interval is the checkpoint interval. Triggers are multiples of what "
     "stock/calibration found this machine to hold, the grid's own where it holds the shortest of "
     "them; on a machine that holds nothing the runs are skipped with that reason. The phase of the "

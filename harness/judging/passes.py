@@ -134,7 +134,7 @@ class PassRecord:
     batches: pd.DataFrame
     """The engine's own progress reports, ``at_s`` among their columns."""
     incidents: pd.DataFrame
-    """Its other events: ``at_s``, ``copy``, ``event`` (`EventKind`), ``target``, ``cause``, detail."""
+    """Its other events: ``at_s``, ``copy``, ``event`` (`EventKind`), ``target``, ``cause``."""
     usage: pd.DataFrame
     drained: bool
     """True if the engine closed the last window before the deadline."""

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.measure.windows import LATER_S, MUCH_LATER_S, Normal
+from harness.measure.windows import Normal
 from harness.results.kills import Kill, Unrecovered
 
 CALM_S = 5.0

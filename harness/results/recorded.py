@@ -144,14 +144,15 @@ def _in_turn(kills: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_systems(outages: pd.DataFrame) -> pd.DataFrame:
-    """Return earlier kills of the figure about several systems."""
+    """Return kills of the figures about several systems; earlier ones have an outage alone."""
     over = outages["caught_up"].astype(bool)
+    back_s = outages.get("recovery_s", outages["outage_s"])
     return outages.assign(
         action="kill",
         scope=outages["kill"].replace("worker", "node") if "kill" in outages else "node",
         nodes=outages.get("nodes", outages["target"]),
-        recovery_s=outages["outage_s"].where(over),
-        recovery_at_least_s=outages["outage_s"].mask(over),
+        recovery_s=back_s.where(over),
+        recovery_at_least_s=back_s.mask(over),
     )
 
 

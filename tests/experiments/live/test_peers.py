@@ -283,8 +283,8 @@ def tables(**changes: Any) -> dict[str, pd.DataFrame]:
     wrong = dict.fromkeys(("lost", "duplicated", "contradictions", "dropped"), 0)
     promised = [(e, t) in EXACTLY_ONCE for e, t in zip(runs.engine, runs.tuning, strict=True)]
     kills = runs.merge(pd.DataFrame({"kill": [WORKER, RACK]}), how="cross").assign(
-        outage_s=10.0, recovery_s=10.0, caught_up=True, detection_s=6.0, restart_s=0.1, restore_s=0.2,
-        transaction_s=1.0, replay_s=2.7, apart_s=0.0,
+        outage_s=10.0, recovery_s=10.0, caught_up=True, detection_s=6.0, restart_s=0.1,
+        restore_s=0.2, transaction_s=1.0, replay_s=2.7, apart_s=0.0,
     )  # fmt: skip
     known: dict[str, Any] = {"own": runs["engine"] == OWN, "hits": 10, "guarantee": "at-least-once"}
     return {
