@@ -139,7 +139,10 @@ def recovery(
     measured = partial(_times_of_late, after, failed_at_s, normal.median_s, until_s, calm_s)
     late, much = measured(normal.late_s), measured(normal.much_too_late_s)
     found = OutputRecovery(
-        seconds=0.0, outage_s=late.seconds, outage_5_s=much.seconds, over=late.over
+        seconds=0.0,
+        outage_s=late.seconds,
+        outage_5_s=much.seconds if late.over else much.until(until_s),
+        over=late.over,
     )
     first = late.times[0] if late.times else None
     if first is None or first.after_calm:
@@ -181,7 +184,12 @@ class _Late:
     @property
     def seconds(self) -> float:
         """Their length."""
-        return float(sum(one.end_s - one.begin_s for one in self.times))
+        return self.until(math.inf)
+
+    def until(self, end_s: float) -> float:
+        """Return their length before an instant."""
+        ends = ((one.begin_s, min(one.end_s, end_s)) for one in self.times)
+        return float(sum(max(0.0, end - begin) for begin, end in ends))
 
 
 def _times_of_late(

@@ -90,6 +90,8 @@ def test_the_second_length_counts_what_is_much_too_late() -> None:
     assert found.outage_s == pytest.approx(14 + 6.5 - 13)
     assert found.outage_5_s == pytest.approx(14 + 6.5 - (13 + NORMAL.median_s))
     assert recovered({12: 3.0}).outage_5_s == 0.0
+    both = recovered({12: 18.0, 29: 3.0})
+    assert (both.outage_s, both.outage_5_s) == (29 - 13, 29 - 13), "both are watched until the end"
 
 
 def test_a_lost_result_is_late_until_the_next_window_is_complete() -> None:
