@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.claims import Claim, hypothesis, region, shares
+from harness.claims import Claim, Rule, hypothesis, region, shares
 from harness.figures.cells import draw_held
 from harness.figures.style import not_measured
 
@@ -70,12 +70,13 @@ class Regions:
         """Return for each sentence the share of combinations where it holds."""
         return shares(self.holding(table))
 
-    def claim(self, because: str | None = None) -> Claim:
+    def claim(self, because: str | None = None, rule: Rule | None = None) -> Claim:
         """Claim that all sentences hold together somewhere."""
         sentence = hypothesis(
             "region",
             "There is a region of the lost parameters where all sentences hold together",
             because=because,
+            rule=rule or Rule(),
         )
         return sentence(lambda table: region(self._in_words(table), self.named))
 

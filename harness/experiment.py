@@ -23,7 +23,7 @@ A reworded claim, a note or a colour discards none."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union
 
 from harness.claims import Claim
@@ -82,6 +82,12 @@ class Experiment:
     quick_by_page: bool = False
     """True if plain ``reproduce --profile quick``, which must end in an hour, leaves it out. It
     runs with its page (``--paper``), with all pages (``--all``), and asked for by name."""
+    counterpart: str = ""
+    """The id of the figure of which this one is a live counterpart: claims with the same id are
+    about the same sentence."""
+    sentences: Mapping[str, str] = field(default_factory=dict)
+    """Claims by id that are about the sentence of another claim, a live counterpart or another
+    reading of it, with that claim as ``experiment/id``. Claims of one sentence count once."""
     scaled_by: Experiment | None = None
     """The experiment that finds the factor by which this machine's grids must be longer. It runs
     first, in every profile but smoke, and `Context.calibration` has its values."""
@@ -100,6 +106,11 @@ class Experiment:
     def anchor(self) -> str:
         """The id as the name of files and as the anchor on its page."""
         return self.id.replace("/", "-")
+
+    def sentence(self, claim: str) -> str:
+        """Return the key of the sentence that its claim of this id is about."""
+        own = f"{self.counterpart or self.id}/{claim}"
+        return self.sentences.get(claim, own)
 
     @property
     def ours(self) -> bool:

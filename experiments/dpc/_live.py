@@ -355,14 +355,15 @@ def by_combination(
     return {"points": points, "passes": passes}
 
 
-def shown(**given: Any) -> Experiment:
-    """Return a live figure of Borealis' paper."""
+def shown(measurement: Measurement, **given: Any) -> Experiment:
+    """Return a live figure of Borealis' paper, the counterpart of the simulated one."""
     return Experiment(
+        measurement=measurement,
         paper=_shared.PAPER,
         fewest=_shared.FEWEST,
         smoke_covered_by="stock/worker-kill",
         quick_by_page=True,
-        **given,
+        **{"counterpart": measurement.id.removesuffix("-live"), **given},
     )
 
 

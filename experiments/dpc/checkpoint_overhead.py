@@ -256,11 +256,16 @@ EXPERIMENT = Experiment(
             "table-2",
             "The CPU overhead of checkpoints is S p_copy / l, that of stream markers S p_comp / l "
             "(Table 2), within 10 %",
+            **_shared.BY_COSTS,
         ).every(off <= TOLERANCE, largest_relative_error=off.max(), tolerance=TOLERANCE),
         paper(
-            "on-entry", "Checkpoints or markers only when a failure begins cost nothing without one"
+            "on-entry",
+            "Checkpoints or markers only when a failure begins cost nothing without one",
+            **_shared.BY_COSTS,
         ).every(on_entry == 0, copy_share=on_entry.tolist()),
-        paper("copies-cost-more", "Checkpoints cost more than stream markers").every(
+        paper(
+            "copies-cost-more", "Checkpoints cost more than stream markers", **_shared.BY_COSTS
+        ).every(
             ratio > 1.0,
             ratio_least=ratio.min(),
             ratio_most=ratio.max(),
@@ -277,6 +282,11 @@ EXPERIMENT = Experiment(
 
 LIVE_EXPERIMENT = _live.shown(
     measurement=LIVE_MEASUREMENT,
+    sentences={
+        "checkpoints-cost-more": "dpc/checkpoint-overhead/copies-cost-more",
+        "grows-with-state": "dpc/checkpoint-overhead/table-2",
+        "grows-with-frequency": "dpc/checkpoint-overhead/table-2",
+    },
     figure="Figure 12 (right), live",
     title="The price of being able to go back, live",
     statement="Checkpoints cost more than stream markers, both grow with S and 1/l.",

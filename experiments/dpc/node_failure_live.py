@@ -124,6 +124,7 @@ delay_s, tentative = passes["delay_new_s"].astype(float), passes["tentative"].as
 took_s = kills["paper_recovery_s"].astype(float).fillna(float("inf"))
 
 EXPERIMENT = _live.shown(
+    counterpart="",
     measurement=MEASUREMENT,
     figure="Section 5, failure of a node, live",
     title="The replica masks the failure of a node",

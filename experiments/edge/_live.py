@@ -177,12 +177,8 @@ Tables = Mapping[str, pd.DataFrame]
 Reason = tuple[str | None, Cause | None]
 
 
-def about_live(
-    simulated: Claim, rows: str, reason: Reason = (None, None), *, less: str = ""
-) -> Claim:
-    """Return a claim of a simulated figure about the live ``rows`` of all mechanisms.
-
-    ``less``: words about the simulation that its sentence then lacks."""
+def about_live(simulated: Claim, rows: str, reason: Reason = (None, None)) -> Claim:
+    """Return a claim of a simulated figure about the live ``rows`` of all mechanisms."""
 
     def decide(tables: Tables) -> Finding:
         whole = set(MECHANISMS) <= set(tables[rows]["mechanism"])
@@ -191,7 +187,8 @@ def about_live(
     because, cause = reason
     return replace(
         simulated,
-        text=simulated.text.removesuffix(f" {less}"),
+        foregone=None,
+        foregone_because=None,
         decide=decide,
         because=because,
         cause=cause,

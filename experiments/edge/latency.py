@@ -316,6 +316,7 @@ CLAIMS = [
 ]
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
+    sentences={"slower": "edge/latency/slow"},
     paper=_deployment.PAPER,
     figure="Figure 6",
     title="Latency of accident detection over the input rate",
@@ -406,6 +407,7 @@ LIVE_CLAIMS = [
 ]
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,
+    counterpart=EXPERIMENT.id,
     measurement=LIVE_MEASUREMENT,
     figure="Figure 6, live",
     title="Latency of accident detection over the input rate, live",

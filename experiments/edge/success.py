@@ -24,6 +24,7 @@ from harness.claims import (
     Cause,
     Claim,
     Finding,
+    Foregone,
     Rule,
     every,
     found,
@@ -128,7 +129,14 @@ def hundred_percent(table: pd.DataFrame) -> Finding:
 def _around(id: str, name: str, share: float) -> Claim:  # noqa: A002
     text = f"{name} processes only around {share:.0%}".replace("%", " %")
 
-    @paper(id, text, rule=LESS, cause=Cause.LOST)
+    @paper(
+        id,
+        text,
+        rule=LESS,
+        cause=Cause.LOST,
+        foregone=Foregone.PARTLY,
+        foregone_because="the length of the outage was chosen by the printed ten seconds of Fig. 5",
+    )
     def around(table: pd.DataFrame) -> Finding:
         mine = _runs.mean_of(table, "success")[name]
         held = abs(mine - share) <= NEAR and mine < WHOLE
@@ -254,6 +262,7 @@ LIVE_CLAIMS = [
 ]
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,
+    counterpart=EXPERIMENT.id,
     measurement=latency.LIVE_MEASUREMENT,
     name="live/edge-success",
     figure="Figures 7 and 8, live",

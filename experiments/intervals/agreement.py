@@ -179,6 +179,9 @@ CLAIMS = [
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
+    sentences={
+        "agree": "intervals/dag-simulated/agree",
+    },
     paper=_shared.PAPER,
     figure="Sections 3.5 and 4.4, at the parameters of every figure",
     title="Simulation against the closed form, wherever a figure looks",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Cause, applied, invariant, paper, rows
+from harness.claims import Cause, Foregone, applied, invariant, paper, rows
 from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK, BLUE, GREEN, VERMILION
@@ -151,6 +151,8 @@ CLAIMS = [
         "reading",
         "Our reading: with c measured again as 0.75 s in the T* run, the theoretical utilization "
         "at T* of the three n = 5 rows is the printed one",
+        foregone=Foregone.CIRCULAR,
+        foregone_because="c was chosen by it",
     ).every(
         off_read <= 3e-4,
         ours=five["at_optimum_reading"].round(4).tolist(),
@@ -162,8 +164,15 @@ CLAIMS = [
         "predicts",
         "Theoretical predictions of utilization compare well with the observed (within 0.02 at 30 "
         "minutes)",
+        foregone=Foregone.CONSTRUCTION,
+        foregone_because="both sides are columns of the paper's own table",
     ).every(away <= 0.02, largest_difference=away.max(), tolerance=0.02),
-    paper("increases", "Utilization increases in every case, by the printed percentages").every(
+    paper(
+        "increases",
+        "Utilization increases in every case, by the printed percentages",
+        foregone=Foregone.CONSTRUCTION,
+        foregone_because="both sides are columns of the paper's own table",
+    ).every(
         (gained > 0) & ((gained - rows["printed_increase_percent"]).abs() < 1.0),
         ours_from_observed_percent=gained.round(2).tolist(),
         printed_percent=rows["printed_increase_percent"].tolist(),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Rule, invariant, paper, rows
+from harness.claims import Foregone, Rule, invariant, paper, rows
 from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK
@@ -89,7 +89,12 @@ ours = {nodes: recovered[nodes] for nodes in PRINTED_PERCENT}
 one = rows[(rows["cost_s"] == RECOVERED_COST_S) & (rows["nodes"] == 1)].iloc[0]
 
 CLAIMS = [
-    paper("printed", "T* gains 68.8 % at 1,000 nodes and 226.83 % at 2,000").every(
+    paper(
+        "printed",
+        "T* gains 68.8 % at 1,000 nodes and 226.83 % at 2,000",
+        foregone=Foregone.PARTLY,
+        foregone_because="the cost, 5 s, was found from this paper's other gains",
+    ).every(
         [abs(ours[nodes] - percent) <= 0.02 for nodes, percent in PRINTED_PERCENT.items()],
         ours_percent=ours,
         printed_percent=PRINTED_PERCENT,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import paper, rows
+from harness.claims import Foregone, paper, rows
 from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
 from harness.figures.chart import Axes, Chart, Panel
 from harness.figures.style import BLUE, VERMILION
@@ -87,7 +87,10 @@ default = rows[rows["printed_percent"].isna()].iloc[0]
 
 CLAIMS = [
     paper(
-        "gains", "T* gains 18.91, 2.4, 1.73, 1.4 and 0.5 % over 30 minutes on the five systems"
+        "gains",
+        "T* gains 18.91, 2.4, 1.73, 1.4 and 0.5 % over 30 minutes on the five systems",
+        foregone=Foregone.PARTLY,
+        foregone_because="the one cost that is behind all five, 5 s, was found from them",
     ).every(
         (systems["increase_percent"] - systems["printed_percent"]).abs() <= 0.02,
         ours_percent=systems["increase_percent"].round(3).tolist(),
@@ -97,6 +100,8 @@ CLAIMS = [
     paper(
         "default-30-min",
         "The default of 30 minutes is optimal at 0.0022 failures per hour, roughly one in 19 days",
+        foregone=Foregone.CIRCULAR,
+        foregone_because="the cost, 1 s, was chosen by it",
     ).every(
         [abs(default["optimal_interval_min"] - 30.0) <= 0.2],
         optimal_interval_min=default["optimal_interval_min"],

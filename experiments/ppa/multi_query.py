@@ -183,6 +183,9 @@ CLAIMS = [
 ]
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
+    sentences={
+        "ahead-on-average": "ppa/multi-query/ahead",
+    },
     paper=_random.JOURNAL,
     figure="Figure 17",
     title="Output fidelity of SA and greedy on random multi-query topologies",
@@ -276,6 +279,7 @@ def not_behind(tables: Tables) -> Finding:
 
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,
+    sentences={},
     measurement=LIVE_MEASUREMENT,
     figure="Figure 17, two queries live",
     title="Plans for two queries of one topology, live",

@@ -29,13 +29,10 @@ from experiments.live._judged import (
 from experiments.live._runs import outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
 from experiments.ppa._live import ONCE
+from experiments.ppa._partial_series import ACTIVE_HALF, FIRST, LOOKS, TENTATIVE, draw_live
 from experiments.ppa._recoveries import (
-    LEAST_S,
     at_the_real_instants,
-    draw_samples,
-    fastest,
     in_vain,
-    measured_panels,
     simulated_near,
     summary_of,
 )
@@ -44,24 +41,21 @@ from experiments.ppa._topology import PACED, SIMULATED, Recoveries, Row, Shape
 from harness.claims import (
     Cause,
     Finding,
+    Rule,
     Sample,
     at_least,
+    at_most,
     every,
     found,
     invariant,
     paper,
     ratio_of,
+    together,
     unmeasured,
 )
 from harness.experiment import Experiment
 from harness.figures.style import (
     BLACK,
-    BLUE,
-    GREEN,
-    SKY,
-    VERMILION,
-    legend_below,
-    not_measured,
     stamp,
 )
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -69,7 +63,6 @@ from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 WINDOW_S = 30
 INTERVALS_S = (5, 10, 15, 20, 30)
@@ -130,8 +123,6 @@ PHASE = 0.9
 FULL_S = 35
 """Instant at which every task's window is full: each gets its input from the first second on."""
 AFTER_S = 60
-TENTATIVE = "first tentative output"
-ACTIVE_HALF = "PPA-0.5-active"
 
 
 def run_live(point: Point, context: Context) -> Outcome:
@@ -218,11 +209,10 @@ LIVE_MEASUREMENT = Measurement(
 
 
 # Shown: no record depends on what follows.
-LOOKS = {
-    "PPA-1.0": (BLUE, "s", "-"), ACTIVE_HALF: (SKY, "^", "--"), "PPA-0.5": (GREEN, "D", "-"),
-    "PPA-0": (VERMILION, "o", "-"),
-}  # fmt: skip
-UP_TO = 10.0
+UP_TO, AT_MOST = 10.0, 20.0
+"""The factor that is printed, and the largest that it can stand for."""
+BOUNDED = Rule(version=2, since="2026-11-27", seen_seeds=_random.SEEN)
+"""Version 1 had no upper bound."""
 SLIGHTLY_S = 0.05
 """Largest lead of PPA-0.5-active over PPA-1.0 that is "slight"."""
 
@@ -297,8 +287,14 @@ CLAIMS = [
     half_earlier,
     half_slightly,
     paper(
-        "ten-times", "Tentative output can begin up to ten times earlier than all tasks are back"
-    ).at_least(lambda table: _earlier(table).max(), UP_TO),
+        "ten-times",
+        "Tentative output can begin up to ten times earlier than all tasks are back",
+        rule=BOUNDED,
+        cause=Cause.READING,
+        because="With short intervals between trims the active half is back within a few delays of "
+        "the network in the simulator. What presumably took longer on the paper's machines, to "
+        "find the lost connections and to switch over, is not modelled.",
+    ).between(lambda table: _earlier(table).max(), UP_TO, AT_MOST),
 ]
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -339,53 +335,6 @@ def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
         "latencies": summary_of(pd.concat(shown, ignore_index=True), by),
         "passes": passes_of(results, by[:2], "tentative", "uncorrected"),
     }
-
-
-def draw_live(tables: Tables, figure: Figure) -> None:
-    """Draw (a) and (b), one rate each: above as the engine reports it, below from outside."""
-    latencies = tables["latencies"]
-    panels = measured_panels(figure, len(RATES), fastest(latencies))
-    for column, (rate, letter) in enumerate(zip(RATES, "ab", strict=True)):
-        mine = latencies[latencies["rate"] == rate]
-        for axes, measure in zip(panels[:, column], ("latency_s", "outside_s"), strict=True):
-            _lines(axes, tables["samples"], mine, measure)
-            if not len(mine):
-                not_measured(axes)
-        if len(mine):
-            panels[0][0].set_yscale("log")
-        panels[0][column].set_title(f"({letter}) {rate:,} tuples/s per source task", loc="left")
-        panels[1][column].set_xlabel("checkpoint interval in the papers (s)")
-    legend_below(figure, panels[0][0], columns=3)
-    stamp(
-        figure,
-        "34 processes of one machine, 15 killed at once; speed of a node chosen: "
-        f"{_topology.TUPLES_PER_S:,.0f} tuples/s",
-    )
-
-
-def _lines(axes: Axes, samples: pd.DataFrame, mine: pd.DataFrame, measure: str) -> None:
-    """Draw one measure of each series, with intervals; dotted: the simulated ones."""
-    for name, (colour, marker, line) in SERIES.items():
-        for engine in (PACED, SIMULATED) if measure == "latency_s" else (PACED,):
-            rows = mine[(mine["series"] == name) & (mine["engine"] == engine)]
-            rows = rows.sort_values("interval_s")
-            live = engine == PACED
-            axes.plot(
-                rows["interval_s"], rows[measure].clip(lower=LEAST_S), color=colour,
-                marker=marker, linestyle=line if live else ":", label=name if live else None,
-                markerfacecolor=colour if live else "none",
-            )  # fmt: skip
-            of_series = samples[samples["series"] == name]
-            cells = at_the_real_instants(of_series, engine, ["rate", "interval_s"])
-            for interval_s in rows["interval_s"]:
-                here = cells[cells["interval_s"].eq(interval_s) & cells["rate"].isin(rows["rate"])]
-                draw_samples(axes, interval_s, here, measure, color=colour, marker="")
-    axes.plot([], [], color=BLACK, linestyle=":", marker="o", markerfacecolor="none",
-              label="the same, simulated")  # fmt: skip
-
-
-FIRST = f"PPA-0.5, {TENTATIVE}"
-SERIES = {**LOOKS, FIRST: (BLACK, "*", "-.")}
 
 
 Ratios = dict[str, Sample | None]
@@ -440,7 +389,7 @@ def active_half(tables: Tables) -> Finding:
 @paper(
     "tentative-much-earlier",
     "Tentative output begins up to ten times earlier than all tasks are back",
-    rule=SAMPLED,
+    rule=Rule(version=5, since="2026-11-27", seen_seeds=SAMPLED.seen_seeds),
     cause=Cause.MACHINE,
     because="Where all times are a tenth of the papers', the time that tentative output takes "
     "presumably is not: a batch has to end, the coordinator closes it for the lost tasks, and it "
@@ -453,7 +402,11 @@ def tentative_earlier(tables: Tables) -> Finding:
         return unmeasured(needed_once=UP_TO)
     best = max(factors, key=lambda cell: factors[cell].value)
     shown = {cell: described(one) for cell, one in factors.items()}
-    return at_least(factors[best], UP_TO, cell=best, factors=shown)
+    bounds = {
+        "at_least": at_least(factors[best], UP_TO, cell=best, factors=shown),
+        "at_most": at_most(factors[best], AT_MOST),
+    }
+    return together(bounds)
 
 
 @invariant("tentative-corrected", "Every tentative result was replaced by a stable one in the end")
@@ -474,6 +427,11 @@ LIVE_CLAIMS = [
 ]
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,
+    sentences={
+        "active-half-much-earlier": "ppa/partial-replication/half-earlier",
+        "in-order-of-plans": "ppa/partial-replication/order",
+        "tentative-much-earlier": "ppa/partial-replication/ten-times",
+    },
     measurement=LIVE_MEASUREMENT,
     paper=_random.CONFERENCE,
     figure="Figure 10 (TKDE: 12), live and simulated",

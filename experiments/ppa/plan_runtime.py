@@ -15,7 +15,18 @@ import pandas as pd
 
 from experiments.ppa import _random
 from experiments.ppa._accuracy import q1_topology
-from harness.claims import Finding, at_least, every, hypothesis, paper
+from harness.claims import (
+    Cause,
+    Finding,
+    Rule,
+    all_of,
+    at_least,
+    at_most,
+    every,
+    found,
+    hypothesis,
+    paper,
+)
 from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, stamp
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -130,8 +141,16 @@ def _draw_part(axes: Axes, part: pd.DataFrame, label: str) -> None:
     _random.legends([axes], loc="best")
 
 
-ORDERS = 100
-"""Two orders of magnitude, which the greatest factor must reach. It was 30 until 2026-11-22."""
+ORDERS, AT_MOST = 100, 10**2.5
+"""Two orders of magnitude, which the greatest factor must reach, and where three are nearer."""
+BOUNDED = Rule(version=2, since="2026-11-27", seen_seeds=_random.SEEN)
+"""Version 1 had no upper bound, and a lower one of 30 until 2026-11-22."""
+
+
+MORE_PLANS = (
+    "How many plans DP compares depends on Q1's numbers of tasks, which are not printed: with "
+    "those that are chosen here it presumably is more than in the paper."
+)
 
 
 def _times(table: pd.DataFrame, part: str) -> pd.DataFrame:
@@ -146,7 +165,14 @@ def _slower(table: pd.DataFrame, name: str) -> Finding:
     factor = (small[name] / small[["sa", "greedy"]].max(axis=1)).dropna()
     times_ms = {each: _random.named(small[each].dropna()) for each in (name, "sa", "greedy")}
     at = _random.place(factor.idxmax())
-    return at_least(factor.max(), ORDERS, factor=factor.max(), at=at, times_ms=times_ms)
+    bounds = at_least(factor.max(), ORDERS), at_most(factor.max(), AT_MOST)
+    return found(
+        all_of(each.held for each in bounds),
+        factor=factor.max(),
+        at=at,
+        accepted=[ORDERS, AT_MOST],
+        times_ms=times_ms,
+    )
 
 
 def _exponent(table: pd.DataFrame) -> float | None:
@@ -166,10 +192,16 @@ CLAIMS = [
     paper(
         "printed-dp",
         "ICDE's Algorithm 1 as printed takes up to two orders longer than SA and greedy on Q1",
+        rule=BOUNDED,
+        cause=Cause.LOST,
+        because=MORE_PLANS,
     )(lambda table: _slower(table, PRINTED)),
-    hypothesis("our-dp", "Our DP too takes up to two orders of magnitude longer on Q1")(
-        lambda table: _slower(table, "dp")
-    ),
+    hypothesis(
+        "our-dp",
+        "Our DP too takes up to two orders of magnitude longer on Q1",
+        rule=BOUNDED,
+        because=MORE_PLANS,
+    )(lambda table: _slower(table, "dp")),
     half_a_second,
     paper("greedy-faster", "Greedy has a shorter runtime than SA")(
         _random.ahead(lambda table: (t := _times(table, "b"))["sa"] - t["greedy"])

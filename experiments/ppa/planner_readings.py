@@ -270,6 +270,11 @@ CLAIMS = [
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
+    sentences={
+        "multi-query": "ppa/multi-query/ahead",
+        "one-query": "ppa/random-topologies/ahead",
+        "close-on-full": "ppa/random-topologies/close-on-full",
+    },
     paper="Faultline, beside " + _random.JOURNAL,
     figure="Figures 16, 17 and 19, other readings",
     title="SA and INC under other readings of their printed algorithms",

@@ -227,6 +227,9 @@ CLAIMS = [
 ]
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
+    sentences={
+        "greedy-last-on-average": "ppa/query-fidelity/greedy-last-in-accuracy",
+    },
     paper=_random.BOTH,
     figure="Figure 13 (TKDE: 15)",
     title="OF and accuracy of DP, SA and greedy on Q1 and Q2",
@@ -301,6 +304,10 @@ def greedy_worst(tables: Tables) -> Finding:
 LIVE_CLAIMS = [equal_output, sa_close, greedy_worst]
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,
+    sentences={
+        "greedy-worst": "ppa/query-fidelity/greedy-last-in-accuracy",
+        "sa-close-to-dp": "ppa/query-fidelity/sa-close-in-accuracy",
+    },
     measurement=query_accuracy.LIVE_MEASUREMENT,
     name="live/query-fidelity",
     paper=_random.CONFERENCE,

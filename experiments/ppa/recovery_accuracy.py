@@ -333,6 +333,9 @@ CLAIMS = [
 ]
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
+    sentences={
+        "close/q1-4x5": "ppa/recovery-accuracy/close/q1",
+    },
     paper=_random.JOURNAL,
     figure="Figure 20",
     title="OF and accuracy of Q1 and Q2 while resources come back",
@@ -425,6 +428,11 @@ def _live_close(query: str, because: str | None) -> Claim:
 LIVE_CLAIMS = [equal_output, inc_ahead, _live_close("Q1", TOP_100), _live_close("Q2", None)]
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,
+    sentences={
+        "inc-ahead": "ppa/recovery-accuracy/ahead-in-accuracy",
+        "q1-close-to-of": "ppa/recovery-accuracy/close/q1",
+        "q2-close-to-of": "ppa/recovery-accuracy/close/q2",
+    },
     measurement=LIVE_MEASUREMENT,
     figure="Figure 20, live",
     title="Accuracy of Q1 and Q2 while resources come back, live",

@@ -385,6 +385,15 @@ def draw_live(tables: Tables, figure: Figure) -> None:
 
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,
+    sentences={
+        "active-much-faster": "ppa/recovery-correlated/much-faster",
+        "active-much-faster-as-fast-as-it-is": "ppa/recovery-correlated/much-faster",
+        "in-proportion-to-rate": "ppa/recovery-single/rate",
+        "grows-rapidly-with-rate": "ppa/recovery-correlated/rate",
+        "longer-with-interval": "ppa/recovery-single/interval",
+        "storm-longer-with-window": "ppa/recovery-single/storm-window",
+        "storm-faster-with-short-windows": "ppa/recovery-correlated/storm-short-windows",
+    },
     measurement=LIVE_MEASUREMENT,
     paper=_random.CONFERENCE,
     figure="Figures 7 and 8 (TKDE: 8 and 9), live and simulated",

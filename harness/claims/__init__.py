@@ -15,7 +15,11 @@ sentence.
 
 A rule that compares repeated measurements with a limit gets a `Sample` (`median_of`, `ratio_of`): a
 limit inside its 95 % interval leaves the claim undecided, and so do fewer samples than six. What
-was measured live is undecided below six samples under any rule, unless it is `counted`.
+was measured live is undecided below six samples under any rule; only what is `counted` is refuted
+by one.
+
+A verdict rests on something live, simulated or computed, or is foregone (`Basis`). Claims of one
+sentence have one key, and count once (`harness.pages.sentences`).
 
 Null rule: on a part of the grid a claim can be refuted by a cell (`every`), and is otherwise not
 measured; a rule that needs missing rows may simply fail there (`judge`)."""
@@ -23,10 +27,12 @@ measured; a rule that needs missing rows may simply fail there (`judge`)."""
 from __future__ import annotations
 
 from harness.claims.claim import (
+    Basis,
     Cause,
     Claim,
     ClaimKind,
     Finding,
+    Foregone,
     Rule,
     Verdict,
     Word,
@@ -58,8 +64,9 @@ from harness.claims.samples import (
 )
 
 __all__ = [
-    "Cause", "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of",
-    "applied", "at_least", "at_most", "difference_of", "every", "found", "hypothesis",
-    "invariant", "judge", "mean_of", "median_of", "near", "not_asked", "paper", "quantity",
-    "ratio_of", "region", "rows", "rows_of", "shares", "together", "too_few", "unmeasured",
+    "Basis", "Cause", "Claim", "ClaimKind", "Finding", "Foregone", "Rule", "Sample", "Verdict",
+    "Word", "all_of", "applied", "at_least", "at_most", "difference_of", "every", "found",
+    "hypothesis", "invariant", "judge", "mean_of", "median_of", "near", "not_asked", "paper",
+    "quantity", "ratio_of", "region", "rows", "rows_of", "shares", "together", "too_few",
+    "unmeasured",
 ]  # fmt: skip

@@ -32,6 +32,30 @@ class Word(StrEnum):
     NOT_MEASURED = "not measured"
 
 
+class Basis(StrEnum):
+    """What a verdict rests on, the strongest first; verdicts are counted apart by it."""
+
+    LIVE = "live"
+    """Real servers that were really broken."""
+    SIMULATED = "simulated"
+    """Virtual time, or failures that were drawn."""
+    COMPUTED = "computed"
+    """A formula or an algorithm."""
+    FOREGONE = "circular or by construction"
+    """Its figure could hardly show anything else (`Foregone`)."""
+
+
+class Foregone(StrEnum):
+    """The reasons why a verdict was settled before anything was measured."""
+
+    CIRCULAR = "circular"
+    """A value in its figure was chosen so that the sentence holds."""
+    PARTLY = "semi-circular"
+    """A value in its figure was taken from the numbers with which it is compared."""
+    CONSTRUCTION = "by construction"
+    """It follows from the model, the costs or the demands that were written down."""
+
+
 class Cause(StrEnum):
     """The four words for what a paper's sentence that does not hold here fails by."""
 
@@ -98,8 +122,12 @@ class Claim:
     """The same where a complete campaign does not decide it."""
     rule: Rule = field(default_factory=Rule)
     counted: bool = False
-    """True if it is about what one live run can show, such as lost results, and not about a size
-    that another run would find different."""
+    """True if one live run refutes it, such as one lost result does. It holds after as many runs
+    without one as there must be samples."""
+    foregone: Foregone | None = None
+    """Set where the figure could hardly show anything else."""
+    foregone_because: str | None = None
+    """The choice or the model that settles it."""
     place: tuple[str, int] = ("", 0)
     """The file and the line in which it is written."""
 
@@ -109,8 +137,12 @@ class Claim:
         return str(getattr(self.decide, "described", ""))
 
     def on(self, table: str, **changes: Any) -> Claim:
-        """Return this claim about one of several tables, without its reasons; with ``changes``."""
+        """Return this claim about a live table, without its reasons; with ``changes``.
+
+        What a model was built to show is open there; what was chosen is chosen there, too."""
         plain: dict[str, Any] = {"because": None, "cause": None, "unmeasured_because": None}
+        if self.foregone is Foregone.CONSTRUCTION:
+            plain |= {"foregone": None, "foregone_because": None}
         decide = _OnTable(rule=self.decide, table=table)
         return replace(self, decide=decide, **{**plain, **changes})
 
@@ -149,6 +181,12 @@ class Verdict:
     samples: int | None = None
     """Number of independent samples behind it; None if it does not rest on samples."""
     counted: bool = False
+    basis: Basis | None = None
+    """None until the figure is known that it is about."""
+    foregone: Foregone | None = None
+    foregone_because: str | None = None
+    sentence: str = ""
+    """The key of its sentence, ``experiment/id``; verdicts with one key count once."""
     post_hoc: bool = False
     """True if the rule was changed after the data of these seeds had been seen."""
     problem: str | None = None
@@ -201,6 +239,8 @@ def _verdict(claim: Claim, finding: Finding, problem: str | None = None) -> Verd
         sample=sample,
         samples=finding.samples if sample is None else sample.n,
         counted=claim.counted,
+        foregone=claim.foregone,
+        foregone_because=claim.foregone_because,
         problem=problem,
     )
 

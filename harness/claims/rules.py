@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from harness.claims.claim import Cause, Claim, ClaimKind, Finding, Rule
+from harness.claims.claim import Cause, Claim, ClaimKind, Finding, Foregone, Rule
 from harness.claims.quantity import Quantity, deferrable, describe, evaluate, named
 from harness.claims.samples import Sample
 
@@ -201,6 +201,8 @@ class Sentence:
     unmeasured_because: str | None = None
     rule: Rule = field(default_factory=Rule)
     counted: bool = False
+    foregone: Foregone | None = None
+    foregone_because: str | None = None
     place: tuple[str, int]
 
     def __call__(self, decide: Callable[[Any], Finding]) -> Claim:

@@ -29,6 +29,7 @@ from harness.failures.files import read_schedule
 from harness.measurement import Origin
 from harness.pages.assessment import SMOKE_DECIDES, Assessment
 from harness.pages.report import ReportWriter, WrittenReport
+from harness.pages.sentences import score_lines
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
@@ -348,6 +349,9 @@ def _summarize(
     if any(claim.why == SMOKE_DECIDES for item in judged for claim in item.claims):
         click.echo(f"\n{SMOKE_DECIDES}")
     _name_failed(records)
+    click.echo("\nsentences, each counted once:")
+    for line in score_lines(judged):
+        click.echo(f"  {line}")
     click.echo(f"\nreport: {index}")
     sys.stdout.flush()
 

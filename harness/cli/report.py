@@ -35,6 +35,7 @@ def command(out: Path, source: Path | None, strict: bool, as_json: bool) -> None
     from harness.cli.measure import FAILED_CLAIM, exit_code, verdict_line
     from harness.errors import UsageError
     from harness.pages.report import write_report
+    from harness.pages.sentences import score_lines
     from harness.results.archive import shown_machine
     from harness.results.store import RecordStore
 
@@ -60,5 +61,8 @@ def command(out: Path, source: Path | None, strict: bool, as_json: bool) -> None
     else:
         for item in report.judged:
             click.echo(f"{item.experiment.id} ({item.profile.value}): {verdict_line(item)}")
+        click.echo("sentences, each counted once:")
+        for line in score_lines(report.judged):
+            click.echo(f"  {line}")
         click.echo(f"report: {report.index}")
     sys.exit(FAILED_CLAIM if exit_code(report.judged, strict=strict) == FAILED_CLAIM else 0)

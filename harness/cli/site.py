@@ -104,7 +104,7 @@ def _ship(source: Path, tell: Notify) -> None:
     The verdicts are those of the packed records, as on the pages."""
     import shutil
 
-    from harness.pages.assessment import claims_json
+    from harness.pages.sentences import claims_json
     from harness.pages.walk import assessments
     from harness.results.archive import CLAIMS, PACKED, pack_to_ship
     from harness.results.library import SHIPPED

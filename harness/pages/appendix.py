@@ -7,7 +7,6 @@ Tests: ``tests/pages/test_appendix.py``."""
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +14,11 @@ from typing import Any
 import mistune
 
 from harness import __version__
-from harness.claims import Word
 from harness.pages.assessment import Assessment
 from harness.pages.cards import Card, card, groups_of
 from harness.pages.layout import TEMPLATES, templates
 from harness.pages.rules import needs, places
+from harness.pages.sentences import counts
 from harness.pages.surroundings import locks, machines, packages, pinned_jars
 from harness.pages.trials import TRIALS
 from harness.text import format_bytes
@@ -47,13 +46,12 @@ def markdown(judged: Sequence[Assessment], source: Source, *, title: str) -> str
     environment.autoescape = False  # Markdown, whose own characters `plain` escapes
     environment.filters |= {"plain": plain, "code": code}
     runs = {record.run: record for item in judged for record in item.campaign.records}
-    counts = Counter(claim.word for item in judged for claim in item.claims)
     text: str = environment.get_template("appendix.md.j2").render(
         title=title,
         version=__version__,
         source=source,
         parts=parts(judged),
-        counts=[(word.value, counts[word]) for word in Word],
+        **counts(judged),
         trials=TRIALS,
         machines=machines(runs.values()),
         locks=locks(),

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.pages.appendix import Source, html, markdown
-from harness.pages.assessment import claims_json
 from harness.pages.layout import TEMPLATES
+from harness.pages.sentences import claims_json
 from harness.pages.walk import assessments
 from harness.results import archive
 from harness.results.provenance import ROOT

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from harness.claims import ClaimKind, Verdict, judge, too_few
+from harness.claims import Basis, ClaimKind, Verdict, judge, too_few
 from harness.experiment import Experiment, Tables
 from harness.measurement import Origin
 from harness.pages.trust import trusted
-from harness.results.record import Profile, plain
+from harness.results.record import Profile
 from harness.results.store import Campaign
 
 SMOKE_DECIDES = "the smoke profile decides invariants only: its instances are too few and too short"
-
-
-def claims_json(judged: Iterable[Assessment]) -> str:
-    """Return the text of ``claims.json``, a line per verdict."""
-    documents = (
-        {**document, "machine_name": item.campaign.machine_name}
-        for item in judged
-        for document in item.documents()
-    )
-    lines = ",\n".join(json.dumps(each, default=plain) for each in documents)
-    return f"[\n{lines}\n]\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +47,9 @@ class Assessment:
                 "id": claim.id,
                 "kind": claim.kind.value,
                 "text": claim.text,
+                "sentence": claim.sentence,
+                "rests_on": claim.basis and claim.basis.value,
+                "foregone": claim.foregone and claim.foregone.value,
                 "held": claim.held,
                 "measured": dict(claim.measured),
                 "why": claim.why,
@@ -81,6 +72,33 @@ class Assessment:
 
 def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
     """Tabulate the valid runs and judge the claims by them."""
+    judged = _judged(experiment, profile, campaign)
+    basis = _BASES[experiment.origin]
+    claims = [
+        replace(
+            verdict,
+            basis=Basis.FOREGONE if verdict.foregone else basis,
+            sentence=_key(experiment, verdict),
+        )
+        for verdict in judged.claims
+    ]
+    return replace(judged, claims=claims)
+
+
+_BASES = {
+    Origin.MEASURED: Basis.LIVE,
+    Origin.SIMULATED: Basis.SIMULATED,
+    Origin.COMPUTED: Basis.COMPUTED,
+}
+
+
+def _key(experiment: Experiment, verdict: Verdict) -> str:
+    """Return the key of a sentence; an invariant is one of its own figure."""
+    own = verdict.kind is ClaimKind.INVARIANT
+    return f"{experiment.id}/{verdict.id}" if own else experiment.sentence(verdict.id)
+
+
+def _judged(experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
     incompleteness = _incompleteness(campaign)
     missing = None if campaign.complete else incompleteness
     judged = Assessment(
@@ -105,7 +123,7 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
     claims = [replace(v, post_hoc=bool(seeds & {*v.rule.seen_seeds})) for v in claims]
     if profile is Profile.SMOKE:
         claims = [_undecided(verdict) for verdict in claims]
-    claims = [_supported(verdict, experiment, campaign.samples) for verdict in claims]
+    claims = [_supported(verdict, experiment, campaign) for verdict in claims]
     claims = [trusted(verdict, experiment, campaign) for verdict in claims]
     problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
     return replace(judged, table=table, claims=claims, problem=problem)
@@ -127,6 +145,8 @@ def _unmeasured(experiment: Experiment, why: str | None) -> list[Verdict]:
             measured={},
             why=why,
             rule=claim.rule,
+            foregone=claim.foregone,
+            foregone_because=claim.foregone_because,
         )
         for claim in experiment.claims
     ]
@@ -167,17 +187,25 @@ SAMPLES_SINCE = "2026-11-26"
 measured live: a further version of each such rule that is older."""
 
 
-def _supported(verdict: Verdict, experiment: Experiment, repetitions: int) -> Verdict:
-    """Return a verdict on live measurements, undecided if too few samples are behind it."""
+COUNTED_SINCE = "2026-11-27"
+"""Since this day a counted claim needs as many runs to hold: a version of its rule as well."""
+
+
+def _supported(verdict: Verdict, experiment: Experiment, campaign: Campaign) -> Verdict:
+    """Return a verdict on live measurements, undecided if too few samples are behind it.
+
+    The samples of a counted claim are all runs, of any point, and one of them refutes it."""
     live = experiment.origin is Origin.MEASURED and verdict.kind is not ClaimKind.INVARIANT
-    live &= not verdict.counted
-    rule = verdict.rule
-    if (live or verdict.sample is not None) and rule.since < SAMPLES_SINCE:
-        rule = replace(rule, version=rule.version + 1, since=SAMPLES_SINCE)
+    rule, since = verdict.rule, COUNTED_SINCE if verdict.counted else SAMPLES_SINCE
+    if (live or verdict.sample is not None) and rule.since < since:
+        rule = replace(rule, version=rule.version + 1, since=since)
     verdict = replace(verdict, rule=rule)
-    samples = repetitions if verdict.samples is None else verdict.samples
-    if not live or verdict.held is None or samples >= experiment.fewest:
+    if not live or verdict.held is None:
         return verdict
+    repetitions = len(campaign.valid) if verdict.counted else campaign.samples
+    samples = repetitions if verdict.samples is None else verdict.samples
+    if samples >= experiment.fewest or (verdict.counted and verdict.held is False):
+        return replace(verdict, samples=samples)
     why = too_few(samples, experiment.fewest)
     return replace(verdict, held=None, why=why, cause=None, samples=samples)
 

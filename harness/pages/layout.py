@@ -9,11 +9,11 @@ from typing import Any
 
 import jinja2
 
-from harness.claims import ClaimKind, Verdict, Word
 from harness.measure.metrics import METRICS
 from harness.measurement import Origin
 from harness.pages.assessment import Assessment
 from harness.pages.outages import outages
+from harness.pages.sentences import counted, counts
 from harness.results.provenance import describe_machine, describe_versions
 from harness.results.record import Profile
 
@@ -35,7 +35,7 @@ def overview(judged: Sequence[Assessment]) -> dict[str, Any]:
     """Return the content of the first page, but for its list of figures.
 
     Machine and versions are those of the newest record, of this process without any."""
-    claims = [claim for item in judged for claim in item.claims]
+    claims = counted(judged)
     records = [record for item in judged for record in item.campaign.records]
     newest = max(records, key=lambda record: record.started_unix_s, default=None)
     return {
@@ -43,7 +43,7 @@ def overview(judged: Sequence[Assessment]) -> dict[str, Any]:
         "versions": describe_versions() if newest is None else newest.stated_versions,
         "profiles": ", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
         "outages": outages(judged),
-        "score": _score(claims),
+        **counts(judged),
         "broken": [c for c in claims if c.kind.value == "invariant" and c.held is False],
         "origins": _origins(judged),
         "smoke": any(item.profile is Profile.SMOKE for item in judged),
@@ -61,26 +61,3 @@ def _origins(judged: Sequence[Assessment]) -> str:
     }
     assert set(words) == set(Origin)
     return ", ".join(f"{counts[origin]} {words[origin]}" for origin in words)
-
-
-_KINDS = {
-    ClaimKind.INVARIANT: "invariants, which must hold",
-    ClaimKind.PAPER: "sentences of papers",
-    ClaimKind.HYPOTHESIS: "hypotheses of our own",
-}
-
-
-def _score(claims: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Return the number of claims by kind and verdict."""
-    assert set(_KINDS) == set(ClaimKind)
-    counts = Counter((claim.kind, claim.word) for claim in claims)
-    return [
-        {
-            "title": title,
-            "held": counts[kind, Word.HOLDS],
-            "failed": counts[kind, Word.DOES_NOT_HOLD],
-            "undecided": counts[kind, Word.UNDECIDED],
-            "unmeasured": counts[kind, Word.NOT_MEASURED],
-        }
-        for kind, title in _KINDS.items()
-    ]

@@ -16,10 +16,11 @@ from harness import __version__
 from harness.claims import Verdict
 from harness.experiment import Experiment
 from harness.figures.style import styled
-from harness.pages.assessment import Assessment, assess, claims_json
+from harness.pages.assessment import Assessment, assess
 from harness.pages.cards import Card, Files, card, groups_of, table_file
 from harness.pages.drawing import Attempt, attempt, attempt_of, drawn, saved
 from harness.pages.layout import overview, templates
+from harness.pages.sentences import claims_json
 from harness.pages.walk import Requested, campaigns, named
 from harness.results.provenance import ROOT, machine_name
 from harness.results.record import Profile

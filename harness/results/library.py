@@ -277,6 +277,10 @@ CLAIM_COLUMNS: Mapping[str, str] = {
     "measured": "The numbers behind the verdict, as JSON.",
     "why": "Reason why it does not hold or was not measured, if known; else empty.",
     "cause": "That reason in a word: our reading, lost parameter, not so, machine; else empty.",
+    "rests_on": "live, simulated, computed, or circular or by construction.",
+    "foregone": "circular, semi-circular or by construction, where that is so; else empty.",
+    "sentence": "The key of the sentence, which several figures, profiles and readings can judge.",
+    "counts": "True for the one verdict that counts for its sentence on the first page.",
 }
 
 

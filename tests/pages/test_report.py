@@ -114,21 +114,33 @@ def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("counted", [False, True])
-def test_one_live_run_decides_only_what_is_counted(tmp_path: Path, counted: bool) -> None:
-    """What was simulated is decided by its one value, and so is an invariant."""
+def test_one_live_run_decides_nothing(tmp_path: Path, counted: bool) -> None:
+    """What was simulated is decided by its one value, and so is an invariant.
+
+    Each run of a counted claim is a sample, of whatever point."""
     claims = [replace(rising, counted=counted), positive]
     live = toy(claims=claims, origin=Origin.MEASURED)
-    for repeats, verdict in ((1, counted or None), (5, counted or None), (6, True)):
+    for repeats, verdict in ((1, None), (5, counted or None), (6, True)):
         settings = replace(QUICK, repeats=repeats)
         result = judged(tmp_path / str(repeats), live, settings)
         assert held(result) == [verdict, True]
         if verdict is None:
             claim = result.claims[0]
             assert claim.word is Word.UNDECIDED
-            assert f"it takes 6 samples, and there are {repeats}" in str(claim.why)
-            assert (claim.rule.version, claim.rule.since) == (2, "2026-11-26")
+            runs = repeats * 3 if counted else repeats
+            assert f"it takes 6 samples, and there are {runs}" in str(claim.why)
+            since = "2026-11-27" if counted else "2026-11-26"
+            assert (claim.rule.version, claim.rule.since) == (2, since)
     shorter = replace(live, fewest=5)
     assert judged(tmp_path / "5", shorter, replace(QUICK, repeats=5)).claims[0].held is True
+
+
+def test_one_live_run_refutes_what_is_counted(tmp_path: Path) -> None:
+    claims = [replace(rising, counted=True), positive]
+    live = toy(valued(lambda x: -x), claims=claims, origin=Origin.MEASURED)
+    result = judged(tmp_path, live, replace(QUICK, repeats=1))
+    assert held(result) == [False, False]
+    assert result.claims[0].samples == 3
 
 
 @pytest.mark.parametrize(("own", "shown"), [(None, "known"), ("computed", "computed")])
@@ -278,7 +290,7 @@ def test_the_report_is_one_file_with_every_verdict(tmp_path: Path, write: Write)
     assert set(documents[0]) == {
         "experiment", "figure", "paper", "kind", "text", "held", "measured", "why", "profile",
         "machine_name", "engines", "id", "rule", "verdict", "post_hoc", "samples", "interval",
-        "runs", "commits", "cause",
+        "runs", "commits", "cause", "sentence", "rests_on", "foregone", "counts",
     }  # fmt: skip
     assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
 
