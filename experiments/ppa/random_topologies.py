@@ -128,9 +128,9 @@ UP_TO, AT_MOST = 10.0, 10.0**1.5
     rule=Rule(version=2, since="2026-11-27", seen_seeds=_random.SEEN),
     # Version 1 had no upper bound.
     cause=Cause.LOST,
-    because="At the smallest budgets greedy's mean is next to nothing, and any factor comes out: "
-    "it replicates single tasks where only whole MC-trees count. The degrees and sizes, which "
-    "decide how small a budget is, are not printed.",
+    because="At the smallest budgets greedy's mean is next to nothing, presumably since it "
+    "replicates single tasks where only whole MC-trees count, and any factor comes out. The "
+    "degrees, which decide how small a budget is, are not printed.",
 )
 def tenfold(table: pd.DataFrame) -> Finding:
     means = _means(table)

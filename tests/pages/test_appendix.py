@@ -39,7 +39,8 @@ def test_every_claim_is_in_it_with_a_rule_and_a_place(text: str, artifact: Path)
     begun = [cells for cells in rows(text) if len(cells) == 6 and cells[0].startswith("`")]
     assert len(begun) == len(claims)
     for claim, cells in zip(sorted(claims, key=str_id), sorted(begun, key=cell_id), strict=True):
-        assert cells[0].startswith(f"`{claim['id']}` ({claim['kind']}, {claim['rests_on']})")
+        ground = claim["foregone"] or claim["rests_on"]
+        assert cells[0].startswith(f"`{claim['id']}` ({claim['kind']}, {ground})")
         assert cells[1].removesuffix(", post hoc") == claim["verdict"]
         assert f"version {claim['rule']['version']} of {claim['rule']['since']}" in cells[5]
         (place, *_) = re.findall(r"\[(\S+):(\d+)\]\(source/(\S+)\)", cells[5])
