@@ -13,11 +13,8 @@ from harness.claims import ClaimKind, Verdict
 from harness.experiment import Experiment
 from harness.measurement import Origin
 from harness.results.record import TOO_FEW_CORES, Record
+from harness.results.speed import unlike
 from harness.results.store import Campaign
-
-SPEED_SHARE = 0.10
-"""Largest difference of the processor's speed between the runs of one figure, as a share of the
-fastest. Fixed on 2026-11-27; it is asked of runs since then, which say what room their twin had."""
 
 
 def trusted(verdict: Verdict, experiment: Experiment, campaign: Campaign) -> Verdict:
@@ -31,7 +28,8 @@ def trusted(verdict: Verdict, experiment: Experiment, campaign: Campaign) -> Ver
     open_verdict = replace(verdict, held=None, cause=None, sample=None)
     if why := _too_few_cores(records):
         return replace(open_verdict, why=why, samples=None)
-    if why := _in_doubt(records) or _unlike(records):
+    compared = records if experiment.measurement.scheduling.in_turns else []
+    if why := _in_doubt(records) or unlike(compared):
         samples = campaign.samples if verdict.samples is None else verdict.samples
         return replace(open_verdict, why=why, samples=samples)
     return verdict
@@ -47,17 +45,3 @@ def _in_doubt(records: Sequence[Record]) -> str | None:
     if not doubts:
         return None
     return f"{len(doubts)} of {len(records)} runs are in doubt after all attempts: {doubts[0]}"
-
-
-def _unlike(records: Sequence[Record]) -> str | None:
-    measured = [
-        float(speed)
-        for one in records
-        if TOO_FEW_CORES in one.values and (speed := one.values.get("loop_cpu_ms")) is not None
-    ]
-    if not measured or max(measured) <= (1 + SPEED_SHARE) * min(measured):
-        return None
-    return (
-        f"the processor was up to {max(measured) / min(measured) - 1:.0%} slower in some runs than "
-        f"in others, and {SPEED_SHARE:.0%} is the limit: measure again, with --again"
-    )

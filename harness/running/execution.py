@@ -136,13 +136,15 @@ class Runner:
         backend: Backend = BACKENDS[DEFAULT],
         hold: Callable[[Path], None] | None = None,
         others: Callable[[], RunPool] = ProcessPool,
+        calm: Callable[[Callable[[str], None]], object] = wait_for_calm,
     ) -> None:
         """Create a runner for one store.
 
         ``backend``: the kind of cluster that ``make_cluster`` makes. ``hold``: called with the
         cluster's run directory after a failed run, before the cluster stops. ``others``: makes
-        computed runs."""
+        computed runs. ``calm``: waits for a calmer minute."""
         self.store = store
+        self._calm = calm
         self._pool = ClusterPool(make_cluster)
         self.observer = observer
         self._backend = backend
@@ -306,12 +308,9 @@ class Runner:
 
         An invalid run is made again, as is one in doubt. A run that its servers failed is made once
         more, on new ones. Where other load disturbed every attempt at an earlier run of the command
-        already, the machine is busy for good, and disturbed runs are not made again. A measured
+        already, the machine is busy for good, and disturbed runs are not made again. A disturbed
         run waits for a calmer minute before it is made again."""
-        measured = run.experiment.measurement.measured
         for number in range(1, ATTEMPTS + 1):
-            if number > 1 and measured and settings.profile is not Profile.SMOKE:
-                wait_for_calm(self.observer_stage)
             if ahead is not None and number == 1:
                 record = self._take(run, settings, ahead)
             else:
@@ -322,11 +321,9 @@ class Runner:
                     return
             elif record.status != INVALID and (record.again is None or self._only_busy(record)):
                 return
+            if record.again is not None and record.values.get("disturbed") and number < ATTEMPTS:
+                self._calm(lambda text: self.observer.stage(text, None, None, None))
         self._busy = self._busy or record.values.get("disturbed") is not None
-
-    def observer_stage(self, text: str) -> None:
-        """Report what is done between two attempts."""
-        self.observer.stage(text, None, None, None)
 
     def _only_busy(self, record: Record) -> bool:
         """Return True if other load alone is in doubt, on a machine that is busy for good."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.results.record import Point, Profile, Record, point_key
+from harness.results.speed import slower
 from harness.results.store import Campaign
 from harness.running.computed import AT_ONCE, RunPool, RunResult, Task, takes
 from harness.seeds import DEFAULT_SEED
@@ -212,7 +213,17 @@ class Execution:
         mine = (n for n, each in enumerate(self._runs) if each.experiment is run.experiment)
         if self._settled.issuperset(mine):
             campaign = self._runner.campaign(run.experiment, self._settings)
+            if run.to_make and run.experiment.measurement.scheduling.in_turns:
+                self._make_alike(run.experiment, campaign)
+                campaign = self._runner.campaign(run.experiment, self._settings)
             self._runner.observer.experiment_finished(run.experiment, campaign)
+
+    def _make_alike(self, experiment: Experiment, campaign: Campaign) -> None:
+        """Make the runs once more whose processor was slower than that of the others."""
+        slow = {point_key(one.point, one.repeat) for one in slower(campaign.records)}
+        for run in self._runs if self._settings.profile is not Profile.SMOKE else ():
+            if run.experiment is experiment and point_key(run.point, run.repeat) in slow:
+                self._records.extend(self._runner.attempts(run, self._settings, None, None))
 
     def _take_what_is_there(self) -> None:
         """Take finished results for a moment, while a measured run waits."""

@@ -8,23 +8,28 @@ from typing import Any, cast
 import pytest
 
 from harness.claims import ClaimKind, Verdict, Word
-from harness.measurement import Origin
+from harness.measurement import Origin, Scheduling
 from harness.pages.trust import trusted
-from harness.results.record import TOO_FEW_CORES
+from harness.results.record import OK, TOO_FEW_CORES
+from harness.results.speed import slower
 
 ROOM = {TOO_FEW_CORES: None, "loop_cpu_ms": 0.40}
 
 
 def run(again: str | None = None, **values: Any) -> SimpleNamespace:
-    return SimpleNamespace(again=again, values={**ROOM, **values})
+    return SimpleNamespace(again=again, status=OK, values={**ROOM, **values})
 
 
-def decided(*runs: SimpleNamespace, origin: Origin = Origin.MEASURED, **changes: Any) -> Verdict:
+def decided(
+    *runs: SimpleNamespace, origin: Origin = Origin.MEASURED, in_turns: bool = True, **changes: Any
+) -> Verdict:
     verdict = Verdict(
         text="t", kind=ClaimKind.HYPOTHESIS, held=True, measured={}, samples=6, **changes
     )
     campaign = SimpleNamespace(valid=runs, samples=len(runs))
-    return trusted(verdict, cast(Any, SimpleNamespace(origin=origin)), cast(Any, campaign))
+    measurement = SimpleNamespace(scheduling=Scheduling(in_turns=in_turns))
+    experiment = SimpleNamespace(origin=origin, measurement=measurement)
+    return trusted(verdict, cast(Any, experiment), cast(Any, campaign))
 
 
 def test_runs_with_room_at_one_speed_decide() -> None:
@@ -35,7 +40,7 @@ def test_runs_with_room_at_one_speed_decide() -> None:
     ("bad", "word", "why"),
     [
         (run(again="others used 40%"), Word.UNDECIDED, "1 of 2 runs are in doubt after all"),
-        (run(loop_cpu_ms=0.45), Word.UNDECIDED, "up to 12% slower in some runs"),
+        (run(loop_cpu_ms=0.45), Word.UNDECIDED, "up to 12% slower in 1 of 2 runs"),
         (run(**{TOO_FEW_CORES: "this machine has too few cores: 9% of 2 cores"}),
          Word.NOT_MEASURED, "this machine has too few cores: 9% of 2 cores"),
     ],
@@ -50,6 +55,10 @@ def test_a_run_that_does_not_count_decides_nothing(
     assert decided(run(), bad, origin=Origin.SIMULATED).word is Word.HOLDS
 
 
-def test_the_speed_is_asked_of_runs_that_say_what_room_they_had() -> None:
-    older = [SimpleNamespace(again=None, values={"loop_cpu_ms": speed}) for speed in (0.4, 0.7)]
-    assert decided(*older).word is Word.HOLDS
+def test_the_speed_is_asked_of_the_rows_of_a_comparison() -> None:
+    unlike = run(), run(loop_cpu_ms=0.7)
+    assert decided(*unlike, in_turns=False).word is Word.HOLDS
+    assert decided(*unlike).word is Word.UNDECIDED
+    invalid = run(loop_cpu_ms=0.2)
+    invalid.status = "invalid"
+    assert slower(cast(Any, [*unlike, invalid])) == [unlike[1]]

@@ -35,6 +35,9 @@ def no_cluster(spec: ClusterSpec) -> Cluster:
     raise AssertionError("the toy needs no cluster")
 
 
+CALM = "waits for a calmer minute"
+
+
 def measured(name: str, **changes: Any) -> Experiment:
     return changed(toy(identifier=name), origin=Origin.MEASURED, **changes)
 
@@ -46,7 +49,7 @@ def make(
     watcher: Watcher | None = None,
 ) -> Watcher:
     watcher = watcher or Watcher()
-    runner = Runner(store, no_cluster, watcher)
+    runner = Runner(store, no_cluster, watcher, calm=lambda say: say(CALM))
     runner.execute(runner.plan(experiments, settings), settings)
     return watcher
 
@@ -460,7 +463,9 @@ def test_a_disturbed_run_is_made_again_until_the_machine_counts_as_busy(tmp_path
         return Outcome(values={"y": 1})
 
     settings = RunSettings(profile=Profile.QUICK, repeats=1)
-    found = make(RecordStore(tmp_path), measured("stock/toy", run=run), settings=settings).finished
+    watcher = make(RecordStore(tmp_path), measured("stock/toy", run=run), settings=settings)
+    found = watcher.finished
+    assert watcher.stages.count(CALM) == ATTEMPTS - 1, "before each further attempt"
     assert [(record.point["x"], record.attempt) for record in found] == [
         (1, 1),
         *((2, attempt) for attempt in range(1, ATTEMPTS + 1)),

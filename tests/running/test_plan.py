@@ -43,6 +43,32 @@ def test_what_this_machine_holds_is_found_out_first_and_once(
     assert again == [], "once per machine and code"
 
 
+def test_systems_take_turns_in_an_order_that_the_seed_draws(tmp_path: Path) -> None:
+    settings = RunSettings(profile=Profile.QUICK, repeats=6)
+    experiment = measured("stock/turns", in_turns=True)
+    runs = []
+    for name in ("a", "b"):
+        watcher = make(RecordStore(tmp_path / name), experiment, settings=settings)
+        runs.append([(run.repeat, run.point["x"]) for run in watcher.started])
+    assert runs[0] == runs[1]
+    assert [repeat for repeat, _ in runs[0]] == sorted(3 * [*range(6)]), "one of each in a turn"
+    turns = {tuple(x for repeat, x in runs[0] if repeat == turn) for turn in range(6)}
+    assert all(sorted(turn) == [1, 2, 3] for turn in turns)
+    assert len(turns) > 1
+
+
+def test_rows_of_a_comparison_at_unlike_speeds_are_made_again_once(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        context.surroundings("twin", {"loop_cpu_ms": 0.6 if point["x"] == 2 else 0.4})
+        return Outcome(values={"y": 1})
+
+    settings = RunSettings(profile=Profile.QUICK, repeats=1)
+    for in_turns, made in ((True, [1, 2, 2, 3]), (False, [1, 2, 3])):
+        toy = measured("stock/toy", run=run, in_turns=in_turns)
+        found = make(RecordStore(tmp_path / str(in_turns)), toy, settings=settings).finished
+        assert sorted(record.point["x"] for record in found) == made
+
+
 def test_cheapest_first(tmp_path: Path) -> None:
     dear, cheap = toy(identifier="stock/a", seconds=9), toy(identifier="stock/b")
     watcher = make(RecordStore(tmp_path), dear, cheap)
