@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from harness.failures.schedule import ENDS
 from harness.measure.recovery import recovery
 from harness.measure.windows import Normal, normal_of
 
@@ -84,14 +85,14 @@ def outages(
         (
             min(victim.earliest_unix_s for victim in one.victims if victim.felt)
             - record.start_unix_s,
-            one.event.target,
+            one.event,
             {victim.node for victim in one.victims if victim.felt},
         )
         for one in record.injected
-        if one.event.action.value == "kill" and one.felt
+        if one.event.action in ENDS and one.felt
     ]
     rows: list[dict[str, object]] = []
-    for number, (at_s, target, nodes) in enumerate(kills):
+    for number, (at_s, event, nodes) in enumerate(kills):
         next_s = kills[number + 1][0] if number + 1 < len(kills) else record.until_s
         seen = _of_kill(record.incidents, at_s, next_s, nodes)
         row = outage(windows, seen, at_s, next_s, normal, steps or reported)
@@ -101,7 +102,8 @@ def outages(
         own = {**_nothing(), "caught_up": row["caught_up"]} if mixed else row
         where: dict[str, object] = {
             "number": number,
-            "target": target,
+            "target": event.target,
+            "action": event.action.value,
             "nodes": "+".join(sorted(nodes)),
             "at_s": at_s,
             "hit_work": back or late,

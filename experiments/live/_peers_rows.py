@@ -10,7 +10,6 @@ import pandas as pd
 
 from experiments.live._outage import FOR_RECOVERY, locality_wait_s
 from harness.cluster.base import ClusterSpec
-from harness.engines.base import BUSIEST
 from harness.engines.flink.parameters import TUNED as FLINK_TUNED
 from harness.engines.flink.parameters import FlinkParameters
 from harness.engines.kafka_streams.parameters import STREAMS as GROUP
@@ -18,6 +17,7 @@ from harness.engines.kafka_streams.parameters import TUNED as STREAMS_TUNED
 from harness.engines.kafka_streams.parameters import KafkaStreamsParameters
 from harness.engines.structured.parameters import Mode
 from harness.engines.tasks.parameters import TaskParameters
+from harness.failures.schedule import BUSIEST
 
 if TYPE_CHECKING:
     from harness.cluster.base import Node

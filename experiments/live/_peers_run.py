@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.live._peers_rows import LATEST_S, RACK, RATE_PER_S, WORKER, System
+from harness.cluster.base import Action
+from harness.failures.schedule import BUSIEST
 from harness.results.record import TOO_FEW_CORES, Outcome, Profile
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class Measured:
         """Make a pass with kills, which all processes survive or are started again after."""
         made = self.runner.run(self._plan(name, seconds, schedule=schedule), truth=True)
         found = self._judged(made.record, made.due(seconds), twin)
-        return replace(found, values={**found.values, "planned": len(schedule.kills)})
+        return replace(found, values={**found.values, "planned": len(schedule.failures)})
 
     def _settled(self, record: PassRecord) -> PassRecord:
         from harness.measure.versions import settled
@@ -112,12 +114,14 @@ class Measured:
         windows = self._windows(record)
         kills = outages(record, windows, twin.normal, self._steps(record))
         usual_s = math.nan if twin.normal is None else twin.normal.median_s
-        racks = self.runner.cluster.spec.rack_names
         kills["usual_s"] = usual_s
         if len(kills):
             spoilt_s = spoilt(record, truth, workload)
             kills["hit_work"] |= hit(spoilt_s, kills["at_s"], record.until_s + workload.window_s)
-            kills["kill"] = [RACK if str(one) in racks else WORKER for one in kills["target"]]
+            kills["kill"] = [
+                _kind(str(action), str(target), self.runner.cluster.spec)
+                for action, target in zip(kills.pop("action"), kills["target"], strict=True)
+            ]
         timed = self.runner.context.profile is not Profile.SMOKE
         return Outcome(
             values={
@@ -153,6 +157,16 @@ class Measured:
             read_reports(log_of(self.runner.cluster)), record.start_unix_s, self.system.wait_s,
             real_time=self.system.real_time,
         )  # fmt: skip
+
+
+def _kind(action: str, target: str, spec: ClusterSpec) -> str:
+    """Return what a failure was: the kill of a worker or a rack, or another one in words."""
+    if action != Action.KILL:
+        return f"{action} {target}"
+    if target in spec.rack_names:
+        return RACK
+    one = target == BUSIEST or target in spec.rack_of
+    return WORKER if one else target
 
 
 def chosen(name: str, system: System, context: Context) -> tuple[EngineKind, Setup]:

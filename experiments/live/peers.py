@@ -35,9 +35,10 @@ from experiments.live._peers_rows import (
     schedule_of,
 )
 from experiments.live._peers_run import chosen, start, together
+from experiments.live._peers_schedule import after, given, refusal, spec_for
 from harness.claims.samples import FEWEST
-from harness.engines.base import BUSIEST
 from harness.experiment import Experiment
+from harness.failures.schedule import BUSIEST
 from harness.measure.recovery import CALM_S
 from harness.measure.windows import LATER_S, MUCH_LATER_S
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -73,16 +74,26 @@ def run(point: Point, context: Context) -> Outcome:
     kind, setup = _chosen(point, system, context)
     if why_not := kind.lacks(setup, workload, system.spec):
         return Outcome(values={}, skipped=why_not)
+    schedule = given(context.options)
+    if schedule is not None and (refused := refusal(schedule, kind, system.spec)):
+        return Outcome(values={}, skipped=refused.what)
     tuning, rate_per_s = str(point["tuning"]), layout.held_rate_per_s(context.calibration)
-    measured = start(system, kind, setup, workload, context, tuning, rate_per_s=rate_per_s)
+    measured = start(
+        system, kind, setup, workload, context, tuning, spec=spec_for(schedule, system.spec),
+        rate_per_s=rate_per_s,
+    )  # fmt: skip
     brief = context.profile is Profile.SMOKE
     if system.warmup_s and not brief:
         measured.warm_up(system.warmup_s)
     twin = measured.twin(system.first_s + (TWIN_S / 4 if brief else TWIN_S))
     nodes, seed = measured.engine.targets(), context.seed("kills")
-    planned = schedule_of(system, nodes, kind=WORKER, repeat=context.repeat, seed=seed)
+    if schedule is not None:
+        planned = after(schedule, system)
+    else:
+        planned = schedule_of(system, nodes, kind=WORKER, repeat=context.repeat, seed=seed)
     passes = [measured.kill("kill", *planned, twin)]
-    if passes[0].values["kills"] and not passes[0].values["hits"]:
+    hit = bool(passes[0].values["hits"]) or not passes[0].values["kills"]
+    if schedule is None and not hit:
         aimed = schedule_of(system, nodes, kind=BUSIEST, repeat=context.repeat, seed=seed)
         passes.append(measured.kill("busiest", *aimed, twin))
     found = together(passes)
@@ -139,17 +150,34 @@ def check(profile: Profile, options: Mapping[str, Any]) -> None:
             "live/peers measures one engine of your own at a time",
             remedy="give one file, and the next one in another run",
         )
+    if (schedule := given(options)) is not None:
+        names = asked or [one for one, _ in SYSTEMS if one != OWN]
+        spec = SYSTEMS[TASKS, TUNED].spec
+        refused = [refusal(schedule, find_engine(name), spec) for name in names]
+        if all(refused) and refused[0] is not None:
+            raise refused[0]
 
 
 def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple[float, str] | None:
     """Return the mean duration of a run where only some systems were asked for."""
     asked = [str(name) for name in options.get("engine", ())]
-    if not asked:
+    schedule = given(options)
+    if not asked and schedule is None:
         return None
     grid = MEASUREMENT.grid[profile]
     own = any(map(_is_file, asked))
-    mine = [each for each in grid if each["engine"] in asked or (own and each["engine"] == OWN)]
-    return usual_s * len(mine) / len(grid), f"only {', '.join(asked)} will be measured"
+    mine = [
+        each
+        for each in grid
+        if not asked or each["engine"] in asked or (own and each["engine"] == OWN)
+    ]
+    only = f"only {', '.join(asked)} will be measured" if asked else "by the schedule given"
+    longer_s = 0.0
+    if schedule is not None:
+        systems = [SYSTEMS[str(each["engine"]), str(each["tuning"])] for each in mine]
+        usual = [one.first_s + one.gap_s for one in systems]
+        longer_s = sum(after(schedule, one)[1] for one in systems) - sum(usual)
+    return (usual_s * len(mine) + longer_s) / len(grid), only
 
 
 MEASUREMENT = Measurement(
@@ -167,7 +195,7 @@ MEASUREMENT = Measurement(
         "harness.engines.flink.engine",
         "harness.engines.programs.described",
     ],
-    accepts=frozenset({"engine", "engine_files"}),
+    accepts=frozenset({"engine", "engine_files", "failures"}),
     check=check,
     lasts=lasts,
     fetches="Kafka Streams (90 MB) and Flink (340 MB)",

@@ -23,6 +23,7 @@ from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
 from harness.cluster.base import Cluster
 from harness.cluster.ownership import warn_of_neighbours
+from harness.engines.structured import parts
 from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.failures.files import read_schedule
@@ -185,8 +186,11 @@ def _check(experiments: Sequence[Experiment], settings: RunSettings, backend: Ba
     """Refuse unusable options, and a schedule that the backend cannot carry out."""
     check_options(experiments, settings)
     if schedule := settings.options.get("failures"):
-        planned = {event.action for event in read_schedule(schedule).events}
-        backend.demand(planned, f"the schedule {schedule}")
+        events, what = read_schedule(schedule).events, f"the schedule {schedule}"
+        backend.demand({event.action for event in events}, what)
+        targets = {event.target for event in events}
+        backend.demand_servers(targets, what)
+        parts.demand(targets, backend.name, what)
 
 
 def check_out(out: Path) -> None:

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec
 from harness.errors import UsageError
 from harness.text import did_you_mean
 
@@ -36,6 +36,8 @@ class Backend:
     summary: str
     capabilities: frozenset[Action]
     """The actions on its nodes."""
+    breaks: frozenset[str] = frozenset()
+    """Its servers that a schedule can name as targets (`harness.cluster.base.BROKER`)."""
     code: str
     """The module or package that makes its clusters; measurements on them depend on it."""
     make: Make
@@ -91,6 +93,16 @@ class Backend:
         """Raise `UsageError` if one of ``actions``, which ``what`` needs, cannot be done."""
         if refused := self.refusal(actions):
             raise UsageError(f"{what} needs {refused[0]}", remedy=refused[1])
+
+    def demand_servers(self, targets: Iterable[str], what: str) -> None:
+        """Raise `UsageError` if one of ``targets`` is a server that it cannot break."""
+        if refused := sorted({BROKER, STORE} & set(targets) - self.breaks):
+            able = [one.name for one in BACKENDS.values() if set(refused) <= one.breaks]
+            raise UsageError(
+                f"{what} breaks the {' and the '.join(refused)}, which a cluster {self.name} "
+                "cannot do",
+                remedy=f"use --cluster {' or '.join(able)}, or leave it out",
+            )
 
 
 def _make_local(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
@@ -167,6 +179,7 @@ _ALL = (
         name="local",
         summary="child processes on this machine's loopback interface; nothing to install",
         capabilities=_BREAK,
+        breaks=frozenset({BROKER, STORE}),
         code="harness.cluster.local",
         make=_make_local,
         servers=_on_use("harness.cluster.local.cluster", "servers"),
@@ -176,6 +189,7 @@ _ALL = (
         name="local-namespaces",
         summary="the same with a network of its own for each worker, where the system allows it",
         capabilities=_BREAK | _CUT,
+        breaks=frozenset({BROKER, STORE}),
         code="harness.cluster.local",
         make=_make_namespaces,
         servers=_on_use("harness.cluster.local.cluster", "servers"),

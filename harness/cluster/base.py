@@ -8,7 +8,7 @@ process of an engine that is not Spark, started on a node (`Cluster.launch`)."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -87,6 +87,10 @@ class Node:
 TOGETHER = "+"
 """Separator of nodes in one target, for an action on all of them at the same instant: "r1n1+r1n2".
 A worker that they share lives on."""
+
+
+BROKER, STORE = "broker", "store"
+"""Targets that are servers of the cluster: Kafka's broker, and Redis, the store of checkpoints."""
 
 
 class Action(StrEnum):
@@ -383,6 +387,13 @@ class Cluster(ABC):
     @abstractmethod
     def capabilities(self) -> frozenset[Action]:
         """Return the actions that `apply` can do; known before `start`."""
+
+    def breakable(self) -> Collection[str]:
+        """Return the servers that `prepare` and `apply` take as targets (`BROKER`, `STORE`).
+
+        One that is killed or paused is no error of `health` until it is started again; `restore`
+        starts it at the latest. It keeps its addresses and what it had stored."""
+        return ()
 
     @abstractmethod
     def apply(self, action: Action, target: str) -> Sequence[Victim]:

@@ -151,9 +151,13 @@ class Server(ABC):
     """Limit of a start: it takes 2 to 6 s on two idle cores, and took a minute on two cores with
     fifteen other busy processes."""
 
+    down: bool = False
+    """True while a failure that was planned keeps it dead: that is no error."""
+
     def __init__(self, launcher: Launcher) -> None:
         self.launcher = launcher
         self.child: LaunchedProcess | None = None
+        self.lives = 1
         self._begun_s = 0.0
         self._attempts = 0
 
@@ -166,6 +170,18 @@ class Server(ABC):
     @abstractmethod
     def launch(self) -> LaunchedProcess:
         """Start the process on freshly chosen ports."""
+
+    def begin_again(self) -> None:
+        """Start a killed server again, at its addresses and with what it had stored."""
+        assert self.child is not None, "it was started"
+        self.child.process.wait()
+        self._begun_s, self.down = time.monotonic(), False
+        self.lives += 1
+        self.child = self.launch_again()
+
+    def launch_again(self) -> LaunchedProcess:
+        """Start the process on the ports that it had."""
+        raise NotImplementedError(f"{self.title} cannot be started again")
 
     @abstractmethod
     def answers(self) -> bool:
@@ -217,7 +233,7 @@ class Server(ABC):
             raise EnvironmentFailure(
                 f"{self.title} was never started", remedy="start the cluster first"
             )
-        if not self.child.running():
+        if not self.down and not self.child.running():
             raise failure(f"{self.title} is dead", self.child)
 
 

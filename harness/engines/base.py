@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import pandas as pd
 
 from harness.child import Child
-from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage
+from harness.cluster.base import BROKER, Action, Cluster, ClusterSpec, Node, Prepared, Usage
 from harness.engines.settings import Setting
 from harness.errors import UsageError
-from harness.failures.schedule import ENDS
+from harness.failures.schedule import BUSIEST, ENDS
 from harness.load.plan import LoadPlan
 from harness.measure.collector import Message
 from harness.text import did_you_mean
@@ -230,18 +230,14 @@ class Divided(Protocol):
         """Find the processes of a part; `Prepared.apply` kills them."""
 
 
-BUSIEST = "busiest"
-"""A target: the node that has used most processor time since the load began."""
-
-
-def other_targets(engine: Engine) -> Sequence[str]:
-    """Return the targets that are neither a node nor a rack: `BUSIEST`, and the engine's parts."""
-    return (BUSIEST, *(engine.parts() if isinstance(engine, Divided) else ()))
+def parts_of(engine: Engine) -> Sequence[str]:
+    """Return the names of an engine's parts, if it has any that can be killed alone."""
+    return engine.parts() if isinstance(engine, Divided) else ()
 
 
 @dataclass(slots=True, kw_only=True)
 class Targets:
-    """All that a schedule can name: nodes, racks, the engine's parts, and `BUSIEST`."""
+    """All that a schedule can name: nodes, racks, servers, the engine's parts, `BUSIEST`."""
 
     cluster: Cluster
     engine: Engine
@@ -300,12 +296,18 @@ class EngineKind(ABC):
     """The form of a workload that it runs, a key of `Workload.forms`."""
     parameters: ClassVar[type[DataclassInstance] | None] = None
     """A frozen dataclass of plain values with defaults, for `Setup.parameters`."""
+    servers: ClassVar[frozenset[str]] = frozenset({BROKER})
+    """The cluster's servers that it uses, as targets of a schedule."""
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     """Its promise under every setup; experiments know those that some settings add."""
 
     @abstractmethod
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
         """Open an engine that is ready; it ends with the context, however that ends."""
+
+    def parts(self, spec: ClusterSpec) -> Sequence[str]:
+        """Return the parts that a schedule can kill (`Divided`), where they are processes here."""
+        return ()
 
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
         """Return why this engine cannot run a workload under a scheme on such a cluster.

@@ -15,6 +15,8 @@ SCHEMA_VERSION = 1
 
 ENDS = {Action.KILL: Action.RESTART, Action.PAUSE: Action.RESUME, Action.CUT: Action.HEAL}
 """The actions that are failures, each with the one that ends it."""
+BUSIEST = "busiest"
+"""A target: the node that has used most processor time since the load began."""
 _UNDOES = {end: failure for failure, end in ENDS.items()}
 
 
@@ -67,15 +69,18 @@ class Schedule:
         *,
         rack_of: Mapping[str, str],
         parts: Collection[str] = (),
+        servers: Collection[str] = (),
         actions: Collection[Action],
         duration_s: float | None = None,
         lasting: bool = False,
     ) -> None:
         """Raise `UsageError`, naming the event, for what a cluster or a run cannot serve.
 
-        ``rack_of`` has the rack of each node, ``parts`` the other targets, which start again by
-        themselves. With ``lasting`` a node that fails stays so until an event ends it."""
-        members: dict[str, set[str]] = {name: {name} for name in (*rack_of, *parts)}
+        ``rack_of`` has the rack of each node, ``servers`` those of the cluster that can be named,
+        ``parts`` those of the engine, which start again by themselves and are only killed. With
+        ``lasting`` a node that fails stays so until an event ends it."""
+        lone = (BUSIEST, *servers, *parts)
+        members: dict[str, set[str]] = {name: {name} for name in (*rack_of, *lone)}
         for node, rack in rack_of.items():
             members.setdefault(rack, set()).add(node)
         failed: dict[Action, set[str]] = {action: set() for action in ENDS}
@@ -84,9 +89,11 @@ class Schedule:
             names = event.target.split(TOGETHER)
             if not set(names) <= set(members):
                 raise UsageError(
-                    f"{where} names {event.target!r}, which is no node or rack of this cluster",
+                    f"{where} names {event.target!r}, which is no node, rack, server or part here",
                     remedy=did_you_mean(event.target, members),
                 )
+            if refused := _unfit(event, names, servers, parts):
+                raise UsageError(f"{where}: {refused[0]}", remedy=refused[1])
             if event.action not in actions:
                 raise UsageError(
                     f"{where}: this cluster cannot {event.action.value}",
@@ -97,7 +104,9 @@ class Schedule:
                     f"{where} lies after the end of the load at {duration_s:g} s",
                     remedy=f"plan it before {duration_s:g} s",
                 )
-            nodes = set().union(*(members[name] for name in names))
+            nodes = set().union(*(members[name] for name in names)) - set(parts)
+            if not nodes:
+                continue
             if event.action in ENDS:
                 before = failed[event.action] | failed[Action.KILL]
                 if lasting and nodes <= before:
@@ -116,6 +125,12 @@ class Schedule:
                         remedy=f"take it out, or {undone.value} {event.target} before",
                     )
                 failed[undone] -= nodes
+        if dead := sorted(failed[Action.KILL] & set(servers)):
+            raise UsageError(
+                f"{self.origin}: the {dead[0]} is killed and not started again, so nothing could "
+                "be read after the run",
+                remedy=f"add a line with action: restart and target: {dead[0]}",
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored form."""
@@ -149,6 +164,20 @@ class Schedule:
                 for event in document["events"]
             ],
         )
+
+
+def _unfit(
+    event: FailureEvent, names: Sequence[str], servers: Collection[str], parts: Collection[str]
+) -> tuple[str, str] | None:
+    """Return why an action does not fit its targets, and what to write instead."""
+    alone = [name for name in names if name in (BUSIEST, *servers, *parts)]
+    if alone and len(names) > 1:
+        return f"{alone[0]} is no node", "write an event of its own for it, at the same time"
+    if alone and alone[0] in parts and event.action is not Action.KILL:
+        return f"{alone[0]} can only be killed", "leave it out: the engine starts it again"
+    if alone and alone[0] in servers and event.action in (Action.CUT, Action.HEAL):
+        return f"the {alone[0]} cannot be cut off", "pause it, and resume it"
+    return None
 
 
 NO_FAILURES = Schedule(events=(), origin="no failures")

@@ -17,9 +17,8 @@ import numpy as np
 import pandas as pd
 
 from harness.cluster.base import TOGETHER
-from harness.engines.base import BUSIEST
 from harness.failures.injector import InjectedFailure
-from harness.failures.schedule import ENDS
+from harness.failures.schedule import BUSIEST, ENDS
 from harness.judging.passes import PassRecord
 from harness.measure.recovery import (
     CALM_S,

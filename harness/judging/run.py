@@ -20,7 +20,7 @@ from harness.engines.base import (
     Scored,
     Setup,
     Work,
-    other_targets,
+    parts_of,
 )
 from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
@@ -114,7 +114,8 @@ def measure_each(
     for variant in variants.values():
         variant.schedule.check(
             rack_of={node.name: node.rack for node in targets},
-            parts=other_targets(engine),
+            parts=parts_of(engine),
+            servers=cluster.breakable(),
             actions=cluster.capabilities(),
             duration_s=run.load_s,
         )

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from datasets.text import read_lines, text_files
-from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.base import BROKER, Action, ClusterSpec
+from harness.engines.structured import parts
 from harness.errors import UsageError
 from harness.failures.files import read_schedule
 from harness.load.plan import BY_THE_CLOCK
@@ -198,6 +199,8 @@ def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
         spec = cluster_spec(profile, options)
         read_schedule(Path(options["failures"])).check(
             rack_of=spec.rack_of,
+            parts=parts.names(spec.node_names, 1),
+            servers=[BROKER],
             actions=set(Action),
             duration_s=longest_load_s(profile, options),
             lasting=True,

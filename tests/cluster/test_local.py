@@ -26,7 +26,7 @@ import pytest
 
 from harness.cluster import owned
 from harness.cluster.backends import remove_made
-from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec
 from harness.cluster.launching import free_port
 from harness.cluster.local import servers
 from harness.cluster.local.cluster import LocalCluster
@@ -35,7 +35,10 @@ from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import ProcessStat, is_alive, marked, send_signal, wait_until_gone
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
+from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
+from harness.load.generator import send_markers
+from harness.measure.collector import Collector
 from tests.cluster.contract import SPEC, ClusterContract, Driver, driver
 from tests.cluster.helpers import eventually, silent
 
@@ -192,6 +195,38 @@ class TestLocalCluster(ClusterContract):
             eventually(lambda: processes_of(run) == [])
             eventually(lambda: not (directory / "secrets").exists())
         here.health()
+
+
+def read(cluster: LocalCluster, topic: str) -> bytes | None:
+    with Collector(cluster.kafka.confluent(), topic, 1, copy_header="copy") as collector:
+        return collector.finish()[0].value
+
+
+@pytest.mark.cluster
+def test_a_planned_kill_of_a_server_is_no_error_and_nothing_stored_is_lost() -> None:
+    with LocalCluster(replace(SMALL, append_only=True), remove=remove_made) as cluster:
+        cluster.start(silent)
+        kafka, redis = cluster.kafka, cluster.redis
+        with topics(kafka, {"kept": 1}), redis.client() as client:
+            send_markers(kafka, "kept", 1, payload=b"stays", at_unix_s=1.0)
+            client.set("kept", "stays")
+            client.execute_command("WAITAOF", 1, 0, 5000)
+            for name in (BROKER, STORE):
+                (victim,) = cluster.apply(Action.KILL, name)
+                assert victim.felt
+                assert victim.node == name
+                cluster.health()
+            (victim,) = cluster.apply(Action.RESTART, BROKER)
+            assert victim.reached, "it was dead"
+            cluster.restore(silent)  # waits for the broker, and starts the store
+            cluster.health()
+            assert (cluster.kafka, cluster.redis) == (kafka, redis)
+            assert read(cluster, "kept") == b"stays"
+            assert client.get("kept") == b"stays"
+            assert cluster.apply(Action.PAUSE, BROKER)[0].reached
+            cluster.restore(silent)
+            assert read(cluster, "kept") == b"stays"
+    assert marked(cluster.run) == []
 
 
 @pytest.mark.deep

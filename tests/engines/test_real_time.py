@@ -13,7 +13,7 @@ import pytest
 
 from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared
 from harness.cluster.processes import RUN_VARIABLE, WORKER_VARIABLE
-from harness.engines.base import BUSIEST, Engine, Setup, Targets
+from harness.engines.base import Engine, Setup, Targets
 from harness.engines.kinds import find_engine
 from harness.engines.structured import parts, real_time
 from harness.engines.structured.driver import (
@@ -24,6 +24,7 @@ from harness.engines.structured.driver import (
 )
 from harness.engines.structured.parameters import Mode, StockParameters
 from harness.errors import UsageError
+from harness.failures.schedule import BUSIEST
 from tests.cluster.helpers import eventually
 from tests.engines.toy import NODE, ToyCluster
 from workloads.accident import accidents
@@ -205,8 +206,7 @@ def test_an_executor_is_killed_with_its_children_and_no_other_runs_is() -> None:
         def driver_environment(self) -> dict[str, str]:
             return {RUN_VARIABLE: "mine"}
 
-    names = parts.names(cast(Cluster, Here()), 1)
-    assert names == ["driver-0", "executor-r1n1"]
+    assert parts.names(["r1n1"], 1) == ["driver", "driver-0", "executor-r1n1"]
     children = [child_of(mine), child_of(others)]
     with parts.prepare(
         "executor-r1n1", cast(Cluster, Here()), lambda copy: 0, lambda copy: None

@@ -18,16 +18,17 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from harness.cluster.agent.place import AgentLauncher, Place
 from harness.cluster.agent.workers import AgentWorkers
-from harness.cluster.base import Action, ClusterSpec, Prepared
+from harness.cluster.base import BROKER, STORE, Action, ClusterSpec, Prepared
 from harness.cluster.configuration import BrokerIdentity
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.launching import Launcher, Server, wait_for
+from harness.cluster.local import breaking
 from harness.cluster.local.network import LocalNetwork, Loopback, Namespaces
 from harness.cluster.local.servers import KafkaBroker, Master, RedisDaemon, SparkDaemons, Worker
 from harness.cluster.owned import Programs, find_programs
@@ -48,6 +49,8 @@ class LocalCluster(ClusterOfWorkers):
 
     backend = "local"
     _workers: AgentWorkers | None = None
+    _breaks = True
+    """True if its servers are targets (`Cluster.breakable`)."""
     daemon_settings: Mapping[str, str] = MappingProxyType({})
     """Further settings of the Spark master and its workers."""
 
@@ -102,7 +105,21 @@ class LocalCluster(ClusterOfWorkers):
         cut = {Action.CUT, Action.HEAL} if isinstance(self._network, Namespaces) else set()
         return frozenset(broken | cut)
 
+    def breakable(self) -> Collection[str]:
+        return self._servers() if self._breaks else ()
+
+    def _servers(self) -> Mapping[str, Server]:
+        return {BROKER: self._broker, STORE: self._redis}
+
+    def restore(self, report: Notify) -> None:
+        self.demand_started()
+        dead = [server for server in self._servers().values() if breaking.revive(server)]
+        wait_for(dead, report)
+        super().restore(report)
+
     def prepare(self, action: Action, target: str) -> Prepared:
+        if target in self.breakable():
+            return breaking.prepare(self._servers()[target], target, action)
         if action not in self.capabilities():
             raise UsageError(
                 f"the local cluster cannot {action} {target}: taking a process off the loopback "

@@ -71,6 +71,9 @@ class KafkaBroker(Server):
         self._formatting = True
         return self._spawn("kafka-format", "kafka.tools.StorageTool", f"@{arguments}")
 
+    def launch_again(self) -> LaunchedProcess:
+        return self._spawn("kafka", "kafka.Kafka", str(self._configuration))
+
     def ready(self) -> bool:
         if not self._formatting:
             return super().ready()
@@ -110,7 +113,12 @@ class KafkaBroker(Server):
             f"{self._jars}/*",
             *arguments,
         ]
-        return self.launcher.spawn(name, command)
+        return self.launcher.spawn(name, command, log_name=log_name_of(name, self.lives))
+
+
+def log_name_of(name: str, life: int) -> str:
+    """Return the name of a server's log; that of a life after a kill has its number."""
+    return name if life == 1 else f"{name}.{life}"
 
 
 class RedisDaemon(Server):
@@ -131,7 +139,7 @@ class RedisDaemon(Server):
     def launch(self) -> LaunchedProcess:
         host = self.launcher.host
         self.endpoint = replace(self.endpoint, port=free_port(host))
-        configuration = write_private(
+        write_private(
             self._home / "redis.conf",
             redis_configuration(
                 host=host,
@@ -141,7 +149,14 @@ class RedisDaemon(Server):
                 append_only=self._append_only,
             ),
         )
-        return self.launcher.spawn("redis", [str(self._program), str(configuration)])
+        return self._spawn()
+
+    def launch_again(self) -> LaunchedProcess:
+        return self._spawn()
+
+    def _spawn(self) -> LaunchedProcess:
+        command = [str(self._program), str(self._home / "redis.conf")]
+        return self.launcher.spawn("redis", command, log_name=log_name_of("redis", self.lives))
 
     def answers(self) -> bool:
         # The password goes to the port only after our own process has reported that it listens:

@@ -61,6 +61,7 @@ class MachinesCluster(LocalCluster):
     """Workers on machines that are reached by SSH."""
 
     daemon_settings = _ENCRYPTED
+    _breaks = False
 
     def __init__(
         self,

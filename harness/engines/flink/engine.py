@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 
 from harness.cache import to_stderr
 from harness.child import DIED, Child
-from harness.cluster.base import Cluster, ClusterSpec, Usage
+from harness.cluster.base import Cluster, ClusterSpec, Prepared, Usage
+from harness.cluster.killing import prepare_kill
+from harness.cluster.processes import tree
 from harness.cluster.run_directory import write_private
 from harness.engines.base import ClusterNeeds, Event, Setup, Work, used_by
 from harness.engines.flink import reported
@@ -55,6 +57,8 @@ _ANSWERS_WITHIN_S = 6 * READY_WITHIN_S
 _MASTER_DIRECT_MB = 256
 _KEYS_TEXT, _PASSWORD = "internal.base64", "FAULTLINE_KEYS"
 _REGISTERED = re.compile(r"\{.*Successful registration at resource manager.*\}")
+JOB_MANAGER = "jobmanager"
+"""The part that a schedule can kill."""
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _GATEWAY = "org.apache.flink.table.gateway.SqlGateway"
@@ -106,6 +110,9 @@ class FlinkKind(ProgramKind):
             nodes=2,
         ),
     }
+
+    def parts(self, spec: ClusterSpec) -> Sequence[str]:
+        return [JOB_MANAGER]
 
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
         if (reason := super().lacks(setup, workload, spec)) is not None:
@@ -168,6 +175,8 @@ class JobManager(Beside):
         self._jars, java = the_jars(), the_java()
         self._java = java.executable
         self._keys = new_keys(java, work.directory / KEYS_FILE)
+        self._places: list[Path] = []
+        self._struck = False
         self._checkpoints = cluster.checkpoint_location(f"{work.name}-flink")
         self._remedy = f"look for the first error in {work.directory}/*/out.log"
         self._child = Child(
@@ -178,16 +187,39 @@ class JobManager(Beside):
             environment=cluster.driver_environment(),
         )
         try:
-            self._order(
-                "jobmanager", _JOB_MANAGER, "--configDir", ".", settings=self._settings(self._keys)
-            )
+            self._start()
             said = self._wait("jobmanager")
+            self._pid = int(said["pid"])
             self._master = replace(
                 self._master, rpc_port=said["rpc_port"], rest_port=said["rest_port"]
             )
         except BaseException:
             self.stop()
             raise
+
+    def _start(self) -> None:
+        """Order a JobManager; a second one listens where the first one did."""
+        port = {"rest.bind-port": str(self._master.rest_port)}
+        self._places.append(
+            self._order(
+                "jobmanager", _JOB_MANAGER, "--configDir", ".",
+                settings={**self._settings(self._keys), **port},
+            )
+        )  # fmt: skip
+
+    def prepare(self, part: str) -> Prepared:
+        """Find the JobManager; without high availability its job ends with it.
+
+        `raise_problems` then starts both again, the job from its newest checkpoint, as an operator
+        of Flink does after a loss of the JobManager."""
+        if said := self._child.newest("jobmanager"):
+            self._pid = int(said["pid"])
+
+        def before() -> None:
+            self._child.send({"order": "expect_end"})
+            self._struck = True
+
+        return prepare_kill(part, tree([self._pid]), before)
 
     @property
     def keys_text(self) -> str:
@@ -215,10 +247,15 @@ class JobManager(Beside):
             **kafka.java_properties(),
         }
         made = statements(work.workload.form(FORM), work, client, self._given)
-        self._order(
-            "submit", _GATEWAY, settings=self._settings(None), statements=made, ask=reported.ASKED
-        )
+        self._statements = made
+        self._submit()
         self._said = self._wait("runs")["said"]
+
+    def _submit(self, **more: object) -> None:
+        self._order(
+            "submit", _GATEWAY, settings=self._settings(None), statements=self._statements,
+            ask=reported.ASKED, **more,
+        )  # fmt: skip
 
     def read_back(self, lines: Sequence[Line]) -> list[Setting]:
         """Return what it and the TaskManagers report of their settings."""
@@ -228,6 +265,10 @@ class JobManager(Beside):
         )  # fmt: skip
 
     def raise_problems(self) -> None:
+        if self._struck:
+            self._struck = False
+            self._start()
+            self._submit(checkpoints=self._checkpoints)
         for died in self._child.since(0, DIED):
             if "way_out" not in died:
                 raise self._child.failure("the process above Flink's JobManager has ended")
@@ -236,7 +277,8 @@ class JobManager(Beside):
             )
 
     def lines(self) -> Iterator[Line]:
-        return json_lines(MASTER, self._place("jobmanager") / "out.log")
+        for place in self._places:
+            yield from json_lines(MASTER, place / "out.log")
 
     def usage(self) -> Mapping[str, Usage]:
         return {MASTER: used_by([self._child], "psutil: the JobManager and what is above it")}
@@ -251,8 +293,10 @@ class JobManager(Beside):
         *arguments: str,
         settings: Mapping[str, str | int | float | bool],
         **more: object,
-    ) -> None:
+    ) -> Path:
         place = self._place(order)
+        while place.exists():  # that of an earlier life
+            place = place.with_name(f"{place.name}-again")
         place.mkdir(mode=0o700, parents=True)
         write_private(place / CONF_FILE, conf_text(settings))
         write_private(place / LOG_FILE, LOG4J)
@@ -270,6 +314,7 @@ class JobManager(Beside):
                 **more,
             }
         )
+        return place
 
     def _place(self, order: str) -> Path:
         return self._work.directory / order

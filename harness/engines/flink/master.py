@@ -24,6 +24,8 @@ from harness.child import DIED, Emit, orders, speaker
 ANSWER_S = 30.0
 _POLL_S = 0.2
 _LAST_LINES = 8
+_ORDER_S = 2.0
+"""Longest time in which an order overtakes the end of the process that it is about."""
 _PORTS = {
     "rpc_port": re.compile(r"Actor system started at pekko\S*://flink@\S+:(\d+)"),
     "rest_port": re.compile(r"Rest endpoint listening at \S+:(\d+)"),
@@ -52,6 +54,9 @@ class Master:
         self._emit = emit
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ending = threading.Event()
+        self._expected = threading.Event()
+        """Set while the end of the JobManager is a failure that was planned."""
+        self._life = 0
 
     def jobmanager(self, order: Mapping[str, Any]) -> None:
         """Start it, and return when it answers."""
@@ -61,6 +66,10 @@ class Master:
         threading.Thread(target=self._watch, args=(process, order), daemon=True).start()
         self._emit({"event": "jobmanager", "pid": process.pid, **ports})
 
+    def expect_end(self, order: Mapping[str, Any]) -> None:
+        """Take the next end of the JobManager as planned."""
+        self._expected.set()
+
     def submit(self, order: Mapping[str, Any]) -> None:
         """Start the gateway, execute the statements, end it; return when every task runs.
 
@@ -69,7 +78,7 @@ class Master:
         gateway = _url(self._until(process, order, ["rest_port"], "/v1/info"))
         session = _ask(gateway, "/v1/sessions", {})["sessionHandle"]
         job, within_s = None, float(order["within_s"])
-        for statement in order["statements"]:
+        for statement in [*_recovery(order.get("checkpoints")), *order["statements"]]:
             job = _execute(gateway, session, statement, within_s) or job
         process.terminate()
         if job is None:
@@ -124,7 +133,10 @@ class Master:
 
     def _watch(self, process: subprocess.Popen[bytes], order: Mapping[str, Any]) -> None:
         code = process.wait()
-        if not self._ending.is_set():
+        if self._expected.wait(_ORDER_S):
+            self._expected.clear()
+            self._life += 1
+        elif not self._ending.is_set():
             self._emit(
                 {"event": DIED, "error": f"its JobManager ended with {code}:\n{_last(order)}"}
             )
@@ -150,8 +162,9 @@ class Master:
         return str(entries[0]["stacktrace"])[:_WORDS] if entries else "it ended without a reason"
 
     def _follow(self, job: str) -> None:
-        """Report the end of a job that should never end."""
-        while not self._ending.wait(1.0):
+        """Report the end of a job that should never end, until a planned failure ends it."""
+        life = self._life
+        while not self._ending.wait(1.0) and life == self._life:
             try:
                 state = _ask(self._rest, f"/jobs/{job}")["state"]
                 if state in _FATAL:
@@ -159,6 +172,15 @@ class Master:
                     return
             except (OSError, Refused):
                 continue  # the JobManager's own end is another one's report
+
+
+def _recovery(checkpoints: str | None) -> list[str]:
+    """Return the statement by which a job begins with the newest of the checkpoints, if any."""
+    if checkpoints is None or not checkpoints.startswith("file:"):
+        return []
+    there = Path(urllib.request.url2pathname(checkpoints.removeprefix("file:")))
+    made = sorted(there.glob("*/chk-*/_metadata"), key=lambda path: path.stat().st_mtime_ns)
+    return [f"SET 'execution.state-recovery.path' = '{made[-1].parent.as_uri()}'"] if made else []
 
 
 def _ports(order: Mapping[str, Any], listens: Iterable[str]) -> dict[str, int]:

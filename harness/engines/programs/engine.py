@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.cluster.base import Cluster, ClusterSpec, Node, RunningProgram, Usage
+from harness.cluster.base import Cluster, ClusterSpec, Node, Prepared, RunningProgram, Usage
 from harness.engines.base import Engine, EngineKind, Event, EventKind, Scored, Setup, Work
 from harness.engines.deliveries import COPY_HEADER, deliveries, score_members
 from harness.engines.programs.start import JOB_FILE, Beside, Job, Line, Start
@@ -95,6 +95,14 @@ class ProgramEngine:
 
     def targets(self) -> Sequence[Node]:
         return self._cluster.nodes()
+
+    def parts(self) -> Sequence[str]:
+        return self._kind.parts(self._cluster.spec)
+
+    def prepare(self, part: str) -> Prepared:
+        """Find the processes of a part beside the nodes."""
+        assert self._beside is not None, "the work has begun"
+        return self._beside.prepare(part)
 
     def closes_after_s(self, workload: Workload) -> float:
         return workload.watermark_delay_s

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.cluster.base import Node, Usage
+from harness.cluster.base import Node, Prepared, Usage
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.engines.base import Setup, Work
 
@@ -38,6 +38,12 @@ class Beside(ABC):
     @abstractmethod
     def raise_problems(self) -> None:
         """Raise `EnvironmentFailure` if one of them has ended by itself."""
+
+    def prepare(self, part: str) -> Prepared:
+        """Find the processes of a part (`EngineKind.parts`); `Prepared.apply` kills them.
+
+        It is started again by `raise_problems`, or the job ends with it."""
+        raise NotImplementedError(part)
 
     @abstractmethod
     def lines(self) -> Iterator[Line]:

@@ -197,7 +197,9 @@ class StructuredEngine:
 
     def parts(self) -> Sequence[str]:
         """Drivers and executors (`parts`)."""
-        return parts.names(self._cluster, len(self.applications))
+        if self._cluster.backend != parts.BACKEND:
+            return []
+        return parts.names([node.name for node in self.targets()], len(self.applications))
 
     def prepare(self, part: str) -> Prepared:
         """Find the processes of a driver or an executor."""
@@ -322,6 +324,9 @@ class StructuredKind(EngineKind):
                 "them, and with no other scheme",
             )
         return needs
+
+    def parts(self, spec: ClusterSpec) -> Sequence[str]:
+        return parts.names(spec.node_names, spec.racks)
 
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
         if (reason := super().lacks(setup, workload, spec)) is not None:

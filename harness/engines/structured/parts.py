@@ -1,37 +1,41 @@
 """Parts of the stock engine that die without their node: a driver, an executor.
 
-They are targets of a schedule beside the cluster's nodes and racks: ``driver-0`` is the driver of
-the first application, ``executor-r1n1`` the executor on a worker that lives on. Their processes
-must be the machine's own, so only the local cluster has them."""
+They are targets of a schedule beside the cluster's nodes and racks: ``driver`` or ``driver-0`` is
+the driver of the first application, ``executor-r1n1`` the executor on a worker that lives on. Their
+processes must be the machine's own, so only the local cluster has them."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.cluster.agent.agent import is_executor
-from harness.cluster.base import Cluster, Prepared, Victim
-from harness.cluster.processes import (
-    RUN_VARIABLE,
-    HeldProcess,
-    ProcessStat,
-    hold,
-    members,
-    signal_held,
-    tree,
-)
+from harness.cluster.base import Cluster, Prepared
+from harness.cluster.killing import prepare_kill
+from harness.cluster.processes import RUN_VARIABLE, ProcessStat, members, tree
+from harness.errors import UsageError
 
-DRIVER, EXECUTOR = "driver-", "executor-"
+FIRST, DRIVER, EXECUTOR = "driver", "driver-", "executor-"
+BACKEND = "local"
+"""The only cluster that has them."""
 
 
-def names(cluster: Cluster, applications: int) -> list[str]:
-    """Return the parts that can be killed on such a cluster."""
-    if cluster.backend != "local":
-        return []
+def names(nodes: Sequence[str], applications: int) -> list[str]:
+    """Return the parts that can be killed."""
     return [
+        FIRST,
         *(f"{DRIVER}{copy}" for copy in range(applications)),
-        *(f"{EXECUTOR}{node.name}" for node in cluster.nodes()),
+        *(f"{EXECUTOR}{node}" for node in nodes),
     ]
+
+
+def demand(targets: Iterable[str], backend: str, what: str) -> None:
+    """Raise `UsageError` if one of ``targets`` is a part, and the cluster has none to kill."""
+    mine = [name for name in targets if name == FIRST or name.startswith((DRIVER, EXECUTOR))]
+    if mine and backend != BACKEND:
+        raise UsageError(
+            f"{what} kills {mine[0]} alone, which a cluster {backend} cannot do",
+            remedy=f"use --cluster {BACKEND}, or kill a node or a rack",
+        )
 
 
 def prepare(
@@ -40,23 +44,12 @@ def prepare(
     """Find the processes of a part and hold them; its `Prepared.apply` kills them.
 
     ``driver_of`` gives the pid of an application's driver; ``killed`` is told of its end."""
-    copy = int(part.removeprefix(DRIVER)) if part.startswith(DRIVER) else None
-    held = hold(
-        tree([driver_of(copy)])
-        if copy is not None
-        else _executors(cluster, part.removeprefix(EXECUTOR))
-    )
-
-    def apply() -> Sequence[Victim]:
-        if copy is not None:
-            killed(copy)
-        return [_kill(part, held)]
-
-    def close() -> None:
-        for process in held:
-            process.close()
-
-    return Prepared(apply, close)
+    copy = 0 if part == FIRST else None
+    if part.startswith(DRIVER):
+        copy = int(part.removeprefix(DRIVER))
+    if copy is None:
+        return prepare_kill(part, _executors(cluster, part.removeprefix(EXECUTOR)))
+    return prepare_kill(part, tree([driver_of(copy)]), before=lambda: killed(copy))
 
 
 def _executors(cluster: Cluster, node: str) -> Sequence[ProcessStat]:
@@ -66,16 +59,3 @@ def _executors(cluster: Cluster, node: str) -> Sequence[ProcessStat]:
     worker = {each.name: each.worker for each in cluster.nodes()}[node]
     own = members(cluster.driver_environment()[RUN_VARIABLE]).get(worker, ())
     return tree(stat.pid for stat in own if is_executor(stat.pid))
-
-
-def _kill(part: str, held: Sequence[HeldProcess]) -> Victim:
-    done = signal_held(held, signal.SIGKILL)
-    reached = tuple(stat.pid for stat in done.processes)
-    return Victim(
-        node=part,
-        reached=bool(reached),
-        began_unix_s=done.began_unix_s if reached else None,
-        at_unix_s=done.at_unix_s,
-        executors=len(reached),
-        processes=reached,
-    )

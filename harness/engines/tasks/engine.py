@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
+from harness.cluster.base import BROKER, STORE, Cluster, ClusterSpec, Node, Prepared, Usage
+from harness.cluster.killing import prepare_kill
+from harness.cluster.processes import tree
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
 from harness.engines.deliveries import score_members
 from harness.engines.settings import Setting
@@ -42,6 +44,8 @@ from workloads.base import TASKS, Workload
 from workloads.toolkit.local import run_locally
 
 NAME = "tasks"
+COORDINATOR = "coordinator"
+"""The part that a schedule can kill."""
 _LOOK_S = 0.02
 
 
@@ -166,6 +170,14 @@ class TaskEngine:
     def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
         """In this process, by the workload's `members_of`: no Spark session is needed."""
         return score_members(accurate, delivered, work.workload)
+
+    def parts(self) -> Sequence[str]:
+        """Return the one process on no node that can be killed alone."""
+        return [COORDINATOR]
+
+    def prepare(self, part: str) -> Prepared:
+        """Find the coordinator; the fleet starts another one in its place."""
+        return prepare_kill(part, tree([self.fleet.coordinator.pid]))
 
     # -- beyond the contract -------------------------------------------------------------------
 
@@ -295,9 +307,13 @@ class TaskEngineKind(EngineKind):
     }
     form = TASKS
     parameters = TaskParameters
+    servers = frozenset({BROKER, STORE})
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
         return running_engine(setup, cluster)
+
+    def parts(self, spec: ClusterSpec) -> Sequence[str]:
+        return [COORDINATOR]
 
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
         if (reason := super().lacks(setup, workload, spec)) is not None:

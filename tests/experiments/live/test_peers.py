@@ -11,7 +11,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from experiments.live import _peers_run, layout, peers
+from experiments.live import _peers_run, _peers_schedule, layout, peers
 from experiments.live._outage import LOCALITY_WAIT_S, Reports, TaskRun
 from experiments.live._outages import (
     PARTS,
@@ -45,9 +45,10 @@ from experiments.live._peers_rows import (
 from experiments.live.peers import EXPERIMENT
 from harness.claims.samples import FEWEST
 from harness.cluster.base import Action, ClusterSpec, Node
-from harness.engines.base import BUSIEST, Setup
+from harness.engines.base import Setup
 from harness.engines.kinds import find_engine
 from harness.errors import UsageError
+from harness.failures.schedule import BUSIEST
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
@@ -418,3 +419,77 @@ def test_every_system_has_a_name_and_differs_from_the_others_as_it_says() -> Non
     assert SYSTEMS[STOCK, LIVE_TUNED].more["spare_slots"] == 3, "a rack has 3"
     assert SYSTEMS[STOCK, AS_IT_COMES].wait_s == LOCALITY_WAIT_S
     assert SYSTEMS[STOCK, TUNED].wait_s == 0
+
+
+SPEC = SYSTEMS[TASKS, TUNED].spec
+
+
+def schedule(path: Path, *events: str) -> dict[str, object]:
+    file = path / "mine.yaml"
+    file.write_text("failures:\n" + "".join(f"  - {{{one}}}\n" for one in events))
+    return {"failures": file}
+
+
+@pytest.mark.parametrize(
+    ("event", "able"),
+    [
+        ("at: 1s, action: kill, target: r2n1", {STOCK, TASKS, STREAMS, FLINK}),
+        ("at: 1s, action: kill, target: driver", {STOCK}),
+        ("at: 1s, action: kill, target: coordinator", {TASKS}),
+        ("at: 1s, action: kill, target: jobmanager", {FLINK}),
+        ("at: 1s, action: pause, target: store", {TASKS}),
+        ("at: 1s, action: pause, target: broker", {STOCK, TASKS, STREAMS, FLINK}),
+        ("at: 3h, action: kill, target: r1n1", set()),
+        ("at: 1s, action: kill, target: r3n1", set()),
+    ],
+)
+def test_a_schedule_is_for_the_engines_that_have_its_targets(
+    tmp_path: Path, event: str, able: set[str]
+) -> None:
+    options = schedule(tmp_path, event)
+    planned = _peers_schedule.given(options)
+    assert planned is not None
+    for name in (STOCK, TASKS, STREAMS, FLINK):
+        why_not = _peers_schedule.refusal(planned, find_engine(name), SPEC)
+        assert (why_not is None) == (name in able), name
+        if name in able:
+            peers.check(Profile.QUICK, {**options, "engine": [name]})
+        else:
+            with pytest.raises(UsageError, match="event 1") as caught:
+                peers.check(Profile.QUICK, {**options, "engine": [name]})
+            assert caught.value.remedy
+    if able:
+        peers.check(Profile.QUICK, options)
+
+
+def test_a_schedule_begins_when_output_is_regular_and_decides_the_load(tmp_path: Path) -> None:
+    options = schedule(
+        tmp_path, "at: 2s, action: kill, target: r1", "at: 5s, action: restart, target: r1"
+    )
+    planned = _peers_schedule.given(options)
+    assert planned is not None
+    system = SYSTEMS[FLINK, TUNED]
+    moved, load_s = _peers_schedule.after(planned, system)
+    assert [one.at_s for one in moved.events] == [system.first_s + 2, system.first_s + 5]
+    assert load_s == system.first_s + 5 + system.gap_s
+    found = peers.lasts(Profile.SMOKE, {**options, "engine": [FLINK]}, 60.0)
+    assert found is not None
+    assert found[1] == "only flink will be measured"
+
+
+def test_only_a_schedule_that_breaks_the_store_has_one_that_survives(tmp_path: Path) -> None:
+    stored = _peers_schedule.given(schedule(tmp_path, "at: 1s, action: pause, target: store"))
+    assert _peers_schedule.spec_for(stored, SPEC).append_only
+    assert _peers_schedule.spec_for(None, SPEC) == SPEC
+
+
+@pytest.mark.parametrize(
+    ("action", "target", "kind"),
+    [
+        ("kill", "r1n1", WORKER), ("kill", "r2", RACK), ("kill", BUSIEST, WORKER),
+        ("kill", "broker", "broker"), ("pause", "r1", "pause r1"),
+        ("kill", "r1n1+r2n1", "r1n1+r2n1"),
+    ],
+)  # fmt: skip
+def test_other_failures_are_no_kills_of_workers(action: str, target: str, kind: str) -> None:
+    assert _peers_run._kind(action, target, SPEC) == kind

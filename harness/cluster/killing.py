@@ -1,0 +1,49 @@
+"""Processes outside of the nodes, found ahead and signalled at an instant."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+
+from harness.cluster.base import Prepared, Victim
+from harness.cluster.processes import ProcessStat, hold, signal_held
+
+
+def prepare_signal(
+    name: str,
+    processes: Sequence[ProcessStat],
+    number: signal.Signals,
+    before: Callable[[], None] = lambda: None,
+) -> Prepared:
+    """Hold these processes; `Prepared.apply` signals all of them, after it has called ``before``.
+
+    The one victim has that ``name``."""
+    held = hold(processes)
+
+    def apply() -> Sequence[Victim]:
+        before()
+        done = signal_held(held, number)
+        reached = tuple(stat.pid for stat in done.processes)
+        return [
+            Victim(
+                node=name,
+                reached=bool(reached),
+                began_unix_s=done.began_unix_s if reached else None,
+                at_unix_s=done.at_unix_s,
+                executors=len(reached),
+                processes=reached,
+            )
+        ]
+
+    def close() -> None:
+        for process in held:
+            process.close()
+
+    return Prepared(apply, close)
+
+
+def prepare_kill(
+    name: str, processes: Sequence[ProcessStat], before: Callable[[], None] = lambda: None
+) -> Prepared:
+    """Hold these processes; `Prepared.apply` kills them, after it has called ``before``."""
+    return prepare_signal(name, processes, signal.SIGKILL, before)

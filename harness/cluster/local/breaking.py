@@ -1,0 +1,54 @@
+"""Kafka's broker and Redis as targets of a failure: killed, frozen, started again."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from harness.cluster.base import Action, Prepared, Victim
+from harness.cluster.killing import prepare_signal
+from harness.cluster.launching import Server
+from harness.cluster.processes import send_signal, tree
+from harness.errors import UsageError
+
+ACTIONS = (Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME)
+_SIGNALS = {
+    Action.KILL: signal.SIGKILL,
+    Action.PAUSE: signal.SIGSTOP,
+    Action.RESUME: signal.SIGCONT,
+}
+
+
+def prepare(server: Server, name: str, action: Action) -> Prepared:
+    """Find the processes of a server; `Prepared.apply` signals them, or starts it again."""
+    if action not in ACTIONS:
+        raise UsageError(
+            f"the {name} cannot be {action.value}",
+            remedy="use " + ", ".join(one.value for one in ACTIONS),
+        )
+    if action is Action.RESTART:
+        return Prepared(lambda: [_start_again(server, name)])
+    assert server.child is not None, "it was started"
+
+    def before() -> None:
+        server.down = server.down or action is Action.KILL
+
+    return prepare_signal(name, tree([server.child.process.pid]), _SIGNALS[action], before)
+
+
+def revive(server: Server) -> bool:
+    """Thaw a server, and start it again if it is dead; return True if it was."""
+    assert server.child is not None, "it was started"
+    if server.down:
+        server.begin_again()
+        return True
+    if server.child.identity is not None and server.child.running():
+        send_signal(server.child.identity, signal.SIGCONT)
+    return False
+
+
+def _start_again(server: Server, name: str) -> Victim:
+    began = time.time()
+    if dead := server.down:
+        server.begin_again()
+    return Victim(node=name, reached=dead, began_unix_s=began, at_unix_s=time.time())
