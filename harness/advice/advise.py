@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from harness.advice import options
+from harness.advice.capacity import Needed, needed
 from harness.advice.evidence import FailureKind, SchemeName, evidence, fit
 from harness.advice.job import Job
 from harness.advice.judged import Judged, judge, published_error
@@ -67,6 +68,9 @@ class Advice:
     """The option with the most useful work per task that meets the target; None without a target,
     or if none does."""
     target_s: float | None
+    needed: Needed | None
+    """The capacity for a recovery within the target; None without one, and where the capacity is
+    known."""
     interval_if_wrong: Sequence[Misjudged]
     """The loss if T* is chosen for half or twice the real mean time to failure."""
     placement: Sequence[str]
@@ -171,6 +175,7 @@ class Advice:
             "capacity_why": self.known.capacity_why,
             "observed": asdict(self.known.fitted) if self.known.fitted else None,
             "now": asdict(self.now) if self.now else None,
+            "needed": asdict(self.needed) if self.needed else None,
             "options": [asdict(option) for option in self.options],
             "frontier": [asdict(option) for option in self.frontier],
             "best_interval_s": self.best_interval_s,
@@ -245,6 +250,7 @@ def advise(
         now=now,
         chosen=options.choice(schemes, target_s),
         target_s=target_s,
+        needed=needed(job, facts, job.interval_s or usual_s, target_s),
         interval_if_wrong=_if_wrong(job, system, interval_s),
         placement=_placement(job),
         plan=names,

@@ -48,6 +48,8 @@ class Job:
     capacity_per_s: float | None = None
     """Tuples per second that the whole job can do at most; None: ``nodes`` times ``speed_per_s``.
     """
+    twice_the_rate: bool = False
+    """True if ``capacity_per_s`` is only that, because nothing is known of it."""
     storage_bytes_per_s: float = ASSUMED["storage_bytes_per_s"]
     """Bandwidth of one node to and from the checkpoint store."""
     checkpoint_cost_s: float | None = None
@@ -62,6 +64,8 @@ class Job:
     """Time from a failure to its detection; None: as the system's settings decide."""
     restart_s: float | None = None
     """Time until a task runs again, without its state; None: from settings and runs."""
+    restore_s: float | None = None
+    """Time to get a node's state back; None: its share over ``storage_bytes_per_s``."""
     transaction_s: float | None = None
     """Time from a failure until a lost transaction is settled; None: as the settings decide."""
     interval_s: float | None = None

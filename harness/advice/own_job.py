@@ -9,7 +9,7 @@ from shlex import quote
 
 import pandas as pd
 
-from harness.advice import costs
+from harness.advice import costs, job_file
 from harness.advice.advise import Option, advise
 from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, Job
 from harness.claims.samples import FEWEST
@@ -84,6 +84,32 @@ def page_of(
     )
     figures = [(item.experiment.title, picture(item)) for item in judged if item.table is not None]
     return page, figures
+
+
+def write_job(
+    directory: Path,
+    workload: Workload,
+    judged: Sequence[Assessment],
+    settings: RunSettings,
+    words: Mapping[str, str],
+) -> Path | None:
+    """Write the measured job beside its page, for ``advise --job``; None without a valid run."""
+    kills = next((item for item in judged if item.experiment.measurement.id == KILLS), None)
+    if kills is None:
+        return None
+    cluster = cluster_spec(settings.profile, settings.options)
+    of_job = {
+        "nodes": len(cluster.node_names),
+        "racks": cluster.racks,
+        "window_s": workload.window_s,
+        **{
+            name: words[f"--{name}"].split()[-1]
+            for name in ("mttf", "state")
+            if f"--{name}" in words
+        },
+    }
+    path = directory / job_file.NAME
+    return job_file.write(path, kills.campaign.results(), of_job, f"The job {workload.name}.")
 
 
 def _facts(

@@ -44,6 +44,9 @@ class Known:
     """What the user's own recoveries say; None without any."""
     notes: Sequence[str] = ()
 
+    capacity_assumed: bool = False
+    """True if neither the user nor a recovery of the user's gives the capacity."""
+
     def recovery(self, job: Job, interval_s: float) -> Recovery:
         """Return the sum for checkpoints so far apart."""
         load = job.load(interval_s, self.capacity_per_s)
@@ -56,16 +59,12 @@ def known(job: Job, kills: pd.DataFrame, observed: Sequence[Observation]) -> Kno
     plain = Known(
         detect=_detect(job, system),
         restart=[],
-        restore=Part(
-            name=RESTORE,
-            span=exactly(job.transfer_s),
-            origin=Origin.COMPUTED,
-            why=f"a node's state, {job.task_state_bytes / 1e6:,.4g} MB, from the store",
-        ),
+        restore=_restore(job),
         transaction=_transaction(job, system),
         capacity_per_s=job.most_per_s,
         capacity_why=_capacity_why(job),
         fitted=None,
+        capacity_assumed=job.capacity_per_s is None or job.twice_the_rate,
     )
     if observed:
         return _observed(job, system, plain, observed)
@@ -83,6 +82,17 @@ def _detect(job: Job, system: System) -> Part:
         span=system.detect[job.failure],
         origin=Origin.SETTING,
         why=system.why[job.failure],
+    )
+
+
+def _restore(job: Job) -> Part:
+    if job.restore_s is not None:
+        return Part(name=RESTORE, span=exactly(job.restore_s), origin=Origin.GIVEN, why="--restore")
+    return Part(
+        name=RESTORE,
+        span=exactly(job.transfer_s),
+        origin=Origin.COMPUTED,
+        why=f"a node's state, {job.task_state_bytes / 1e6:,.4g} MB, from the store",
     )
 
 
@@ -134,6 +144,8 @@ def _transaction(job: Job, system: System) -> Part | None:
 
 
 def _capacity_why(job: Job) -> str:
+    if job.twice_the_rate:
+        return "assumed: twice the rate"
     if job.capacity_per_s is not None:
         return "--capacity"
     assumed = job.speed_per_s == ASSUMED["speed_per_s"]
@@ -144,12 +156,14 @@ def _capacity_why(job: Job) -> str:
 def _observed(job: Job, system: System, plain: Known, observed: Sequence[Observation]) -> Known:
     """Return what is known with the restart, and the capacity, that the observations show."""
     fitted = fit_observed(observed, rate_per_s=job.rate_per_s, capacity_per_s=job.capacity_per_s)
+    if plain.capacity_assumed:
+        fitted = fit_observed(observed, rate_per_s=job.rate_per_s)
     capacity, why = fitted.capacity_per_s, "your recoveries"
     if capacity is None:
         capacity, why = plain.capacity_per_s, plain.capacity_why
         fitted = fit_observed(observed, rate_per_s=job.rate_per_s, capacity_per_s=capacity)
         fitted = replace(fitted, capacity_per_s=None)
-    elif job.capacity_per_s is not None:
+    elif not plain.capacity_assumed:
         why = plain.capacity_why
     before = plain.recovery(job, 0.0)
     explained = [before.part(name) for name in (DETECT, RESTORE, TRANSACTION)]
@@ -162,8 +176,9 @@ def _observed(job: Job, system: System, plain: Known, observed: Sequence[Observa
         why=f"{count}: {seen}, less the other parts",
     )
     found = replace(
-        plain, restart=[start], capacity_per_s=capacity, capacity_why=why, fitted=fitted
-    )
+        plain, restart=[start], capacity_per_s=capacity, capacity_why=why, fitted=fitted,
+        capacity_assumed=plain.capacity_assumed and fitted.capacity_per_s is None,
+    )  # fmt: skip
     least_s = sum(each.best_s for each in explained)
     if fitted.outages.best_s >= least_s:
         return found

@@ -12,7 +12,7 @@ from harness.cli.options import DURATION, DURATION_OR_0, SHARE, SIZE
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
 from harness.intervals.systems import SYSTEMS, Failure
-from harness.text import read_given
+from harness.text import did_you_mean, read_given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,8 @@ Examples:
   ./faultline advise --rate 20000 --state 4GB --mttf 30d
   ./faultline advise --system flink-2 --rate 20000 --state 4GB --mttf 30d --interval 10min
   ./faultline advise --rate 5000 --state 500MB --mttf 7d --within 1min
+  ./faultline advise --rate 20000 --state 4GB --mttf 30d --restart 2min --within 7min
+  ./faultline advise --job job.yaml --within 1min
   ./faultline advise --rate 5000 --state 500MB --mttf 7d --observed 60s:217s --observed 10s:95s
   ./faultline advise --judge
 """
@@ -128,6 +130,12 @@ def _help(option: str, words: str) -> str:
     help="Time from then until a new task runs, likewise.",
 )
 @click.option(
+    "--restore",
+    "restore_s",
+    type=DURATION_OR_0,
+    help="Time to get a node's state back.  [assumed: its share of --state over --storage]",
+)
+@click.option(
     "--transaction",
     "transaction_s",
     type=DURATION_OR_0,
@@ -142,7 +150,8 @@ def _help(option: str, words: str) -> str:
     "--within",
     "target_s",
     type=DURATION,
-    help="The longest recovery that is allowed: then a scheme, and its interval, are chosen.",
+    help="The longest recovery that is allowed: then a scheme, and its interval, are chosen. "
+    "Without --capacity the capacity that it needs is the answer.",
 )
 @click.option(
     "--topology",
@@ -156,9 +165,22 @@ def _help(option: str, words: str) -> str:
     type=click.Path(file_okay=False, path_type=Path),
     help="Results to learn from; repeatable.  [default: those that ship with the repository]",
 )
+@click.option(
+    "--job",
+    "job_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A job as ./faultline try or ./faultline job wrote it; other options go before its lines.",
+)
 @click.option("--judge", is_flag=True, help="Print predictions beside measurements, and stop.")
 @json_option
-def command(roots: tuple[Path, ...], judge: bool, as_json: bool, **given: Any) -> None:
+def command(
+    roots: tuple[Path, ...],
+    judge: bool,
+    job_file: Path | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Find how often a job should checkpoint, and compare the schemes.
 
     Intervals are shown with the time that they leave for work, the recovery, and the latency of a
@@ -171,7 +193,8 @@ def command(roots: tuple[Path, ...], judge: bool, as_json: bool, **given: Any) -
 
     With --interval you see what a failure costs today and what T* would change. With --within,
     checkpoints are also tried at the longest interval whose recovery is short enough, and the
-    scheme that leaves the most useful work per task is named."""
+    scheme that leaves the most useful work per task is named. Without --capacity the answer is the
+    capacity that such a recovery needs."""
     from harness.cache import to_stderr
     from harness.results import load
 
@@ -184,6 +207,8 @@ def command(roots: tuple[Path, ...], judge: bool, as_json: bool, **given: Any) -
         else:
             click.echo(markdown(results), nl=False)
         return
+    if job_file is not None:
+        given |= _of_file(click.get_current_context(), job_file)
     needed = {"rate_per_s": "--rate", "state_bytes": "--state", "node_mttf_s": "--mttf"}
     missing = [option for name, option in needed.items() if given[name] is None]
     if missing:
@@ -196,7 +221,7 @@ def command(roots: tuple[Path, ...], judge: bool, as_json: bool, **given: Any) -
     from harness.topology.text import from_yaml_text
 
     target_s, topology, observed = (given.pop(key) for key in ("target_s", "topology", "observed"))
-    job, assumed = _job(given)
+    job, assumed = _job(given, unable=target_s is not None)
     found = advise(
         job,
         load(*roots, warn=to_stderr),
@@ -209,6 +234,36 @@ def command(roots: tuple[Path, ...], judge: bool, as_json: bool, **given: Any) -
         emit_json(found.document())
     else:
         click.echo("\n".join(words(found)))
+
+
+def _of_file(context: click.Context, path: Path) -> dict[str, Any]:
+    """Return the values of a job's file that the command line does not give."""
+    from harness.advice import job_file
+
+    options = {
+        option.opts[-1].removeprefix("--"): option
+        for option in context.command.params
+        if option.name not in ("job_file", "judge", "roots", "as_json")
+    }
+    found: dict[str, Any] = {}
+    for key, texts in job_file.read(path).items():
+        option = options.get(key)
+        if option is None:
+            raise UsageError(
+                f"--job: {path} has the line {key!r}, which is no option of advise",
+                remedy=did_you_mean(key, options),
+            )
+        default = click.core.ParameterSource.DEFAULT
+        if context.get_parameter_source(str(option.name)) is not default:
+            continue
+        value = texts if option.multiple else texts[0]
+        try:
+            found[str(option.name)] = option.type_cast_value(context, value)
+        except click.BadParameter as error:
+            raise UsageError(
+                f"--job: {path}: {key}: {error.message}", remedy="write it as for --" + key
+            ) from error
+    return found
 
 
 def _read(path: Path) -> str:
@@ -244,11 +299,17 @@ def _observed(texts: Sequence[str], job: Job, *, restart_s: float | None) -> Seq
     return found
 
 
-def _job(given: dict[str, Any]) -> tuple[Job, list[str]]:
-    """Return the job, and the options whose values are assumed for it."""
+def _job(given: dict[str, Any], *, unable: bool) -> tuple[Job, list[str]]:
+    """Return the job, and the options whose values are assumed for it.
+
+    ``unable``: where the assumed speed cannot do the rate, twice the rate is assumed instead."""
     from harness.advice.job import Job
 
     values = {name: value for name, value in given.items() if value is not None}
+    nodes = values.get("nodes", ASSUMED["nodes"])
+    slow = values["rate_per_s"] >= nodes * ASSUMED["speed_per_s"]
+    if unable and slow and not {"capacity_per_s", "speed_per_s"} & set(values):
+        values |= {"capacity_per_s": 2.0 * values["rate_per_s"], "twice_the_rate": True}
     needless = {"speed_per_s"} if "capacity_per_s" in values else set()
     missing = [_OPTION_OF[name][0] for name in ASSUMED if name not in {*values, *needless}]
     assumed = [f"{option} {_ASSUMED[option]}" for option in missing]

@@ -32,6 +32,7 @@ def words(found: Advice) -> list[str]:
             f"({job.checkpoint_why})"
         ),
         "",
+        *_needed(found),
         *_answer(found),
         "",
         *_frontier(found),
@@ -60,6 +61,32 @@ def words(found: Advice) -> list[str]:
     if found.assumed:
         lines += ["", *_filled(f"assumed, because not given: {', '.join(found.assumed)}")]
     return [*lines, "", "sources:", *_each(found.sources)]
+
+
+def _needed(found: Advice) -> Iterator[str]:
+    """Say which capacity brings the job back in time."""
+    if (wanted := found.needed) is None:
+        return
+    target = format_duration(wanted.target_s)
+    every = format_duration(wanted.interval_s)
+    out = f"it is out for {wanted.outage.describe()} whatever it can do"
+    if wanted.mean_per_s is None:
+        text = f"no capacity brings it back within {target}: {out}"
+    else:
+        text = (
+            f"back within {target} of a failure, with a {found.system.interval} of {every}: "
+            f"{wanted.mean_per_s:,.0f} tuples/s on average, "
+        )
+        if wanted.worst_per_s is None:
+            text += f"none at worst; {out}"
+        else:
+            text += f"{wanted.worst_per_s:,.0f} at worst; {out}"
+    yield from _filled(text)
+    yield from _filled(
+        f"caught up within {target} once it works again, as Flink's autoscaler counts: "
+        f"{wanted.catch_up_per_s:,.0f} on average"
+    )
+    yield ""
 
 
 def _answer(found: Advice) -> Iterator[str]:

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "interval": ("harness.cli.interval", "Compute how often to checkpoint, and the gain."),
     "failures": ("harness.cli.failures", "Make a failure schedule from a failure log."),
     "advise": ("harness.cli.advise", "Choose a scheme, an interval and a plan for a job."),
+    "job": ("harness.cli.job", "Write a running job's metrics as a file for advise."),
     "datasets": ("harness.cli.datasets", "List the data and its sources; check and convert it."),
     "doctor": ("harness.cli.doctor", "Check what this machine has and what it lacks."),
     "simulate": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from harness.cli.options import out_option
 from harness.cli.output import emit_json, json_option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from harness.nightly.history import History, Night
     from harness.nightly.revisions import Revision
 
@@ -51,6 +53,11 @@ Examples:
     help="Also compare the live engines, which starts two local clusters (8 to 11 minutes).",
 )
 @click.option(
+    "--anyway",
+    is_flag=True,
+    help="Measure even if nothing that is measured has changed since the baseline.",
+)
+@click.option(
     "--summary",
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="GITHUB_STEP_SUMMARY",
@@ -68,6 +75,7 @@ def command(
     metrics: tuple[str, ...],
     pairs: int | None,
     live: bool,
+    anyway: bool,
     summary: Path | None,
     message: Path | None,
     out: Path,
@@ -77,6 +85,9 @@ def command(
 
     The loops that cost most are measured in processor time. On real servers, the cost of the task
     engine is measured as a share of stock Spark's in micro-batches (docs/nightly.md).
+
+    Where nothing that is measured has changed since the baseline, it ends at once. A level that
+    moved over the nights is an alarm, with the commits between which it did.
 
     The baseline is built in your cache. The night is added to history/ of the results directory,
     and report/trends.html is written again. The claims of the records there are compared with
@@ -88,7 +99,6 @@ def command(
     from harness.cache import to_stderr
     from harness.cluster.ownership import warn_of_neighbours
     from harness.nightly import revisions
-    from harness.nightly import summary as texts
     from harness.nightly.claims import claims_tonight
     from harness.nightly.gate import PAIRS, measure_night
     from harness.nightly.history import History
@@ -102,6 +112,9 @@ def command(
     history = History(out, warn=to_stderr)
     nights = history.read(machine_name())
     revision = revisions.resolve(baseline) if baseline else _default_baseline(nights)
+    if not (anyway or revisions.changed_code(revision)):
+        _unchanged(revision, as_json)
+        return
     if live and ratios:
         warn_of_neighbours(to_stderr)
     side = revisions.build(revision, report=to_stderr)
@@ -117,18 +130,46 @@ def command(
         report=to_stderr,
         live=ratios if live else (),
     )
+    night = _with_moves(nights, night)
     path = history.append(night)
     trends = write_trends(history)
-    if summary is not None:
-        with summary.open("a") as file:
-            file.write(texts.markdown(night))
-    if message is not None:
-        message.write_text(texts.message(night))
+    _write(night, summary, message)
     if as_json:
         emit_json({**asdict(night), "history": str(path), "trends": str(trends)})
     else:
         _print(night, history, trends)
     sys.exit(ALARM if night.alarms else 0)
+
+
+def _unchanged(revision: Revision, as_json: bool) -> None:
+    if as_json:
+        emit_json({"baseline": revision.commit, "changed": False, "alarms": []})
+    else:
+        click.echo(
+            f"nothing that is measured changed since {revision}; --anyway measures all the same"
+        )
+
+
+def _write(night: Night, summary: Path | None, message: Path | None) -> None:
+    """Add the night to a page, and write it for a chat, where that was asked for."""
+    from harness.nightly import summary as texts
+
+    if summary is not None:
+        with summary.open("a") as file:
+            file.write(texts.markdown(night))
+    if message is not None:
+        message.write_text(texts.message(night))
+
+
+def _with_moves(nights: Sequence[Night], night: Night) -> Night:
+    """Return the night with the moves of the history that it shows first."""
+    from harness.nightly.moves import moves
+    from harness.nightly.revisions import commits_between
+
+    found = moves([*nights, night])
+    worse = [one.sentence(commits_between) for one in found if one.worse]
+    others = [one.sentence(commits_between) for one in found if not one.worse]
+    return replace(night, alarms=[*night.alarms, *worse], notes=[*night.notes, *others])
 
 
 def _default_baseline(nights: Any) -> Revision:

@@ -197,5 +197,7 @@ def _kills(
         click.echo(f"\n{page.text()}")
         written = costs.write(page, chosen.out / "try" / workload.name, figures)
         click.echo(f"\npage: {written[0]}")
+        if job := own_job.write_job(written[0].parent, workload, judged, settings, asked.words):
+            click.echo(f"job:  {job} (./faultline advise --job {job} --within 1min)")
 
     return measure(find([*settings.only]), settings, chosen, as_json=False, conclude=conclude)

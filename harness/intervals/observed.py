@@ -14,7 +14,6 @@ import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from io import StringIO
 
 import numpy as np
@@ -23,12 +22,14 @@ from scipy.optimize import nnls
 
 from harness.claims.samples import Lasting, lasting
 from harness.errors import UsageError
+from harness.intervals.exports import added, read_series, time_s
 from harness.intervals.recovery import MEAN_PHASE, Span
 from harness.text import parse_duration_s
 
 SPREAD = 3.0
 """Least ratio of two intervals between which a line is drawn: nearer ones differ by chance."""
 COLUMNS = ("time", "lag")
+_LONG = ["Series", "Time", "Value"]
 BACK = 0.05
 """Share of the way from the usual lag to the largest one, below which the lag is usual again."""
 AGAIN = 0.1
@@ -68,7 +69,9 @@ class Observation:
 
 
 def parse_observation(text: str) -> Observation:
-    """Return ``"60s:217s"``: the interval at that time, then the recovery."""
+    """Return ``"60s:217s"``: the interval at that time, then the recovery.
+
+    ``"60s:>217s"`` is one that was not over then."""
     interval, colon, recovery = text.partition(":")
     if not colon:
         raise UsageError(
@@ -77,7 +80,10 @@ def parse_observation(text: str) -> Observation:
         )
     return Observation(
         interval_s=parse_duration_s(interval, name="--observed, the interval", zero=True),
-        recovery_s=parse_duration_s(recovery, name="--observed, the recovery"),
+        recovery_s=parse_duration_s(
+            recovery.strip().removeprefix(">"), name="--observed, the recovery"
+        ),
+        over=not recovery.strip().startswith(">"),
     )
 
 
@@ -199,8 +205,21 @@ def read_lag(text: str, *, name: str, interval_s: float, rate_per_s: float) -> O
 
     ``time`` is in seconds or ISO 8601. The file has one failure: it begins before it and ends after
     the recovery; the largest lag is where the job works again. Raises `UsageError` saying what
-    lacks, also where the usual lag swings so much that it hides the beginning."""
+    lacks, also where the usual lag swings so much that it hides the beginning. An export of
+    Grafana or Prometheus is read, too: its series are added, one for each partition."""
     at_s, lag = _columns(text, name)
+    return lag_recovery(at_s, lag, name=name, interval_s=interval_s, rate_per_s=rate_per_s)
+
+
+def lag_recovery(
+    at_s: NDArray[np.float64],
+    lag: NDArray[np.float64],
+    *,
+    name: str,
+    interval_s: float,
+    rate_per_s: float,
+) -> Observation:
+    """Return the recovery that a lag shows; see `read_lag`."""
     calm = lag[: max(3, int(len(lag) * _BEFORE))]
     usual = float(np.median(calm))
     peak = int(np.argmax(lag))
@@ -265,8 +284,14 @@ def _second(lag: NDArray[np.float64], usual: float, start: int, peak: int, back:
 
 
 def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if text.startswith("sep="):  # Grafana's line for spreadsheets
+        text = text.partition("\n")[2]
     rows = list(csv.DictReader(StringIO(text)))
     found = [column.strip() for column in (rows[0] if rows else {}) if column]
+    if _exported(text, found):
+        series = read_series(text, name=name)
+        whole = added([each for each in series if "lag" in each.name.lower()] or series)
+        return whole.at_s, whole.values
     missing = [column for column in COLUMNS if column not in found]
     if missing:
         raise UsageError(
@@ -281,7 +306,7 @@ def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.floa
         )
     clean = [{str(key).strip(): value for key, value in row.items() if key} for row in rows]
     try:
-        at_s = np.array([_time_s(row["time"]) for row in clean])
+        at_s = np.array([time_s(row["time"]) for row in clean])
         lag = np.array([float(row["lag"]) for row in clean])
     except (TypeError, ValueError) as error:
         raise UsageError(
@@ -294,10 +319,6 @@ def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.floa
     return at_s, lag
 
 
-def _time_s(text: str) -> float:
-    """Return seconds since some instant; without a zone in UTC, whose clock never changes."""
-    try:
-        return float(text)
-    except ValueError:
-        time = datetime.fromisoformat(text.strip())
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+def _exported(text: str, columns: Sequence[str]) -> bool:
+    """Return True for an export: JSON, or a CSV whose first column is Grafana's ``Time``."""
+    return text.lstrip().startswith("{") or columns[:1] == ["Time"] or columns == _LONG

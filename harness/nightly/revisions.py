@@ -5,6 +5,7 @@ uses this checkout's environment; otherwise its own launcher makes it one, as fo
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -21,6 +22,10 @@ from harness.text import Notify
 
 KEPT = 6
 """Number of built revisions in the cache; the least recently used go first."""
+_DOCUMENTS = (".md", ".rst", ".ipynb")
+_BESIDE = ("tests", "docs", "results", ".github", ".ci")
+"""Directories with nothing that a night measures."""
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _BUILD_TIMEOUT_S = 1800
 
 
@@ -137,6 +142,45 @@ def _prune(folder: Path) -> None:
     for tree in trees[KEPT:]:
         shutil.rmtree(tree, ignore_errors=True)
     git("worktree", "prune")
+
+
+def commits_between(before: str, after: str) -> list[str]:
+    """Return the commits after ``before`` up to ``after``; none where one of them is not here."""
+    try:
+        return git("log", "--format=%h (%s)", f"{before}..{after}", "--").splitlines()
+    except EnvironmentFailure:
+        return []
+
+
+def changed_code(revision: Revision) -> list[str]:
+    """Return the files that differ from a revision and can change a measurement.
+
+    Documents, tests and results cannot, nor can comments, docstrings and layout of Python."""
+    names = git("diff", "--name-only", revision.commit, "--").splitlines()
+    names += git("ls-files", "--others", "--exclude-standard").splitlines()
+    return [name for name in sorted(set(names)) if _counts(name, revision)]
+
+
+def _counts(name: str, revision: Revision) -> bool:
+    path = Path(name)
+    if path.suffix in _DOCUMENTS or path.parts[0] in _BESIDE:
+        return False
+    if path.suffix != ".py" or not (ROOT / path).exists():
+        return True
+    try:
+        before = git("show", f"{revision.commit}:{name}")
+        return _code(before) != _code((ROOT / path).read_text())
+    except (EnvironmentFailure, SyntaxError):
+        return True  # it is new, or cannot be read
+
+
+def _code(text: str) -> str:
+    """Return a module's code without comments, docstrings and layout."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 def git(*arguments: str, at: Path | None = None) -> str:

@@ -1,8 +1,6 @@
 """``report/trends.html``: every metric over all nights, a chart a class of machine.
 
-Change points are marked where the level of the history seems to move, by the PELT algorithm
-(Killick et al. 2012, library `ruptures`) over the logarithms of the nights' medians. They help to
-look; they are never a verdict, because two nights differ in more than their code."""
+Change points are marked where the level of the history moves (`harness.nightly.moves`)."""
 
 from __future__ import annotations
 
@@ -16,63 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-import numpy as np
-from numpy.typing import NDArray
 
 from harness.figures.style import BLACK, BLUE, GREY, VERMILION, new_figure, styled
 from harness.nightly.history import History, Night
 from harness.nightly.metrics import HOT_LOOPS, LIVE_RATIOS
+from harness.nightly.moves import change_points, medians, steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FEWEST_NIGHTS = 6
-"""Least nights for a change point: two halves of three nights each."""
-_SEGMENT_NIGHTS = 3
 _MOST_LABELS = 8
 """Dates on the axis: more of them overlap."""
 _TEMPLATE = "trends.html.j2"
-
-
-def change_points(values: Sequence[float]) -> list[int]:
-    """Return the indices at which the level of a positive series moves: first values after a move.
-
-    PELT with squared deviations as cost and the penalty 6 σ² log n (three times that of the
-    Bayesian information criterion), σ estimated from the differences between
-    neighbours, so that a series that only scatters has none. [] for a series that is too short."""
-    import ruptures
-
-    if len(values) < FEWEST_NIGHTS:
-        return []
-    series = np.log(np.asarray(values, dtype=float))
-    scatter = float(np.median(np.abs(np.diff(series)))) / 0.954
-    variance = max(scatter, 0.01) ** 2
-    search = ruptures.Pelt(model="l2", min_size=_SEGMENT_NIGHTS, jump=1).fit(series[:, None])
-    ends: list[int] = search.predict(pen=6.0 * variance * np.log(len(series)))
-    return ends[:-1]
-
-
-def steps(values: NDArray[np.float64], points: Sequence[int]) -> list[float]:
-    """Return by how much, as a share, the mean between two change points is above the one before.
-
-    A level is that of its own nights alone, up to the next change."""
-    levels = [part.mean() for part in np.split(values, list(points))]
-    return [float(after / before - 1) for before, after in pairwise(levels)]
-
-
-def medians(nights: Sequence[Night], name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the nights (their indices) with a number of a metric, and its medians in seconds."""
-    found = []
-    for index, night in enumerate(nights):
-        metric = night.metrics.get(name)
-        samples = [value for value in metric.seconds if value is not None] if metric else []
-        if samples:
-            found.append((index, float(np.median(samples))))
-    return (
-        np.array([index for index, _ in found], dtype=np.int64),
-        np.array([value for _, value in found], dtype=np.float64),
-    )
 
 
 def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:

@@ -144,3 +144,32 @@ def test_a_reworded_claim_is_the_same_by_its_id() -> None:
     _, alarms = claim_changes([old], [replace(new, held=False)])
     assert "does not hold tonight" in alarms[0]
     assert claim_changes([claim(True)], [replace(claim(True), id="rises")]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "counts"),
+    [
+        ("README.md", "other words", False),
+        ("docs/example.yaml", "a: 1", False),
+        ("tests/test_a.py", "assert True", False),
+        ("harness/a.py", '"""Another docstring."""\n\n# and a comment\nA = 1\n', False),
+        ("harness/a.py", '"""A docstring."""\nA = 2\n', True),
+        ("harness/new.py", "A = 1\n", True),
+        ("requirements.lock", "numpy==3\n", True),
+    ],
+)
+def test_only_what_is_measured_counts_as_changed(
+    repository: Path, name: str, text: str, counts: bool
+) -> None:
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
+    (repository / "harness" / "a.py").write_text('"""A docstring."""\nA = 1\n')
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "a module"], check=True)
+    head = revisions.resolve("HEAD")
+    assert revisions.changed_code(head) == []
+    (repository / name).parent.mkdir(exist_ok=True)
+    (repository / name).write_text(text)
+    assert revisions.changed_code(head) == ([name] if counts else [])
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "a change"], check=True)
+    assert revisions.changed_code(head) == ([name] if counts else [])

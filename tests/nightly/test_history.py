@@ -12,7 +12,8 @@ import pytest
 from harness.errors import UsageError
 from harness.figures.style import new_figure
 from harness.nightly.history import ClaimNight, History, MetricNight, Night
-from harness.nightly.trends import change_points, code_changes, draw, steps, write_trends
+from harness.nightly.moves import Move, change_points, moves, steps
+from harness.nightly.trends import code_changes, draw, write_trends
 from harness.seeds import generator
 
 MACHINE = "2-cores"
@@ -157,3 +158,57 @@ def test_nights_with_changed_code_are_marked_on_the_axis() -> None:
     draw(nights, "codec", figure)
     (marks,) = [line for line in figure.axes[0].lines if line.get_gid() == "changed code"]
     assert np.asarray(marks.get_xdata()).tolist() == [2, 4]
+
+
+def history_of(levels: list[float], *, seed: int = 3) -> list[Night]:
+    noise = generator(seed, "history").normal(0.0, 0.01, len(levels))
+    return [
+        night(number, seconds=level * (1 + shift))
+        for number, (level, shift) in enumerate(zip(levels, noise, strict=True))
+    ]
+
+
+def test_a_move_is_found_once_with_the_commits_on_both_of_its_sides() -> None:
+    nights = history_of([0.01] * 10 + [0.013] * 8)
+    found = [(number, move) for number in range(1, 19) for move in moves(nights[:number])]
+    ((number, move),) = found
+    assert number == 14, "the fourth night on the new level"
+    assert move.worse
+    assert move.step == pytest.approx(0.3, abs=0.03)
+    assert (move.before, move.after) == (nights[9].commit, nights[10].commit)
+
+
+@pytest.mark.parametrize(("level", "worse"), [(0.013, True), (0.008, False)])
+def test_only_a_dearer_level_is_worse(level: float, worse: bool) -> None:
+    nights = history_of([0.01] * 10 + [level] * 8)
+    (move,) = [move for number in range(1, 19) for move in moves(nights[:number])]
+    assert move.worse is worse
+
+
+def test_a_move_with_the_same_code_is_the_machines() -> None:
+    nights = [replace(one, commit="a") for one in history_of([0.01] * 10 + [0.013] * 8)]
+    (move,) = [move for number in range(1, 19) for move in moves(nights[:number])]
+    assert not move.worse
+    assert "with the same code, a: the machine did" in move.sentence(lambda *_: [])
+
+
+def test_a_history_that_only_scatters_has_no_move() -> None:
+    seeds = range(20)
+    found = sum(
+        bool(moves(history_of([0.01] * 30, seed=seed)[:number])) for seed in seeds
+        for number in (10, 20, 30)
+    )  # fmt: skip
+    assert found <= 2
+
+
+def test_a_single_commit_is_named() -> None:
+    move = Move(name="codec", step=0.3, before="a+", after="b")
+    asked: list[tuple[str, str]] = []
+
+    def commits(*pair: str) -> list[str]:
+        asked.append((pair[0], pair[1]))
+        return ["b (codec: another form)"]
+
+    assert move.sentence(commits).endswith("with the commit b (codec: another form)")
+    assert asked == [("a", "b")]
+    assert "2 commits from a+ to b" in move.sentence(lambda *_: ["c", "b"])

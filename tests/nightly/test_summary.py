@@ -52,6 +52,7 @@ def test_the_command_adds_to_the_page_and_writes_the_message(
     monkeypatch.setattr(gate, "measure_night", lambda *given, **named: measured)
     monkeypatch.setattr(revisions, "build", lambda revision, report: None)
     monkeypatch.setattr(revisions, "resolve", lambda name: Revision(commit=name, subject="a"))
+    monkeypatch.setattr(revisions, "changed_code", lambda revision: ["harness/seeds.py"])
     page, chat = tmp_path / "page.md", tmp_path / "chat.txt"
     page.write_text("an earlier step\n")
     words = ["nightly", "--no-live", "--baseline", "main", "--out", str(tmp_path)]

@@ -1,0 +1,150 @@
+"""``job.yaml``: a job as ``./faultline try`` measured it, or as its metrics show it.
+
+The keys are the options of ``./faultline advise`` without their dashes, so that a file can be
+changed by hand, and an option on the command line goes before its line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from harness.errors import UsageError
+from harness.results.kills import Kill, Seen, alone
+from harness.results.recorded import kill_rows
+from harness.results.tables import Results
+from harness.text import read_given
+from harness.yaml_files import compose_yaml
+
+NAME = "job.yaml"
+_EXAMPLE = "rate: 2000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One option of ``advise``."""
+
+    option: str
+    values: Sequence[str]
+    """More than one for an option that can be repeated."""
+    why: str
+    """Where the value comes from."""
+    used: bool = True
+    """False for a line that is a comment."""
+
+
+def text_of(lines: Sequence[Line], title: str) -> str:
+    """Return the file."""
+    shown = [
+        f"# {title}",
+        "# ./faultline advise --job job.yaml reads it; every line can be changed.",
+    ]
+    for line in lines:
+        value = line.values[0] if len(line.values) == 1 else f"[{', '.join(line.values)}]"
+        shown.append(f"{'' if line.used else '# '}{line.option}: {value}  # {line.why}")
+    return "\n".join(shown) + "\n"
+
+
+def write(path: Path, results: Results, settings: Mapping[str, Any], title: str) -> Path | None:
+    """Write the job of the measured kills of ``try``; None if none was measured.
+
+    ``settings``: ``nodes``, ``racks`` and ``window_s``, and, where they were given, ``mttf`` and
+    ``state`` as texts."""
+    if not len(results.frame):
+        return None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text_of(measured(results, settings), title))
+    return path
+
+
+def measured(results: Results, settings: Mapping[str, Any]) -> list[Line]:
+    """Return the options that the valid runs of ``stock/worker-kill`` decide."""
+    runs = results.frame
+    calm = runs[runs["scheme"] == "checkpoint"] if "scheme" in runs else runs
+    runs = calm if len(calm) else runs
+    kills = results.each(kill_rows)
+    kills = kills[kills["run"].isin(runs["run"])] if len(kills) else kills
+    interval_s = float(runs["trigger_s"].median()) if "trigger_s" in runs else 1.0
+    lines = [
+        Line(option="rate", values=[f"{float(runs['rate_per_s'].max()):g}"], why="as measured"),
+        Line(option="system", values=["spark"], why="stock Structured Streaming"),
+        Line(
+            option="nodes", values=[str(settings["nodes"])], why="workers of the measured cluster"
+        ),
+        Line(option="racks", values=[str(settings["racks"])], why="of the measured cluster"),
+        Line(option="interval", values=[_s(interval_s)], why="the trigger"),
+        Line(option="window", values=[_s(float(settings["window_s"]))], why="of the workload"),
+        _state(results, settings),
+        Line(
+            option="mttf",
+            values=[str(settings.get("mttf") or "30d")],
+            why="given" if settings.get("mttf") else "assumed: of one node",
+        ),
+    ]
+    return [*lines, *_recoveries(kills, interval_s)]
+
+
+def _state(results: Results, settings: Mapping[str, Any]) -> Line:
+    if settings.get("state"):
+        return Line(option="state", values=[str(settings["state"])], why="given")
+    batches = results.series("batches")
+    most = float(batches["state_bytes"].max()) if "state_bytes" in batches and len(batches) else 0
+    if most > 0:
+        return Line(option="state", values=[f"{most / 1e6:.3g}MB"], why="the most that it had")
+    return Line(option="state", values=["1MB"], why="assumed: the state was not reported")
+
+
+def _recoveries(kills: pd.DataFrame, interval_s: float) -> list[Line]:
+    """Return the recoveries, and detection, restart and restore as comments: a sum of them."""
+    found: list[Line] = []
+    if not len(kills):
+        return found
+    rows = [Kill.from_row(row) for row in kills.sort_values(["run", "at_s"]).to_dict("records")]
+    seen: list[Seen] = []
+    for run in kills["run"].unique():
+        mine = [kill for kill, row in zip(rows, kills["run"], strict=True) if row == run]
+        seen += [each for each in alone(mine) if isinstance(each, Seen) and each.seconds > 0]
+    if seen:
+        pairs = [f"{_s(interval_s)}:{'' if each.over else '>'}{_s(each.seconds)}" for each in seen]
+        found.append(Line(option="observed", values=pairs, why="recoveries from its kills"))
+    for option, column in (
+        ("detection", "detection_s"), ("restart", "restart_s"), ("restore", "restore_s"),
+    ):  # fmt: skip
+        known = kills[column].dropna() if column in kills else pd.Series(dtype=float)
+        if len(known):
+            why = f"median of {len(known)} kills, {known.min():.3g} to {known.max():.3g} s"
+            used = not seen  # recoveries contain the restart
+            found.append(
+                Line(option=option, values=[_s(float(known.median()))], why=why, used=used)
+            )
+    return found
+
+
+def _s(seconds: float) -> str:
+    return f"{seconds:.4g}s"
+
+
+def read(path: Path) -> dict[str, list[str]]:
+    """Return the options of a file with their values, as texts.
+
+    Raises `UsageError` for what is no mapping of plain values."""
+    remedy = f"write a line for each option of ./faultline advise, such as {_EXAMPLE}"
+    text = read_given(path, "--job: ", remedy)
+    root = compose_yaml(text, name=f"--job: {path}", remedy=remedy)
+    if not isinstance(root, yaml.MappingNode) or not root.value:
+        raise UsageError(f"--job: {path} has no lines of options", remedy=remedy)
+    found: dict[str, list[str]] = {}
+    for key, value in root.value:
+        several = isinstance(value, yaml.SequenceNode)
+        items = value.value if several else [value]
+        if not all(isinstance(one, yaml.ScalarNode) for one in items):
+            raise UsageError(
+                f"--job: {path}, line {key.start_mark.line + 1}: {key.value} is no plain value",
+                remedy=remedy,
+            )
+        found[str(key.value)] = [str(one.value) for one in items]
+    return found

@@ -1,0 +1,127 @@
+"""A running job from the metrics that its dashboards show, as lines of ``job.yaml``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.advice.job_file import Line
+from harness.errors import UsageError
+from harness.intervals.exports import Series, added
+from harness.intervals.observed import Observation, lag_recovery
+
+_TIMES = ("s", "ms", "us", "µs", "ns", "min", "mins", "h", "hour", "m")
+_KINDS = {
+    "duration": r"(checkpoint|commit|trigger|batch).*(duration|time|latency)",
+    "size": r"(checkpoint|state|store).*(size|bytes|memory)",
+    "count": r"(completed|number_?of).*checkpoints",
+    "lag": r"lag|behind|backlog|pending",
+    "rate": r"rate|per_?sec|persecond|throughput|records_?in",
+}
+"""What a series is, by its name; the first that fits."""
+_MILLISECONDS = re.compile(r"(?<!mem)(ms|milli\w*)$|last_?checkpoint_?duration$", re.IGNORECASE)
+"""Names whose plain numbers are milliseconds; Flink's has no unit in its name."""
+
+
+def kind_of(series: Series) -> str | None:
+    """Return what a series is, by its name; None where that says nothing."""
+    return next(
+        (kind for kind, words in _KINDS.items() if re.search(words, series.name, re.IGNORECASE)),
+        None,
+    )
+
+
+def lines_of(
+    series: Sequence[Series],
+    *,
+    name: str,
+    rate_per_s: float | None = None,
+    interval_s: float | None = None,
+) -> list[Line]:
+    """Return the options of ``advise`` that these series show.
+
+    Raises `UsageError` where none shows anything, or the rate is neither there nor given."""
+    by_kind: dict[str, list[Series]] = {}
+    for each in series:
+        if kind := kind_of(each):
+            by_kind.setdefault(kind, []).append(each)
+    if not by_kind:
+        raise UsageError(
+            f"{name}: no series is a rate, a lag, or a checkpoint's size or duration by its name: "
+            + ", ".join(each.name for each in series[:5]),
+            remedy="rename the columns to rate, lag, checkpoint_size, checkpoint_duration",
+        )
+    lines = []
+    if "rate" in by_kind and rate_per_s is None:
+        whole = added(by_kind["rate"])
+        rate_per_s = float(np.median(whole.values))
+        lines.append(
+            Line(option="rate", values=[f"{rate_per_s:.6g}"], why=f"median of {whole.name}")
+        )
+    elif rate_per_s is not None:
+        lines.append(Line(option="rate", values=[f"{rate_per_s:.6g}"], why="given"))
+    if "size" in by_kind:
+        whole = added(by_kind["size"])
+        most = float(whole.values.max())
+        lines.append(
+            Line(option="state", values=[f"{most / 1e6:.4g}MB"], why=f"most of {whole.name}")
+        )
+    if "duration" in by_kind:
+        lines.append(_duration(by_kind["duration"][0]))
+    if "count" in by_kind and interval_s is None:
+        interval_s = _interval_s(by_kind["count"][0])
+    if interval_s is not None:
+        lines.append(
+            Line(option="interval", values=[f"{interval_s:.4g}s"], why="between checkpoints")
+        )
+    if "lag" in by_kind:
+        lines += _recovery(added(by_kind["lag"]), name, rate_per_s, interval_s)
+    return lines
+
+
+def _duration(one: Series) -> Line:
+    plain = one.shown_in not in _TIMES
+    seconds = one.values / 1000 if plain and _MILLISECONDS.search(one.name) else one.values
+    return Line(
+        option="checkpoint-cost",
+        values=[f"{float(np.median(seconds)):.4g}s"],
+        why=f"median of {one.name}, all of it: less where work goes on meanwhile",
+    )
+
+
+def _interval_s(one: Series) -> float | None:
+    """Return the mean time between two steps of a counter, which a restart sets back."""
+    steps = float(np.clip(np.diff(one.values), 0, None).sum())
+    return float(one.at_s[-1] - one.at_s[0]) / steps if steps else None
+
+
+def _recovery(
+    lag: Series, name: str, rate_per_s: float | None, interval_s: float | None
+) -> list[Line]:
+    """Return the recovery that a lag shows; a comment with the reason where it shows none."""
+    if rate_per_s is None or interval_s is None:
+        lacking = "the rate" if rate_per_s is None else "the interval of checkpoints"
+        return [Line(option="observed", values=["60s:217s"], why=f"give {lacking}", used=False)]
+    try:
+        found: Observation = lag_recovery(
+            lag.at_s, lag.values, name=name, interval_s=interval_s, rate_per_s=rate_per_s
+        )
+    except UsageError as error:
+        why = " ".join(error.what.split())
+        return [Line(option="observed", values=["60s:217s"], why=why, used=False)]
+    lines = [
+        Line(
+            option="observed",
+            values=[f"{interval_s:.4g}s:{found.recovery_s:.4g}s"],
+            why=f"of {lag.name}: out for {found.outage_s:.4g} s",
+        )
+    ]
+    if found.capacity_per_s is not None:
+        lines.append(
+            Line(
+                option="capacity", values=[f"{found.capacity_per_s:.6g}"], why="while it caught up"
+            )
+        )
+    return lines

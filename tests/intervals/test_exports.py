@@ -1,0 +1,82 @@
+"""Exports of Prometheus and Grafana, and the recovery that their lag shows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.errors import UsageError
+from harness.intervals.exports import added, read_series
+from harness.intervals.observed import read_lag
+
+RATE, OUT_S, CAPACITY = 10_000, 45, 15_000
+
+
+def lag(at_s: int) -> int:
+    """Return the lag of a job that fails at 60 s and is out for 45 s."""
+    return max(0, min((at_s - 60) * RATE, OUT_S * RATE - (at_s - 60 - OUT_S) * (CAPACITY - RATE)))
+
+
+TIMES = range(0, 300, 5)
+GRAFANA = '"Time","orders-0","orders-1"\n' + "".join(
+    f'"1970-01-01 00:{at // 60:02}:{at % 60:02}","{lag(at) / 2000} K","{lag(at) / 2000} K"\n'
+    for at in TIMES
+)
+LONG = "sep=,\nSeries,Time,Value\n" + "".join(
+    f"p{number},{at * 1000 + 10**12},{lag(at) / 2}\n" for number in (0, 1) for at in TIMES
+)
+PROMETHEUS = json.dumps(
+    {
+        "status": "success",
+        "data": {
+            "resultType": "matrix",
+            "result": [
+                {
+                    "metric": {"__name__": "kafka_lag", "partition": str(number)},
+                    "values": [[at, str(lag(at) / 2)] for at in TIMES],
+                }
+                for number in (0, 1)
+            ],
+        },
+    }
+)
+
+
+@pytest.mark.parametrize("text", [GRAFANA, LONG, PROMETHEUS], ids=["wide", "long", "JSON"])
+def test_every_export_shows_the_outage_and_the_capacity(text: str) -> None:
+    found = read_lag(text, name="mine", interval_s=60, rate_per_s=RATE)
+    assert (found.outage_s, found.capacity_per_s) == (OUT_S, CAPACITY)
+    assert len(read_series(text, name="mine")) == 2
+
+
+def test_only_a_lag_counts_where_something_is_called_that() -> None:
+    text = "Time,consumer lag,memory\n" + "".join(f"{at},{lag(at)},{at} MB\n" for at in TIMES)
+    found = read_lag(text, name="mine", interval_s=60, rate_per_s=RATE)
+    assert found.outage_s == OUT_S
+
+
+@pytest.mark.parametrize(
+    ("shown", "value"),
+    [
+        ("225.0 K", 225e3), ("1.2 Mil", 1.2e6), ("4.0 GiB", 4 * 2**30), ("300 ms", 0.3),
+        ("1.5 min", 90.0), ("12 ops/s", 12.0), ("-1e3", -1e3),
+    ],
+)  # fmt: skip
+def test_a_value_has_the_unit_it_is_shown_with(shown: str, value: float) -> None:
+    (found,) = read_series(f"Time,a\n0,{shown}\n1,null\n2,{shown}\n", name="mine")
+    assert found.values.tolist() == pytest.approx([value, value])
+
+
+def test_series_are_added_at_the_times_of_the_first() -> None:
+    found = read_series("Series,Time,Value\na,0,1\na,10,3\nb,5,10\n", name="mine")
+    assert added(found).values.tolist() == [11.0, 13.0]
+
+
+@pytest.mark.parametrize(
+    "text", ["Time,a\n0,fast\n", "when,a\n0,1\n", "", '{"data": {}}', '{"data": {"result": []}}']
+)
+def test_what_is_no_export_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match="mine cannot be read") as caught:
+        read_series(text, name="mine")
+    assert "Grafana" in caught.value.remedy
