@@ -245,6 +245,7 @@ def _machines(path: Path) -> Backend:
     return replace(
         _MACHINES,
         name=machines.name,
+        capabilities=_BREAK | _CUT if machines.file.cuts else _BREAK,
         make=make,
         racks=tuple(len(places) for places in machines.racks.values()),
     )

@@ -8,8 +8,10 @@ rather than all of a worker's, the engine delays messages at the receiver
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from harness.errors import EnvironmentFailure, UsageError
@@ -83,8 +85,21 @@ class WorkerNetwork(Protocol):
     def shape(self, worker: str, link: WorkerLink | None) -> None:
         """Lay a link under a worker, both ways; None takes it away."""
 
+    method: str
+    """The way in which bytes are counted, or the reason why they are not."""
+
     def counted(self, worker: str) -> Bytes | None:
         """Return a worker's bytes; None where there is no counter."""
+
+
+def interface_bytes(device: str, text: str | None = None) -> Bytes | None:
+    """Return what a device has received and sent; None without it. ``text``: /proc/net/dev."""
+    for line in (text or Path("/proc/net/dev").read_text()).splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == device:
+            fields = counts.split()
+            return Bytes(received=int(fields[0]), sent=int(fields[8]))
+    return None
 
 
 def orders(link: WorkerLink, device: str) -> list[list[str]]:
@@ -118,15 +133,36 @@ Traffic = Callable[[Sequence[str]], str | None]
 """A call of ``tc`` with these arguments, which returns its error message or None."""
 
 
+def traffic_control(prefix: Sequence[str] = (), program: str = "tc") -> Traffic:
+    """Return calls of ``tc``, or of another program of iproute2, with ``prefix`` before it."""
+
+    def call(arguments: Sequence[str]) -> str | None:
+        try:
+            done = subprocess.run(
+                [*prefix, program, *arguments], capture_output=True, text=True, check=False
+            )
+        except FileNotFoundError as error:
+            return f"there is no program {error.filename} (package iproute2)"
+        return None if done.returncode == 0 else complaint(done.stderr)
+
+    return call
+
+
+def complaint(text: str) -> str:
+    """Return the last line of an error output."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason was given"
+
+
 def lay(link: WorkerLink | None, device: str, tc: Traffic) -> None:
     """Lay ``link`` on a device's output; None takes the present one away.
 
     Raises `EnvironmentFailure` with the kernel's message."""
     tc(removal(device))  # there may be none, so its message means nothing
     for arguments in orders(link, device) if link is not None else ():
-        if (complaint := tc(arguments)) is not None:
+        if (why := tc(arguments)) is not None:
             raise EnvironmentFailure(
-                f"the link of {device} could not be laid: {complaint} (tc {' '.join(arguments)})",
+                f"the link of {device} could not be laid: {why} (tc {' '.join(arguments)})",
                 remedy="this kernel lacks a queueing discipline (sch_tbf, sch_netem): load its "
                 "module, or let the engine hold messages back",
             )
@@ -153,6 +189,7 @@ def demand(link: WorkerLink, abilities: frozenset[str], backend: str) -> None:
     if missing := sorted(link.needs - abilities):
         raise UsageError(
             f"a {backend} cluster cannot give a worker's link a {' and a '.join(missing)} here",
-            remedy="use --network namespaces or --cluster docker on a kernel with sch_tbf and "
-            "sch_netem, or let the engine hold messages back at the receiver (which results say)",
+            remedy="use --network namespaces, --cluster docker or machines with `cuts: true`, on "
+            "kernels with sch_tbf and sch_netem, or let the engine hold messages back at the "
+            "receiver (which results say)",
         )

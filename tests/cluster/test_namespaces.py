@@ -22,10 +22,10 @@ import pytest
 
 from harness.cluster.backends import remove_made
 from harness.cluster.base import Action, Cluster
-from harness.cluster.links import Bytes, WorkerLink
+from harness.cluster.links import Bytes, WorkerLink, interface_bytes
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.network import Namespaces, read_counters, why_not
+from harness.cluster.local.network import Namespaces, why_not
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import is_alive, marked, send_signal, wait_until_gone
 from harness.cluster.run_directory import read_journal
@@ -62,14 +62,14 @@ def test_a_program_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert "no program unshare" in str(why_not())
 
 
-def test_counters_are_read_from_the_workers_side() -> None:
+def test_an_interfaces_bytes_are_read() -> None:
     text = """Inter-|   Receive  |  Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop
     lo:       1       1    0    0    0     0          0         0        2       1    0    0
 v-r1w1:     700       5    0    0    0     0          0         0      900       6    0    0
 """
-    assert read_counters(text, "v-r1w1") == Bytes(received=900, sent=700)
-    assert read_counters(text, "v-r1w2") is None
+    assert interface_bytes("v-r1w1", text) == Bytes(received=700, sent=900)
+    assert interface_bytes("v-r1w2", text) is None
 
 
 @only_outside

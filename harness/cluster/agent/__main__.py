@@ -85,12 +85,13 @@ def main(directory: Path, run: str) -> None:
     sys.setswitchinterval(_SWITCH_S)
     sweep(directory.parent)
     launcher = open_run(directory, run)
-    sink = os.dup(1)
+    sink, agent = os.dup(1), Agent(launcher)
     os.dup2(2, 1)  # what is printed by mistake must not mix with answers
     try:
-        why = serve(Agent(launcher), 0, sink, silent_s=SILENT_S)
+        why = serve(agent, 0, sink, silent_s=SILENT_S)
         print(f"{time.ctime()}: {why}; ending run {run}", file=sys.stderr)
     finally:
+        agent.close_network()
         end_run(run, directory)
     os._exit(0)  # threads may still wait for an instant or for a process
 

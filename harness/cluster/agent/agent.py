@@ -14,12 +14,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.cluster.agent.fence import Fence
+from harness.cluster.agent.files import Files
 from harness.cluster.agent.instants import ahead_of_others, wait_until
 from harness.cluster.launching import LaunchedProcess, Launcher
+from harness.cluster.links import Bytes, WorkerLink
 from harness.cluster.processes import (
     PROGRAM_VARIABLE,
     HeldProcess,
@@ -38,7 +40,7 @@ from harness.cluster.processes import (
     tree,
     wait_until_gone,
 )
-from harness.cluster.run_directory import remove_run_directory, write_private
+from harness.cluster.run_directory import remove_run_directory
 from harness.errors import EnvironmentFailure, UsageError
 
 KILLED_LIMIT_S = 10.0
@@ -140,11 +142,13 @@ class _Armed:
     dropped: threading.Event = field(default_factory=threading.Event)
 
 
-class Agent:
+class Agent(Files):
     """The processes of one run on this machine."""
 
     def __init__(self, launcher: Launcher) -> None:
+        super().__init__(launcher.directory)
         self._launcher = launcher
+        self._fence = Fence(launcher.run)
         self._run = launcher.run
         self._children: dict[int, _Child] = {}
         self._armed: dict[int, _Armed] = {}
@@ -333,44 +337,35 @@ class Agent:
             if str(place) not in used:
                 shutil.rmtree(place, ignore_errors=True)
 
-    def read(self, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
-        """Return bytes of a file; none where there is no such file."""
-        with suppress(FileNotFoundError), self._below(path).open("rb") as file:
-            file.seek(offset)
-            return file.read(limit)
-        return b""
+    def open_network(self, address: str, others: Sequence[str]) -> None:
+        """Count what goes between this machine's address and others; be ready to cut it off.
 
-    def files(self, path: str) -> dict[str, int]:
-        """Return the regular files below a directory, by relative path, with their sizes."""
-        root = self._below(path)
-        found = {}
-        for file in root.rglob("*"):
-            with suppress(OSError):  # removed meanwhile
-                if file.is_file():
-                    found[str(file.relative_to(root))] = file.stat().st_size
-        return found
+        Raises `EnvironmentFailure` with what to grant (`harness.cluster.agent.fence`)."""
+        self._fence.open(address, others)
 
-    def write(self, path: str, text: str) -> None:
-        """Write a file that only its owner can read."""
-        write_private(self._below(path), text)
+    def cut_off(self) -> None:
+        """Let no byte pass between the addresses."""
+        self._fence.cut()
 
-    def make(self, path: str) -> None:
-        """Make a directory, for its owner only."""
-        self._below(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    def heal(self) -> None:
+        """Let bytes pass again."""
+        self._fence.heal()
 
-    def remove(self, path: str) -> None:
-        """Remove a directory of the run."""
-        shutil.rmtree(self._below(path), ignore_errors=True)
+    def shapes(self) -> list[str]:
+        """Return the kinds of link that can be laid."""
+        return sorted(self._fence.shapes())
 
-    def _below(self, path: str) -> Path:
-        """Return a path in the run's directory. Raises `UsageError` for one outside."""
-        whole = (self._launcher.directory / path).resolve()
-        if not whole.is_relative_to(self._launcher.directory.resolve()):
-            raise UsageError(
-                f"{path} is outside of the run's directory {self._launcher.directory}",
-                remedy="give a path below it",
-            )
-        return whole
+    def shape(self, link: WorkerLink | None) -> None:
+        """Lay a link between the addresses; None takes it away."""
+        self._fence.shape(link)
+
+    def crossed(self) -> Bytes:
+        """Return the bytes between the addresses."""
+        return self._fence.counted()
+
+    def close_network(self) -> None:
+        """Undo all of that. May be called twice."""
+        self._fence.close()
 
 
 class _Finder:

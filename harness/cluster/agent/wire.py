@@ -23,7 +23,7 @@ import msgspec
 from harness.cluster.agent.agent import Agent
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 
-METHODS = tuple(name for name in vars(Agent) if not name.startswith("_"))
+METHODS = tuple(name for name in dir(Agent) if not name.startswith("_"))
 """The methods that can be called from another machine: all public ones."""
 LONGEST_BYTES = 64 << 20
 ANSWER_LIMIT_S = 60.0

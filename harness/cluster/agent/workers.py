@@ -37,11 +37,6 @@ METHOD = (
     "moments of a process whose parent died before it are lost. Memory: resident set sizes added "
     "up, so pages that forked processes share count once for each."
 )
-COUNTED = "Network: bytes that crossed the worker's virtual cable, from /proc/net/dev."
-NOT_COUNTED = (
-    "Network: None, because Linux keeps no per-process byte counter that can be read without root."
-)
-
 WITH_THE_FIRST = "Network: None, because the worker's bytes stand with its first node."
 
 _SIGNALS = {
@@ -185,7 +180,7 @@ class AgentWorkers(Workers[AgentSlot]):
     def _usage(self, share: Share, found: Processes) -> Usage:
         first = share is self._slots[share.node.worker].shares[0]
         crossed = self._network.counted(share.node.worker) if first else None
-        how = COUNTED if crossed else NOT_COUNTED if first else WITH_THE_FIRST
+        how = self._network.method if first else WITH_THE_FIRST
         return Usage(
             cpu_s=share.spent_cpu_s + found.cpu_s,
             resident_bytes=found.resident_bytes,

@@ -102,7 +102,7 @@ class LocalCluster(ClusterOfWorkers):
 
     def capabilities(self) -> frozenset[Action]:
         broken = {Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME}
-        cut = {Action.CUT, Action.HEAL} if isinstance(self._network, Namespaces) else set()
+        cut = {Action.CUT, Action.HEAL} if self._network.cuts else set()
         return frozenset(broken | cut)
 
     def breakable(self) -> Collection[str]:

@@ -19,7 +19,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from harness.cluster.links import Bytes, Traffic, WorkerLink, WorkerNetwork, able, lay
+from harness.cluster.links import (
+    Bytes,
+    WorkerLink,
+    WorkerNetwork,
+    able,
+    complaint,
+    interface_bytes,
+    lay,
+    traffic_control,
+)
 from harness.cluster.processes import RUN_VARIABLE, identify
 from harness.cluster.run_directory import write_journal
 from harness.errors import EnvironmentFailure
@@ -37,6 +46,8 @@ class LocalNetwork(WorkerNetwork, Protocol):
 
     host: str
     """The address of Kafka, Redis, the Spark master and drivers."""
+    cuts: bool
+    """True if workers can be cut off."""
 
     def worker_host(self, rack: int, number: int) -> str:
         """Return the address of a rack's worker."""
@@ -55,6 +66,11 @@ class Loopback:
     """Addresses of the loopback device, which need no setting up."""
 
     host = "127.0.0.1"
+    cuts = False
+    method = (
+        "Network: None, because Linux keeps no per-process byte counter that can be read without "
+        "root."
+    )
 
     def worker_host(self, rack: int, number: int) -> str:
         """Return a separate loopback address, so that Spark sees different hosts."""
@@ -89,6 +105,8 @@ class Namespaces:
     """A bridge, and a namespace per worker."""
 
     host = f"{_PREFIX}.0.1"
+    cuts = True
+    method = "Network: bytes that crossed the worker's virtual cable, from /proc/net/dev."
     _bridge = "faultline"
 
     def __init__(self) -> None:
@@ -127,16 +145,17 @@ class Namespaces:
         # On a device of its own, so that no used device loses a packet.
         _ip("link add try0 type bridge")
         try:
-            return able("try0", _tc())
+            return able("try0", traffic_control())
         finally:
             _ip("link del try0")
 
     def shape(self, worker: str, link: WorkerLink | None) -> None:
-        lay(link, _cable(worker), _tc())
-        lay(link, "eth0", _tc(self._enter(worker)))
+        lay(link, _cable(worker), traffic_control())
+        lay(link, "eth0", traffic_control(self._enter(worker)))
 
     def counted(self, worker: str) -> Bytes | None:
-        return read_counters(Path("/proc/net/dev").read_text(), _cable(worker))
+        far_end = interface_bytes(_cable(worker))
+        return far_end and Bytes(received=far_end.sent, sent=far_end.received)
 
     def close(self) -> None:
         for worker, holder in self._holders.items():
@@ -214,7 +233,7 @@ def why_not() -> str | None:
     done = subprocess.run(
         [*_ENTER, "sh", "-c", attempt], capture_output=True, text=True, check=False
     )
-    return None if done.returncode == 0 else _last_line(done.stderr)
+    return None if done.returncode == 0 else complaint(done.stderr)
 
 
 def enter(arguments: Sequence[str]) -> None:
@@ -237,16 +256,6 @@ def enter(arguments: Sequence[str]) -> None:
     os.execvpe(command[0], command, {**os.environ, INSIDE_VARIABLE: NAMESPACES})
 
 
-def read_counters(text: str, device: str) -> Bytes | None:
-    """Return the counters of a device in ``/proc/net/dev``, from the side of its worker."""
-    for line in text.splitlines():
-        name, _, counts = line.partition(":")
-        if name.strip() == device:
-            fields = counts.split()
-            return Bytes(received=int(fields[8]), sent=int(fields[0]))
-    return None
-
-
 def _cable(worker: str) -> str:
     """Return the harness's end of a worker's cable; the kernel allows 15 characters."""
     return f"v-{worker}"
@@ -262,24 +271,6 @@ def _ip(*commands: str, prefix: Sequence[str] = ()) -> None:
     )
     if done.returncode != 0:
         raise EnvironmentFailure(
-            f"the network could not be laid: {_last_line(done.stderr)} (of: {'; '.join(commands)})",
+            f"the network could not be laid: {complaint(done.stderr)} (of: {'; '.join(commands)})",
             remedy="use --network loopback on this machine",
         )
-
-
-def _tc(prefix: Sequence[str] = ()) -> Traffic:
-    def call(arguments: Sequence[str]) -> str | None:
-        try:
-            done = subprocess.run(
-                [*prefix, "tc", *arguments], capture_output=True, text=True, check=False
-            )
-        except FileNotFoundError:
-            return "there is no program tc (package iproute2)"
-        return None if done.returncode == 0 else _last_line(done.stderr)
-
-    return call
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason was given"

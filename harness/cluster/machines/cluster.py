@@ -18,11 +18,12 @@ from harness.cluster.agent.place import AgentLauncher
 from harness.cluster.base import Action, ClusterSpec, Prepared, RunningProgram, demand_near
 from harness.cluster.clocks import Sample
 from harness.cluster.configuration import BrokerIdentity
+from harness.cluster.links import WorkerLink
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.network import Loopback
 from harness.cluster.local.servers import SparkDaemons
 from harness.cluster.machines.certificates import run_certificate
 from harness.cluster.machines.machine import Machine
+from harness.cluster.machines.network import MachineNetwork
 from harness.cluster.machines.settings import Host, Machines, demand_shape
 from harness.cluster.machines.ssh import Loop
 from harness.cluster.owned import MINIMUM_FREE_BYTES, Programs
@@ -44,19 +45,6 @@ _ENCRYPTED = {
 """Settings of every Spark process: what they send to each other is encrypted with the secret."""
 
 
-class _Addresses(Loopback):
-    """The addresses of a cluster of machines, known once they are connected."""
-
-    def __init__(self, machines: Machines) -> None:
-        self._machines = machines
-        self.of: dict[str, str] = {}
-
-    def worker_host(self, rack: int, number: int) -> str:
-        """Return the address of the worker's machine; its SSH name until that is known."""
-        ssh = self._machines.host_of(rack, number).ssh
-        return self.of.get(ssh, ssh)
-
-
 class MachinesCluster(LocalCluster):
     """Workers on machines that are reached by SSH."""
 
@@ -75,7 +63,7 @@ class MachinesCluster(LocalCluster):
     ) -> None:
         demand_shape(machines, spec.racks, spec.workers_per_rack)
         self._file = machines
-        self._addresses = _Addresses(machines)
+        self._addresses = MachineNetwork(machines, self._places)
         self._machines: dict[str, Machine] = {}
         self._loop: Loop | None = None
         super().__init__(
@@ -112,6 +100,7 @@ class MachinesCluster(LocalCluster):
                     self._addresses.host
                 )
         self._nodes = nodes_of(self.spec, self._addresses.worker_host)
+        self._at_once(self._addresses.open_on)
         self.demand_clocks()
         super().bring_up(report)
 
@@ -157,12 +146,22 @@ class MachinesCluster(LocalCluster):
 
     def prepare(self, action: Action, target: str) -> Prepared:
         if action in (Action.CUT, Action.HEAL):
-            raise UsageError(
-                f"a cluster of machines cannot {action} {target}: their networks are left alone",
-                remedy="use pause and resume (the node falls silent, its connections stay open), "
-                "or nodes with a network of their own on this machine: --network namespaces",
-            )
+            if not self._addresses.cuts:
+                raise UsageError(
+                    f"this cluster cannot {action} {target}: {self._file.path} leaves the "
+                    "machines' networks alone",
+                    remedy="give it `cuts: true`, with root or passwordless sudo on the machines; "
+                    "or use pause and resume (the node falls silent, its connections stay open)",
+                )
+            workers = {node.worker for node in self.resolve(target)}
+            self._addresses.demand_whole(f"{action} {target}", workers)
         return super().prepare(action, target)
+
+    def shape(self, target: str, link: WorkerLink | None) -> None:
+        if link is not None:
+            workers = {node.worker for node in self.resolve(target)}
+            self._addresses.demand_whole(f"a link of {target}", workers)
+        super().shape(target, link)
 
     def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
         demand_shape(self._file, spec.racks, spec.workers_per_rack)
@@ -265,6 +264,9 @@ class MachinesCluster(LocalCluster):
         )
         daemons.prepare()
         return daemons
+
+    def _places(self) -> Mapping[str, Machine]:
+        return {node.worker: self._machine_of(node.worker) for node in self._nodes}
 
     def _machine_of(self, worker: str) -> Machine:
         rack, _, number = worker.removeprefix("r").partition("w")

@@ -51,6 +51,8 @@ class MachinesFile(Entry, kw_only=True):
     """A URI that all machines and this one can write to, for engines that keep state in files."""
     ssh_config: str | None = None
     """A file in place of ~/.ssh/config."""
+    cuts: bool = False
+    """True if runs may cut machines off and shape their links; needs root or sudo there."""
     clock_limit_ms: Annotated[float, Meta(gt=0)] = 5.0
     """Largest error of a machine's clock offset; times measured with a larger one are invalid."""
 

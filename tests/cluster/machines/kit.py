@@ -45,6 +45,18 @@ def why_not() -> str | None:
     return tried.stderr.strip() or None if tried.returncode else None
 
 
+@cache
+def why_no_cut() -> str | None:
+    """Return why no machine can be cut off here; None if they can."""
+    if why_not() is not None or shutil.which("nft") is None:
+        return why_not() or "there is no program nft (package nftables)"
+    tried = subprocess.run(
+        ["unshare", "--net", "nft", "add", "table", "inet", "try"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return tried.stderr.strip() or None if tried.returncode else None
+
+
 needs_machines = pytest.mark.skipif(
     why_not() is not None, reason=f"no machines can be made here: {why_not()}"
 )
@@ -133,6 +145,18 @@ class Machine:
             except OSError:
                 continue
         return found
+
+    def rules(self) -> str:
+        """Return what is left of rules and devices of its network."""
+        if why_no_cut() is not None:
+            return ""
+        assert self.process is not None
+        enter = ["nsenter", "--net", "--target", str(self.process.pid), "--"]
+        return "".join(
+            subprocess.run([*enter, *words], capture_output=True, text=True, check=True).stdout
+            for words in (["nft", "list", "ruleset"], ["ip", "link", "show", "type", "ifb"],
+                          ["tc", "filter", "show", "dev", "eth0", "ingress"])
+        )  # fmt: skip
 
     def seed(self) -> None:
         """Put there what would be sent, by hard links."""

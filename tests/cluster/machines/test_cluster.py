@@ -17,7 +17,7 @@ from harness.cluster.processes import marked
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.contract import SPEC, ClusterContract
 from tests.cluster.helpers import eventually, silent
-from tests.cluster.machines.kit import ROOT, Network, needs_machines
+from tests.cluster.machines.kit import ROOT, Network, needs_machines, why_no_cut
 
 pytestmark = needs_machines
 
@@ -34,7 +34,7 @@ class TestMachinesCluster(ClusterContract):
     @classmethod
     def cluster(cls, network: Network) -> Iterator[Cluster]:
         shared = (network.directory / "shared").as_uri()
-        backend = find_backend(str(network.file(checkpoints=shared)))
+        backend = find_backend(str(network.file(checkpoints=shared, cuts=why_no_cut() is None)))
         with backend.make(SPEC) as cluster:
             cluster.start(silent)
             yield cluster
@@ -45,6 +45,7 @@ class TestMachinesCluster(ClusterContract):
             assert machine.processes() == []
             assert list((machine.cache / "runs").iterdir()) == []
             assert list(machine.tmp.iterdir()) == []
+            assert machine.rules() == ""
 
     def test_nothing_was_sent_that_was_there(self, cluster: Cluster) -> None:
         assert isinstance(cluster, MachinesCluster)

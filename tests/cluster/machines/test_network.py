@@ -1,0 +1,149 @@
+"""The data network of a machine: cut, shaped and counted by its agent, and undone however it ends.
+
+The machine's agent and a program that moves bytes, without servers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.agent import fence
+from harness.cluster.links import RATE, WorkerLink
+from harness.cluster.machines.machine import Machine as Reached
+from harness.cluster.machines.settings import Host
+from harness.cluster.machines.ssh import Loop
+from harness.cluster.owned import find_programs
+from harness.errors import EnvironmentFailure
+from tests.cluster.helpers import (
+    PEER,
+    PORT,
+    broken,
+    connected,
+    eventually,
+    listener,
+    silent,
+    unacknowledged,
+)
+from tests.cluster.links import Laid, LinkContract
+from tests.cluster.machines.kit import ROOT, Network, needs_machines, poor_path, why_no_cut
+
+needs_cuts = pytest.mark.skipif(
+    why_no_cut() is not None, reason=f"no machine can be cut off here: {why_no_cut()}"
+)
+pytestmark = [needs_machines, pytest.mark.cluster]
+
+DIRECTORY = "~/.cache/faultline"
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    with Network(1) as network:
+        yield network
+
+
+@pytest.fixture
+def reached(network: Network, tmp_path: Path) -> Iterator[Reached]:
+    (tmp_path / "logs").mkdir()
+    loop = Loop()
+    config = network.directory / "config"
+    machine = Reached(Host(ssh="m1"), loop, directory=DIRECTORY, config=config)
+    machine.send(find_programs(silent), silent)
+    machine.open(f"test-{tmp_path.name}", tmp_path)
+    yield machine
+    machine.close()
+    loop.close()
+    assert network.machines[0].processes() == []
+    assert network.machines[0].rules() == ""
+
+
+@pytest.fixture
+def opened(reached: Reached, network: Network) -> Reached:
+    reached.agent.open_network(network.machines[0].address, [network.host])
+    return reached
+
+
+def run(machine: Reached, program: str) -> None:
+    """Start a program there."""
+    words = ["sh", "-c", f'exec {sys.executable} -S -u -c "$0"', program]
+    machine.agent.start("program", words, environment={}, log_name="program")
+
+
+@needs_cuts
+class TestLinks(LinkContract):
+    @pytest.fixture
+    def laid(self, opened: Reached, network: Network) -> Laid:
+        run(opened, PEER)
+        shapes = frozenset(opened.agent.shapes())
+        return Laid(shapes, opened.agent.shape, network.machines[0].address)
+
+    def test_the_ssh_connection_is_not_slowed(self, opened: Reached) -> None:
+        if RATE not in opened.agent.shapes():
+            pytest.skip("this kernel has no token bucket")
+        opened.agent.shape(WorkerLink(bytes_per_s=1000))
+        opened.agent.write("large", "x" * 200_000)  # 200 s by that link, more than a call may take
+        assert opened.agent.files(".")["large"] == 200_000
+
+
+@needs_cuts
+def test_no_byte_passes_a_cut_and_ssh_does(opened: Reached, network: Network) -> None:
+    run(opened, listener("received"))
+    with connected(network.machines[0].address, PORT) as connection:
+        connection.sendall(b"a")
+        eventually(lambda: opened.agent.read("received") == b"a")
+        opened.agent.cut_off()
+        before = opened.agent.crossed()
+        connection.sendall(b"b")
+        assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
+        assert opened.agent.read("received") == b"a"
+        assert opened.agent.crossed() == before
+        assert not broken(connection)
+        opened.agent.heal()
+        eventually(lambda: opened.agent.read("received") == b"ab")
+        crossed = opened.agent.crossed()
+        assert crossed.received > before.received
+        assert crossed.sent > before.sent
+
+
+@needs_cuts
+def test_a_crash_of_the_agent_undoes_it(opened: Reached, network: Network) -> None:
+    (machine,) = network.machines
+    opened.agent.shapes()
+    opened.agent.cut_off()
+    assert "drop" in machine.rules()
+    assert machine.process is not None
+    inside = os.readlink(f"/proc/{machine.process.pid}/ns/net")
+    for entry in Path("/proc").glob("[0-9]*"):
+        line = (entry / "cmdline").read_bytes() if (entry / "cmdline").exists() else b""
+        if b"harness.cluster.agent" in line and os.readlink(entry / "ns/net") == inside:
+            os.kill(int(entry.name), signal.SIGKILL)
+    eventually(lambda: machine.rules() == "", limit_s=20)
+    eventually(lambda: machine.processes() == [], limit_s=20)
+
+
+def test_a_machine_that_cannot_be_cut_says_what_to_grant(tmp_path: Path) -> None:
+    place = ROOT / f"faultline-{tmp_path.name}"
+    with poor_path(place) as path, Network(1, path=path) as network:
+        (tmp_path / "logs").mkdir()
+        loop = Loop()
+        config = network.directory / "config"
+        machine = Reached(Host(ssh="m1"), loop, directory=DIRECTORY, config=config)
+        machine.send(find_programs(silent), silent)
+        machine.open("test-poor", tmp_path)
+        with pytest.raises(EnvironmentFailure, match=r"m1: .* there is no program ip") as caught:
+            machine.agent.open_network(network.machines[0].address, [network.host])
+        assert "sudo -n true" in caught.value.remedy
+        machine.close()
+        loop.close()
+        assert network.machines[0].processes() == []
+
+
+def test_the_port_of_ssh_is_that_of_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.2 2222")
+    assert fence.ssh_port() == 2222
+    monkeypatch.delenv("SSH_CONNECTION")
+    assert fence.ssh_port() == 22
