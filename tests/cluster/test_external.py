@@ -31,7 +31,8 @@ class TestExternalCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod
     def foreign(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-        with LocalCluster(SPEC, remove=remove_made) as local:
+        spec = replace(SPEC, append_only=True)
+        with LocalCluster(spec, remove=remove_made) as local:
             local.start(silent)
             yield describe(local, tmp_path_factory.mktemp("foreign"))
 
@@ -77,6 +78,21 @@ class TestExternalCluster(ClusterContract):
         assert "somebody-elses" in topics
         assert names[0] not in topics
         cluster.health()
+
+    def test_a_server_that_may_lose_checkpoints_is_refused(
+        self, cluster: Cluster, foreign: Path
+    ) -> None:
+        endpoint = replace(read_settings(foreign).redis, key_prefix="x-")
+        with endpoint.client() as client:
+            for name, bad, good in (
+                ("maxmemory-policy", "allkeys-lru", "noeviction"),
+                ("appendonly", "no", "yes"),
+            ):
+                client.config_set(name, bad)
+                with pytest.raises(EnvironmentFailure, match=f"{bad}|in memory alone"):
+                    check_redis(endpoint)
+                client.config_set(name, good)
+        check_redis(endpoint)
 
     def test_a_kill_that_does_nothing_is_found_out(
         self, foreign: Path, monkeypatch: pytest.MonkeyPatch

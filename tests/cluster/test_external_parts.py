@@ -18,9 +18,16 @@ import yaml
 from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.base import Action, ClusterSpec
 from harness.cluster.external import servers
-from harness.cluster.external.cluster import ExternalCluster, check_executors, probe_failure
+from harness.cluster.external.cluster import (
+    ExternalCluster,
+    check_clocks,
+    check_executors,
+    check_storage,
+    probe_failure,
+)
 from harness.cluster.external.nodes import ExternalNodes
-from harness.cluster.external.probe import ARCHIVE, of_sources, write_archive
+from harness.cluster.external.probe import ARCHIVE, RECORDS, of_sources, write_archive
+from harness.cluster.external.servers import demand_lasting
 from harness.cluster.external.settings import Command, ExternalSettings, read_settings
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess
@@ -30,7 +37,12 @@ from harness.errors import EnvironmentFailure, UsageError
 MINIMAL: dict[str, Any] = {
     "kafka": {"bootstrap": "k:9092"},
     "redis": {"url": "redis://r:6379/2"},
-    "spark": {"master": "spark://m:7077", "driver_host": "10.0.0.1", "python": "/usr/bin/python3"},
+    "spark": {
+        "master": "spark://m:7077",
+        "driver_host": "10.0.0.1",
+        "python": "/usr/bin/python3",
+        "secret": {"env": "FAULTLINE_SPARK_SECRET"},
+    },
     "checkpoints": "file:///shared/checkpoints/",
     "nodes": [
         {"rack": "r1", "host": "a"},
@@ -39,6 +51,11 @@ MINIMAL: dict[str, Any] = {
     ],
     "commands": {"up": "true", "kill": "ssh {host} kill", "restart": "ssh {host} start"},
 }
+
+
+@pytest.fixture(autouse=True)
+def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTLINE_SPARK_SECRET", "secret of SPARK_SECRET")
 
 
 def described(directory: Path, change: Callable[[dict[str, Any]], object] | None = None) -> Path:
@@ -122,6 +139,7 @@ def _set(*keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
         (_set("commands", "cut", to="true"), "only one of cut and heal", "both or neither"),
         (_set("commands", "kill_process", to="kill {pid}"), "only one of kill_process", "both"),
         (_set("commands", "kill", to="kill {pid}"), "a place {pid}", "{host}"),
+        (lambda d: d["spark"].pop("secret"), "spark has no secret", "env"),
         (_set("kafka", "mechanism", to="PLAIN"), "needs a user's name", "give both"),
     ],
 )
@@ -309,6 +327,44 @@ def test_commands_that_fail_are_told(tmp_path: Path) -> None:
         settings = scripted(tmp_path, kill=kill, timeout_s=0.2)
         with pytest.raises(EnvironmentFailure, match=words):
             ExternalNodes(settings, PATH).apply(Action.KILL, settings.nodes[:1])
+
+
+LASTING = {"redis_version": "7.2.4", "maxmemory_policy": "noeviction", "aof_enabled": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "remedy"),
+    [
+        ({"redis_version": "4.0.9"}, "is version 4.0.9", "Redis 5"),
+        ({"cluster_enabled": 1}, "is a Redis Cluster", "cluster-enabled no"),
+        ({"maxmemory_policy": "allkeys-lru"}, "evicts keys", "noeviction"),
+        ({"aof_enabled": 0}, "in memory alone", "appendonly yes"),
+    ],
+)
+def test_a_redis_that_may_lose_checkpoints_is_refused(
+    change: dict[str, object], words: str, remedy: str
+) -> None:
+    demand_lasting(LASTING, "Redis", 0)
+    demand_lasting({**LASTING, "aof_enabled": 0}, "Redis", 1)
+    with pytest.raises(EnvironmentFailure, match=words) as caught:
+        demand_lasting({**LASTING, **change}, "Redis", 0)
+    assert remedy in caught.value.remedy
+
+
+def test_executors_clocks_and_storage_are_checked() -> None:
+    answer = {
+        "executors": [{"host": "a", "unix_s": 100.2}], "before": 100.0, "after": 100.4,
+        "stored": RECORDS,
+    }  # fmt: skip
+    check_clocks(answer)
+    check_storage(answer, "file:///x")
+    with pytest.raises(EnvironmentFailure, match=r"of the executor on b is \+300 ms off"):
+        check_clocks({**answer, "executors": [{"host": "b", "unix_s": 100.5}]})
+    with pytest.raises(EnvironmentFailure, match="400 of 1000 records") as caught:
+        check_storage({**answer, "stored": 400}, "file:///x")
+    assert "every executor can write to" in caught.value.remedy
+    with pytest.raises(EnvironmentFailure, match="No FileSystem for scheme"):
+        check_storage({**answer, "stored": None, "error": "No FileSystem for scheme"}, "s3a://x")
 
 
 @pytest.mark.slow

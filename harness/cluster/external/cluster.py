@@ -19,11 +19,19 @@ from typing import Any
 
 import pyspark
 
-from harness.cluster.base import CLOCK_LIMIT_S, Action, ClusterSpec, Node, Usage, Victim
+from harness.cluster.base import (
+    CLOCK_LIMIT_S,
+    Action,
+    ClusterSpec,
+    Node,
+    Usage,
+    Victim,
+    demand_near,
+)
 from harness.cluster.clocks import Sample
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.external.nodes import ExternalNodes
-from harness.cluster.external.probe import ARCHIVE, of_sources, write_archive
+from harness.cluster.external.probe import ARCHIVE, RECORDS, of_sources, write_archive
 from harness.cluster.external.servers import (
     check_kafka,
     check_redis,
@@ -216,12 +224,12 @@ class ExternalCluster(OwnedCluster):
         return self._settings.spark.rack_conf[rack]
 
     def _probe(self) -> None:
-        log = self.run_directory / "logs" / "probe.log"
+        log, uri = self.run_directory / "logs" / "probe.log", self.checkpoint_location("probe")
         with log.open("wb") as errors:
             try:
                 done = subprocess.run(
                     [sys.executable, "-m", "harness.cluster.external.probe"],
-                    input=json.dumps(self.spark_conf()).encode() + b"\n",
+                    input=json.dumps({"conf": self.spark_conf(), "uri": uri}).encode() + b"\n",
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     env={**os.environ, **self.driver_environment()},
@@ -233,7 +241,11 @@ class ExternalCluster(OwnedCluster):
                 raise probe_failure("got no executors in time", log.read_text()) from error
         if done.returncode != 0:
             raise probe_failure("failed", log.read_text(errors="replace"))
-        check_executors(json.loads(done.stdout), of_sources(REPOSITORY), self._settings.spark.code)
+        answer = json.loads(done.stdout)
+        check_executors(answer["executors"], of_sources(REPOSITORY), self._settings.spark.code)
+        check_clocks(answer)
+        check_storage(answer, uri)
+        self.tidy()
 
 
 def probe_failure(how: str, log: str) -> EnvironmentFailure:
@@ -275,6 +287,29 @@ def check_executors(found: Sequence[Mapping[str, Any]], code: str, way: str) -> 
                 f"{where} {'lacks this code' if lacks else 'has other code than this checkout'}",
                 remedy="use `code: archive`" if way == "image" else "see the executor's log",
             )
+
+
+def check_clocks(answer: Mapping[str, Any]) -> None:
+    """Raise `EnvironmentFailure` for an executor's clock that is certainly off.
+
+    It was read at an unknown instant of a job, so half of the job's duration is the bound."""
+    bound_s = (answer["after"] - answer["before"]) / 2
+    middle = answer["before"] + bound_s
+    for executor in answer["executors"]:
+        sample = Sample(offset_s=executor["unix_s"] - middle, bound_s=bound_s)
+        demand_near(f"of the executor on {executor['host']}", sample)
+
+
+def check_storage(answer: Mapping[str, Any], uri: str) -> None:
+    """Raise `EnvironmentFailure` unless every executor can read what the others have written."""
+    if answer["stored"] != RECORDS:
+        found = answer.get("error") or f"{answer['stored']} of {RECORDS} records came back"
+        raise EnvironmentFailure(
+            f"executors cannot share checkpoints at {uri}: {found}",
+            remedy="give `checkpoints` a place that the driver and every executor can write to: a "
+            "directory that all of them mount (file://), hdfs://, or s3a:// with its jars and keys "
+            "in spark.conf",
+        )
 
 
 def prefix_of(run: str) -> str:

@@ -1,13 +1,15 @@
 """The checkout's code on executors of a foreign cluster: archive, fingerprint and a first look.
 
 ``python -m harness.cluster.external.probe`` runs a small application there. It reads its
-configuration as one JSON line. Its tasks report their Python, their PySpark and the fingerprint of
-the code that they import; the answer is one JSON line."""
+configuration and a URI for checkpoints as one JSON line. Its tasks report their Python, their
+PySpark, their clock and the fingerprint of the code that they import; then each executor writes
+files below the URI, and all of them are read back. The answer is one JSON line."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from hashlib import sha256
@@ -18,6 +20,8 @@ import harness
 
 PACKAGES = ("harness", "workloads", "datasets")
 ARCHIVE = "faultline.zip"
+RECORDS = 1000
+"""Number of records that go through the checkpoint storage."""
 _NAME = "harness/fingerprint.txt"
 
 
@@ -71,6 +75,7 @@ def look(numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
         "python": platform.python_version(),
         "pyspark": pyspark.__version__,
         "code": None,
+        "unix_s": time.time(),
     }
     try:
         from harness.cluster.external.probe import fingerprint
@@ -84,11 +89,24 @@ def look(numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
 def main() -> None:
     from pyspark.sql import SparkSession
 
-    conf = json.loads(sys.stdin.readline())
-    builder = SparkSession.builder.appName("faultline-probe").config(map=conf)
-    context = builder.getOrCreate().sparkContext
-    print(json.dumps(context.parallelize(range(4), 4).mapPartitions(look).collect()), flush=True)
-    context.stop()
+    given = json.loads(sys.stdin.readline())
+    builder = SparkSession.builder.appName("faultline-probe").config(map=given["conf"])
+    session = builder.getOrCreate()
+    tasks = 2 * max(2, session.sparkContext.defaultParallelism)
+    numbers = session.sparkContext.parallelize(range(tasks), tasks)
+    numbers.mapPartitions(look).collect()  # starts Python everywhere
+    before = time.time()
+    found = numbers.mapPartitions(look).collect()
+    after = time.time()
+    answer = {"executors": found, "before": before, "after": after, "stored": None}
+    try:
+        session.range(0, RECORDS, 1, tasks).write.json(given["uri"])
+        # One task a file, on whatever executor is free.
+        answer["stored"] = session.read.json(given["uri"]).repartition(tasks).distinct().count()
+    except Exception as error:  # the answer says so, and the caller what to do
+        answer["error"] = str(error).splitlines()[0][:300]
+    print(json.dumps(answer), flush=True)
+    session.stop()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from harness.cluster.base import demand_near
+from harness.cluster.clocks import BrokerClock
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.external.nodes import demand_success, run_command
 from harness.cluster.external.settings import ExternalSettings
@@ -19,7 +21,9 @@ _WITHIN_S = 30.0
 
 
 def check_kafka(kafka: KafkaEndpoint) -> None:
-    """Raise `EnvironmentFailure` unless a topic can be made, written, read and deleted."""
+    """Raise `EnvironmentFailure` unless a topic can be made, written, read and deleted.
+
+    The broker's clock must be near, too."""
     from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
     from confluent_kafka.admin import NewTopic
 
@@ -32,7 +36,8 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
         )
     topic = f"{kafka.topic_prefix}probe"
     try:
-        wanted = NewTopic(topic, 1, kafka.replication)
+        stamped = {"message.timestamp.type": "LogAppendTime"}
+        wanted = NewTopic(topic, 1, kafka.replication, config=stamped)
         for future in admin.create_topics([wanted], operation_timeout=_WITHIN_S).values():
             future.result(_WITHIN_S)
         producer = Producer({**kafka.confluent(), "message.timeout.ms": round(_WITHIN_S * 1000)})
@@ -45,6 +50,8 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
                 remedy="this user must be allowed to write topics that begin with "
                 f"{kafka.topic_prefix}",
             )
+        if (clock := BrokerClock(kafka, topic).compare()) is not None:
+            demand_near("of the Kafka broker", clock)
         consumer = Consumer({**kafka.confluent(), "group.id": topic})
         consumer.assign([TopicPartition(topic, 0, 0)])
         message = consumer.poll(_WITHIN_S)
@@ -111,13 +118,13 @@ def _topics(admin: Any, prefix: str) -> list[str]:
 
 
 def check_redis(endpoint: RedisEndpoint) -> None:
-    """Raise `EnvironmentFailure` unless keys can be set and deleted on a recent server."""
+    """Raise `EnvironmentFailure` unless keys can be set and deleted, and stay until they are."""
     import redis
 
     where = f"Redis at {endpoint.host}:{endpoint.port}"
     with endpoint.client(socket_timeout=_WITHIN_S) as client:
         try:
-            version = str(client.info("server")["redis_version"])
+            demand_lasting(client.info(), where, endpoint.replicas)
             client.set(f"{endpoint.key_prefix}probe", b"probe", ex=60)
             client.delete(f"{endpoint.key_prefix}probe")
         except redis.ReadOnlyError as error:
@@ -130,11 +137,29 @@ def check_redis(endpoint: RedisEndpoint) -> None:
                 remedy="see whether the address and the credentials are right, and whether this "
                 f"user may write keys that begin with {endpoint.key_prefix}",
             ) from error
+
+
+def demand_lasting(info: Mapping[str, Any], where: str, replicas: int) -> None:
+    """Raise `EnvironmentFailure` for a server that is too old, or may lose what it has taken.
+
+    ``info`` is its own answer, and ``replicas`` is how many must have a checkpoint."""
+    version = str(info["redis_version"])
+    policy = str(info.get("maxmemory_policy", "noeviction"))
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
-        raise EnvironmentFailure(
-            f"{where} is version {version}",
-            remedy=f"use Redis {OLDEST_REDIS[0]} or newer, or Valkey",
-        )
+        problem = f"is version {version}"
+        remedy = f"use Redis {OLDEST_REDIS[0]} or newer, or Valkey"
+    elif int(info.get("cluster_enabled", 0)):
+        problem = "is a Redis Cluster, which divides keys that belong together among its servers"
+        remedy = "use a server without cluster mode (`cluster-enabled no`), with a replica at will"
+    elif policy != "noeviction":
+        problem = f"evicts keys when its memory is full (maxmemory-policy {policy})"
+        remedy = "set `maxmemory-policy noeviction`: an evicted checkpoint is a lost one"
+    elif not int(info.get("aof_enabled", 0)) and not replicas:
+        problem = "keeps what it has taken in memory alone, so its restart loses checkpoints"
+        remedy = "set `appendonly yes`, or give it a replica and say `replicas: 1`"
+    else:
+        return
+    raise EnvironmentFailure(f"{where} {problem}", remedy=remedy)
 
 
 def remove_keys(endpoint: RedisEndpoint) -> None:

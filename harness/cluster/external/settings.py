@@ -204,6 +204,12 @@ def _settings(path: Path, given: _Document) -> ExternalSettings:
     racks = {node.rack for node in nodes}
     if unknown := sorted(set(given.spark.rack_conf) - racks):
         raise Mistake(f"spark.rack_conf names {unknown[0]!r}", did_you_mean(unknown[0], racks))
+    if given.spark.master.startswith("spark://") and given.spark.secret is None:
+        raise Mistake(
+            "spark has no secret: without one, everybody who reaches its ports can run code there",
+            "start master and workers with spark.authenticate and a secret, and give "
+            "`secret: {env: NAME}` or `{file: PATH}`",
+        )
     uri, remove = given.checkpoints, None
     if isinstance(uri, _Checkpoints):
         if uri.remove is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -21,8 +21,23 @@ _PROBE = """\
 echo "cores $(getconf _NPROCESSORS_ONLN)"
 echo "memory $(awk '/^MemAvailable/ {print $2}' /proc/meminfo)"
 echo "clock $(date +%s.%N)"
+"""
+_TRY = """\
+R=; [ "$(id -u)" = 0 ] || R="sudo -n"
+if ! $R true 2>/dev/null; then echo "cuts no root, and no sudo without a password"; exit 0; fi
+for p in nft tc ip; do
+  $R sh -c "command -v $p" >/dev/null 2>&1 || { echo "cuts no program $p"; exit 0; }
+done
+$R nft list tables >/dev/null 2>&1 && echo "cuts yes" || echo "cuts no nftables in its kernel"
+if $R ip link add flttry type ifb 2>/dev/null; then
+  $R tc qdisc replace dev flttry root tbf rate 1mbit burst 32k latency 9ms 2>/dev/null &&
+    echo "rate yes"
+  $R tc qdisc replace dev flttry root netem delay 1ms 2>/dev/null && echo "latency yes"
+  $R ip link del flttry
+fi
 exit 0
 """
+"""Tries what a fence needs (`harness.cluster.agent.fence`), on a device that nothing uses."""
 
 
 def examine(path: Path) -> list[Finding]:
@@ -53,13 +68,14 @@ def _reached(host: Host, connection: Connection, directory: str) -> Finding:
     before = time.time()
     done = connection.run(_PROBE)
     after = time.time()
-    values = dict(line.partition(" ")[::2] for line in done.output.splitlines())
+    lines = (done.output + connection.run(_TRY).output).splitlines()
+    values = dict(line.partition(" ")[::2] for line in lines)
     trip_s = min(_took_s(lambda: connection.run("true")) for _ in range(_ROUNDS))
     sent_s = _took_s(
         lambda: connection.send("cat >/dev/null", [b"\0" * (1 << 18)] * 16, lambda size: None)
     )
     offset_s = float(values.get("clock") or before) - (before + after) / 2
-    lines = [
+    told = [
         f"{host.rack}, {host.workers} worker(s); {values.get('cores', '?')} cores, "
         f"{format_bytes(int(values.get('memory') or 0) * 1024)} of memory available, "
         f"{format_bytes(found.free_bytes)} of disk in {found.directory}",
@@ -67,6 +83,7 @@ def _reached(host: Host, connection: Connection, directory: str) -> Finding:
         + (f"Python {found.python}" if found.python else "no Python like ours: it will be sent"),
         f"a command and back {format_duration(trip_s)}, {format_bytes(_PROBE_BYTES / sent_s)}/s "
         f"by SSH; its clock {offset_s * 1e3:+.0f} ms, to {(after - before) * 500:.0f} ms",
+        _network(values),
         f"here already: {', '.join(sorted(found.has)) or 'nothing, so the first run sends it'}",
     ]
     problem, remedy = "", ""
@@ -76,9 +93,17 @@ def _reached(host: Host, connection: Connection, directory: str) -> Finding:
     return Finding(
         name=host.ssh,
         status=Status.WARNING if problem else Status.OK,
-        detail="\n".join([*([problem] if problem else []), *lines]),
+        detail="\n".join([*([problem] if problem else []), *told]),
         remedy=remedy,
     )
+
+
+def _network(values: Mapping[str, str]) -> str:
+    if values.get("cuts") != "yes":
+        return f"cannot be cut off: {values.get('cuts', 'its shell gave no answer')}"
+    kinds = [kind for kind in ("rate", "latency") if values.get(kind) == "yes"]
+    links = f"links can have a {' and a '.join(kinds)}" if kinds else "no links, for want of ifb"
+    return f"can be cut off (with `cuts: true`); {links}"
 
 
 def _took_s(work: Callable[[], object]) -> float:

@@ -7,6 +7,7 @@ all tests, as the runs of a campaign share one."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,8 @@ class TestTasksOnExternal(TasksOnBackend):
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
-        with own_state(tmp_path_factory), LocalCluster(SPEC, remove=remove_made) as local:
+        spec = replace(SPEC, append_only=True)
+        with own_state(tmp_path_factory), LocalCluster(spec, remove=remove_made) as local:
             local.start(silent)
             backend = find_backend(str(describe(local, tmp_path_factory.mktemp("foreign"))))
             with started(backend.make(SPEC)) as engine:
