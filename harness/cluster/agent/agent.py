@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster.agent.fence import Fence
 from harness.cluster.agent.files import Files
 from harness.cluster.agent.instants import ahead_of_others, wait_until
+from harness.cluster.agent.network import DataNetwork
 from harness.cluster.launching import LaunchedProcess, Launcher
 from harness.cluster.links import Bytes, WorkerLink
 from harness.cluster.processes import (
@@ -148,7 +148,7 @@ class Agent(Files):
     def __init__(self, launcher: Launcher) -> None:
         super().__init__(launcher.directory)
         self._launcher = launcher
-        self._fence = Fence(launcher.run)
+        self._network = DataNetwork(launcher.run)
         self._run = launcher.run
         self._children: dict[int, _Child] = {}
         self._armed: dict[int, _Armed] = {}
@@ -340,32 +340,32 @@ class Agent(Files):
     def open_network(self, address: str, others: Sequence[str]) -> None:
         """Count what goes between this machine's address and others; be ready to cut it off.
 
-        Raises `EnvironmentFailure` with what to grant (`harness.cluster.agent.fence`)."""
-        self._fence.open(address, others)
+        Raises `EnvironmentFailure` with what to grant (`harness.cluster.agent.network`)."""
+        self._network.open(address, others)
 
     def cut_off(self) -> None:
         """Let no byte pass between the addresses."""
-        self._fence.cut()
+        self._network.cut()
 
     def heal(self) -> None:
         """Let bytes pass again."""
-        self._fence.heal()
+        self._network.heal()
 
     def shapes(self) -> list[str]:
         """Return the kinds of link that can be laid."""
-        return sorted(self._fence.shapes())
+        return sorted(self._network.shapes())
 
     def shape(self, link: WorkerLink | None) -> None:
         """Lay a link between the addresses; None takes it away."""
-        self._fence.shape(link)
+        self._network.shape(link)
 
     def crossed(self) -> Bytes:
         """Return the bytes between the addresses."""
-        return self._fence.counted()
+        return self._network.counted()
 
     def close_network(self) -> None:
         """Undo all of that. May be called twice."""
-        self._fence.close()
+        self._network.close()
 
 
 class _Finder:

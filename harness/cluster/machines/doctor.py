@@ -37,7 +37,7 @@ if $R ip link add flttry type ifb 2>/dev/null; then
 fi
 exit 0
 """
-"""Tries what a fence needs (`harness.cluster.agent.fence`), on a device that nothing uses."""
+"""Tries what cuts and links need (`harness.cluster.agent.network`), on a device that nothing uses."""
 
 
 def examine(path: Path) -> list[Finding]:

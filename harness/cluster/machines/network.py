@@ -21,7 +21,7 @@ _NOT_COUNTED = (
 
 
 class MachineNetwork(Loopback):
-    """Addresses that are known once the machines are connected, and their agents' fences."""
+    """Addresses that are known once the machines are connected, and what their agents do to it."""
 
     def __init__(self, machines: Machines, places: Callable[[], Mapping[str, Place]]) -> None:
         """``places``: returns the machine of each worker that there is."""
@@ -36,7 +36,7 @@ class MachineNetwork(Loopback):
         return self.of.get(ssh, ssh)
 
     def open_on(self, place: Place) -> None:
-        """Lay the fence of a machine. Raises `EnvironmentFailure` with what to grant."""
+        """Let a machine's agent count and cut its bytes. Raises `EnvironmentFailure` with what to grant."""
         if self.cuts:
             place.agent.open_network(self.of[place.name], sorted({self.host, *self.of.values()}))
 

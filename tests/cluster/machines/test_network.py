@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.agent import fence
+from harness.cluster.agent import network as data_network
 from harness.cluster.links import RATE, WorkerLink
 from harness.cluster.machines.machine import Machine as Reached
 from harness.cluster.machines.settings import Host
@@ -144,6 +144,6 @@ def test_a_machine_that_cannot_be_cut_says_what_to_grant(tmp_path: Path) -> None
 
 def test_the_port_of_ssh_is_that_of_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.2 2222")
-    assert fence.ssh_port() == 2222
+    assert data_network.ssh_port() == 2222
     monkeypatch.delenv("SSH_CONNECTION")
-    assert fence.ssh_port() == 22
+    assert data_network.ssh_port() == 22

@@ -54,7 +54,7 @@ table inet {table} {{
 """
 
 
-class Fence:
+class DataNetwork:
     """The network between this machine and the others of a run; nothing is laid before `open`."""
 
     def __init__(self, run: str) -> None:
