@@ -37,7 +37,7 @@ if $R ip link add flttry type ifb 2>/dev/null; then
 fi
 exit 0
 """
-"""Tries what cuts and links need (`harness.cluster.agent.network`), on a device that nothing uses."""
+"""Tries what cuts and links need (`harness.cluster.agent.network`), on an unused device."""
 
 
 def examine(path: Path) -> list[Finding]:

@@ -36,7 +36,7 @@ class MachineNetwork(Loopback):
         return self.of.get(ssh, ssh)
 
     def open_on(self, place: Place) -> None:
-        """Let a machine's agent count and cut its bytes. Raises `EnvironmentFailure` with what to grant."""
+        """Let its agent count and cut. Raises `EnvironmentFailure` with what to grant."""
         if self.cuts:
             place.agent.open_network(self.of[place.name], sorted({self.host, *self.of.values()}))
 
