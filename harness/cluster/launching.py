@@ -79,6 +79,10 @@ class Launcher:
             write_journal(self.directory, name, identity)
         return LaunchedProcess(name=name, process=process, identity=identity, log=log)
 
+    def free_port(self) -> int:
+        """Return a TCP port of `host` on which nothing listens now."""
+        return free_port(self.host)
+
     def make(self, directory: Path) -> None:
         """Make a directory below the run directory, for its owner only."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -117,6 +121,10 @@ class LaunchedProcess:
     """None when it ended before it could be looked at."""
     log: Path
 
+    def renewed_log(self) -> Path:
+        """Return its log, as long as it is now."""
+        return self.log
+
     def running(self) -> bool:
         """Return True if it lives; a killed JVM that is not reaped yet does not."""
         if self.process.poll() is not None:
@@ -139,7 +147,7 @@ class LaunchedProcess:
 
     def log_text(self) -> str:
         """Return all of its output."""
-        return self.log.read_text(errors="replace")
+        return self.renewed_log().read_text(errors="replace")
 
 
 class Server(ABC):

@@ -20,7 +20,7 @@ from pathlib import Path
 from harness.cluster.agent.files import Files
 from harness.cluster.agent.instants import ahead_of_others, wait_until
 from harness.cluster.agent.network import DataNetwork
-from harness.cluster.launching import LaunchedProcess, Launcher
+from harness.cluster.launching import LaunchedProcess, Launcher, free_port
 from harness.cluster.links import Bytes, WorkerLink
 from harness.cluster.processes import (
     PROGRAM_VARIABLE,
@@ -314,6 +314,10 @@ class Agent(Files):
         children = [child for child in list(self._children.values()) if child.is_program]
         found = (child.launched.identity for child in children)
         return {identity for identity in found if identity is not None}
+
+    def free_port(self, host: str) -> int:
+        """Return a TCP port of an address of this machine on which nothing listens now."""
+        return free_port(host)
 
     def address_towards(self, host: str) -> str:
         """Return this machine's own address on the way to another one."""

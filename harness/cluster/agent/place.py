@@ -152,8 +152,8 @@ class AgentProcess(LaunchedProcess):
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def log_text(self) -> str:
-        return self.place.log(self.log_name).read_text(errors="replace")
+    def renewed_log(self) -> Path:
+        return self.place.log(self.log_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +187,9 @@ class AgentLauncher(Launcher):
             place=self.place,
             log_name=title,
         )
+
+    def free_port(self) -> int:
+        return self.place.agent.free_port(self.host)
 
     def make(self, directory: Path) -> None:
         self.place.agent.make(str(directory))

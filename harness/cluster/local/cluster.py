@@ -150,32 +150,36 @@ class LocalCluster(ClusterOfWorkers):
             },
             host=self._network.host,
         )
-        self._launcher = Place.here(launcher).launcher(launcher)
+        self._launcher, programs = self._site(Place.here(launcher).launcher(launcher))
         self._network.open(
             self.run, self.run_directory, {node.worker: node.host for node in self._nodes}
         )
         self._broker = KafkaBroker(
             self._launcher,
-            java=self.programs.java,
-            jars=self.programs.broker_jars,
+            java=programs.java,
+            jars=programs.broker_jars,
             identity=self._broker_identity(),
         )
         self._redis = RedisDaemon(
             self._launcher,
-            program=self.programs.redis_server,
+            program=programs.redis_server,
             password=secrets.token_urlsafe(24),
             append_only=self.spec.append_only,
         )
         self._daemons = SparkDaemons(
             launcher=self._launcher,
-            java=self.programs.java,
-            spark_home=self.programs.spark_home,
+            java=programs.java,
+            spark_home=programs.spark_home,
             secret=self._secret,
             extra=self.daemon_settings,
         )
         self._daemons.prepare()
         self._master = Master(self._daemons)
         self._workers = self._new_workers()
+
+    def _site(self, here: AgentLauncher) -> tuple[AgentLauncher, Programs]:
+        """Return what starts Kafka, Redis and the master, and their programs there."""
+        return here, self.programs
 
     def _broker_identity(self) -> BrokerIdentity:
         """Return the broker's identity; on loopback addresses nothing is encrypted."""
@@ -244,7 +248,8 @@ class LocalCluster(ClusterOfWorkers):
         self._network.close()
         if self._workers is not None:
             self._workers.reap()
-            self._launcher.place.agent.end_all()
+            if self._launcher.place.lost is None:
+                self._launcher.place.agent.end_all()
 
 
 def _check(spec: ClusterSpec) -> None:

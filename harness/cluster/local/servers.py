@@ -19,9 +19,8 @@ from harness.cluster.configuration import (
     redis_configuration,
 )
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.launching import LaunchedProcess, Launcher, Server, failure, free_port
+from harness.cluster.launching import LaunchedProcess, Launcher, Server, failure
 from harness.cluster.processes import WORKER_VARIABLE
-from harness.cluster.run_directory import write_private
 from harness.cluster.spark import (
     DAEMON_JAVA,
     LOG4J,
@@ -51,19 +50,19 @@ class KafkaBroker(Server):
         self._formatting = False
         self._identity = identity or BrokerIdentity()
         self._home = launcher.directory / "kafka"
-        self._home.mkdir(mode=0o700)
-        (self._home / "log4j2.properties").write_text(KAFKA_LOG4J)
+        launcher.make(self._home)
+        launcher.write(self._home / "log4j2.properties", KAFKA_LOG4J)
         self._configuration = self._home / "server.properties"
         self.endpoint: KafkaEndpoint = self._identity.endpoint("")
 
     def launch(self) -> LaunchedProcess:
         host = self.launcher.host
-        client, controller = f"{host}:{free_port(host)}", f"{host}:{free_port(host)}"
+        client, controller = (f"{host}:{self.launcher.free_port()}" for _ in range(2))
         text = self._identity.properties(
             client=client, controller=controller, data=str(self._home / "data")
         )
-        write_private(self._configuration, text)
-        arguments = write_private(
+        self.launcher.write(self._configuration, text)
+        arguments = self.launcher.write(
             self._home / "format.arguments",
             self._identity.format_arguments(str(self._configuration)),
         )
@@ -133,13 +132,13 @@ class RedisDaemon(Server):
         super().__init__(launcher)
         self._program, self._append_only = program, append_only
         self._home = launcher.directory / "redis"
-        self._home.mkdir(mode=0o700)
+        launcher.make(self._home)
         self.endpoint = RedisEndpoint(host=launcher.host, port=0, password=password)
 
     def launch(self) -> LaunchedProcess:
         host = self.launcher.host
-        self.endpoint = replace(self.endpoint, port=free_port(host))
-        write_private(
+        self.endpoint = replace(self.endpoint, port=self.launcher.free_port())
+        self.launcher.write(
             self._home / "redis.conf",
             redis_configuration(
                 host=host,
@@ -259,7 +258,7 @@ class Master(Server):
     def registered(self) -> frozenset[str]:
         """Return "host:port" of every registered worker, from the master's log."""
         assert self.child is not None
-        return self._log.read(self.child.log)
+        return self._log.read(self.child.renewed_log())
 
 
 class Worker(Server):

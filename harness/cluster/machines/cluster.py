@@ -1,7 +1,7 @@
-"""The backend of several machines: workers there, servers and drivers on this one.
+"""The backend of several machines: workers there, drivers and the load generator on this one.
 
-Kafka, Redis and the Spark master are children of this process, as in the local backend, and listen
-on the address that the machines reach. Each machine has an agent (`harness.cluster.agent`) that
+Kafka, Redis and the Spark master run on this machine or on one of their own, and listen on the
+address that the machines reach. Each machine has an agent (`harness.cluster.agent`) that
 starts its workers and ends them with the connection, so that nothing is left of a run."""
 
 from __future__ import annotations
@@ -92,13 +92,16 @@ class MachinesCluster(LocalCluster):
 
     def bring_up(self, report: Notify) -> None:
         report("starting an agent on each machine")
+        self._report = report
         self._at_once(lambda machine: machine.open(self.run, self.run_directory))
         for machine in self.machines:
             self._demand_room(machine)
             if machine.host.address is None:
-                self._addresses.of[machine.name] = machine.agent.address_towards(
-                    self._addresses.host
-                )
+                towards = machine.agent.address_towards(self._addresses.here)
+                self._addresses.of[machine.name] = towards
+        services = self._file.file.services
+        if services.ssh is not None:
+            self._addresses.host = services.address or self._addresses.of[services.ssh]
         self._nodes = nodes_of(self.spec, self._addresses.worker_host)
         self._at_once(self._addresses.open_on)
         self.demand_clocks()
@@ -117,7 +120,8 @@ class MachinesCluster(LocalCluster):
         )
 
     def spark_access(self) -> SparkAccess:
-        return replace(super().spark_access(), executor_python=PYTHON)
+        access = super().spark_access()
+        return replace(access, executor_python=PYTHON, driver_host=self._addresses.here)
 
     def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
         return {
@@ -241,6 +245,15 @@ class MachinesCluster(LocalCluster):
     def _broker_identity(self) -> BrokerIdentity:
         return BrokerIdentity(tls=run_certificate([self._addresses.host]))
 
+    def _site(self, here: AgentLauncher) -> tuple[AgentLauncher, Programs]:
+        self._here = here
+        ssh = self._file.file.services.ssh
+        if ssh is None:
+            return super()._site(here)
+        machine = self._machines[ssh]
+        launcher = replace(self._launcher_on(machine), host=self._addresses.host)
+        return launcher, machine.server_programs(self.programs, self._report)
+
     def _launchers(self) -> Mapping[str, AgentLauncher]:
         return {
             node.worker: self._launcher_on(self._machine_of(node.worker)) for node in self._nodes
@@ -248,7 +261,7 @@ class MachinesCluster(LocalCluster):
 
     def _launcher_on(self, machine: Machine) -> AgentLauncher:
         return replace(
-            self._launcher,
+            self._here,
             directory=machine.directory,
             environment=machine.environment(),
             place=machine,
@@ -273,7 +286,7 @@ class MachinesCluster(LocalCluster):
         return self._machines[self._file.host_of(int(rack), int(number)).ssh]
 
     def _connect(self, report: Notify) -> None:
-        hosts = self._file.hosts
+        hosts = self._file.everyone
         report(f"connecting to {len(hosts)} machines")
         self._loop = Loop()
         config = self._file.file.ssh_config
@@ -294,8 +307,10 @@ class MachinesCluster(LocalCluster):
                 self._addresses.of[host.ssh] = host.address or host.ssh
         if failures:
             raise failures[0]
-        own = self._file.file.services.address or self.machines[0].connection.own_address
-        self._addresses.host = own
+        services = self._file.file.services
+        given = services.address if services.ssh is None else None
+        self._addresses.here = given or self.machines[0].connection.own_address
+        self._addresses.host = self._addresses.here
 
     def _at_once(self, work: Callable[[Machine], None]) -> None:
         with ThreadPoolExecutor(len(self._machines)) as pool:

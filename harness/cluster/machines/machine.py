@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.cache import cache_directory
@@ -145,6 +145,20 @@ class Machine(Place):
             self._talking.finish(_END_LIMIT_S)
         self._caller.lose("the cluster has ended")
         self.connection.close()
+
+    def server_programs(self, here: Programs, report: Notify) -> Programs:
+        """Return the places of the servers' programs on it; send what it lacks."""
+
+        def there(path: Path) -> Path:
+            return Path(self.translated(str(path), here, report))
+
+        return replace(
+            here,
+            java_home=self.sent.java_home,
+            spark_home=self.sent.spark_home,
+            broker_jars=there(here.broker_jars),
+            redis_server=there(here.redis_server),
+        )
 
     def translated(self, text: str, programs: Programs, report: Notify) -> str:
         """Return a text in which paths of this machine are those of the other, and send them."""

@@ -27,6 +27,8 @@ class MachineNetwork(Loopback):
         """``places``: returns the machine of each worker that there is."""
         self._machines, self._places = machines, places
         self.of: dict[str, str] = {}
+        self.here = ""
+        """The address of the harness's machine; `host` is that of the services."""
         self.cuts = machines.file.cuts
         self.method = _COUNTED if self.cuts else _NOT_COUNTED
 
@@ -38,7 +40,8 @@ class MachineNetwork(Loopback):
     def open_on(self, place: Place) -> None:
         """Let its agent count and cut. Raises `EnvironmentFailure` with what to grant."""
         if self.cuts:
-            place.agent.open_network(self.of[place.name], sorted({self.host, *self.of.values()}))
+            others = {self.host, self.here, *self.of.values()}
+            place.agent.open_network(self.of[place.name], sorted(others))
 
     def cut(self, worker: str) -> None:
         self._places()[worker].agent.cut_off()

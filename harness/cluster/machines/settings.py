@@ -33,11 +33,12 @@ class Host(Entry, kw_only=True):
 
 
 class Services(Entry, kw_only=True):
-    """The machine of Kafka, Redis, the Spark master and the drivers: the one of the harness."""
+    """The machine of Kafka, Redis and the Spark master."""
 
     ssh: str | None = None
+    """None for the one of the harness. It may be one of the machines."""
     address: str | None = None
-    """Its address for the machines; by default that of its way to the first of them."""
+    """Its address for the others; by default that of its way to the first of them."""
 
 
 class MachinesFile(Entry, kw_only=True):
@@ -66,6 +67,14 @@ class Machines(Entry, kw_only=True):
     file: MachinesFile
 
     @property
+    def everyone(self) -> list[Host]:
+        """The machines, and that of the services where it has no workers."""
+        services = self.file.services
+        if services.ssh is None or services.ssh in {host.ssh for host in self.hosts}:
+            return self.hosts
+        return [*self.hosts, Host(ssh=services.ssh, address=services.address)]
+
+    @property
     def racks(self) -> dict[str, list[Host]]:
         """The place of each worker, by rack: its host."""
         found: dict[str, list[Host]] = {}
@@ -89,11 +98,6 @@ def read_machines(path: Path) -> Machines:
     text = read_given(path, "--cluster: ", _LIKE)
     name = f"--cluster: {path}"
     file = decode(MachinesFile, parse_yaml(text, name=name, remedy=_LIKE), name=name, remedy=_LIKE)
-    if file.services.ssh is not None:
-        raise UsageError(
-            f"{name}: services.ssh is {file.services.ssh!r}, and services run on this machine",
-            remedy="run this command on that machine, and leave services.ssh out",
-        )
     numbers = {int(host.rack[1:]) for host in file.machines}
     if numbers != set(range(1, len(numbers) + 1)):
         raise UsageError(

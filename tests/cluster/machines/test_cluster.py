@@ -27,14 +27,21 @@ class TestMachinesCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod
     def network(cls) -> Iterator[Network]:
-        with Network(4) as network:
+        with Network(5) as network:
             yield network
 
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls, network: Network) -> Iterator[Cluster]:
         shared = (network.directory / "shared").as_uri()
-        backend = find_backend(str(network.file(checkpoints=shared, cuts=why_no_cut() is None)))
+        racks = {"m1": "r1", "m2": "r1", "m3": "r2", "m4": "r2"}
+        file = network.file(
+            [{"ssh": ssh, "rack": rack} for ssh, rack in racks.items()],
+            checkpoints=shared,
+            cuts=why_no_cut() is None,
+            services={"ssh": "m5"},
+        )
+        backend = find_backend(str(file))
         with backend.make(SPEC) as cluster:
             cluster.start(silent)
             yield cluster
@@ -49,7 +56,18 @@ class TestMachinesCluster(ClusterContract):
 
     def test_nothing_was_sent_that_was_there(self, cluster: Cluster) -> None:
         assert isinstance(cluster, MachinesCluster)
-        assert [machine.sent_bytes for machine in cluster.machines] == [0] * 4
+        sent = {machine.name: machine.sent_bytes for machine in cluster.machines}
+        assert sent.pop("m5") > 0, "the jars of the broker, and Redis"
+        assert sent == dict.fromkeys(["m1", "m2", "m3", "m4"], 0)
+
+    def test_servers_run_on_the_machine_of_the_services(
+        self, cluster: Cluster, network: Network
+    ) -> None:
+        lines = "\n".join(network.machines[4].processes())
+        for part in ("kafka.Kafka", "redis-server", "master.Master"):
+            assert part in lines
+        assert cluster.kafka.bootstrap.startswith(f"{network.machines[4].address}:")
+        assert cluster.harness_host == network.host
 
     def test_a_kill_that_was_sent_ahead_comes_at_its_instant(self, cluster: Cluster) -> None:
         with cluster.prepare(Action.PAUSE, "r1") as prepared:

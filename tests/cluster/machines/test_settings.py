@@ -43,6 +43,14 @@ def test_a_description_of_servers_is_no_file_of_machines(tmp_path: Path) -> None
     assert not describes_machines(written(tmp_path, "kafka:\n  bootstrap: x\n"))
 
 
+def test_services_have_a_machine_of_their_own_or_one_with_workers(tmp_path: Path) -> None:
+    own = written(tmp_path, "services: {ssh: x, address: 10.0.0.9}\n" + GOOD)
+    alone = read_machines(own).everyone[-1]
+    assert (alone.ssh, alone.address) == ("x", "10.0.0.9")
+    shared = read_machines(written(tmp_path, "services: {ssh: b}\n" + GOOD))
+    assert shared.everyone == shared.hosts == read_machines(written(tmp_path, GOOD)).everyone
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -52,7 +60,6 @@ def test_a_description_of_servers_is_no_file_of_machines(tmp_path: Path) -> None
         ("rack: r1", "rack: one", r"machines\[1\].rack is 'one'"),
         ("rack: r1", "rack: r3", "the racks are r2, r3"),
         ("ssh: c", "ssh: b", "b is there twice"),
-        ("machines:", "services: {ssh: x}\nmachines:", "services run on this machine"),
         ("machines:", "checkpoints: /mnt\nmachines:", "which is no URI"),
     ],
 )
