@@ -150,7 +150,9 @@ def settings(job: Job, given: KafkaStreamsParameters) -> dict[str, str]:
 
 
 def _java(job: Job, cluster: Cluster) -> list[str]:
-    return java_options(cluster.spec.memory_mb_per_node, brief=job.setup.brief)
+    """Return options of the virtual machine; the library that it unpacks goes where it works."""
+    heap = java_options(cluster.spec.memory_mb_per_node, brief=job.setup.brief)
+    return [*heap, "-Djava.io.tmpdir=."]
 
 
 def _of_broker(kafka: KafkaEndpoint) -> Iterator[Setting]:

@@ -124,6 +124,14 @@ def reported(given: KafkaStreamsParameters, **changes: str) -> list[Setting]:
     return list(KafkaStreamsKind().read_back([one], [java, *said], cast(Any, cluster)))
 
 
+def test_the_library_that_it_unpacks_goes_where_it_works() -> None:
+    """Killed by SIGKILL, it cannot remove the file from the machine's /tmp."""
+    the_jars()
+    cluster = SimpleNamespace(spec=ClusterSpec(memory_mb_per_worker=640))
+    command = KafkaStreamsKind().start(job(), cast(Any, cluster)).command
+    assert "-Djava.io.tmpdir=." in command[: command.index("-cp")]
+
+
 def test_an_instances_clients_report_their_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_of_broker", lambda kafka: [])
     found = reported(TUNED)
