@@ -1,7 +1,8 @@
 """An SSH server that runs commands where it is: ``server.py ADDRESS DIRECTORY PATH``.
 
 ``DIRECTORY`` has its host key, the authorized keys and the home. It waits for a line of input,
-which comes when its network is laid, and prints one when it listens."""
+which comes when its network is laid, and prints one when it listens. It ends with its input, and
+with it, the first process of its namespace, everything on the machine."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ async def main(address: str, directory: Path, path: str) -> None:
         keepalive_interval=3,
     )
     print("listening", flush=True)
-    await asyncio.Event().wait()
+    await asyncio.to_thread(sys.stdin.read)
 
 
 if __name__ == "__main__":
