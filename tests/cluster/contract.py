@@ -48,17 +48,22 @@ def beats(program: RunningProgram) -> int:
     return path.read_text().count("beat") if path.exists() else 0
 
 
+def received(program: RunningProgram) -> bytes:
+    """Return what a `listening` program has written so far."""
+    path = program.directory / "received"  # asked for anew: it may be a copy
+    return path.read_bytes() if path.exists() else b""
+
+
 @contextmanager
 def listening(cluster: Cluster) -> Iterator[tuple[RunningProgram, socket.socket]]:
     """Start a program on r1n1 that writes its input into a file; it has received ``a``."""
     if Action.CUT not in cluster.capabilities():
         pytest.skip(f"the {cluster.backend} backend cannot cut")
     program = cluster.launch("r1n1", (*BEATING[:3], listener("received")), name="listener")
-    received = program.directory / "received"
     try:
         with connected(cluster.nodes()[0].host, PORT) as connection:
             connection.sendall(b"a")
-            eventually(lambda: received.exists() and received.read_bytes() == b"a")
+            eventually(lambda: received(program) == b"a")
             yield program, connection
     finally:
         program.stop(within_s=0)
@@ -233,15 +238,14 @@ class ClusterContract:
 
     def test_no_byte_crosses_a_cut_and_what_was_sent_arrives_after(self, cluster: Cluster) -> None:
         with listening(cluster) as (program, connection):
-            received = program.directory / "received"
             cluster.apply(Action.CUT, "r1n1")
             before = cluster.usage()["r1n1"].received_bytes
             connection.sendall(b"b")
             assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
-            assert received.read_bytes() == b"a"
+            assert received(program) == b"a"
             assert cluster.usage()["r1n1"].received_bytes == before
             cluster.apply(Action.HEAL, "r1n1")
-            eventually(lambda: received.read_bytes() == b"ab")
+            eventually(lambda: received(program) == b"ab")
 
     def test_a_connection_whose_end_dies_during_a_cut_breaks_after_it(
         self, cluster: Cluster
