@@ -62,6 +62,17 @@ class ClusterSpec:
         """The nodes' names, rack by rack."""
         return list(self.rack_of)
 
+    def demand_within(self, sizes: Sequence[int], path: Path) -> None:
+        """Raise `UsageError` where a file describes racks of ``sizes`` workers, and these are few.
+
+        More racks than are asked for may have fewer workers."""
+        if len(sizes) < self.racks or min(sizes[: self.racks]) < self.workers_per_rack:
+            raise UsageError(
+                f"{self.racks} rack(s) of {self.workers_per_rack} worker(s) were asked for, and "
+                f"{path} has {len(sizes)} rack(s) of {', '.join(map(str, sizes))} worker(s)",
+                remedy="describe more of them, or run what needs fewer",
+            )
+
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)

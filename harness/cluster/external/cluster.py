@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +68,8 @@ class ExternalCluster(OwnedCluster):
         remove: Remove,
         keep: bool = False,
     ) -> None:
-        _check_shape(settings, spec)
+        racks = Counter(node.rack for node in settings.nodes)
+        spec.demand_within(list(racks.values()), settings.path)
         super().__init__(spec, run_directory, remove=remove, keep=keep)
         self.backend = settings.name
         prefix = prefix_of(self.run)
@@ -320,19 +322,6 @@ def prefix_of(run: str) -> str:
 def checkpoints_of(settings: ExternalSettings, run: str) -> str:
     """Return the URI of one cluster's checkpoints, below the settings' own."""
     return f"{settings.checkpoints}/faultline-{run}"
-
-
-def _check_shape(settings: ExternalSettings, spec: ClusterSpec) -> None:
-    racks: dict[str, int] = {}
-    for node in settings.nodes:
-        racks[node.rack] = racks.get(node.rack, 0) + 1
-    has = f"{len(racks)} rack(s) of {', '.join(map(str, racks.values()))} worker(s)"
-    if len(racks) < spec.racks or min(racks.values()) < spec.workers_per_rack:
-        raise UsageError(
-            f"{spec.racks} rack(s) of {spec.workers_per_rack} worker(s) were asked for, and "
-            f"{settings.path} has {has}",
-            remedy="describe more nodes, or run what needs fewer",
-        )
 
 
 def servers(record: ClusterRecord) -> dict[str, bool]:

@@ -24,7 +24,7 @@ from harness.cluster.local.servers import SparkDaemons
 from harness.cluster.machines.certificates import run_certificate
 from harness.cluster.machines.machine import Machine
 from harness.cluster.machines.network import MachineNetwork
-from harness.cluster.machines.settings import Host, Machines, demand_shape
+from harness.cluster.machines.settings import Host, Machines
 from harness.cluster.machines.ssh import Loop
 from harness.cluster.owned import MINIMUM_FREE_BYTES, Programs
 from harness.cluster.ownership import Remove
@@ -61,7 +61,7 @@ class MachinesCluster(LocalCluster):
         keep: bool = False,
         programs: Programs | None = None,
     ) -> None:
-        demand_shape(machines, spec.racks, spec.workers_per_rack)
+        spec.demand_within([len(places) for places in machines.racks.values()], machines.path)
         self._file = machines
         self._addresses = MachineNetwork(machines, self._places)
         self._machines: dict[str, Machine] = {}
@@ -168,7 +168,7 @@ class MachinesCluster(LocalCluster):
         super().shape(target, link)
 
     def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
-        demand_shape(self._file, spec.racks, spec.workers_per_rack)
+        spec.demand_within([len(rack) for rack in self._file.racks.values()], self._file.path)
         return super().reshape(spec, report)
 
     def restore(self, report: Notify) -> None:

@@ -120,16 +120,3 @@ def read_machines(path: Path) -> Machines:
         hosts=file.machines,
         file=file,
     )
-
-
-def demand_shape(machines: Machines, racks: int, workers_per_rack: int) -> None:
-    """Raise `UsageError` if the file has fewer workers than are asked for."""
-    sizes = [len(places) for places in machines.racks.values()]
-    if len(sizes) < racks or min(sizes[:racks]) < workers_per_rack:
-        has = f"{len(sizes)} rack(s) of {', '.join(map(str, sizes))} worker(s)"
-        raise UsageError(
-            f"{racks} rack(s) of {workers_per_rack} worker(s) were asked for, and {machines.path} "
-            f"has {has}",
-            remedy="give its machines more `workers`, spread them over more racks, or run what "
-            "needs fewer",
-        )
