@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 
 from harness.cluster.links import Bytes, WorkerLink, able, complaint, lay, traffic_control
 from harness.errors import EnvironmentFailure
@@ -127,7 +128,8 @@ class DataNetwork:
         if self._guard is not None:
             assert self._guard.stdin is not None
             self._guard.stdin.close()
-            self._guard.wait(_UNDO_LIMIT_S)
+            with suppress(subprocess.TimeoutExpired):  # it goes on by itself
+                self._guard.wait(_UNDO_LIMIT_S)
             self._guard = None
 
     def _led_through(self) -> str | None:
