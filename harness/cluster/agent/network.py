@@ -39,6 +39,7 @@ table inet {table} {{
   chain wall {{ }}
   chain in {{
     type filter hook input priority -300; policy accept;
+    meta nfproto != ipv4 accept
     tcp dport {port} accept
     ip saddr != @others accept
     jump wall
@@ -46,6 +47,7 @@ table inet {table} {{
   }}
   chain out {{
     type filter hook output priority -300; policy accept;
+    meta nfproto != ipv4 accept
     tcp sport {port} accept
     ip daddr != @others accept
     jump wall
