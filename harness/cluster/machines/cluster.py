@@ -243,7 +243,8 @@ class MachinesCluster(LocalCluster):
                 machine.agent.tidy()
 
     def _broker_identity(self) -> BrokerIdentity:
-        return BrokerIdentity(tls=run_certificate([self._addresses.host]))
+        addresses = sorted({self._addresses.host, self._addresses.here})
+        return BrokerIdentity(tls=run_certificate(addresses))
 
     def _site(self, here: AgentLauncher) -> tuple[AgentLauncher, Programs]:
         self._here = here
