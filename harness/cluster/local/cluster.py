@@ -113,7 +113,8 @@ class LocalCluster(ClusterOfWorkers):
 
     def restore(self, report: Notify) -> None:
         self.demand_started()
-        dead = [server for server in self._servers().values() if breaking.revive(server)]
+        servers = self._servers().values() if self._breaks else ()
+        dead = [server for server in servers if breaking.revive(server)]
         wait_for(dead, report)
         super().restore(report)
 
@@ -248,7 +249,7 @@ class LocalCluster(ClusterOfWorkers):
         self._network.close()
         if self._workers is not None:
             self._workers.reap()
-            if self._launcher.place.lost is None:
+            if self._launcher.place.mirror is None:  # another machine's agent ends them itself
                 self._launcher.place.agent.end_all()
 
 
