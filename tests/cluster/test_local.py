@@ -19,7 +19,8 @@ from dataclasses import replace
 from http.client import HTTPException
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -27,8 +28,8 @@ import pytest
 from harness.cluster import owned
 from harness.cluster.backends import remove_made
 from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec
-from harness.cluster.launching import free_port
-from harness.cluster.local import servers
+from harness.cluster.launching import Server, free_port
+from harness.cluster.local import breaking, servers
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.owned import find_programs
 from harness.cluster.ownership import ClusterRecords
@@ -398,3 +399,18 @@ def listening_ports(cluster: LocalCluster) -> list[tuple[str, int]]:
         for connection in found
         if connection.status == psutil.CONN_LISTEN
     ]
+
+
+@pytest.mark.parametrize(
+    ("down", "lives", "waits"), [(True, 1, True), (False, 2, True), (False, 1, False)]
+)
+def test_a_server_that_was_started_again_is_waited_for(down: bool, lives: int, waits: bool) -> None:
+    """It was not, where the schedule itself had started it: the next reader found it silent."""
+    server = SimpleNamespace(down=down, lives=lives, child=SimpleNamespace(identity=None))
+
+    def begin_again() -> None:
+        server.down, server.lives = False, lives + 1
+
+    server.begin_again = begin_again
+    assert breaking.revive(cast(Server, server)) is waits
+    assert not server.down

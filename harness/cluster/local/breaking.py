@@ -37,14 +37,13 @@ def prepare(server: Server, name: str, action: Action) -> Prepared:
 
 
 def revive(server: Server) -> bool:
-    """Thaw a server, and start it again if it is dead; return True if it was."""
+    """Thaw a server, start it again if it is dead; return True if it may not answer yet."""
     assert server.child is not None, "it was started"
     if server.down:
         server.begin_again()
-        return True
-    if server.child.identity is not None and server.child.running():
+    elif server.child.identity is not None and server.child.running():
         send_signal(server.child.identity, signal.SIGCONT)
-    return False
+    return server.lives > 1
 
 
 def _start_again(server: Server, name: str) -> Victim:

@@ -114,8 +114,8 @@ class LocalCluster(ClusterOfWorkers):
     def restore(self, report: Notify) -> None:
         self.demand_started()
         servers = self._servers().values() if self._breaks else ()
-        dead = [server for server in servers if breaking.revive(server)]
-        wait_for(dead, report)
+        started = [server for server in servers if breaking.revive(server)]
+        wait_for(started, report)
         super().restore(report)
 
     def prepare(self, action: Action, target: str) -> Prepared:
