@@ -42,8 +42,9 @@ def test_what_try_measured_is_what_advise_reads(tmp_path: Path) -> None:
     wanted = {"rate_per_s": 100.0, "nodes": 4, "racks": 2, "interval_s": 1.0, "window_s": 10.0}
     assert {name: document["job"][name] for name in wanted} == wanted
     assert document["observed"]["observations"] == 2
-    # The recoveries of `test_costs`: 6.9 s of a worker and 11.9 s of a rack.
-    assert document["now"]["recovery"]["high_s"] >= 11.9
+    # The kills of `test_costs`: 6 s of a worker and 11 s of a rack.
+    assert "observed: [1s:6s, 1s:11s]" in path.read_text()
+    assert document["now"]["recovery"]["high_s"] >= 11.0
 
 
 def test_nothing_is_written_without_a_run(tmp_path: Path) -> None:
