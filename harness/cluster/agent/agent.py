@@ -40,7 +40,7 @@ from harness.cluster.processes import (
     tree,
     wait_until_gone,
 )
-from harness.cluster.run_directory import remove_run_directory
+from harness.cluster.run_directory import read_journal, remove_run_directory
 from harness.errors import EnvironmentFailure, UsageError
 
 KILLED_LIMIT_S = 10.0
@@ -299,7 +299,7 @@ class Agent(Files):
 
     def end_all(self) -> None:
         """SIGKILL everything that was started, with all that it started."""
-        end_processes(self._run)
+        end_processes(self._run, self._launcher.directory)
         for number in list(self._children):
             self._reaped(number)
 
@@ -463,9 +463,19 @@ def _directories_of(pid: int) -> set[str]:
         return set()
 
 
-def end_processes(run: str) -> None:
+def end_processes(run: str, directory: Path) -> None:
     """SIGKILL every process of a run on this machine and wait until all are gone."""
-    done = signal_all(lambda: marked(run), signal.SIGKILL)
+
+    def everyone() -> list[ProcessStat]:
+        """Find them by their environment, and by the journal: Redis writes over its own."""
+        found = {stat.identity: stat for stat in marked(run)}
+        for _, identity in read_journal(directory):
+            stat = read_stat(identity.pid)
+            if stat is not None and stat.identity == identity:
+                found[identity] = stat
+        return list(found.values())
+
+    done = signal_all(everyone, signal.SIGKILL)
     identities = [stat.identity for stat in done.processes]
     if not wait_until_gone(identities, limit_s=KILLED_LIMIT_S):
         raise EnvironmentFailure(
@@ -476,5 +486,5 @@ def end_processes(run: str) -> None:
 
 def end_run(run: str, directory: Path) -> None:
     """End every process of a run on this machine and remove its directory."""
-    end_processes(run)
+    end_processes(run, directory)
     remove_run_directory(directory)

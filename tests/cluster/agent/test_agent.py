@@ -62,6 +62,17 @@ def test_it_starts_counts_and_kills_on_time(agent: Agent) -> None:
         agent.strike(number, signal.SIGKILL)
 
 
+def test_a_process_without_its_marks_is_ended_too(agent: Agent) -> None:
+    """Redis writes its title over its environment."""
+    started = agent.start("x", ["env", "-i", "sleep", "600"], environment=MARKS, log_name="x")
+    place = Path(f"/proc/{started.pid}/environ")
+    eventually(lambda: place.read_bytes() == b"" and started.identity is not None)
+    agent.end_all()
+    ended = agent.ended(started.number)
+    assert ended is not None
+    assert ended.exit_code == -signal.SIGKILL
+
+
 def test_what_is_paused_lives_and_is_no_other_than_before(agent: Agent) -> None:
     started = agent.start("r1n1-x", SLEEPER, environment=MARKS, log_name="x")
     agent.strike(agent.arm(WHOLE, whole=True), signal.SIGSTOP)
