@@ -79,7 +79,7 @@ def run_live(point: Point, context: Context) -> Outcome:
 LIVE_MEASUREMENT = _live.measurement(
     "dpc/chain-length-live",
     run=run_live,
-    grid=_live.over("chain", smoke=(2,), quick=(1, 4), paper=(1, 2, 3, 4)),
+    grid=_live.over("chain", smoke=(2,), quick=(1, 2, 3, 4), paper=(1, 2, 3, 4)),
     seconds=(95.0, 140.0, 140.0),
 )
 

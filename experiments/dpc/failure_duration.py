@@ -74,8 +74,8 @@ def run_live(point: Point, context: Context) -> Outcome:
 LIVE_MEASUREMENT = _live.measurement(
     "dpc/failure-duration-live",
     run=run_live,
-    grid=_live.over("failure_s", smoke=(6.0,), quick=(6.0,), paper=DURATIONS_S),
-    seconds=(85.0, 155.0, 300.0),
+    grid=_live.over("failure_s", smoke=(6.0,), quick=(2.0, 6.0, 15.0), paper=DURATIONS_S),
+    seconds=(85.0, 170.0, 300.0),
 )
 
 # Shown: no record depends on what follows.

@@ -144,7 +144,7 @@ def grid(*rates: int) -> list[Point]:
 RATES = _deployment.RATES
 GRID: Mapping[Profile, Sequence[Point]] = {
     Profile.SMOKE: grid(RATES[1])[-1:],
-    Profile.QUICK: grid(RATES[0], RATES[-1]),
+    Profile.QUICK: grid(*RATES[:2], *RATES[-2:]),
     Profile.PAPER: grid(*RATES),
 }
 

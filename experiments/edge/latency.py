@@ -341,7 +341,7 @@ EXPERIMENT = Experiment(
 LATENCIES = [f"{part}{end}_s" for part in PANELS for end in ("", "_p5", "_p95")]
 LIVE_NOTES = (
     "The nodes of live/edge-throughput: the testbed's declared delays and bandwidth, replicas and "
-    "places by the planners, every report counts. Quick: the least and the greatest rate, 17 s of "
+    "places by the planners, every report counts. Quick: four of the five rates, 17 s of "
     "input and the failure in second 6; what was sent in the ten seconds after it counts as ten "
     "parts of the paper's minute, the rest as fifty.",
     "By this repository's protocol, not Storm's: a result waits for no late tuples, since a batch "

@@ -305,7 +305,11 @@ EVERY_RATE: Sequence[Point] = [
 MEASUREMENT = Measurement(
     id="live/utilization",
     origin=Origin.MEASURED,
-    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: EVERY_RATE},
+    grid={
+        Profile.SMOKE: GRID[:1],
+        Profile.QUICK: [*GRID, *EVERY_RATE[len(GRID) :]],
+        Profile.PAPER: EVERY_RATE,
+    },
     # Kills of the lowest rate come every 55 s: nine runs have more than 20 of them.
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 9},
     seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 115.0, Profile.PAPER: 800.0},
