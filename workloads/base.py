@@ -34,10 +34,17 @@ if TYPE_CHECKING:
 SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 """The columns of a source's DataFrame, with the types of Spark's Kafka source: ``value`` is
 binary, ``timestamp`` (the event time) the record's intended send time."""
+HEADERS = "headers"
+"""One more column, of a source whose records have headers (`Source.headers`)."""
 
 TOLERANCE = 1e-9
 """The relative difference up to which floating-point values are equal by default: sums of the same
 numbers in another order differ by less."""
+
+MOST_SKEW = 1000
+"""The largest number in `Source.skew`."""
+_FIXED_OPTIONS = ("kafka.", "subscribe", "assign", "starting", "ending", "includeHeaders")
+"""Beginnings of options of Spark's Kafka source that a run decides."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -63,6 +70,25 @@ class RecordSource(Protocol):
         """Return the values of records ``start_index`` to ``start_index + count`` of ``partition``.
 
         They depend on the source's parameters and these numbers alone, never on earlier calls."""
+
+
+Header = tuple[str, bytes]
+
+
+@runtime_checkable
+class KeyedSource(RecordSource, Protocol):
+    """Records that have keys."""
+
+    def keys(self, partition: int, start_index: int, count: int) -> Sequence[bytes | None]:
+        """Return the keys of the same records as `payloads`."""
+
+
+@runtime_checkable
+class HeadedSource(RecordSource, Protocol):
+    """Records that have headers."""
+
+    def headers(self, partition: int, start_index: int, count: int) -> Sequence[Sequence[Header]]:
+        """Return the headers of the same records as `payloads`, name and value each."""
 
 
 @runtime_checkable
@@ -142,9 +168,18 @@ class Source:
     """Seconds from the start of the load, and the share from then on; None: it stays."""
     marker: bytes = b""
     """The payload of a record that moves event time on and contributes to no result."""
+    skew: Sequence[int] = ()
+    """The share of each partition in the source's records, as small whole numbers: ``(8, 1, 1, 0)``
+    for a hot partition and a silent one. Empty: all have the same."""
+    headers: bool = False
+    """True if its records have headers: the class has a method ``headers``, and the query's
+    DataFrame a column of that name."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of Spark's Kafka source for it, such as ``{"maxOffsetsPerTrigger": "10000"}``."""
 
     def __post_init__(self) -> None:
         _check_name(self.name, "source")
+        self._check_reading()
         _require(
             self.partitions >= 1 and self.share > 0,
             f"source {self.name!r} has {self.partitions} partitions and share {self.share}",
@@ -156,13 +191,36 @@ class Source:
             "give both above zero",
         )
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its DataFrame."""
+        return (*SOURCE_COLUMNS, HEADERS) if self.headers else SOURCE_COLUMNS
+
+    def _check_reading(self) -> None:
+        _require(
+            not self.skew
+            or (
+                len(self.skew) == self.partitions
+                and all(type(each) is int and 0 <= each <= MOST_SKEW for each in self.skew)
+                and any(self.skew)
+            ),
+            f"source {self.name!r} has {self.partitions} partitions and skew {self.skew!r}",
+            f"give a whole number from 0 to {MOST_SKEW} for each partition, not all of them 0",
+        )
+        fixed = [name for name in self.options if name.startswith(_FIXED_OPTIONS)]
+        _require(
+            not fixed,
+            f"source {self.name!r}: option {fixed and fixed[0]!r} is set by the harness",
+            "leave it out: a run reads its own topic, from its beginning",
+        )
+
     def share_at(self, elapsed_s: float) -> float:
         """Return its share at an instant of the load."""
         return self.later[1] if self.later and elapsed_s >= self.later[0] else self.share
 
 
-QUERY, TASKS = "query", "tasks"
-"""Keys of `Workload.forms`: a query of Spark, a topology of tasks."""
+QUERY, BATCH, TASKS = "query", "batch", "tasks"
+"""Keys of `Workload.forms`: a query of Spark, its form as a batch, a topology of tasks."""
 
 Query = Callable[["SparkSession", Mapping[str, "DataFrame"]], "DataFrame"]
 
@@ -183,6 +241,7 @@ class Workload:
 
     * `QUERY`: a `Query`, ``query(spark, sources)`` with a DataFrame of `SOURCE_COLUMNS` for each
       source name;
+    * `BATCH`: the same results as a batch, where the query uses what Spark has for streams alone;
     * `TASKS`: the `Reference` of a topology of tasks (`workloads.toolkit.operators.program_of`), a
       function of a ``timeline``, a ``rate`` and these parameters;
     * any other key, such as ``"sql"`` or ``"command"``, with the value that its engine expects."""
@@ -230,6 +289,10 @@ class Workload:
     into_table: bool = False
     """Its results go into a database table, too, as they arrive
     (`workloads.toolkit.result_table`)."""
+    late_data: bool = False
+    """True if records may come later than the watermark allows. A stream then gives other results
+    than the batch, and the records that it drops are a quantity of a run: without a kill, and with
+    it. Otherwise a dropped record spoils a run."""
     no_real_time: str | None = None
     """Why Spark's real-time mode cannot run its query, as a sentence; None if it can."""
     reference: Reference | None = None
@@ -299,6 +362,12 @@ class Workload:
             "give a function query(spark, sources) that returns a DataFrame",
         )
         _require(
+            BATCH not in self.forms or (callable(self.forms[BATCH]) and QUERY in self.forms),
+            f"workload {self.name!r}: the form for the batch is a "
+            f"{type(self.forms.get(BATCH)).__name__}, or has no query beside it",
+            f"give forms={{{QUERY!r}: query, {BATCH!r}: batch}}, two functions of (spark, sources)",
+        )
+        _require(
             TASKS not in self.forms or isinstance(tasks, Reference),
             f"workload {self.name!r}: tasks is a {type(tasks).__name__}",
             "give the Reference of a function that builds a topology of tasks",
@@ -314,6 +383,12 @@ class Workload:
                 "or choose an engine that runs another form",
             )
         return self.forms[key]
+
+    @property
+    def truth(self) -> Query:
+        """The query that computes the right results as a batch."""
+        form: Query = self.forms[BATCH] if BATCH in self.forms else self.form(QUERY)
+        return form
 
     def _check_values(self) -> None:
         """Raise `UsageError` for a column that cannot be compared."""

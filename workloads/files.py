@@ -43,3 +43,12 @@ def load_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def forget(path: Path) -> None:
+    """Drop a file's module, and those from its folder: `load_file` executes them anew."""
+    folder = path.resolve().parent
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is not None and folder in Path(file).parents and name != "__main__":
+            del sys.modules[name]

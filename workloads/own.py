@@ -13,7 +13,15 @@ from typing import Any
 from harness.errors import UsageError
 from harness.text import did_you_mean
 from workloads import packages
-from workloads.base import TASKS, RecordSource, Reference, Source, Workload
+from workloads.base import (
+    TASKS,
+    HeadedSource,
+    RecordedSource,
+    RecordSource,
+    Reference,
+    Source,
+    Workload,
+)
 from workloads.files import load_file
 
 ASKED, FROM, PART = 40, 10, 20
@@ -94,6 +102,7 @@ def _check_source(path: Path, source: Source) -> None:
             f"{where}: payloads(0, 0, 3) gave {made!r:.80}",
             remedy="return exactly as many bytes objects as were asked for",
         )
+    _check_beside(where, source, built)
     once = _payloads(path, source, built, 0, ASKED)
     again = _payloads(path, source, _built(path, source), 0, ASKED)
     part = _payloads(path, source, built, FROM, PART)
@@ -109,6 +118,28 @@ def _check_source(path: Path, source: Source) -> None:
                 remedy="let a record depend on partition, index and the parameters alone, such as "
                 'random.Random(f"{self.seed} {partition} {index}"): a run and its twin must get '
                 "the same input",
+            )
+
+
+def _check_beside(where: str, source: Source, built: RecordSource) -> None:
+    """Raise `UsageError` for keys, headers or a skew that do not fit the records."""
+    if source.headers != isinstance(built, HeadedSource):
+        raise UsageError(
+            f"{where}: Source(headers={source.headers}), and {type(built).__name__} has "
+            f"{'no' if source.headers else 'a'} method headers(partition, start_index, count)",
+            remedy="give both, for records with headers, or neither",
+        )
+    if source.skew and isinstance(built, RecordedSource):
+        raise UsageError(
+            f"{where}: a recording has a skew",
+            remedy="leave skew out: a recording deals its records to the partitions in turn",
+        )
+    for name in ("keys", "headers"):
+        method = getattr(built, name, None)
+        if callable(method) and len(made := list(method(0, 0, 3))) != 3:
+            raise UsageError(
+                f"{where}: {name}(0, 0, 3) gave {made!r:.80}",
+                remedy="return one for each record that was asked for",
             )
 
 

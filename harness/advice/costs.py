@@ -16,6 +16,7 @@ import pandas as pd
 
 from harness.claims.samples import FEWEST, lasting, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
+from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
 from harness.pages.drawing import Picture, data_uri
 from harness.pages.layout import templates
 from harness.results.kills import OVERLAPPED, Kill, Seen, Unrecovered, alone
@@ -42,6 +43,8 @@ class Page:
     title: str
     facts: Sequence[str]
     """What was run, a sentence each."""
+    answer: str = ""
+    """What was found, in one sentence."""
     verdict: str
     """Whether the results were right."""
     costs: pd.DataFrame
@@ -58,6 +61,8 @@ class Page:
         """Return the page for a terminal."""
         parts = [
             self.title,
+            *([self.answer] if self.answer else []),
+            "",
             *self.facts,
             "",
             self.verdict,
@@ -132,10 +137,19 @@ def _wrong(run: Mapping[str, Any]) -> int | None:
     return 0 if equal else max(1, round(run["results"] * (1 - (run["accuracy_last"] or 0.0))))
 
 
-def verdict_of(runs: pd.DataFrame) -> str:
-    """Return whether the results were right, in a sentence."""
+def verdict_of(runs: pd.DataFrame, *, late_data: bool = False) -> str:
+    """Return whether the results were right, in a sentence.
+
+    With ``late_data`` a stream differs from its batch by the records that came too late."""
     if not len(runs):
         return "No run was valid, so nothing is known of its results."
+    if late_data:
+        same = int(runs["output_equals_twin"].eq(True).sum())
+        return (
+            f"After the kills {same} of {len(runs)} runs delivered exactly the results of the same "
+            "input without a kill. The batch is no measure for a job with late records; from it "
+            f"the results differ by: {runs['difference_from_truth'].iloc[0] or 'nothing'}"
+        )
     right = runs["output_equals_truth"].eq(True) & runs["output_equals_twin"].eq(True)
     wrong = runs["output_equals_truth"].eq(False) | runs["output_equals_twin"].eq(False)
     said = (
@@ -169,27 +183,27 @@ def costs_of(kills: pd.DataFrame) -> pd.DataFrame:
                 "trigger": f"{trigger_s:g} s",
                 "killed": kill,
                 "kills": len(mine),
-                "outage": _outage(mine),
-                "silence": _span(mine["output_gap_s"], " s"),
-                "late": _span(mine["late"]),
-                "repeated": _span(mine["repeated"]),
-                "wrong": _span(mine["wrong"]),
+                "outage": outage_of(mine),
+                "silence": span_of(mine["output_gap_s"], " s"),
+                "late": span_of(mine["late"]),
+                "repeated": span_of(mine["repeated"]),
+                "wrong": span_of(mine["wrong"]),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _outage(kills: pd.DataFrame) -> str:
+def outage_of(kills: pd.DataFrame) -> str:
     """Return the median outage; one that was not over is longer than it was watched."""
     seconds = kills["recovery_s"].astype(float).fillna(kills["at_least_s"].astype(float))
     known = seconds.notna()
     found = lasting(seconds[known], kills.loc[known, "at_least_s"].isna())
     if found is None or not found.not_over:
-        return _span(kills["recovery_s"], " s")
+        return span_of(kills["recovery_s"], " s")
     return f"{found.describe()}, {found.not_over} not over"
 
 
-def _span(values: Iterable[Any], unit: str = "") -> str:
+def span_of(values: Iterable[Any], unit: str = "") -> str:
     """Return a median with its interval, or with least and most below `FEWEST` values."""
     known = [float(each) for each in values if each is not None and not pd.isna(each)]
     sample = median_of(known)
@@ -227,7 +241,10 @@ def keeps_up(ramp: pd.DataFrame | None) -> list[str]:
     """Return at which trigger and rate the machine keeps up, from a calibration's ramp."""
     if ramp is None or not len(ramp):
         return ["At which trigger and rate this machine keeps up was not measured."]
-    lines = []
+    lines = [
+        f"It keeps up where the median window comes within {MEDIAN_INTERVALS:g} triggers after it "
+        f"was due, and the slowest within {TAIL_INTERVALS:g}."
+    ]
     for step in ramp.to_dict("records"):
         said = "keeps up" if step["held"] else "does not keep up"
         late = (
@@ -240,7 +257,7 @@ def keeps_up(ramp: pd.DataFrame | None) -> list[str]:
             f"with a trigger of {step['interval_s']:g} s at {step['rate_per_s']:.4g} records/s it "
             f"{said}: {late}"
         )
-    return ["This machine, under active replication:", *(f"  {line}" for line in lines)]
+    return ["This machine, with two queries (active replication):", *(f"  {one}" for one in lines)]
 
 
 def draw(kills: pd.DataFrame, figure: Figure) -> None:
@@ -324,7 +341,8 @@ def draw_png(kills: pd.DataFrame) -> bytes:
 
 
 def _markdown(page: Page, drawn: bool) -> str:
-    lines = [f"# {page.title}", "", *(f"* {fact}" for fact in page.facts), "", page.verdict, ""]
+    lines = [f"# {page.title}", "", *([f"**{page.answer}**", ""] if page.answer else [])]
+    lines += [*(f"* {fact}" for fact in page.facts), "", page.verdict, ""]
     if len(page.costs):
         cells = [list(page.costs.columns), ["---"] * page.costs.shape[1], *page.costs.to_numpy()]
         lines += ["| " + " | ".join(map(str, row)) + " |" for row in cells]

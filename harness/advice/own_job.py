@@ -9,8 +9,9 @@ from shlex import quote
 
 import pandas as pd
 
-from harness.advice import costs, job_file
+from harness.advice import answer, costs, job_file
 from harness.advice.advise import Option, advise
+from harness.advice.evidence import SchemeName
 from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, Job
 from harness.claims.samples import FEWEST
 from harness.errors import UsageError
@@ -23,7 +24,7 @@ from harness.results.record import FAILED, INVALID, SKIPPED, Profile
 from harness.results.tables import Results
 from harness.running.plan import RunSettings
 from harness.stock_kills.own import RATE_PER_S, own
-from harness.stock_kills.scale import cluster_spec
+from harness.stock_kills.scale import cluster_spec, spark_conf
 from harness.text import format_duration
 from workloads.base import Workload
 
@@ -41,6 +42,10 @@ class Given:
     out: Path
     no_real_time: str | None = None
     """Why Spark's real-time mode cannot run the query."""
+    lowered: Sequence[str] = ()
+    """Rates at which the twin did not keep up, a sentence each."""
+    tried: Sequence[str] = ()
+    """What settings of Spark made of the outage, a sentence each."""
 
     def again(self, *more: str, but: Collection[str] = ()) -> str:
         """Return the command once more, with further options and without those named in ``but``."""
@@ -65,6 +70,7 @@ def page_of(
     results = by_id[KILLS].campaign.results() if KILLS in by_id else Results(pd.DataFrame(), {})
     kills = costs.kills_of(results)
     missing = _missing(by_id.get(KILLS), settings)
+    records = by_id[KILLS].campaign.valid if KILLS in by_id else ()
     ramp = None
     if RAMP in by_id and by_id[RAMP].campaign.valid:
         ramp = by_id[RAMP].campaign.results().series("ramp")
@@ -72,13 +78,21 @@ def page_of(
         title=f"What a kill costs: {workload.name}",
         facts=[
             *_facts(workload, by_id.get(KILLS), results.frame, settings),
+            *given.lowered,
+            *_beyond_kills(workload, results),
+            *answer.doubts(records),
             *_unmeasured(missing, given),
         ],
-        verdict=costs.verdict_of(results.frame),
+        answer=answer.headline(kills, results.frame, late_data=workload.late_data),
+        verdict=costs.verdict_of(results.frame, late_data=workload.late_data),
         costs=costs.costs_of(kills),
         notes=costs.notes_of(kills),
         keeps_up=costs.keeps_up(ramp),
-        advice=_advice(workload, results, settings, advice, library),
+        advice=[
+            *_advice(workload, results, kills, settings, advice, library),
+            *answer.of_settings(kills, _settings_given(workload, settings)),
+            *given.tried,
+        ],
         commands=_commands(settings, results.frame, given, missing=missing),
         kills=kills,
     )
@@ -110,6 +124,19 @@ def write_job(
     }
     path = directory / job_file.NAME
     return job_file.write(path, kills.campaign.results(), of_job, f"The job {workload.name}.")
+
+
+def _beyond_kills(workload: Workload, results: Results) -> list[str]:
+    """Return latency and resources without a kill, and late records."""
+    if not len(results.frame):
+        return []
+    late = answer.late_data(results.frame) if workload.late_data else []
+    return [*answer.without_a_kill(results.frame, results.series("windows")), *late]
+
+
+def _settings_given(workload: Workload, settings: RunSettings) -> list[str]:
+    """Return the names of the settings of Spark that the job has."""
+    return [*workload.conf, *spark_conf(settings.options)]
 
 
 def _facts(
@@ -177,6 +204,7 @@ def _unmeasured(missing: int, given: Given) -> list[str]:
 def _advice(
     workload: Workload,
     results: Results,
+    kills: pd.DataFrame,
     settings: RunSettings,
     known: Mapping[str, float | None],
     library: Library | None,
@@ -188,7 +216,9 @@ def _advice(
         return [job]
     found = advise(job, library or load(), assumed=assumed)
     lines = [job.describe()]
-    lines += [_line(option) for option in found.options]
+    lines += [
+        _line(option) + answer.measured_beside(kills, option.scheme.key) for option in found.options
+    ]
     return [
         *lines,
         *found.accuracy,
@@ -244,6 +274,8 @@ def _line(option: Option) -> str:
         )
     work = f"{option.utilization:.2%}" if option.utilization is not None else "unknown"
     own = "" if option.offered else " (Spark has none: as it would be)"
+    if option.scheme is SchemeName.ACTIVE:
+        own = " (a second query on other workers)"
     if option.stuck:
         return f"{option.label}{own}{every}: {option.stuck}"
     late = f", results within {format_duration(option.latency.high_s)}" if option.latency else ""

@@ -99,7 +99,7 @@ def measure(
 
     def announce(experiment: Experiment, campaign: Campaign) -> None:
         campaigns[experiment.id, settings.profile] = campaign
-        said = verdict_line(writer.judge(experiment, settings.profile, campaign))
+        said = _said(writer.judge(experiment, settings.profile, campaign), conclude)
         if not draws:  # else it is written once, when all is drawn
             said += f"; {writer.write(campaigns).index}"
         display.note(f"{experiment.id}: {said}")
@@ -124,10 +124,10 @@ def measure(
         store.discard_partial()
         try:
             records = runner.execute(runs, settings)
-        except KeyboardInterrupt:
+        except (Exception, KeyboardInterrupt) as error:
             display.close()
             campaigns |= _campaigns(runner, experiments, settings)
-            return _interrupted(writer.write(campaigns), experiments, campaigns, conclude)
+            return _stopped(error, writer.write(campaigns), experiments, campaigns, conclude)
         finally:
             display.close()
     ended = inside.make(cut_runs)
@@ -243,6 +243,28 @@ def verdict_line(item: Assessment) -> str:
     bad = item.campaign.expected - len(item.campaign.valid) - skipped
     parts += [f"{bad} of {item.campaign.expected} runs missing or invalid"] if bad else []
     return ", ".join(parts)
+
+
+def _said(item: Assessment, conclude: Conclude | None) -> str:
+    """Return the line of an experiment that is done; a page of its own has no claims of papers."""
+    if conclude is None:
+        return verdict_line(item)
+    return f"{len(item.campaign.valid)} of {item.campaign.expected} runs are there"
+
+
+def _stopped(
+    error: BaseException,
+    report: WrittenReport,
+    experiments: Sequence[Experiment],
+    campaigns: Campaigns,
+    conclude: Conclude | None,
+) -> int:
+    """Conclude from what is there after Ctrl-C, and after an error, which is raised again."""
+    if isinstance(error, KeyboardInterrupt):
+        return _interrupted(report, experiments, campaigns, conclude)
+    if conclude is not None:
+        conclude(_of(campaigns, report))
+    raise error
 
 
 def _interrupted(

@@ -101,9 +101,10 @@ def command(
     options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
     claim), 2 wrong use, 3 the environment failed."""
     from harness.cli.measure import Executors, measure
-    from harness.cli.try_file import sample_shown
+    from harness.cli.sample import sample_shown
     from harness.running.discovery import at_point, find
     from harness.running.execution import check_options
+    from harness.stock_kills.scale import spark_conf
     from workloads.own import load_workload_file
 
     own = {**own, **workload_options(workload), **engine_options(engines)}
@@ -112,7 +113,7 @@ def command(
     settings, found = chosen.settings(**own), find(experiments)
     if workload is not None and not chosen.dry_run:
         check_options(found, settings)
-        sample_shown(load_workload_file(workload))
+        sample_shown(load_workload_file(workload), spark_conf(settings.options))
     if point:
         only = at_point(found, settings.profile, point)
         settings = replace(settings, only=only)

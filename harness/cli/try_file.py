@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +13,15 @@ import click
 
 from harness.cli.options import RunOptions, run_options, words_of
 from harness.cli.own_options import own_options, workload_options
+from harness.cli.sample import sample_shown, watch
 from harness.errors import UsageError
 from harness.results.record import Point, Profile
-from harness.text import format_duration, parse_bytes, parse_duration_s
+from harness.text import parse_bytes, parse_duration_s
 
 if TYPE_CHECKING:
+    from harness.advice.costs import Page
+    from harness.advice.own_job import Given
+    from harness.cli.measure import Conclude
     from harness.pages.assessment import Assessment
     from harness.running.plan import RunSettings
     from workloads.base import Workload
@@ -25,17 +30,21 @@ _EPILOG = """\b
 Examples:
   ./faultline try workloads/examples/hottest.py --sample-only
   ./faultline try workloads/examples/hottest.py --profile smoke
+  ./faultline try orders.py --watch
   ./faultline try orders.py --rate 2000 --workers 1 --mttf 90d
   ./faultline try orders.py --point mode=real-time
   ./faultline try docs/examples/temperatures.py --speed 1800
 """
-SHOWN = 5
-"""Results that are shown."""
 EXPERIMENTS = ("stock/worker-kill", "stock/rack-kill")
 REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 5}
 """Repetitions of each kill in a profile that the user names; without one there is one of quick's,
 so that the answer is there in some ten minutes."""
-PASSING = ("sample_only", "again", "dry_run", "verbose")
+MOST_TIMES = 2.0
+"""The runs end within this many times the announced duration, whatever else the machine does."""
+MOST_LOWERED = 2
+"""Times that the rate is halved, where the same input without a kill comes late."""
+DONE = 0
+PASSING = ("sample_only", "watched", "again", "dry_run", "verbose")
 """Parameters that the commands of the next steps do not keep."""
 
 
@@ -51,11 +60,18 @@ class _Asked:
     """Words of the options that the next steps have, too."""
     long: bool
     """True if the user named a profile: the kills are repeated, also in real-time mode."""
+    try_settings: bool
 
 
 @click.command("try", epilog=_EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--sample-only", is_flag=True, help="Run the query over a sample, and kill nothing.")
+@click.option(
+    "--watch",
+    "watched",
+    is_flag=True,
+    help="Run the sample again whenever the file is saved, in one warm session.",
+)
 @click.option(
     "--point",
     metavar="NAME=VALUE,...",
@@ -64,15 +80,22 @@ class _Asked:
 @click.option("--workers", type=click.IntRange(1), help="Spark workers in each of the two racks.")
 @click.option("--mttf", metavar="DURATION", help="Mean time to failure of a node, for the advice.")
 @click.option("--state", metavar="SIZE", help="State of the real job, instead of the measured one.")
+@click.option(
+    "--try-settings",
+    is_flag=True,
+    help="Kill a worker again under settings of Spark that change what that costs, one by one.",
+)
 @own_options
 @run_options
 def command(
     file: Path,
     sample_only: bool,
+    watched: bool,
     point: str | None,
     workers: int | None,
     mttf: str | None,
     state: str | None,
+    try_settings: bool,
     own: Mapping[str, Any],
     chosen: RunOptions,
 ) -> None:
@@ -82,10 +105,15 @@ def command(
     and a rack are killed under it (smoke: a worker alone), and one page says what that cost, at
     which trigger and rate the machine keeps up, and what is advised. --profile quick adds samples,
     and Spark's real-time mode. Runs that were made before are kept."""
+    from harness.stock_kills.scale import spark_conf
     from workloads.base import QUERY
     from workloads.own import load_workload_file
 
     context = click.get_current_context()
+    conf = spark_conf({"conf": chosen.conf})
+    if watched:
+        watch(file, conf)
+        return
     profile_from = context.get_parameter_source("profile")
     workload = load_workload_file(file)
     workload.form(QUERY)
@@ -98,42 +126,16 @@ def command(
         },
         words=words_of(context, but=PASSING),
         long=profile_from is not click.core.ParameterSource.DEFAULT,
+        try_settings=try_settings,
     )
     settings = _settings(file, asked, chosen)
     no_real_time = None
     if not chosen.dry_run:
-        no_real_time = sample_shown(workload)
+        no_real_time = sample_shown(workload, conf)
     if sample_only:
         click.echo(f"next: ./faultline try {file}")
         return
     sys.exit(_kills(file, workload, asked, chosen, settings, no_real_time))
-
-
-def sample_shown(workload: Workload) -> str | None:
-    """Run the query over a sample in a session of this process; show results and times.
-
-    Returns why Spark's real-time mode cannot run it; None if it can."""
-    import pandas as pd
-
-    from harness.engines.structured import sample
-    from harness.engines.structured.local import try_sample
-
-    click.echo(f"{workload.name}: its query runs on a sample, as a batch and as a stream", err=True)
-    found = try_sample(workload)
-    click.echo(
-        f"{workload.name}: {len(found.results)} results of {sample.RECORDS} records a source over "
-        f"{sample.span_s(workload):g} s, such as"
-    )
-    first = found.results.sort_values(list(workload.identity)).head(SHOWN)
-    begins = pd.to_datetime(first[workload.window_column], unit="ms")
-    shown = first[workload.columns].assign(**{workload.window_column: begins})
-    click.echo(shown.to_string(index=False))
-    click.echo(
-        f"as a batch {format_duration(found.batch_s)}, as a stream "
-        f"{format_duration(found.stream_s)}: equal, within a relative tolerance of "
-        f"{workload.tolerance:g} for floating point"
-    )
-    return found.no_real_time
 
 
 def _settings(file: Path, asked: _Asked, chosen: RunOptions) -> RunSettings:
@@ -141,8 +143,18 @@ def _settings(file: Path, asked: _Asked, chosen: RunOptions) -> RunSettings:
     from harness.running.discovery import at_point, find
     from harness.running.execution import check_options
     from harness.stock_kills.measure import REAL_TIME
+    from harness.stock_kills.scale import fitting_speed
 
-    settings = chosen.settings(**asked.own, **workload_options(file))
+    given = {**asked.own, **workload_options(file)}
+    settings = chosen.settings(**given)
+    speed = None if "speed" in given else fitting_speed(settings.profile, settings.options)
+    if speed is not None:
+        click.echo(
+            f"event time runs {speed:g} times as fast as the clock (--speed): otherwise a pass "
+            "would last more than an hour",
+            err=True,
+        )
+        settings = replace(settings, options={**settings.options, "speed": speed})
     if chosen.repeats is None:
         settings = replace(settings, repeats=REPEATS[settings.profile] if asked.long else 1)
     smoke = settings.profile is Profile.SMOKE
@@ -180,24 +192,148 @@ def _kills(
     settings: RunSettings,
     no_real_time: str | None,
 ) -> int:
-    """Make the runs of both kills, and show what they cost."""
-    from harness.advice import costs, own_job
-    from harness.cli.measure import measure
-    from harness.running.discovery import find
+    """Make the runs of both kills, and show what they cost; at a lower rate where none holds."""
+    from harness.advice.own_job import Given
 
     if no_real_time is not None:
         click.echo(f"Spark's real-time mode cannot run it: {no_real_time}")
         settings = _without_real_time(settings, no_real_time)
-    given = own_job.Given(file=file, options=asked.words, out=chosen.out, no_real_time=no_real_time)
+    given = Given(file=file, options=asked.words, out=chosen.out, no_real_time=no_real_time)
+    shown = _Shown(workload, asked, chosen, replace(settings, at_most_times=MOST_TIMES), given)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = shown.measure()
+        while code == DONE and not chosen.dry_run and shown.behind and shown.lower_rate():
+            code = shown.measure()
+        if code == DONE and asked.try_settings and not chosen.dry_run:
+            code = shown.try_settings()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        shown.end()
+    return code
 
-    def conclude(judged: Sequence[Assessment]) -> None:
-        page, figures = own_job.page_of(
-            workload, judged, settings, advice=asked.advice, given=given
+
+def _interrupt(signum: int, frame: object) -> None:
+    """End as after Ctrl-C: with the page of what is there."""
+    raise KeyboardInterrupt
+
+
+class _Shown:
+    """The runs of a job, and the page about them, which is written after each part."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        asked: _Asked,
+        chosen: RunOptions,
+        settings: RunSettings,
+        given: Given,
+    ) -> None:
+        self._workload, self._asked, self._chosen = workload, asked, chosen
+        self._settings, self._given = settings, given
+        self._judged: Sequence[Assessment] = ()
+        self._page: Page | None = None
+        self._index: Path | None = None
+        self._job: Path | None = None
+
+    def measure(self) -> int:
+        """Make the missing runs with the present settings."""
+        return self._measured(self._settings, self._conclude)
+
+    def _measured(self, settings: RunSettings, conclude: Conclude) -> int:
+        from harness.cli.measure import measure
+        from harness.running.discovery import find
+
+        return measure(
+            find([*settings.only]), settings, self._chosen, as_json=False, conclude=conclude
         )
-        click.echo(f"\n{page.text()}")
-        written = costs.write(page, chosen.out / "try" / workload.name, figures)
-        click.echo(f"\npage: {written[0]}")
-        if job := own_job.write_job(written[0].parent, workload, judged, settings, asked.words):
-            click.echo(f"job:  {job} (./faultline advise --job {job} --within 1min)")
 
-    return measure(find([*settings.only]), settings, chosen, as_json=False, conclude=conclude)
+    def _conclude(self, judged: Sequence[Assessment]) -> None:
+        self._judged = judged
+        self._write()
+
+    def _write(self) -> None:
+        from harness.advice import costs, own_job
+
+        self._page, figures = own_job.page_of(
+            self._workload,
+            self._judged,
+            self._settings,
+            advice=self._asked.advice,
+            given=self._given,
+        )
+        place = self._chosen.out / "try" / self._workload.name
+        self._index = costs.write(self._page, place, figures)[0]
+        self._job = own_job.write_job(
+            place, self._workload, self._judged, self._settings, self._asked.words
+        )
+
+    def end(self) -> None:
+        """Show the page."""
+        if self._page is not None:
+            click.echo(f"\n{self._page.text()}")
+            click.echo(f"\npage: {self._index}")
+        if self._job is not None:
+            click.echo(f"job:  {self._job} (./faultline advise --job {self._job} --within 1min)")
+
+    @property
+    def behind(self) -> bool:
+        """True if no kill has an outage, because the twin did not keep up with the rate."""
+        from harness.advice.answer import twin_behind
+
+        return self._page is not None and twin_behind(self._page.kills)
+
+    def lower_rate(self) -> bool:
+        """Halve the rate; return False after the last time."""
+        from harness.stock_kills.own import own
+
+        if len(self._given.lowered) >= MOST_LOWERED or "failures" in self._settings.options:
+            return False
+        mine = own(self._settings.profile, self._settings.options)
+        assert mine is not None, "a file is tried"
+        lower = mine.rate_per_s / 2
+        said = (
+            f"at {mine.rate_per_s:.4g} records/s the same input without a kill came late already; "
+            f"what follows is measured at {lower:.4g} records/s"
+        )
+        click.echo(said)
+        options = {
+            k: v for k, v in self._settings.options.items() if k != "speed" or not mine.recorded
+        }
+        self._settings = replace(self._settings, options={**options, "rate": lower})
+        self._given = replace(self._given, lowered=[*self._given.lowered, said])
+        return True
+
+    def try_settings(self) -> int:
+        """Kill a worker under each setting of Spark, and say what that changed."""
+        from harness.advice.answer import SPARK_SETTINGS, compared
+        from harness.advice.costs import kills_of
+        from harness.stock_kills.scale import spark_conf
+
+        assert self._page is not None, "the kills without them come first"
+        before = self._page.kills
+        given = {*self._workload.conf, *spark_conf(self._settings.options)}
+        only = {
+            EXPERIMENTS[0]: [
+                point
+                for point in self._settings.only[EXPERIMENTS[0]]
+                if point["scheme"] == "checkpoint" and "mode" not in point
+            ]
+        }
+        code = DONE
+        for setting in SPARK_SETTINGS:
+            if given & {each.partition("=")[0] for each in setting.conf}:
+                continue
+            click.echo(f"with {' '.join(setting.conf)}: {setting.what}", err=True)
+            conf = [*self._settings.options.get("conf", ()), *setting.conf]
+            options = {**self._settings.options, "conf": conf}
+            judged: list[Assessment] = []
+            settings = replace(self._settings, options=options, only=only)
+            code = self._measured(settings, judged.extend)
+            kills = [kills_of(each.campaign.results()) for each in judged[:1]]
+            said = compared(setting, kills[0] if kills else before.iloc[:0], before)
+            self._given = replace(self._given, tried=[*self._given.tried, f"measured: {said}"])
+            self._write()
+            if code != DONE:
+                break
+        return code

@@ -45,6 +45,7 @@ def load_plan(
                 records=source.records,
                 marker_s=marker_s,
                 marker=source.marker,
+                skew=source.skew,
             )
             for source in workload.sources
         ],

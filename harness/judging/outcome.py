@@ -77,7 +77,7 @@ def judge(
     identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
-    problem = trust.incomparable(twin, failed, truth) or trust.missed(failed, schedule)
+    problem = trust.incomparable(twin, failed, truth, workload) or trust.missed(failed, schedule)
     untimed = (mistimed := trust.mistimed(twin, failed)) or trust.unclear(twin, failed)
     normal = _normal(calm, settle_s, failed.until_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)

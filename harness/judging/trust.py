@@ -20,6 +20,7 @@ from harness.cluster.base import Action
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import ENDS, Schedule
 from harness.judging.passes import PassRecord
+from workloads.base import Workload
 
 CLOCK_JUMP_S = 0.1
 """Largest difference that may arise between wall and monotonic clock during a pass. A clock that is
@@ -60,14 +61,16 @@ def late_by(record: PassRecord, limit_s: float, *, timed: bool) -> str | None:
     return undone(record) or (late if timed else None)
 
 
-def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:
+def incomparable(
+    twin: PassRecord, failed: PassRecord, truth: pd.DataFrame, workload: Workload
+) -> str | None:
     """Return the reason why the output cannot be compared."""
     if not len(truth):
         return (
             "the batch query over the same input has no result, so there is nothing to compare: "
             "the load was too short, or nothing the query looks for is in it"
         )
-    if dropped(twin):
+    if dropped(twin) and not workload.late_data:
         return (
             f"{twin.name}: the watermark dropped {dropped(twin)} rows without a failure, so the "
             "query answered another question than the batch"

@@ -9,7 +9,8 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from confluent_kafka import KafkaError, Message, Producer
 from harness.child import Emit, end_with_parent, orders, speaker
 from harness.load.lag import LagHistogram
 from harness.load.plan import BY_THE_CLOCK, EventTime, Stream, whole_ms
-from workloads.base import RecordSource
+from workloads.base import HeadedSource, KeyedSource, RecordSource
+from workloads.sizes import MOST_RECORD_BYTES, fitting
 
 SLICE_S = 0.004
 """Sleep between two looks at the schedule."""
@@ -29,6 +31,8 @@ _MOST_QUEUED = 400_000
 _NICE = -10
 _REPORT_S = 0.5
 _PRACTICE, _PRACTICE_S = 200, 20.0
+PRACTICE_BYTES = 1 << 22
+"""Records that a source makes before the load begins."""
 _POLL_S = 0.05
 
 
@@ -74,8 +78,11 @@ class _Sender:
         indices = np.arange(self.sent, until)
         intended_s = self.stream.rate.intended_s(indices)
         event = self._event.at(intended_s, self._start_unix_s)
+        places, offsets = self.stream.places(indices)
         for partition in range(self.stream.partitions):
-            self._send(partition, indices, event)
+            mine = places == partition
+            if mine.any():
+                self._send(partition, int(offsets[mine][0]), event[mine])
         self.lag.add(self._elapsed_s() - intended_s)
         count = until - self.sent
         self.sent = until
@@ -110,24 +117,29 @@ class _Sender:
             self.lost[str(error)] += 1
 
     def _send(
-        self,
-        partition: int,
-        indices: np.ndarray[Any, np.dtype[np.int64]],
-        event: np.ndarray[Any, np.dtype[np.float64]],
+        self, partition: int, first: int, event: np.ndarray[Any, np.dtype[np.float64]]
     ) -> None:
-        mine = indices % self.stream.partitions == partition
-        if not mine.any():
-            return
-        first = int(indices[mine][0]) // self.stream.partitions
-        stamps = whole_ms(event[mine]).tolist()
+        """Send records of a partition from this one on, with these event times."""
+        stamps = whole_ms(event).tolist()
         payloads = self._source.payloads(partition, first, len(stamps))
         # One call a record: the batch call of this client takes no timestamps.
-        produce, topic, count = self._producer.produce, self.stream.topic, self._count
-        for value, stamp in zip(payloads[:-1], stamps[:-1], strict=True):
-            produce(topic, value, partition=partition, timestamp=stamp, on_delivery=count)
-        produce(
-            topic, payloads[-1], partition=partition, timestamp=stamps[-1], on_delivery=self._sample
-        )
+        produce, topic = self._producer.produce, self.stream.topic
+        # One of each slice is sampled.
+        counts = [*[self._count] * (len(stamps) - 1), self._sample]
+        more = self._more(partition, first, len(stamps))
+        for value, stamp, count, extra in zip(payloads, stamps, counts, more, strict=True):
+            produce(topic, value, partition=partition, timestamp=stamp, on_delivery=count, **extra)
+
+    def _more(self, partition: int, first: int, count: int) -> Iterable[Mapping[str, Any]]:
+        """Return what these records have beside values: keys, headers."""
+        given: dict[str, Sequence[Any]] = {}
+        if isinstance(self._source, KeyedSource):
+            given["key"] = self._source.keys(partition, first, count)
+        if isinstance(self._source, HeadedSource):
+            given["headers"] = [list(h) for h in self._source.headers(partition, first, count)]
+        if not given:
+            return repeat({}, count)
+        return [dict(zip(given, each, strict=True)) for each in zip(*given.values(), strict=True)]
 
     def _count(self, error: KafkaError | None, message: Message) -> None:
         """Account for a record: one that expires in the client leaves its queue too."""
@@ -163,7 +175,8 @@ def generate(orders: Iterator[Mapping[str, Any]], emit: Emit) -> None:
     streams = [Stream.from_json(item) for item in config["streams"]]
     for stream in streams:
         producer.list_topics(stream.topic, timeout=20)  # its first record must not wait for this
-        stream.records.build().payloads(0, 0, 1000)
+        source = stream.records.build()
+        source.payloads(0, 0, fitting(source, PRACTICE_BYTES, 1000))
     if config["practice_topic"] is not None:
         _practise(producer, config["practice_topic"])
     emit({"event": "ready"})
@@ -247,6 +260,7 @@ def _settings(
         "max.in.flight.requests.per.connection": 1,
         "linger.ms": 2,
         "batch.size": 262_144,
+        "message.max.bytes": MOST_RECORD_BYTES,
         "compression.type": "none",
         "queue.buffering.max.messages": 2_000_000,
         "queue.buffering.max.kbytes": 1_048_576,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from math import gcd
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -26,8 +28,29 @@ def whole_ms(unix_s: Floats) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """The order in which records are dealt to partitions: one round of it, then the same again."""
+
+    partition: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    """The number of records of its partition that come before it in the round."""
+    shares: tuple[int, ...]
+
+
+@cache
+def turns(shares: tuple[int, ...]) -> Turns:
+    """Return the round in which each partition has these many records, spread evenly."""
+    divisor = gcd(*shares)
+    shares = tuple(share // divisor for share in shares)
+    # The k-th record of a partition stands at (k + 1/2) / share of the round.
+    at = [((k + 0.5) / share, p, k) for p, share in enumerate(shares) for k in range(share)]
+    _, partition, rank = zip(*sorted(at), strict=True)
+    return Turns(partition=np.array(partition), rank=np.array(rank), shares=shares)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """The records of one topic. Record i goes to partition i mod ``partitions``."""
+    """The records of one topic, dealt to its partitions in turn, or by ``skew``."""
 
     topic: str
     partitions: int
@@ -39,6 +62,8 @@ class Stream:
     without records; 0: never. It carries the instant that the load has reached. Markers are not
     records of the load."""
     marker: bytes = b""
+    skew: Sequence[int] = ()
+    """The share of each partition, as whole numbers (`workloads.base.Source.skew`)."""
 
     def __post_init__(self) -> None:
         if self.partitions < 1:
@@ -52,19 +77,32 @@ class Stream:
             return 0
         return int(min(elapsed_s, self.rate.duration_s) / self.marker_s + 1e-9)
 
+    @property
+    def _turns(self) -> Turns:
+        return turns(tuple(self.skew) or (1,) * self.partitions)
+
     def counts(self) -> list[int]:
         """Return the number of records of each partition."""
-        total = self.rate.records
-        return [
-            (total - p + self.partitions - 1) // self.partitions for p in range(self.partitions)
-        ]
+        rounds, rest = divmod(self.rate.records, len(self._turns.partition))
+        more = np.bincount(self._turns.partition[:rest], minlength=self.partitions)
+        return [rounds * own + int(n) for own, n in zip(self._turns.shares, more, strict=True)]
+
+    def places(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the partition of each of these records, and its place among the records there."""
+        rounds, turn = np.divmod(indices, len(self._turns.partition))
+        partition = self._turns.partition[turn]
+        return partition, rounds * np.array(self._turns.shares)[partition] + self._turns.rank[turn]
 
     def intended_s(self, partition: int, offsets: NDArray[np.int64]) -> Floats:
         """Return the intended send times of the records at these offsets, from the start.
 
         Offset k of a partition is its k-th record where there are no markers: the producer is
         idempotent, so nothing is sent twice or out of order."""
-        return self.rate.intended_s(offsets * self.partitions + partition)
+        own = np.flatnonzero(self._turns.partition == partition)
+        if not len(own):
+            return np.empty(0)
+        rounds, turn = np.divmod(offsets, len(own))
+        return self.rate.intended_s(rounds * len(self._turns.partition) + own[turn])
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -74,6 +112,7 @@ class Stream:
             "records": self.records.to_json(),
             "marker_s": self.marker_s,
             "marker": self.marker.hex(),
+            "skew": list(self.skew),
         }
 
     @classmethod
@@ -85,6 +124,7 @@ class Stream:
             records=Reference.from_json(data["records"]),
             marker_s=data["marker_s"],
             marker=bytes.fromhex(data["marker"]),
+            skew=tuple(data["skew"]),
         )
 
 

@@ -35,6 +35,9 @@ class RunSettings:
     options: Mapping[str, Any] = field(default_factory=dict)
     again: bool = False
     """True to measure again what has a valid record."""
+    at_most_times: float | None = None
+    """The runs end within this many times their estimated duration: what would take longer is not
+    begun, and not made again. None: they take as long as they take."""
     only: Mapping[str, Sequence[Point]] = field(default_factory=dict)
     """The points to run, by experiment; without an entry all of its grid."""
 
@@ -171,6 +174,8 @@ class Execution:
         """Requested runs, by their place among all."""
         self._settled: set[int] = set()
         """Places of the runs that need no more work."""
+        times = settings.at_most_times
+        self._until = None if times is None else time.monotonic() + times * seconds_left(runs)
 
     def all(self) -> None:
         """Make every missing run."""
@@ -208,7 +213,11 @@ class Execution:
             brief = self._settings.profile is Profile.SMOKE and run.bears_others
             meanwhile = self._take_what_is_there if brief else None
             ahead = self._ahead.get(number)
-            self._records.extend(self._runner.attempts(run, self._settings, ahead, meanwhile))
+            if not self._records or not self._too_late(run.seconds):
+                for record in self._runner.attempts(run, self._settings, ahead, meanwhile):
+                    self._records.append(record)
+                    if self._too_late(record.seconds):
+                        break
         self._settled.add(number)
         mine = (n for n, each in enumerate(self._runs) if each.experiment is run.experiment)
         if self._settled.issuperset(mine):
@@ -222,8 +231,14 @@ class Execution:
         """Make the runs once more whose processor was slower than that of the others."""
         slow = {point_key(one.point, one.repeat) for one in slower(campaign.records)}
         for run in self._runs if self._settings.profile is not Profile.SMOKE else ():
+            if self._too_late(run.seconds):
+                return
             if run.experiment is experiment and point_key(run.point, run.repeat) in slow:
                 self._records.extend(self._runner.attempts(run, self._settings, None, None))
+
+    def _too_late(self, takes_s: float) -> bool:
+        """Return True if what takes this long would not end in time."""
+        return self._until is not None and time.monotonic() + takes_s > self._until
 
     def _take_what_is_there(self) -> None:
         """Take finished results for a moment, while a measured run waits."""

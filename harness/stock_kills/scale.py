@@ -19,8 +19,9 @@ from harness.load.plan import BY_THE_CLOCK
 from harness.measurement import Context
 from harness.results.record import Point, Profile
 from harness.stock_kills.own import RATE_PER_S, Own, own
-from harness.text import format_duration
+from harness.text import format_bytes, format_duration
 from workloads.base import Workload
+from workloads.sizes import mean_bytes
 from workloads.wordcount import word_count
 
 UPDATES_WATERMARK_S = 60.0
@@ -144,6 +145,8 @@ MOST_STRETCH = 4.0
 """The most that a calibration stretches a trigger (`harness.judging.calibration.ladder`)."""
 
 
+MOST_BYTES_PER_S, USUAL_BYTES_PER_S = 100e6, 5e6
+"""A load of more bytes is refused, and one of these is advised instead."""
 LONGEST_LOAD_S = 3600.0
 """A longer pass is refused: its windows are for a run of days."""
 SHORT_LOAD_S = 120.0
@@ -209,19 +212,44 @@ def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
         read_lines(text_files([Path(path) for path in options["text"]]))
     spark_conf(options)
     if (mine := own(profile, options)) is not None:
-        _check_windows(mine, scale_of(profile, options))
+        _check_windows(mine, scale_of(profile, options), fitting_speed(profile, options))
+        _check_size(mine)
 
 
-def _check_windows(mine: Own, scale: RunScale) -> None:
-    workload, times = mine.workload, scale.whole_load_s / SHORT_LOAD_S
-    if scale.whole_load_s > LONGEST_LOAD_S:
+def _check_size(mine: Own) -> None:
+    """Raise `UsageError` for a load of more bytes than one broker takes."""
+    shares = sum(source.share for source in mine.workload.sources)
+    size = sum(
+        source.share / shares * mean_bytes(source.records.build())
+        for source in mine.workload.sources
+    )
+    if size * mine.rate_per_s > MOST_BYTES_PER_S:
+        raise UsageError(
+            f"workload {mine.workload.name!r}: {mine.rate_per_s:.4g} records/s of "
+            f"{format_bytes(size)} are {format_bytes(size * mine.rate_per_s)}/s, and one machine "
+            f"keeps up with {format_bytes(MOST_BYTES_PER_S)}/s at most",
+            remedy=f"give --rate {max(1, round(USUAL_BYTES_PER_S / size))}",
+        )
+
+
+def fitting_speed(profile: Profile, options: Mapping[str, Any]) -> float | None:
+    """Return the speed of event time that makes passes of long windows short; None for others."""
+    mine = own(profile, options)
+    whole_s = scale_of(profile, options).whole_load_s
+    if mine is None or whole_s <= LONGEST_LOAD_S:
+        return None
+    return math.ceil(mine.event.speed * whole_s / SHORT_LOAD_S)
+
+
+def _check_windows(mine: Own, scale: RunScale, speed: float | None) -> None:
+    workload = mine.workload
+    if speed is not None:
         raise UsageError(
             f"workload {workload.name!r}: with windows of {workload.window_s:g} s every "
             f"{workload.slide_s:g} s and a watermark of {workload.watermark_delay_s:g} s one pass "
             f"would last {format_duration(scale.whole_load_s)}, and at most "
             f"{format_duration(LONGEST_LOAD_S)} are allowed",
-            remedy=f"let event time run faster than the clock: --speed "
-            f"{math.ceil(mine.event.speed * times)}",
+            remedy=f"let event time run faster than the clock: --speed {speed:g}",
         )
 
 

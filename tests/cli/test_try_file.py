@@ -38,7 +38,7 @@ def orders(tmp_path: Path) -> Path:
 @pytest.fixture
 def trying(tmp_path: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Try:
     """Return ``try`` over a workload whose sample is right."""
-    monkeypatch.setattr(try_file, "sample_shown", lambda workload: None)
+    monkeypatch.setattr(try_file, "sample_shown", lambda workload, conf: None)
 
     def call(*arguments: str) -> Result:
         return CliRunner().invoke(
@@ -90,7 +90,7 @@ def test_a_point_is_a_scheme_or_a_mode(trying: Try, point: str, kills: list[str]
 def test_a_query_that_real_time_mode_cannot_run_is_skipped(
     trying: Try, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(try_file, "sample_shown", lambda workload: "it joins two streams")
+    monkeypatch.setattr(try_file, "sample_shown", lambda workload, conf: "it joins two streams")
     done = trying("--point", "mode=real-time")
     assert done.exit_code != 0
     assert "Spark's real-time mode cannot run this query: it joins two streams" in str(
@@ -148,9 +148,15 @@ def test_ctrl_c_leaves_a_page_and_the_way_on(
 def test_what_needs_no_sample_is_refused_before_it(
     trying: Try, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(try_file, "sample_shown", lambda workload: pytest.fail("a sample"))
-    orders.write_text(FILE.replace("window_s=10", "window_s=86400"))
-    for arguments in ((), ("--sample-only",)):
+    monkeypatch.setattr(try_file, "sample_shown", lambda *_: pytest.fail("a sample"))
+    for arguments in (("--rate", "1e7"), ("--rate", "1e7", "--sample-only")):
         done = trying(*arguments)
         assert isinstance(done.exception, UsageError)
-        assert "one pass would last" in done.exception.what
+        assert "one machine keeps up with" in done.exception.what
+
+
+def test_windows_of_days_get_the_speed_that_makes_them_short(trying: Try, orders: Path) -> None:
+    orders.write_text(FILE.replace("window_s=10", "window_s=86400"))
+    done = trying("--dry-run")
+    assert "event time runs 3601 times as fast as the clock (--speed)" in done.output
+    assert "windows of 86400 s, in event time that runs" in done.output

@@ -170,3 +170,24 @@ def test_a_record_is_due_at_its_intended_time() -> None:
     assert profile.intended_s(np.arange(4)).tolist() == [0.0, 0.5, 2.0, 2.5]
     due = {-0.1: 0, 0.0: 1, 0.49: 1, 0.5: 2, 1.9: 2, 2.0: 3, 2.5: 4}
     assert {at: profile.due(at) for at in due} == due
+
+
+@given(profiles, st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any))
+def test_a_skew_deals_every_record_once(profile: RateProfile, skew: list[int]) -> None:
+    stream = Stream(topic="t", partitions=len(skew), rate=profile, records=TEXT, skew=tuple(skew))
+    counts = stream.counts()
+    assert sum(counts) == profile.records
+    partition, offset = stream.places(np.arange(profile.records))
+    assert np.bincount(partition, minlength=len(skew)).tolist() == counts
+    for number, count in enumerate(counts):
+        assert offset[partition == number].tolist() == list(range(count))
+        sent = profile.intended_s(np.flatnonzero(partition == number))
+        assert np.array_equal(stream.intended_s(number, np.arange(count)), sent)
+    assert Stream.from_json(stream.to_json()) == stream
+
+
+def test_a_hot_partition_gets_its_share_and_a_silent_one_nothing() -> None:
+    stream = Stream(
+        topic="t", partitions=4, rate=RateProfile.constant(100, 10), records=TEXT, skew=(8, 1, 1, 0)
+    )
+    assert stream.counts() == [800, 100, 100, 0]

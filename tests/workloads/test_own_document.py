@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.main import cli
-from harness.engines.structured import sample
+from harness.engines.structured import sample, sample_stream
 from harness.errors import UsageError
 from harness.judging.outcome import against_truth
 from harness.measure.values import demand_comparable, read_json
@@ -93,7 +93,7 @@ def test_a_stream_of_the_sample_gives_what_its_batch_gives(
 ) -> None:
     workload = load_workload_file(orders)
     batch = sample.check_query(spark, workload)
-    stream = sample.run_stream(spark, workload, tmp_path / "stream")
+    stream = sample_stream.run_stream(spark, workload, tmp_path / "stream").results
     assert len(batch) > 100
     order = workload.columns
     left, right = (frame.sort_values(order, ignore_index=True) for frame in (batch, stream))
@@ -125,6 +125,6 @@ def test_a_filter_on_the_key_keeps_the_windows_of_a_stream_open(
 ) -> None:
     workload = changed(tmp_path, 'F.col("orders") > 0', 'F.col("shop").isNotNull()')
     assert len(sample.check_query(spark, workload)) > 100, "a batch does not show it"
-    stream = sample.run_stream(spark, workload, tmp_path / "stream")
+    stream = sample_stream.run_stream(spark, workload, tmp_path / "stream").results
     last_ms = sample.START_MS + 1000 * (sample.span_s(workload) - workload.window_s)
     assert not (stream["window_start"] >= last_ms).any()

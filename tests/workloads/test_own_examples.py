@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs/examples"
-FILES = ("sessions", "conversions", "temperatures", "packaged")
+FILES = ("sessions", "conversions", "temperatures", "packaged", "visits", "late")
 WINDOW = "window_start"
 SOURCE = Source(name="in", records=Reference(target=f"{__file__}:None", parameters={}))
 DOCUMENT = (ROOT / "docs/own-workload.md").read_text()
@@ -81,6 +81,7 @@ def test_an_example_runs_over_a_sample(spark: SparkSession, here: Path, name: st
     workload = load_workload_file(here / f"{name}.py")
     sampled_by = sampled(spark, workload)
     found = sampled_by.results
+    assert (sampled_by.late > 0) == workload.late_data
     assert (sampled_by.no_real_time or "").endswith(NO_REAL_TIME.get(name, ""))
     assert (sampled_by.no_real_time is None) == (name not in NO_REAL_TIME)
     assert len(found) >= 6, "three windows or more"
@@ -90,6 +91,7 @@ def test_an_example_runs_over_a_sample(spark: SparkSession, here: Path, name: st
 NO_REAL_TIME = {
     "sessions": "session window streaming aggregations on streaming DataFrames/DataSets",
     "conversions": "not supported in Update output mode, only in Append output mode",
+    "visits": "real-time mode runs in the JVM alone",
 }
 """The end of Spark's own reason against real-time mode."""
 
@@ -140,7 +142,20 @@ def _packaged(found: pd.DataFrame, workload: Workload) -> None:
     assert set(found["kind"]) == {"cheap", "dear"}
 
 
+def _visits(found: pd.DataFrame, workload: Workload) -> None:
+    assert found["clicks"].sum() == sample.RECORDS, "every click is in one visit"
+    assert (found["visit_end"] - found["begins"] >= 4000).all()
+
+
+def _late(found: pd.DataFrame, workload: Workload) -> None:
+    assert set(found["site"]) == {"north", "south"}, "headers"
+    assert {f"sensor-{n}" for n in range(20)} == set(found["sensor"]), "keys"
+    assert found["readings"].sum() == sample.RECORDS
+
+
 EXPECTED = {
+    "visits": _visits,
+    "late": _late,
     "sessions": _sessions,
     "conversions": _conversions,
     "temperatures": _temperatures,

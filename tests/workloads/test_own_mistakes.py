@@ -43,7 +43,7 @@ SHORT = 40
         ((WATERMARK, ""), "its query has no watermark"),
         (
             ('"shop", "average", "orders")', '"shop", "average", "orders").orderBy("shop")'),
-            "cannot run as a stream in append mode",
+            "it sorts, and a stream has no end",
         ),
         (('F.col("order.shop")', 'F.col("order.shopp")'), "Spark refuses its query"),
         (
@@ -68,7 +68,6 @@ def test_a_mistake_in_the_query_is_named(
     message: str,
 ) -> None:
     monkeypatch.setattr(sample, "RECORDS", SHORT)
-    monkeypatch.setattr(sample.rows_of, "__defaults__", (SHORT,))
     with pytest.raises(UsageError, match=message) as caught:
         sampled(spark, changed(tmp_path, *change))
     assert caught.value.remedy
@@ -141,6 +140,7 @@ def test_a_recording_that_is_not_there_is_named(tmp_path: Path) -> None:
             Recording(str(path / "x"), "at", "ms", 1)
 
 
+BEGIN_MS = 1_790_000_000_000
 TIMES_MS = (10_000, 10_500, 10_500, 12_000)
 
 
@@ -196,7 +196,7 @@ def test_a_record_keeps_its_recorded_time(tmp_path: Path, ends: str) -> None:
 
 
 def test_a_recording_decides_rate_by_speed(tmp_path: Path) -> None:
-    path = _lines(tmp_path / "steady.jsonl", *({"at": 100 * n} for n in range(50)))
+    path = _lines(tmp_path / "steady.jsonl", *({"at": BEGIN_MS + 100 * n} for n in range(50)))
     text = FILE.replace(
         "WORKLOAD = Workload(",
         f"SOURCE = __import__('workloads.toolkit.recorded', fromlist=['x']).recorded("
@@ -210,7 +210,7 @@ def test_a_recording_decides_rate_by_speed(tmp_path: Path) -> None:
     fast = own(Profile.QUICK, {"workload": file, "speed": 3.0})
     assert fast is not None
     assert fast.rate_per_s == pytest.approx(30)
-    assert fast.event.begin_unix_s == 0, "its own event time"
+    assert fast.event.begin_unix_s == BEGIN_MS / 1000, "its own event time"
     assert fast.event_at(0.5).speed == 1.5, "a lower rate is slower event time"
     given = own(Profile.QUICK, {"workload": file, "rate": 5.0, "partitions": 4})
     assert given is not None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,9 @@ FORMATS: Mapping[str, str] = {
 }
 """Endings of files, and their formats."""
 UNITS_S: Mapping[str, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+YEAR_S = 365.2425 * 86_400
+LIKELY_YEARS = 1980, 2100
+"""Times of a recording whose unit is not given; a broker refuses those of the future anyway."""
 
 
 def recorded(
@@ -41,13 +45,14 @@ def recorded(
     path: Path | str,
     *,
     time: str = "timestamp",
-    unit: str = "ms",
+    unit: str | None = None,
     partitions: int = 2,
 ) -> Source:
     """Return a source that replays a recording.
 
     ``path`` is a file or a directory of files of one format, ``time`` the column (or field) of the
     event time: a timestamp, ISO text, or a number of ``unit`` ("s", "ms", "us") since the epoch.
+    Without a unit numbers are milliseconds, if that makes times that can be meant.
     A record's value is the line of a JSON file, else a JSON object of the row's columns; a column
     ``value`` of binary, as in a topic that was recorded, is the value as it is."""
     parameters = {
@@ -63,7 +68,7 @@ def recorded(
 class Recording:
     """A `workloads.base.RecordedSource` over files."""
 
-    def __init__(self, path: str, time: str, unit: str, partitions: int) -> None:
+    def __init__(self, path: str, time: str, unit: str | None, partitions: int) -> None:
         self._partitions = partitions
         self._values, self._event_s = _read(path, time, unit)
         self.first_unix_s = float(self._event_s[0])
@@ -121,9 +126,9 @@ def files_of(path: Path) -> list[Path]:
 
 
 @cache
-def _read(path: str, time: str, unit: str) -> tuple[list[bytes], NDArray[np.float64]]:
+def _read(path: str, time: str, unit: str | None) -> tuple[list[bytes], NDArray[np.float64]]:
     """Return the values and the event times (s since the epoch), by event time."""
-    if unit not in UNITS_S:
+    if unit is not None and unit not in UNITS_S:
         raise UsageError(f"{unit!r} is no unit of a time", remedy=f"give {', '.join(UNITS_S)}")
     values: list[bytes] = []
     times: list[NDArray[np.float64]] = []
@@ -207,7 +212,33 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _seconds(given: Sequence[Any], file: Path, time: str, unit: str) -> NDArray[np.float64]:
+def _check_meant(numbers: NDArray[np.float64], unit: str | None, what: str) -> None:
+    """Raise `UsageError` for times that lie where no recording does: another unit is meant."""
+
+    def year(at: float, of: str) -> float:
+        return float(1970 + at * UNITS_S[of] / YEAR_S)
+
+    first = float(numbers.min()) if len(numbers) else math.nan
+    last = float(numbers.max()) if len(numbers) else math.nan
+    begin, end = LIKELY_YEARS
+    # A unit that is given may count from a begin of its own, but not beyond the present.
+    if math.isnan(first) or (
+        year(last, unit or "ms") <= end and (unit is not None or year(first, "ms") >= begin)
+    ):
+        return
+    likely = [each for each in UNITS_S if begin <= year(first, each) <= year(last, each) <= end]
+    where = f"about the year {year(last, unit or 'ms'):.0f}"
+    if abs(first) < UNITS_S["s"] * YEAR_S / UNITS_S["ms"]:
+        where = f"in {datetime.fromtimestamp(first * UNITS_S[unit or 'ms'], UTC):%B %Y}"
+    fits = " or ".join(f'unit="{each}"' for each in likely)
+    raise UsageError(
+        f"{what} lies {where} as a number of {unit or 'ms'} since 1970: the first is {first:.0f}",
+        remedy=f"give {fits or 'the unit'} with recorded(...)"
+        + ("" if unit or year(last, "ms") > end else ', or unit="ms" if times do begin there'),
+    )
+
+
+def _seconds(given: Sequence[Any], file: Path, time: str, unit: str | None) -> NDArray[np.float64]:
     """Return times as seconds since the epoch; a time without a zone is in UTC."""
     import pandas as pd
 
@@ -218,7 +249,9 @@ def _seconds(given: Sequence[Any], file: Path, time: str, unit: str) -> NDArray[
                 remedy="leave these records out, or name another field with time=...",
             )
     if all(isinstance(one, int | float) for one in given):
-        return np.asarray(given, dtype=float) * UNITS_S[unit]
+        numbers = np.asarray(given, dtype=float)
+        _check_meant(numbers, unit, f"{file}: {time!r}")
+        return numbers * UNITS_S[unit or "ms"]
     try:
         stamps: pd.Series[Any] = pd.to_datetime(
             pd.Series(list(given), dtype=object).astype(str), utc=True, format="ISO8601"

@@ -265,7 +265,7 @@ class Driver:
 
         def start() -> StreamingQuery:
             kafka = {**self._kafka, **source}
-            sources = frames.read_stream(self._spark, kafka, topics, partitions)
+            sources = frames.read_stream(self._spark, kafka, topics, begun, partitions)
             result = begun.form(QUERY)(self._spark, sources)
             query: StreamingQuery = (
                 frames.encode(result, begun, copy, stability)
@@ -314,8 +314,8 @@ class Driver:
 
         assert self._workload is not None, "nothing was begun"
 
-        sources = frames.read_batch(self._spark, self._kafka, topics)
-        result = self._workload.form(QUERY)(self._spark, sources)
+        sources = frames.read_batch(self._spark, self._kafka, topics, self._workload)
+        result = self._workload.truth(self._spark, sources)
         table = result.select(*frames.plain_columns(result, self._workload)).toArrow()
         pyarrow.parquet.write_table(table, Path(path))
         self._emit({"event": "truth", "rows": len(table)})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -20,49 +20,55 @@ from harness.engines.base import Scored
 from harness.engines.deliveries import COPY_HEADER
 from harness.measure.values import demand_comparable
 from harness.measure.versions import STABILITY, Stability
-from workloads.base import SOURCE_COLUMNS, Workload
+from workloads.base import Workload
 from workloads.toolkit.accuracy import ARRIVAL, over_windows, score
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming import DataStreamReader
 
 
 def read_stream(
     spark: SparkSession,
     kafka: Mapping[str, str],
     topics: Mapping[str, str],
+    workload: Workload,
     partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, DataFrame]:
     """Each source's topic from its beginning on, as it grows: these partitions of it, or all."""
     return {
-        source: spark.readStream.format("kafka")
-        .options(**kafka)
+        name: _kafka(spark.readStream, {**kafka, **workload.source(name).options}, workload, name)
         .option(
             *("subscribe", topic)
             if partitions is None
-            else ("assign", json.dumps({topic: list(partitions[source])}))
+            else ("assign", json.dumps({topic: list(partitions[name])}))
         )
-        .option("startingOffsets", "earliest")
         .load()
-        .select(*SOURCE_COLUMNS)
-        for source, topic in topics.items()
+        .select(*workload.source(name).columns)
+        for name, topic in topics.items()
     }
 
 
 def read_batch(
-    spark: SparkSession, kafka: Mapping[str, str], topics: Mapping[str, str]
+    spark: SparkSession, kafka: Mapping[str, str], topics: Mapping[str, str], workload: Workload
 ) -> dict[str, DataFrame]:
     """Each source's topic as it stands now."""
     return {
-        source: spark.read.format("kafka")
-        .options(**kafka)
+        name: _kafka(spark.read, kafka, workload, name)
         .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
         .option("endingOffsets", "latest")
         .load()
-        .select(*SOURCE_COLUMNS)
-        for source, topic in topics.items()
+        .select(*workload.source(name).columns)
+        for name, topic in topics.items()
     }
+
+
+Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
+
+
+def _kafka(reader: Reader, options: Mapping[str, str], workload: Workload, name: str) -> Reader:
+    more = {"includeHeaders": "true"} if workload.source(name).headers else {}
+    return reader.format("kafka").options(**options, **more, startingOffsets="earliest")
 
 
 def plain_columns(result: DataFrame, workload: Workload) -> list[Column]:

@@ -3,40 +3,47 @@
 Finds what would spoil a run: columns that are missing, markers that become results, results that
 their identity does not tell apart, a query that gives nothing.
 
-Tests: ``tests/workloads/test_own_document.py``."""
+Tests: ``tests/workloads/test_own_document.py``, ``tests/workloads/test_own_mistakes.py``."""
 
 from __future__ import annotations
 
-import json
-import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.engines.structured.frames import plain_columns
 from harness.errors import UsageError
 from harness.measure.values import from_arrow, identities
-from harness.text import did_you_mean
+from harness.text import did_you_mean, format_bytes
 from workloads import packages
-from workloads.base import QUERY, SOURCE_COLUMNS, Reference, Source, Workload
+from workloads.base import HeadedSource, KeyedSource, Reference, Source, Workload
+from workloads.sizes import MOST_RECORD_BYTES, fitting
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 START_MS = 1_800_000_000_000
 """Event time of the first record: a whole multiple of any usual window."""
 RECORDS = 400
 """Records of each source, over all of its partitions."""
-LATER_MS = 1000
-"""Time between the two markers of a stream."""
+MOST_BYTES = 1 << 24
+"""Size of the records of a source together: with larger ones there are fewer."""
 WINDOWS = 3
 """Windows over which the records are spread."""
-_SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp"
+PLACE = 4
+"""The place of a record's event time in a row."""
+SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp"
+HEADERS_SCHEMA = "headers array<struct<key: string, value: binary>>"
+
+
+def schema_of(source: Source) -> str:
+    """Return the schema of a source's frame, as Spark writes one."""
+    return f"{SCHEMA}, {HEADERS_SCHEMA}" if source.headers else SCHEMA
 
 
 def span_s(workload: Workload) -> float:
@@ -51,44 +58,66 @@ def closing_ms(workload: Workload) -> int:
     return START_MS + round(after_s * 1000)
 
 
-def rows_of(source: Source, workload: Workload, records: int = RECORDS) -> list[tuple[Any, ...]]:
-    """Return records of all partitions, in the order of `SOURCE_COLUMNS`, times in ms."""
-    each = max(1, records // source.partitions)
-    step_ms = span_s(workload) * 1000 / each
+def rows_of(
+    source: Source, workload: Workload, records: int | None = None
+) -> list[tuple[Any, ...]]:
+    """Return records of all partitions, in the order of `Source.columns`, times in ms."""
     built = source.records.build()
-    return [
-        (None, value, partition, offset, START_MS + int(offset * step_ms))
-        for partition in range(source.partitions)
-        for offset, value in enumerate(built.payloads(partition, 0, each))
-    ]
+    total = fitting(built, MOST_BYTES, RECORDS if records is None else records)
+    shares = source.skew or (1,) * source.partitions
+    # Each partition that has any gets one at least, however few there are.
+    counts = [max(1, round(total * share / sum(shares))) if share else 0 for share in shares]
+    span_ms = span_s(workload) * 1000
+    found = []
+    for partition, count in enumerate(counts):
+        values = built.payloads(partition, 0, count)
+        keys = built.keys(partition, 0, count) if isinstance(built, KeyedSource) else [None] * count
+        heads = built.headers(partition, 0, count) if isinstance(built, HeadedSource) else ()
+        for offset, (key, value) in enumerate(zip(keys, values, strict=True)):
+            _check_size(workload, source, value)
+            row = (key, value, partition, offset, START_MS + int(offset * span_ms / count))
+            found.append((*row, list(heads[offset])) if source.headers else row)
+    return found
+
+
+def _check_size(workload: Workload, source: Source, value: bytes) -> None:
+    if len(value) > MOST_RECORD_BYTES:
+        raise UsageError(
+            f"workload {workload.name!r}: a record of source {source.name!r} has "
+            f"{format_bytes(len(value))}, and a broker takes {format_bytes(MOST_RECORD_BYTES)}",
+            remedy="make the records smaller: send a reference to a large document, or its parts",
+        )
 
 
 def markers_of(source: Source, workload: Workload, more_ms: int = 0) -> list[tuple[Any, ...]]:
     """Return one marker a partition, behind the last window."""
     at_ms = closing_ms(workload) + more_ms
-    return [(None, source.marker, p, 1 << 40, at_ms) for p in range(source.partitions)]
+    more: tuple[Any, ...] = ([],) if source.headers else ()
+    return [(None, source.marker, p, 1 << 40, at_ms, *more) for p in range(source.partitions)]
 
 
-def as_batch(
-    spark: SparkSession, workload: Workload, *, markers: bool = True
-) -> dict[str, DataFrame]:
-    """Return the sample as one frame a source."""
+def as_batch(spark: SparkSession, workload: Workload) -> dict[str, DataFrame]:
+    """Return the sample with its markers as one frame a source."""
     return {
-        source.name: _frame(
-            spark,
-            rows_of(source, workload) + (markers_of(source, workload) if markers else []),
+        source.name: spark.createDataFrame(
+            table_of(source, rows_of(source, workload) + markers_of(source, workload))
         )
         for source in workload.sources
     }
 
 
-def _frame(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
+def table_of(source: Source, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Return rows of a source as a table."""
     import pyarrow as pa
 
-    columns = list(zip(*rows, strict=True))
-    kinds = (pa.binary(), pa.binary(), pa.int32(), pa.int64(), pa.timestamp("ms", tz="UTC"))
+    kinds = [pa.binary(), pa.binary(), pa.int32(), pa.int64(), pa.timestamp("ms", tz="UTC")]
+    if source.headers:
+        fields = [("key", pa.string()), ("value", pa.binary())]
+        kinds.append(pa.list_(pa.struct(fields)))
+        rows = [(*row[:-1], [{"key": k, "value": v} for k, v in row[-1]]) for row in rows]
+    columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
     arrays = [pa.array(list(c), kind) for c, kind in zip(columns, kinds, strict=True)]
-    return spark.createDataFrame(pa.table(arrays, names=list(SOURCE_COLUMNS)))
+    return pa.table(arrays, names=list(source.columns))
 
 
 def results_of(result: DataFrame, workload: Workload) -> pd.DataFrame:
@@ -113,7 +142,7 @@ def send_packages(spark: SparkSession, workload: Workload, reference: Reference)
 
 def check_query(spark: SparkSession, workload: Workload) -> pd.DataFrame:
     """Run the query over a sample as a batch; return its results, or raise `UsageError`."""
-    found = results_of(workload.form(QUERY)(spark, as_batch(spark, workload)), workload)
+    found = results_of(workload.truth(spark, as_batch(spark, workload)), workload)
     check_results(found, workload)
     return found
 
@@ -154,14 +183,23 @@ def _check_windows(found: pd.DataFrame, workload: Workload) -> None:
     slide_ms = round(1000 * workload.slide_s)
     if workload.window_end or not slide_ms:
         return
-    apart = found[found[workload.window_column] % slide_ms != 0]
-    if len(apart):
+    beyond_ms = found[workload.window_column] % slide_ms
+    apart = found[beyond_ms != 0]
+    if not len(apart):
+        return
+    if beyond_ms.nunique() == 1:
         raise UsageError(
-            f"workload {workload.name!r}: its windows do not begin every {workload.slide_s:g} s, "
-            f"such as {_shown(apart, workload)}",
-            remedy="give window_s and slide_s as in the query's window, and for windows of "
-            "different lengths, such as sessions, window_end instead of window_start",
+            f"workload {workload.name!r}: its windows have an offset: they begin "
+            f"{beyond_ms.iloc[0] / 1000:g} s after each whole multiple of {workload.slide_s:g} s",
+            remedy='give window_end, the column where a window ends (F.col("window.end")), '
+            "instead of window_start, also in identity: a window is due by its end",
         )
+    raise UsageError(
+        f"workload {workload.name!r}: its windows do not begin every {workload.slide_s:g} s, "
+        f"such as {_shown(apart, workload)}",
+        remedy="give window_s and slide_s as in the query's window, and for windows of "
+        "different lengths, such as sessions, window_end instead of window_start",
+    )
 
 
 def _begins_ms(found: pd.DataFrame, workload: Workload) -> pd.Series[float]:
@@ -171,110 +209,5 @@ def _begins_ms(found: pd.DataFrame, workload: Workload) -> pd.Series[float]:
 
 
 def _shown(rows: pd.DataFrame, workload: Workload) -> str:
-    row = rows.sort_values(list(workload.identity), kind="stable").iloc[0]
+    row = rows.sort_values(workload.window_column, kind="stable").iloc[0]
     return ", ".join(f"{name}={row[name]}" for name in workload.columns)
-
-
-def write_stream(spark: SparkSession, workload: Workload, directory: Path) -> Mapping[str, Path]:
-    """Write the sample as files that a stream reads one by one; return a directory a source.
-
-    Two halves of the records, then two markers: the second one makes a batch that runs with the
-    first one's watermark."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    written = places(workload, directory)
-    for source in workload.sources:
-        place = written[source.name]
-        place.mkdir(parents=True, exist_ok=True)
-        rows = rows_of(source, workload)
-        half_ms = START_MS + round(span_s(workload) * 500)
-        parts = [
-            [row for row in rows if row[4] < half_ms],
-            [row for row in rows if row[4] >= half_ms],
-            markers_of(source, workload),
-            markers_of(source, workload, more_ms=LATER_MS),
-        ]
-        for number, part in enumerate(parts):
-            path = place / f"{number}.parquet"
-            pyarrow.parquet.write_table(pa.table(_frame(spark, part).toArrow()), path)
-            os.utime(path, (number, number))
-    return written
-
-
-def places(workload: Workload, directory: Path) -> dict[str, Path]:
-    """Return the directory of each source's files below that of a sample."""
-    return {source.name: directory / "input" / source.name for source in workload.sources}
-
-
-def as_stream(spark: SparkSession, written: Mapping[str, Path]) -> dict[str, DataFrame]:
-    """Return the written sample as one stream a source."""
-    return {
-        name: spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(place))
-        for name, place in written.items()
-    }
-
-
-def check_stream(
-    spark: SparkSession, workload: Workload, directory: Path, *, real_time: bool = False
-) -> None:
-    """Let Spark judge the plan of the query as a stream, without running it.
-
-    In append mode, or with ``real_time`` as real-time mode needs it. Raises Spark's
-    ``AnalysisException``."""
-    written = places(workload, directory)
-    for place in written.values():
-        place.mkdir(parents=True, exist_ok=True)
-    result: Any = workload.form(QUERY)(spark, as_stream(spark, written))
-    plan, jvm = result._jdf.queryExecution().analyzed(), cast(Any, spark._jvm)
-    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
-    modes = jvm.org.apache.spark.sql.streaming.OutputMode
-    if not real_time:
-        checker.checkForStreaming(plan, modes.Append())
-        return
-    checker.checkForStreaming(plan, modes.Update())
-    checker.checkAdditionalRealTimeModeConstraints(plan, modes.Update())
-
-
-def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> pd.DataFrame:
-    """Run the query over the sample as a stream in append mode; return its results."""
-    sources = as_stream(spark, write_stream(spark, workload, directory))
-    result = workload.form(QUERY)(spark, sources)
-    sink = _sink(workload)
-    query = (
-        result.writeStream.outputMode("append")
-        .format("memory")
-        .queryName(sink)
-        .option("checkpointLocation", str(directory / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    _check_delay([report.json for report in query.recentProgress], workload)
-    return results_of(spark.table(sink), workload)
-
-
-def _sink(workload: Workload) -> str:
-    return f"sample_{workload.name.replace('-', '_')}"
-
-
-def _check_delay(reports: Sequence[str], workload: Workload) -> None:
-    """Raise `UsageError` if the watermark is not as far behind as the workload says."""
-    texts = [json.loads(report).get("eventTime", {}).get("watermark") for report in reports]
-    marks_ms = [round(datetime.fromisoformat(text).timestamp() * 1000) for text in texts if text]
-    if not marks_ms or max(marks_ms) <= START_MS:
-        return
-    last_ms = closing_ms(workload)
-    delay_ms = round(1000 * workload.watermark_delay_s)
-    newest_ms = {max(row[4] for row in rows_of(source, workload)) for source in workload.sources}
-    if max(marks_ms) + delay_ms in newest_ms:
-        return  # the markers never reached it: the windows that stay open show that
-    # The last marker moves the watermark only if another batch was made after it.
-    behind_ms = {last_ms - max(marks_ms), last_ms + LATER_MS - max(marks_ms)}
-    if delay_ms not in behind_ms:
-        raise UsageError(
-            f"workload {workload.name!r}: its watermark is {max(behind_ms) / 1000:g} s behind, and "
-            f"watermark_delay_s is {workload.watermark_delay_s:g}",
-            remedy=f"give watermark_delay_s={max(behind_ms) / 1000:g}, or change the query's "
-            "withWatermark: from it follows when a window is due",
-        )

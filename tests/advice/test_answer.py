@@ -1,0 +1,98 @@
+"""The answer in sentences, from kills and runs made by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.advice import answer
+from harness.results.kills import Unrecovered
+
+
+def kills(**outages: list[float | None]) -> pd.DataFrame:
+    """Return kills with these outages, by scheme and kill: ``checkpoint_worker=[9.0]``."""
+    rows: list[dict[str, Any]] = [
+        {
+            "scheme": name.split("_")[0], "mode": "micro-batch", "trigger_s": 2.0,
+            "kill": f"a {name.split('_')[1]}", "recovery_s": seconds, "at_least_s": None,
+            "why_not": None if seconds else Unrecovered.TWIN_BEHIND, "wrong": 0,
+        }
+        for name, found in outages.items()
+        for seconds in found
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+RUNS = pd.DataFrame(
+    {
+        "scheme": ["checkpoint", "active"], "twin_cpu_s": [60.0, 120.0], "load_s": 50.0,
+        "twin_resident_bytes": [2e9, 3e9], "twin_dropped_rows": [4, 4], "dropped_rows": [10, 4],
+    }
+)  # fmt: skip
+
+
+def test_the_first_sentence_is_the_answer() -> None:
+    found = kills(checkpoint_worker=[9.0, 7.0, 12.0], checkpoint_rack=[14.0], active_worker=[0.5])
+    assert answer.headline(found, RUNS) == (
+        "A killed worker makes your results 9 s (7 to 12) late and loses none; a killed rack makes "
+        "them 14 s late; a second query on other workers makes that 0.5 s, for 2 times the "
+        "processor time."
+    )
+    wrong = found.assign(wrong=[0, 3, 0, 0, 0])
+    assert "makes 3 of them wrong or lost" in answer.headline(wrong, RUNS)
+    assert "loses none" not in answer.headline(wrong, RUNS, late_data=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (kills(), "no run was valid"),
+        (kills(checkpoint_worker=[None]), str(Unrecovered.TWIN_BEHIND)),
+    ],
+)
+def test_an_unknown_answer_says_why(found: pd.DataFrame, why: str) -> None:
+    assert answer.headline(found, RUNS) == f"What a kill costs is not known: {why}."
+
+
+def test_a_twin_that_fell_behind_asks_for_a_lower_rate() -> None:
+    assert answer.twin_behind(kills(checkpoint_worker=[None, None]))
+    assert not answer.twin_behind(kills(checkpoint_worker=[None, 5.0]))
+    assert not answer.twin_behind(kills())
+
+
+def test_the_time_without_a_kill_and_its_resources_are_said() -> None:
+    windows = pd.DataFrame({"pass": ["twin", "twin", "failed"], "latency_s": [1.0, 2.0, 9.0]})
+    latency, used = answer.without_a_kill(RUNS, windows)
+    assert "1.5 s after they are due (median; the slowest window 2 s)" in latency
+    assert "one query 1.2 cores and 2 GB, two queries 2.4 cores and 3 GB" in used
+
+
+def test_late_records_are_a_quantity() -> None:
+    (said,) = answer.late_data(RUNS)
+    assert "4 without a kill, 7 (4 to 10) with it, so 3 (0 to 6) due to the kill" in said
+    assert answer.late_data(RUNS.assign(dropped_rows=0, twin_dropped_rows=0)) == []
+
+
+def test_a_doubt_is_counted() -> None:
+    records: Any = [SimpleNamespace(again=None), SimpleNamespace(again="busy")]
+    assert answer.doubts(records) == ["in doubt, 1 of 2 runs: busy"]
+
+
+def test_settings_that_the_job_has_are_not_proposed() -> None:
+    found = kills(checkpoint_worker=[9.0])
+    said = "\n".join(answer.of_settings(found, ["spark.locality.wait"]))
+    assert "spark.locality.wait" not in said
+    assert "RocksDBStateStoreProvider" in said
+    assert answer.of_settings(kills(), []) == []
+
+
+def test_a_setting_is_compared_with_the_kill_without_it() -> None:
+    said = answer.compared(
+        answer.SPARK_SETTINGS[0], kills(checkpoint_worker=[6.0]), kills(checkpoint_worker=[9.0])
+    )
+    assert said == "spark.locality.wait=0s: a worker 6 s (without it 9 s)"
+    assert answer.measured_beside(kills(active_worker=[2.0]), "active") == " (measured here: 2 s)"
+    assert answer.measured_beside(kills(active_worker=[2.0]), "ppa") == ""

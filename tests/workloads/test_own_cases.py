@@ -1,0 +1,222 @@
+"""Jobs after public reports: what the sample accepts, and what it refuses with which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+from harness.engines.structured import sample
+from harness.engines.structured.local import sampled
+from harness.errors import UsageError
+from harness.results.record import Profile
+from harness.stock_kills.scale import check_options
+from workloads.base import Workload
+from workloads.files import forget
+from workloads.own import load_workload_file
+from workloads.toolkit.recorded import Recording
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+HEAD = """
+import json
+import random
+
+from workloads.base import Reference, Source, Workload
+
+
+class Some:
+    def payloads(self, partition, start_index, count):
+        return [self.one(random.Random(f"{partition} {start_index + n}"), start_index + n)
+                for n in range(count)]
+
+    def one(self, chance, n):
+        return json.dumps(%(record)s).encode()
+
+
+def query(spark, sources):
+    from pyspark.sql import functions as F
+
+    def fields(name, schema):
+        return sources[name].select(
+            "timestamp", F.from_json(F.col("value").cast("string"), schema).alias("r"))
+
+%(query)s
+
+
+WORKLOAD = Workload(
+    name="some",
+    sources=[Source(name=n, records=Reference(target=f"{__file__}:Some")) for n in %(sources)r],
+    **(dict(
+        forms={"query": query}, window_start="window_start", window_s=4, watermark_delay_s=1,
+        identity=["window_start", "k"], values=["n"],
+    ) | dict(%(more)s)),
+)
+"""
+WINDOWS = """    return (
+        %s.groupBy(F.window(%s), %s).agg(F.count("r.v").alias("n")).where(F.col("n") > 0)
+        .select(F.col("window.start").alias("window_start"), "window.end", "k", "n"))"""
+K = 'F.col("r.k").alias("k")'
+CLICKS = 'fields("a", "k STRING, v INT").withWatermark("timestamp", "1 second")'
+LATE = (
+    """    aged = fields("a", "k INT, v INT, age LONG")
+    age = F.coalesce(F.col("r.age"), F.lit(0))
+    aged = aged.withColumn("at", F.timestamp_millis(F.unix_millis("timestamp") - age))
+    aged = aged.withWatermark("at", "1 second")
+"""
+    + WINDOWS % ("aged", '"at", "4 seconds"', K)
+)
+POLICIES = (
+    """    def part(name, behind, delay):
+        at = F.timestamp_millis(F.unix_millis("timestamp") - F.lit(behind))
+        return fields(name, "k INT, v INT").withColumn("at", at).withWatermark("at", delay)
+
+    both = part("a", 0, "1 second").unionByName(part("b", 6000, "9 seconds"))
+"""
+    + WINDOWS % ("both", '"at", "4 seconds"', K)
+)
+JOIN = """    def part(name, at, key):
+        return fields(name, "k INT, v INT").select(
+            F.col("timestamp").alias(at), F.coalesce("r.k", F.lit(-1)).alias(key), "r.v")
+
+    left = part("a", "t", "k")
+    right = part("b", "u", "kk").withWatermark("u", "1 second").where("kk % 2 = 0").drop("v")
+    on = F.expr("k = kk AND u >= t AND u <= t + interval 1 second")
+    return left.join(right, on, "left_outer").where("v IS NOT NULL").select(
+        F.date_trunc("second", "t").alias("window_start"), "k", "kk")"""
+STATE = """    import pandas as pd
+
+    def count(key, frames, state):
+        if state.hasTimedOut:
+            n, = state.get
+            state.remove()
+            yield pd.DataFrame({"k": [key[0]], "begin": [key[1]], "n": [n]})
+            return
+        n = sum(int(frame["v"].notna().sum()) for frame in frames)
+        if n:
+            state.update(((state.get[0] if state.exists else 0) + n,))
+            state.setTimeoutTimestamp(int(key[1]) + 4000)
+
+    ms = F.unix_millis("timestamp")
+    clicks = fields("a", "k STRING, v INT").withWatermark("timestamp", "1 second").select(
+        "timestamp", "r.k", "r.v", (ms - F.pmod(ms, F.lit(4000))).alias("begin"))
+    found = clicks.groupBy("k", "begin").applyInPandasWithState(
+        count, "k STRING, begin LONG, n LONG", "n LONG", "append", "EventTimeTimeout")
+    return found.select(F.timestamp_millis("begin").alias("window_start"), "k", "n")
+
+
+def batch(spark, sources):
+    from pyspark.sql import functions as F
+
+    r = F.from_json(F.col("value").cast("string"), "k STRING, v INT")
+    return (
+        sources["a"].groupBy(F.window("timestamp", "4 seconds"), r["k"].alias("k"))
+        .agg(F.count(r["v"]).alias("n")).where(F.col("n") > 0)
+        .select(F.col("window.start").alias("window_start"), "k", "n"))"""
+ODD = [None, "", " ", "null", "café", "café", "a\tb\nc", "\0", "\u2028", "x" * 3000, "0", "-0"]
+SIMPLE = {
+    "record": '{"k": n % 5, "v": 1}', "sources": "a", "more": "",
+    "query": WINDOWS % (CLICKS, '"timestamp", "4 seconds"', K),
+}  # fmt: skip
+
+
+def job(tmp_path: Path, **changes: str) -> Workload:
+    path = tmp_path / "some.py"
+    path.write_text(HEAD % {**SIMPLE, **changes})
+    forget(path)
+    return load_workload_file(path)
+
+
+REFUSED = {
+    "late": ({"record": '{"k": n % 3, "v": 1, "age": chance.randrange(30_000)}', "query": LATE},
+             "late records were dropped by the watermark: ", "late_data=True"),
+    "policy": ({"sources": "ab", "query": POLICIES,
+                "more": f"watermark_delay_s=15, conf={{{POLICY!r}: 'max'}}"},
+               "late records were dropped by the watermark: ", "multipleWatermarkPolicy at min"),
+    "one side": ({"sources": "ab", "query": JOIN, "record": '{"k": n, "v": 1}',
+                  "more": "values=['kk'], window_s=1"},
+                 "a has no watermark, so the stream never gives", "on every source"),
+    "no batch": ({"query": STATE}, "applyInPandasWithState is unsupported in batch", "'batch'"),
+    "offset": ({"query": WINDOWS % (CLICKS, '"timestamp", "4 seconds", "4 seconds", "3 seconds"',
+                                    K)},
+               "they begin 3 s after each whole multiple of 4 s", "give window_end"),
+}  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_job_is_refused_with_its_cause(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    changes, what, remedy = REFUSED[name]
+    with pytest.raises(UsageError) as caught:
+        sampled(spark, job(tmp_path, **changes))
+    assert what in caught.value.what, caught.value.what
+    assert remedy in caught.value.remedy, caught.value.remedy
+
+
+ACCEPTED = {
+    "odd keys": {"record": f'{{"k": {ODD!r}[n % {len(ODD)}], "v": 1}}'},
+    "the other policy": {"sources": "ab", "query": POLICIES, "more": "watermark_delay_s=15"},
+    "a form for the batch": {"query": STATE, "more": "forms={'query': query, 'batch': batch}"},
+    "offset by end": {
+        "query": REFUSED["offset"][0]["query"],
+        "more": "window_start='', window_end='end', identity=['end', 'k']",
+    },
+}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_job_is_accepted(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    found = sampled(spark, job(tmp_path, **ACCEPTED[name]))
+    assert (found.late, found.difference) == (0, "")
+    if name == "odd keys":
+        assert {None if pd.isna(key) else key for key in found.results["k"]} == set(ODD)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_setting_of_the_command_reaches_the_sample(spark: SparkSession, tmp_path: Path) -> None:
+    workload = job(tmp_path, **ACCEPTED["the other policy"])
+    with pytest.raises(UsageError, match="late records were dropped"):
+        sampled(spark, workload, {POLICY: "max"})
+    assert spark.conf.get(POLICY) == "min", "it is the sample's alone"
+
+
+def test_large_records_are_fewer_and_too_large_ones_refused(tmp_path: Path) -> None:
+    workload = job(tmp_path, record='{"k": n % 3, "v": 1, "pad": "x" * 1_200_000}')
+    rows = sample.rows_of(workload.sources[0], workload)
+    assert {row[2] for row in rows} == {0, 1}, "each partition has some"
+    assert sum(len(row[1]) for row in rows) <= 1.1 * sample.MOST_BYTES
+    options = {"workload": tmp_path / "some.py"}
+    with pytest.raises(UsageError, match=r"500 records/s of 1\.2 MB are 600 MB/s") as caught:
+        check_options(Profile.QUICK, options)
+    assert "--rate 4" in caught.value.remedy
+    check_options(Profile.QUICK, {**options, "rate": 4.0})
+    larger = job(tmp_path, record='{"k": 1, "v": 1, "pad": "x" * 17_000_000}')
+    with pytest.raises(UsageError, match="a broker takes 16 MB"):
+        sample.rows_of(larger.sources[0], larger)
+
+
+@pytest.mark.parametrize(
+    ("first", "where", "unit"),
+    [
+        (1_793_000_000, "in January 1970", 'unit="s"'),
+        (1_793_000_000_000_000, "about the year 58788", 'unit="us"'),
+    ],
+)
+def test_a_recording_in_another_unit_is_noticed(
+    tmp_path: Path, first: int, where: str, unit: str
+) -> None:
+    path = tmp_path / "some.csv"
+    path.write_text("at,n\n" + "".join(f"{first + n},{n}\n" for n in range(9)))
+    with pytest.raises(UsageError, match=where) as caught:
+        Recording(str(path), "at", None, 1)
+    assert unit in caught.value.remedy
+    said = unit.removeprefix('unit="').removesuffix('"')
+    assert Recording(str(path), "at", said, 1).first_unix_s == 1_793_000_000
