@@ -37,7 +37,7 @@ def visits():
             # Newest click and number of clicks of each open visit, by its begin.
             self.open = handle.getMapState("open", "begin LONG", "newest LONG, clicks LONG")
 
-        def handleInputRows(self, key, rows, timers):  # noqa: N802 - Spark's own name
+        def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803 - names of Spark
             if key[0] is None:
                 return  # markers
             for row in rows:
@@ -55,8 +55,8 @@ def visits():
             self.open.updateValue((begin,), (newest, clicks))
             self.handle.registerTimer(newest + GAP_MS)
 
-        def handleExpiredTimer(self, key, timers, expired):  # noqa: N802 - Spark's own name
-            now = timers.getCurrentWatermarkInMs()
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):  # noqa: N802, N803
+            now = timerValues.getCurrentWatermarkInMs()
             for (begin,), (newest, clicks) in list(self.open.iterator()):
                 if newest + GAP_MS <= now:
                     self.open.removeKey((begin,))
