@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from harness.cli.main import cli
 from harness.errors import UsageError
 from harness.judging.calibration import Rung, Tried, told
 from harness.measure.windows import Normal
+from harness.results.kills import SERIES, Unrecovered
 from harness.results.record import Outcome
 from harness.results.setting import Setting
 from harness.running.execution import Runner
@@ -143,6 +146,58 @@ def test_ctrl_c_leaves_a_page_and_the_way_on(
     monkeypatch.setattr(Runner, "_measure", interrupted_at(3))
     again_done = trying("--mttf", "90d", "--workers", "1", "--dry-run", "-v")
     assert len(planned(again_done)) == 3 - number, "what was made is not made again"
+
+
+@pytest.mark.parametrize("end", ["terminated", "failed"])
+def test_any_end_writes_the_page(
+    trying: Try, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    made = iter([HELD, killed()])
+
+    def run(runner: Runner, planned: PlannedRun, context: Any) -> tuple[Outcome, str]:
+        context.measures(Setting(engine="structured"))
+        if (outcome := next(made, None)) is not None:
+            return outcome, ""
+        if end == "failed":
+            raise RuntimeError("a defect")
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("it goes on")
+
+    monkeypatch.setattr(Runner, "_measure", run)
+    before = signal.getsignal(signal.SIGTERM)
+    done = trying()
+    assert done.exit_code == {"terminated": 130, "failed": 1}[end], done.output
+    assert "1 run is missing" in (tmp_path / "out/try/orders/page.md").read_text()
+    assert "A killed worker makes your results" in done.output
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_rate_goes_down_until_the_twin_keeps_up(
+    trying: Try, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = []
+
+    def run(runner: Runner, planned: PlannedRun, context: Any) -> tuple[Outcome, str]:
+        context.measures(Setting(engine="structured"))
+        rates.append(context.options.get("rate"))
+        return killed() if rates[-1] == 125 else behind(), ""
+
+    monkeypatch.setattr(Runner, "_measure", run)
+    done = trying("--profile", "smoke")
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert list(dict.fromkeys(rates)) == [None, 250, 125]
+    page = (tmp_path / "out/try/orders/page.md").read_text()
+    assert "at 250 records/s the same input without a kill came late already" in page
+    assert "measured at 125 records/s" in page
+    assert "A killed worker makes your results" in page
+
+
+def behind() -> Outcome:
+    """Return what a run gives whose twin did not keep up: no kill has an outage."""
+    outcome = killed()
+    rows = outcome.series[SERIES]
+    unknown = rows.assign(recovery_s=None, recovery_why_not=Unrecovered.TWIN_BEHIND.value)
+    return replace(outcome, series={**outcome.series, SERIES: unknown})
 
 
 def test_what_needs_no_sample_is_refused_before_it(

@@ -109,3 +109,41 @@ def test_time_does_not_go_backwards_in_a_partition(
     for partition, stamps in kept.stamps.items():
         assert stamps == sorted(stamps)
         assert all(mark <= end_ms for mark in kept.markers[partition])
+
+
+class Whole(Blank):
+    """Records with keys and headers."""
+
+    def keys(self, partition: int, start_index: int, count: int) -> list[bytes]:
+        return [b"%d-%d" % (partition, start_index + number) for number in range(count)]
+
+    def headers(
+        self, partition: int, start_index: int, count: int
+    ) -> list[list[tuple[str, bytes]]]:
+        return [[("n", b"%d" % (start_index + number))] for number in range(count)]
+
+
+class Parts(Kept):
+    """A producer that keeps keys and headers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[tuple[int, bytes, Any]] = []
+
+    def produce(self, topic: str, value: bytes, *, partition: int, **more: Any) -> None:
+        self.parts.append((partition, more["key"], more["headers"]))
+
+
+def test_records_carry_their_keys_and_headers_to_a_partition_of_their_share() -> None:
+    records = Reference(target=f"{__name__}:Whole", parameters={})
+    rate = RateProfile.constant(100, 1)
+    stream = Stream(topic="t", partitions=3, rate=rate, records=records, skew=(3, 1, 0))
+    parts = Parts()
+    sender = child._Sender(stream, parts, START)
+    with pytest.MonkeyPatch.context() as patch:
+        for at_s in (0.3, 0.8, 1.0):
+            patch.setattr(sender, "_elapsed_s", lambda at_s=at_s: at_s)
+            sender.advance()
+    for partition, count in enumerate((75, 25, 0)):
+        mine = [each[1:] for each in parts.parts if each[0] == partition]
+        assert mine == [(b"%d-%d" % (partition, n), [("n", b"%d" % n)]) for n in range(count)]

@@ -198,6 +198,18 @@ def test_a_run_in_trouble_is_made_again_by_the_same_command(tmp_path: Path, trou
     assert make(RecordStore(tmp_path), toy()).finished == []
 
 
+def test_runs_end_in_time_with_what_is_there(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        return replace(square(point, context), again="the machine was busy")
+
+    hurried = replace(SMOKE, at_most_times=0.0)
+    experiment = changed(toy(run), origin=Origin.MEASURED)
+    watcher = make(RecordStore(tmp_path), experiment, settings=hurried)
+    assert [(r.point["x"], r.repeat) for r in watcher.finished] == [(1, 0)], "once, and no other"
+    rest = make(RecordStore(tmp_path), experiment, settings=replace(hurried, at_most_times=1e9))
+    assert len(rest.finished) == 5 * ATTEMPTS, "the same command makes the rest"
+
+
 def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None:
     def parity(point: Point) -> str:
         return "odd" if point["x"] in (1, 3) else "even"
