@@ -86,6 +86,11 @@ def test_a_replica_with_a_full_outbox_has_caught_up_as_far_as_it_can() -> None:
     run_seed(1651216535095365715, scheme="dpc")
 
 
+def test_a_task_whose_first_orders_get_lost_is_closed_for_those_that_wait() -> None:
+    """Its node speaks and hears nothing, so it is not suspected."""
+    run_seed(6145967, scheme="ppa", topology="join")
+
+
 def test_without_faults_nothing_is_tentative_and_nobody_takes_over() -> None:
     for scheme in SCHEMES:
         options = replace(

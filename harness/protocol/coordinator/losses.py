@@ -11,6 +11,9 @@ heartbeat is sent, and one by which it may come later than the one before. If th
 the replica as ready, the task is no longer lost, as if the replica had been known to be there: it
 may be some batches behind the lost primary.
 
+A task whose first primary never comes is lost, too: its node is ordered to start it at each
+heartbeat, and does not hear. It is lost once that has lasted as long as a silence would.
+
 A task that is back is seen by those downstream before the coordinator hears of it, so each order
 to go on without it says what being back is, and whoever has seen that ignores it."""
 
@@ -23,7 +26,12 @@ from harness.protocol.coordinator.assignments import Assignments
 from harness.protocol.coordinator.membership import Membership
 from harness.protocol.coordinator.registry import Copy
 from harness.protocol.effects import CopyEvent, Effect, NoteCopy, Send, SetTimer
-from harness.protocol.inputs import CopyReport, HeartbeatReceived, UpstreamClosed
+from harness.protocol.inputs import (
+    CopyOrdered,
+    CopyReport,
+    HeartbeatReceived,
+    UpstreamClosed,
+)
 from harness.protocol.scheme import Closing, Scheme
 from harness.protocol.wiring import Wiring
 
@@ -93,12 +101,15 @@ class Losses:
         self.tasks: dict[int, Loss] = {}
         self._wiring = wiring
         self._heartbeat_us = scheme.heartbeat_us
+        self._patience_us = scheme.suspect_after_us
         rules = scheme.tentative
         closes = rules is not None and rules.closing is Closing.COORDINATOR
         self._bound_us = rules.bound_us if rules is not None and closes else None
         self._members = members
         self._assigned = assigned
         self._timer_at = -1
+        self._ordered: dict[int, tuple[int, int]] = {}
+        """Task to the incarnation of its primary that was ordered last, and since when."""
 
     def note(self, primary: Copy, position: int, *, cause: str, why: str, now: int) -> NoteCopy:
         """Note that ``primary`` was given up; it had last reported ``position``."""
@@ -116,6 +127,17 @@ class Losses:
         """Note that a task has no primary."""
         assert self._assigned.tasks[task].primary is None, f"task {task} has a primary"
         self.tasks.setdefault(task, Loss(since=now, position=0))
+
+    def note_order(self, order: CopyOrdered, now: int) -> None:
+        """Note that a copy was ordered: a primary that does not come of it in time is lost."""
+        if order.term is None or order.task in self.tasks:
+            return
+        incarnation, first = self._ordered.get(order.task, (order.incarnation, now))
+        if incarnation != order.incarnation:
+            first = now
+        self._ordered[order.task] = order.incarnation, first
+        if now - first > self._patience_us:
+            self.tasks[order.task] = Loss(since=now, position=0)
 
     def note_takeover(self, replica: Copy) -> None:
         """Note that ``replica`` was promoted: if it was reported, its task is not lost."""

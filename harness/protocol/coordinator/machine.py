@@ -393,6 +393,8 @@ class CoordinatorMachine:
         member.agrees_with = ledger.version
         for order in orders_for(member, coordinator=ledger.term, cause=self._cause):
             member.agrees_with = None
+            if isinstance(order, told.CopyOrdered):
+                self.losses.note_order(order, self._now)
             self._effects.append(SendOrder(cause=self._cause, node=node, order=order))
 
     # -- what must hold --------------------------------------------------------------------
