@@ -269,7 +269,7 @@ EXPERIMENT = Experiment(
         "every second alone. Kafka Streams with one standby on the other rack, exactly once, a "
         "session timeout of 6 s, transactions that end 4 s after their sender, before it is "
         "missed, and max.task.idle.ms, a wait for the slower input partition; under the streams "
-        "group protocol the broker's session timeout of 45 s. Flink with as many free slots as "
+        "group protocol the broker's session timeout. Flink with as many free slots as "
         "used ones, exactly once, a checkpoint every second, local recovery, heartbeats of 1 s "
         "and a first restart after 0.1 s (exponential delay), state on the heap, or in RocksDB "
         "with unaligned checkpoints. Each system reports its settings once it runs (the series "

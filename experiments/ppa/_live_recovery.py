@@ -21,7 +21,7 @@ from experiments.ppa._recoveries import (
 from experiments.ppa._topology import LIVE, PACED, SIMULATED
 from experiments.ppa.recovery_correlated import RAPIDLY
 from harness.claims import Cause, Claim, Finding, Rule, Sample, all_of, paper, ratio_of
-from harness.figures.style import BLUE, GREY, VERMILION, stamp
+from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
 from harness.measure.windows import LATER_S
 from harness.seeds import DEFAULT_SEED
 
@@ -80,6 +80,8 @@ def _panel(
                 draw_samples(
                     axes, x, cells, measure, color=colour, marker=marker, **_filling(engine, colour)
                 )
+    if not axes.has_data():
+        not_measured(axes)
     axes.set_yscale("log")
     axes.set_xticks(range(len(groups)), [f"window {w:g} s\n{r:,} tuples/s" for w, r in groups])
     axes.set_xlim(-0.5, len(groups) - 0.5)

@@ -34,6 +34,8 @@ SEEN_ONE_WAY: Mapping[str, set[str]] = {
     "edge/success": {"all-in-the-end"},  # every mechanism has to be at 1
     "intervals/flink": {"theory-t-star"},  # each of six printed numbers has to be met
     "live/edge-success": {"rppg-dra-95", "ck-only-80", "match-rate"},  # the engine drops no tuple
+    "ppa/partial-replication": {"ten-times"},  # ten, and no more than twenty times
+    "ppa/random-topologies": {"tenfold"},  # ten, and no more than some thirty times
     "ppa/query-accuracy": {"q1-close", "q1-close/4x5"},  # two metrics have to be near
 }
 """Claims that no change of one column turns, by experiment."""

@@ -139,7 +139,7 @@ def test_the_smoke_profile_alone_keeps_late_passes_and_one_truth_serves_all_wher
     for name, fake in fakes.items():
         monkeypatch.setattr(runs, name, fake)
     variants = {n: Variant(setup=SETUP, schedule=NO_FAILURES) for n in ("one", "other")}
-    cluster = cast(Cluster, SimpleNamespace(capabilities=set))
+    cluster = cast(Cluster, SimpleNamespace(capabilities=set, breakable=set))
     run = replace(RUN, one_truth=one_truth, warmup_s=0, first_warmup_s=0)
     measure_each(run, variants, cluster, runner.context)
     assert [(each["timed"], each["stationary"]) for each in given] == [(timed, False)] * 2

@@ -66,7 +66,7 @@ def test_the_rate_is_that_of_all_sources_together(name: str) -> None:
 def test_every_file_is_a_workload_or_what_they_share() -> None:
     folder = Path(str(workloads.__file__)).parent
     files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base", "checks", "entries"}
-    files -= {"files", "own"}  # how one's own file is loaded
+    files -= {"files", "own", "sizes"}  # how one's own file is loaded
     files -= {"packages", "join"}  # the join of Borealis' live figures is offered to nobody
     assert len(files) == len(all_workloads()), "a workload's file ends with ENTRY"
 
