@@ -119,7 +119,7 @@ def test_what_can_change_a_measurement_discards_it(
     ("file", "before", "after"),
     [
         ("harness/judging/passes.py", '"""One pass:', '"""Once more, one pass:'),
-        ("harness/judging/passes.py", "import math", "import math  # of course"),
+        ("harness/judging/passes.py", "import secrets", "import secrets  # of course"),
         ("harness/planning/greedy.py", "", "SOMETHING = 1\n"),
         ("harness/protocol/task.py", "", "SOMETHING = 1\n"),
         ("harness/pages/report.py", "", "SOMETHING = 1\n"),
