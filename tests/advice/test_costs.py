@@ -60,7 +60,8 @@ def results(tmp_path: Path, failed: PassRecord | None = None) -> Results:
 def test_each_kill_has_its_outage_and_its_late_results(tmp_path: Path) -> None:
     kills = costs.kills_of(results(tmp_path))
     assert kills["kill"].tolist() == ["a worker", "a rack"]
-    assert kills["recovery_s"].tolist() == pytest.approx([8 + 3 + 4 - 8.1, 23 + 3 + 6 - 20.1])
+    # From when the first late window would have come, 9 s and 21 s, until the last one came.
+    assert kills["recovery_s"].tolist() == pytest.approx([8 + 3 + 4 - 9, 23 + 3 + 6 - 21])
     # Three words in each of the windows that began at 5 to 8 s, and at 17 to 23 s.
     assert kills["late"].tolist() == [12, 21]
     assert kills[["repeated", "wrong"]].to_numpy().tolist() == [[0, 0], [0, 0]]
