@@ -297,7 +297,7 @@ def replayed(
     return (useful + min(spans[-1] % interval_s, worth_s)) / load_s
 
 
-GRID: Sequence[Point] = [{"depth": depth, "per_minute": PER_MINUTE[0]} for depth in DEPTHS]
+GRID: Sequence[Point] = [{"depth": depth} for depth in DEPTHS]
 EVERY_RATE: Sequence[Point] = [
     {"depth": depth, "per_minute": per_minute} for per_minute in PER_MINUTE for depth in DEPTHS
 ]

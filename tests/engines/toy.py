@@ -302,6 +302,9 @@ class ToyCluster:
     def usage(self) -> Mapping[str, Usage]:
         return {NODE.name: _usage(0.0)}
 
+    def breakable(self) -> tuple[str, ...]:
+        return ()
+
     def capabilities(self) -> frozenset[Action]:
         return frozenset({Action.KILL, Action.RESTART})
 
