@@ -29,6 +29,7 @@ PLAIN, CUT = toy(), toy(identifier="stock/cut", actions=CUTS)
 def namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (discovery, walk):
         monkeypatch.setattr(module, "all_experiments", lambda: [PLAIN, CUT])
+    monkeypatch.setattr(discovery, "by_page", discovery.by_page.__wrapped__)  # keeps no toys
     monkeypatch.setattr(inside, "why_not", lambda: None)
 
 
