@@ -215,17 +215,14 @@ def _backblaze(raw: _Raw) -> pd.DataFrame:
 
 
 def _own(raw: _Raw) -> pd.DataFrame:
-    columns = raw.table.columns
-    began = next((name for name in _BEGAN if name in columns), None)
-    ended = next((name for name in _ENDED if name in columns), None)
-    system = next((name for name in _SYSTEM if name in columns), None)
+    began, ended = _first(raw, _BEGAN), _first(raw, _ENDED)
+    node, system = _first(raw, _NODE), _first(raw, _SYSTEM)
     if began is None:
+        has = ", ".join(raw.table.columns)
         raise UsageError(
-            f"{raw.path} has no column with the time of a failure, but {', '.join(columns)}",
-            remedy=_REMEDY,
+            f"{raw.path} has no column with the time of a failure, but {has}", remedy=_REMEDY
         )
     number = len(raw.table)
-    node = next((name for name in _NODE if name in columns), None)
     return _frame(
         node=_texts(raw, node) if node else np.full(number, "node"),
         began_s=_seconds(raw, began),
@@ -249,8 +246,13 @@ def _frame(
     ).astype({"system": str, "node": str, "began_s": float, "ended_s": float})
 
 
+def _first(raw: _Raw, names: Sequence[str]) -> str | None:
+    """Return the first of these names that a column has."""
+    return next((name for name in names if name in raw.table.columns), None)
+
+
 def _column(raw: _Raw, names: Sequence[str], what: str) -> Array:
-    name = next((name for name in names if name in raw.table.columns), None)
+    name = _first(raw, names)
     if name is None:
         raise UsageError(f"{raw.path} has no column for the {what}", remedy=_REMEDY)
     return _texts(raw, name)

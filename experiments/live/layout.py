@@ -3,7 +3,7 @@
 Every system is tried without a kill at lower and lower rates, on one worker a rack, until it keeps
 up and leaves a quarter of the cores idle, over the load and in every ten seconds of it. All systems
 of live/peers then get the rate of the weakest. Where one holds no rung, the figure is not measured,
-and says with what was short."""
+with what was short as the reason."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ def words(system: System, context: Context) -> Workload:
 
 
 def join(tried: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the rung of the weakest system, or what each that holds none was short of.
+    """Return the rung of the weakest system, and the shortage of each that holds none.
 
-    A system whose tries were disturbed says nothing about the machine: it gets the lowest rung."""
+    Disturbed tries of a system decide nothing about the machine: it counts with the lowest rung."""
     rates_per_s, short = [RATE_IF_UNKNOWN], []
     for one in tried:
         if one["held_rate_per_s"] is not None:

@@ -7,13 +7,13 @@ Tests: ``tests/advice/test_answer.py``."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.advice.costs import outage_of, span_of
+from harness.advice.costs import KILLS, outage_of, span_of
 from harness.results.kills import Unrecovered
 from harness.text import format_bytes
 
@@ -53,11 +53,18 @@ SPARK_SETTINGS = (
 """What ``--try-settings`` tries, one after the other."""
 
 
+def settings_beside(given: Collection[str]) -> list[SparkSetting]:
+    """Return the settings that a job lacks, which has those of the names ``given``."""
+    return [
+        setting
+        for setting in SPARK_SETTINGS
+        if not any(each.partition("=")[0] in given for each in setting.conf)
+    ]
+
+
 def headline(kills: pd.DataFrame, runs: pd.DataFrame, *, late_data: bool = False) -> str:
     """Return what was found, in one sentence."""
-    known = kills.iloc[:0]
-    if len(kills):
-        known = kills[kills["recovery_s"].notna() | kills["at_least_s"].notna()]
+    known = _known(kills)
     if not len(known):
         return f"What a kill costs is not known: {_why_unknown(kills)}."
     one = known[known["scheme"] == ONE]
@@ -72,6 +79,13 @@ def headline(kills: pd.DataFrame, runs: pd.DataFrame, *, late_data: bool = False
     if len(one) and len(two):
         said.append(f"a second query on other workers makes that {outage_of(two)}{_at_cost(runs)}")
     return "; ".join(said) + "."
+
+
+def _known(kills: pd.DataFrame) -> pd.DataFrame:
+    """Return the kills with an outage, or a lower bound of one."""
+    if not len(kills):
+        return kills
+    return kills[kills["recovery_s"].notna() | kills["at_least_s"].notna()]
 
 
 def _bare(kill: object) -> str:
@@ -164,7 +178,7 @@ def doubts(records: Sequence[Record]) -> list[str]:
     ]
 
 
-def of_settings(kills: pd.DataFrame, given: Sequence[str]) -> list[str]:
+def of_settings(kills: pd.DataFrame, given: Collection[str]) -> list[str]:
     """Return the settings of Spark that the job does not have, and what each would change.
 
     ``given``: names of settings that it has."""
@@ -172,10 +186,9 @@ def of_settings(kills: pd.DataFrame, given: Sequence[str]) -> list[str]:
     if not len(one):
         return []
     said = ["Settings of Spark that change what a kill costs (--try-settings measures them):"]
-    for setting in SPARK_SETTINGS:
-        if not any(each.partition("=")[0] in given for each in setting.conf):
-            words = " ".join(f"--conf {each}" for each in setting.conf)
-            said.append(f"  {words}: {setting.what}")
+    for setting in settings_beside(given):
+        words = " ".join(f"--conf {each}" for each in setting.conf)
+        said.append(f"  {words}: {setting.what}")
     trigger_s = float(one["trigger_s"].max())
     said.append(
         f"  a shorter trigger than {trigger_s:g} s: a kill costs at least the batch that it hits"
@@ -196,8 +209,7 @@ def compared(setting: SparkSetting, kills: pd.DataFrame, before: pd.DataFrame) -
 
 def measured_beside(kills: pd.DataFrame, scheme: str) -> str:
     """Return the measured outage of a scheme after a worker's kill, for a line of advice."""
-    if not len(kills):
-        return ""
-    mine = kills[(kills["scheme"] == scheme) & (kills["kill"] == "a worker")]
-    known = mine[mine["recovery_s"].notna() | mine["at_least_s"].notna()]
+    known = _known(kills)
+    if len(known):
+        known = known[(known["scheme"] == scheme) & (known["kill"] == KILLS["node"])]
     return f" (measured here: {outage_of(known)})" if len(known) else ""

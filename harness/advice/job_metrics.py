@@ -26,7 +26,7 @@ _MILLISECONDS = re.compile(r"(?<!mem)(ms|milli\w*)$|last_?checkpoint_?duration$"
 
 
 def kind_of(series: Series) -> str | None:
-    """Return what a series is, by its name; None where that says nothing."""
+    """Return the kind of a series by its name; None where no kind fits."""
     return next(
         (kind for kind, words in _KINDS.items() if re.search(words, series.name, re.IGNORECASE)),
         None,

@@ -90,7 +90,7 @@ def page_of(
         keeps_up=costs.keeps_up(ramp),
         advice=[
             *_advice(workload, results, kills, settings, advice, library),
-            *answer.of_settings(kills, _settings_given(workload, settings)),
+            *answer.of_settings(kills, settings_given(workload, settings)),
             *given.tried,
         ],
         commands=_commands(settings, results.frame, given, missing=missing),
@@ -107,7 +107,7 @@ def write_job(
     settings: RunSettings,
     words: Mapping[str, str],
 ) -> Path | None:
-    """Write the measured job beside its page, for ``advise --job``; None without a valid run."""
+    """Write the measured job next to its page, for ``advise --job``; None without a valid run."""
     kills = next((item for item in judged if item.experiment.measurement.id == KILLS), None)
     if kills is None:
         return None
@@ -134,7 +134,7 @@ def _beyond_kills(workload: Workload, results: Results) -> list[str]:
     return [*answer.without_a_kill(results.frame, results.series("windows")), *late]
 
 
-def _settings_given(workload: Workload, settings: RunSettings) -> list[str]:
+def settings_given(workload: Workload, settings: RunSettings) -> list[str]:
     """Return the names of the settings of Spark that the job has."""
     return [*workload.conf, *spark_conf(settings.options)]
 

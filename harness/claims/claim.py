@@ -33,7 +33,7 @@ class Word(StrEnum):
 
 
 class Basis(StrEnum):
-    """What a verdict rests on, the strongest first; verdicts are counted apart by it."""
+    """The ground of a verdict, the strongest first; verdicts are counted apart by it."""
 
     LIVE = "live"
     """Real servers that were really broken."""

@@ -306,13 +306,13 @@ class _Shown:
 
     def try_settings(self) -> int:
         """Kill a worker under each setting of Spark, and say what that changed."""
-        from harness.advice.answer import SPARK_SETTINGS, compared
+        from harness.advice.answer import compared, settings_beside
         from harness.advice.costs import kills_of
-        from harness.stock_kills.scale import spark_conf
+        from harness.advice.own_job import settings_given
 
         assert self._page is not None, "the kills without them come first"
         before = self._page.kills
-        given = {*self._workload.conf, *spark_conf(self._settings.options)}
+        given = settings_given(self._workload, self._settings)
         only = {
             EXPERIMENTS[0]: [
                 point
@@ -321,9 +321,7 @@ class _Shown:
             ]
         }
         code = DONE
-        for setting in SPARK_SETTINGS:
-            if given & {each.partition("=")[0] for each in setting.conf}:
-                continue
+        for setting in settings_beside(given):
             click.echo(f"with {' '.join(setting.conf)}: {setting.what}", err=True)
             conf = [*self._settings.options.get("conf", ()), *setting.conf]
             options = {**self._settings.options, "conf": conf}

@@ -7,7 +7,6 @@ machine has too few cores for that layout and rate, which none can."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from harness.judging.foreign import HIGH_FOREIGN, HIGH_STEAL, worst_of
+from harness.judging.foreign import ForeignLoad, ForeignMeter, worst_of
 from harness.judging.passes import PassRecord
 from harness.results.record import TOO_FEW_CORES
 
@@ -84,7 +83,7 @@ class Headroom:
 
 def headroom(twin: PassRecord, *, settle_s: float = 0.0) -> Headroom:
     """Return the room during a pass without failures, after the first ``settle_s`` of its load."""
-    cores = psutil.cpu_count() or os.cpu_count() or 1
+    cores = psutil.cpu_count() or 1
     idle_share = least = judge_cores = None
     if len(twin.machine):
         mine = twin.machine[twin.machine["at_s"].between(settle_s, twin.until_s)]
@@ -131,30 +130,28 @@ def room_facts(
 def wait_for_calm(
     progress: Callable[[str], None],
     *,
-    shares: Callable[[float], tuple[float, float]] | None = None,
+    others: Callable[[float], ForeignLoad] | None = None,
     at_most_s: float = WAIT_S,
 ) -> bool:
     """Wait until nobody else has used the machine for `CALMER_S`; return False if that never came.
 
-    Nothing of ours works meanwhile, so all that is busy counts as others'. ``shares`` measures the
-    busy and the stolen share over some seconds."""
-    measure = shares or _shares
+    ``others`` measures their load over some seconds."""
+    measure = others or _others
     waited_s = 0.0
     while True:
-        busy, stolen = measure(CALMER_S)
+        load = measure(CALMER_S)
         waited_s += CALMER_S
-        if busy <= HIGH_FOREIGN and stolen <= HIGH_STEAL:
+        if not load.high:
             return True
         if waited_s >= at_most_s:
             return False
-        progress(f"waiting for a calmer minute: {busy:.0%} of the machine is in use by others")
+        used = load.foreign_share or 0.0
+        progress(f"waiting for a calmer minute: {used:.0%} of the machine is in use by others")
 
 
-def _shares(seconds: float) -> tuple[float, float]:
-    before = psutil.cpu_times()
+def _others(seconds: float) -> ForeignLoad:
+    meter = ForeignMeter()
+    meter.sample()
     time.sleep(seconds)
-    after = psutil.cpu_times()
-    whole_s = sum(after) - sum(before)
-    stolen_s = getattr(after, "steal", 0.0) - getattr(before, "steal", 0.0)
-    idle_s = after.idle - before.idle + getattr(after, "iowait", 0.0) - getattr(before, "iowait", 0)
-    return (whole_s - idle_s - stolen_s) / whole_s, stolen_s / whole_s
+    meter.sample()
+    return meter.load()

@@ -93,10 +93,9 @@ class Move:
         return f"{text} in {count} from {self.before} to {self.after}"
 
 
-def _certain(values: NDArray[np.float64]) -> list[int]:
-    """Return the change points with more nights after them than the shortest part."""
-    points = change_points(values.tolist())
-    return [point for point in points if len(values) - point > _SEGMENT_NIGHTS]
+def _is_certain(point: int, nights: int) -> bool:
+    """Return True if more nights come after a change point than the shortest part has."""
+    return nights - point > _SEGMENT_NIGHTS
 
 
 def moves(nights: Sequence[Night]) -> list[Move]:
@@ -106,10 +105,12 @@ def moves(nights: Sequence[Night]) -> list[Move]:
         at, values = medians(nights, name)
         if not len(at) or at[-1] != len(nights) - 1:
             continue
-        known = _certain(values[:-1])
+        earlier = change_points(values[:-1].tolist())
+        known = [point for point in earlier if _is_certain(point, len(values) - 1)]
         points = change_points(values.tolist())
         for point, step in zip(points, steps(values, points), strict=True):
-            if point in _certain(values) and all(abs(point - old) > _SAME for old in known):
+            new = all(abs(point - old) > _SAME for old in known)
+            if new and _is_certain(point, len(values)):
                 found.append(
                     Move(
                         name=name, step=step, before=nights[at[point - 1]].commit,

@@ -18,6 +18,7 @@ from harness.cache import cache_directory, locked
 from harness.errors import EnvironmentFailure, UsageError
 from harness.nightly.sampling import Side
 from harness.results.provenance import ROOT
+from harness.results.reach import hash_of
 from harness.text import Notify
 
 KEPT = 6
@@ -25,7 +26,6 @@ KEPT = 6
 _DOCUMENTS = (".md", ".rst", ".ipynb")
 _BESIDE = ("tests", "docs", "results", ".github", ".ci")
 """Directories with nothing that a night measures."""
-_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _BUILD_TIMEOUT_S = 1800
 
 
@@ -169,18 +169,10 @@ def _counts(name: str, revision: Revision) -> bool:
         return True
     try:
         before = git("show", f"{revision.commit}:{name}")
-        return _code(before) != _code((ROOT / path).read_text())
+        trees = ast.parse(before), ast.parse((ROOT / path).read_text())
+        return hash_of(trees[:1]) != hash_of(trees[1:])
     except (EnvironmentFailure, SyntaxError):
         return True  # it is new, or cannot be read
-
-
-def _code(text: str) -> str:
-    """Return a module's code without comments, docstrings and layout."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
-            del node.body[0]
-    return ast.dump(tree)
 
 
 def git(*arguments: str, at: Path | None = None) -> str:

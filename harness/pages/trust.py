@@ -19,10 +19,8 @@ from harness.results.store import Campaign
 
 def trusted(verdict: Verdict, experiment: Experiment, campaign: Campaign) -> Verdict:
     """Return the verdict, without a decision where a run behind it does not count for times."""
-    decided = verdict.held is not None and not verdict.counted
-    if experiment.origin is not Origin.MEASURED or verdict.kind is ClaimKind.INVARIANT:
-        return verdict
-    if not decided:
+    about_times = verdict.kind is not ClaimKind.INVARIANT and not verdict.counted
+    if experiment.origin is not Origin.MEASURED or not about_times or verdict.held is None:
         return verdict
     records = campaign.valid
     open_verdict = replace(verdict, held=None, cause=None, sample=None)

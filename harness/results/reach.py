@@ -232,7 +232,7 @@ def _made(
 ) -> _Part:
     texts = frozenset(_strings(nodes))
     return _Part(
-        code=_hash(body),
+        code=hash_of(body),
         uses=frozenset(uses),
         foreign=frozenset(foreign),
         texts=frozenset(text for text in texts if len(text) < 100 and _FILE_NAME.fullmatch(text)),
@@ -402,7 +402,7 @@ def _is_parted(module: str) -> bool:
     return module.startswith(PARTED)
 
 
-def _hash(nodes: Iterable[ast.AST]) -> str:
+def hash_of(nodes: Iterable[ast.AST]) -> str:
     """Return a hash of code without its docstrings, which it removes from the nodes."""
     digest = sha256()
     for tree in nodes:

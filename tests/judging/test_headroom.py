@@ -11,6 +11,7 @@ import pandas as pd
 import psutil
 import pytest
 
+from harness.judging.foreign import ForeignLoad
 from harness.judging.headroom import (
     ACKNOWLEDGED_S,
     IDLE_SHARE,
@@ -79,11 +80,16 @@ def test_one_variant_without_room_leaves_the_run_without_times() -> None:
     assert found.values[TOO_FEW_CORES] == "b: this machine has too few cores: x"
 
 
+def others(used: float, stolen: float) -> ForeignLoad:
+    return ForeignLoad(foreign_share=used, steal_share=stolen)
+
+
 def test_another_attempt_waits_for_a_calmer_minute_and_not_for_ever() -> None:
-    seen, said = iter([(0.5, 0.0), (0.02, 0.2), (0.05, 0.01)]), list[str]()
-    assert wait_for_calm(said.append, shares=lambda seconds: next(seen))
+    seen = iter([others(0.5, 0.0), others(0.02, 0.2), others(0.05, 0.01)])
+    said: list[str] = []
+    assert wait_for_calm(said.append, others=lambda seconds: next(seen))
     assert said == [
         "waiting for a calmer minute: 50% of the machine is in use by others",
         "waiting for a calmer minute: 2% of the machine is in use by others",
     ]
-    assert not wait_for_calm(said.append, shares=lambda seconds: (0.9, 0.0), at_most_s=30.0)
+    assert not wait_for_calm(said.append, others=lambda seconds: others(0.9, 0.0), at_most_s=30.0)

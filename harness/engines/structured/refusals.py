@@ -1,4 +1,4 @@
-"""What Spark says of a query that it cannot run, and the remedy that fits: one table.
+"""Messages of Spark about queries that it cannot run, each with the remedy that fits.
 
 Tests: ``tests/engines/test_refusals.py``, a query for each."""
 
