@@ -184,7 +184,7 @@ def explained(workload: Workload, run: Callable[[], Answer]) -> Answer:
         if isinstance(error, PySparkException):
             raise _failed(workload, error, text) from error
         raise UsageError(
-            f"{_where(workload, error)}: {type(error).__name__}: {error}",
+            f"{_where(workload, error, named=False)}: {type(error).__name__}: {error}",
             remedy=f"it was raised by {QUERY}(spark, sources), which gets a DataFrame for each of "
             f"{', '.join(source.name for source in workload.sources)}, with "
             f"{', '.join(workload.sources[0].columns)}",
@@ -207,13 +207,17 @@ def _failed(workload: Workload, error: BaseException, text: str) -> UsageError:
     )
 
 
-def _where(workload: Workload, error: BaseException) -> str:
-    """Return the workload and the line of its file, that of the query if there is no other."""
+def _where(workload: Workload, error: BaseException, *, named: bool = True) -> str:
+    """Return the line of a workload's file, that of the query if there is no other.
+
+    The workload's name follows if ``named``; it is all there is of one without a file."""
     path = _file_of(workload)
     if path is None:
         return f"workload {workload.name!r}"
     line = line_in(path, error) or _line_of_query(path, workload)
-    return f"{path}, line {line}: workload {workload.name!r}" if line else f"{path}"
+    if not line:
+        return f"{path}"
+    return f"{path}, line {line}" + (f": workload {workload.name!r}" if named else "")
 
 
 def _line_of_query(path: Path, workload: Workload) -> int:
