@@ -26,10 +26,11 @@ import psutil
 import pytest
 
 from harness.cluster import owned
+from harness.cluster.agent import agent as agents
 from harness.cluster.backends import remove_made
 from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec
 from harness.cluster.launching import Server, free_port
-from harness.cluster.local import breaking, servers
+from harness.cluster.local import breaking
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.owned import find_programs
 from harness.cluster.ownership import ClusterRecords
@@ -240,7 +241,7 @@ def test_a_broker_that_is_killed_is_told_and_taken_ports_are_replaced(
     ):
         port = taken.getsockname()[1]  # for the broker's clients and for Redis
         ports = chain([port, free_port(), port], iter(free_port, None))
-        monkeypatch.setattr(servers, "free_port", lambda host: next(ports))
+        monkeypatch.setattr(agents, "free_port", lambda host: next(ports))
         cluster.start(silent)
         cluster.health()
         assert str(taken.getsockname()[1]) not in {

@@ -76,8 +76,12 @@ def test_a_process_without_its_marks_is_ended_too(agent: Agent) -> None:
 def test_what_is_paused_lives_and_is_no_other_than_before(agent: Agent) -> None:
     started = agent.start("r1n1-x", SLEEPER, environment=MARKS, log_name="x")
     agent.strike(agent.arm(WHOLE, whole=True), signal.SIGSTOP)
-    (frozen,) = agent.look(WHOLE)["r1n1"].processes
-    assert (frozen.state, frozen.pid) == ("T", started.pid)
+
+    def frozen() -> bool:
+        (looked,) = agent.look(WHOLE)["r1n1"].processes
+        return (looked.state, looked.pid) == ("T", started.pid)
+
+    eventually(frozen)  # a process on another core runs on for a moment
     assert agent.ended(started.number) is None
     dropped = agent.arm(WHOLE, whole=True)
     agent.drop(dropped)
