@@ -31,6 +31,7 @@ from harness.claims import (
     paper,
     ratio_of,
     region,
+    rows,
     shares,
 )
 from harness.claims.samples import FEWEST, lasting
@@ -272,3 +273,18 @@ def test_the_interval_of_a_censored_median_covers_it() -> None:
     assert covered >= 0.93 * 200
     assert abs(ended - 100) < 30, "as often above the median as below"
     assert naive < 70, "of those that ended alone, the median is too short"
+
+
+def test_a_rule_says_what_it_needs_with_its_limits() -> None:
+    assert (
+        paper("x", "x").at_most(lambda tables: tables, 0.25).needs == "its number is at most 0.25"
+    )
+    assert paper("x", "x").every(rows["loss"] <= 0.1).needs == "in each case: loss ≤ 0.1"
+
+    @paper("x", "x")
+    def documented(tables: Any) -> Finding:
+        """Judge the median of the runs."""
+        return found(None)
+
+    assert documented.needs == documented.on("live").needs == "Judge the median of the runs."
+    assert paper("x", "x")(lambda table: found(None)).needs == ""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,13 +49,12 @@ from harness.claims import (
     together,
 )
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import legend_below, stamp
 from harness.measurement import Context
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 PARTS: dict[str, tuple[float, ...]] = {
     "overall": (),
     "recovery": (FAILURE_S, FAILURE_S + RECOVERY_S),

@@ -9,7 +9,6 @@ knows. What counts is the recovery time to expect of the tasks that have no repl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,6 +18,7 @@ from experiments.edge import _deployment
 from experiments.edge._deployment import MASTER
 from harness.claims import Finding, every, found, hypothesis
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import BLACK, BLUE, GREY, stamp
 from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import scheduler
@@ -28,9 +28,6 @@ from harness.planning.tiers import RecoveryModel, recovery_time_s
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FIRST_HALF = (
     361, 212, 169, 204, 188, 189, 187, 210, 91, 139, 98, 160, 105, 128, 113, 126, 100, 81, 95, 77,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,6 +18,7 @@ from experiments.edge import _deployment, prediction
 from experiments.edge._deployment import MASTER
 from harness.claims import Finding, every, found, hypothesis
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, stamp
 from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import scheduler
@@ -28,9 +28,6 @@ from harness.planning.tiers import PlacedTask, RecoveryModel, TieredNetwork, rec
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PRINTED = "as printed"
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,16 +42,14 @@ from harness.claims import (
     together,
     unmeasured,
 )
+from harness.cluster.base import Cluster
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import stamp
 from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from harness.cluster.base import Cluster
 COPY_MB = 128
 """Memory of a task, replica, acker or store: Storm's default heap of an executor."""
 

@@ -10,7 +10,6 @@ timeout of a tuple, 5 s."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -34,14 +33,13 @@ from harness.claims import (
     unmeasured,
 )
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import stamp
 from harness.measurement import Context
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 NEAR = 0.05
 
 

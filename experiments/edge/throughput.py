@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,14 +40,13 @@ from harness.claims import (
     unmeasured,
 )
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import stamp
 from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 RATE = 100
 SIMULATED = "simulated"
 

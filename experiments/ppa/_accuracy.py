@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from experiments.ppa import _random
 from harness.claims import Rule
+from harness.figures.chart import Figure
 from harness.measurement import Context
 from harness.planning.base import ReplicationPlan
 from harness.results.record import Outcome, Point, Profile
@@ -34,9 +35,6 @@ from workloads.toolkit.operators import TableProgram, TableTask, numbers, progra
 from workloads.toolkit.partial import PartialRuns, recorded
 from workloads.traffic import traffic_jams
 from workloads.worldcup import world_cup
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 START_US = 1_800_000_000_000_000
 BATCH_S = 1.0

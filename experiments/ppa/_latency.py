@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,15 +13,12 @@ import pandas as pd
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, WINDOWS_S, Contender, Recovered
 from harness.claims import Finding, every
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, GREY, SKY, VERMILION, stamp
 from harness.measurement import Context
 from harness.protocol.scheme import Recovery
 from harness.results.record import Point, Profile
 from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SIMULATED = "simulated"
 """The engine of these points. Live engines add points of their own."""

@@ -6,7 +6,7 @@ plan's tasks alone. Its accuracy is the share of the twin's answers that it has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +20,13 @@ from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.failures.generators import one_target
 from harness.failures.schedule import Schedule
-from harness.measurement import Scheduling
-from harness.results.record import Profile
+from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.results.record import Outcome, Point, Profile
 from harness.topology.model import Topology
 from workloads.base import Workload
 from workloads.traffic import traffic_jams
 from workloads.worldcup import world_cup
 
-ONCE = {Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST}
-SCHEDULING = Scheduling(keeps=kept)
 HERE, THERE = range(3), range(3, 6)
 """The nodes of the primaries, and those of the replicas."""
 BATCH_S = 0.5
@@ -128,3 +126,25 @@ def accuracy_within(
     there = inside[inside["arrival_s"] <= until_s + LATE_S]
     members = float(inside["members"].sum())
     return float(there["first"].sum()) / members if members else None
+
+
+def live_measurement(
+    id: str,  # noqa: A002
+    *,
+    run: Callable[[Point, Context], Outcome],
+    grid: Mapping[Profile, Sequence[Point]],
+    seconds: Sequence[float],
+    keeps: Callable[[Point], str] = kept,
+) -> Measurement:
+    """Return the live measurement of a figure's module; ``seconds`` of a run by profile."""
+    return Measurement(
+        id=id,
+        defined_in=f"{run.__module__.removeprefix('experiments.')}:LIVE_MEASUREMENT",
+        origin=Origin.MEASURED,
+        grid=grid,
+        repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
+        seconds_per_run=dict(zip(Profile, seconds, strict=True)),
+        run=run,
+        scheduling=Scheduling(keeps=keeps),
+        chooses=["harness.engines.tasks.engine"],
+    )

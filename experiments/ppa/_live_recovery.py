@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,11 @@ from experiments.ppa._recoveries import (
 from experiments.ppa._topology import LIVE, PACED, SIMULATED
 from experiments.ppa.recovery_correlated import RAPIDLY
 from harness.claims import Cause, Claim, Finding, Rule, Sample, all_of, paper, ratio_of
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
 from harness.measure.windows import LATER_S
 from harness.seeds import DEFAULT_SEED
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 SINGLE, CORRELATED = "single node", "all 15 nodes"
 FAILURES = (SINGLE, CORRELATED)
 

@@ -4,7 +4,7 @@ Beside the papers' four series there is the first tentative output of the run of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from experiments.live._judged import Tables
 from experiments.ppa import _topology
@@ -17,6 +17,7 @@ from experiments.ppa._recoveries import (
 )
 from experiments.ppa._recovery import RATES
 from experiments.ppa._topology import PACED, SIMULATED
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import (
     BLACK,
     BLUE,
@@ -27,11 +28,6 @@ from harness.figures.style import (
     not_measured,
     stamp,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TENTATIVE = "first tentative output"
 ACTIVE_HALF = "PPA-0.5-active"

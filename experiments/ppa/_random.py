@@ -12,7 +12,7 @@ import pandas as pd
 from harness.claims import Finding, Rule, Sample, applied, every, found, quantity
 from harness.claims.quantity import Quantity
 from harness.claims.rules import Comparison
-from harness.experiment import Context, Outcome, Point, Profile
+from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Scheduling
 from harness.figures.chart import Axes, Figure
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.planning.base import budget_of
@@ -130,6 +130,28 @@ def everywhere(points: Sequence[Point]) -> dict[Profile, Sequence[Point]]:
 
 ONCE: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
 """Repetition lies in the number of topologies."""
+
+
+def computed(
+    id: str,  # noqa: A002
+    *,
+    run: Callable[[Point, Context], Outcome],
+    grid: Mapping[Profile, Sequence[Point]],
+    seconds: Sequence[float],
+    repeats: Mapping[Profile, int] = ONCE,
+    alone: bool = False,
+) -> Measurement:
+    """Return the measurement of a computed figure; ``seconds`` of a run by profile."""
+    return Measurement(
+        id=id,
+        origin=Origin.COMPUTED,
+        grid=grid,
+        repeats=repeats,
+        seconds_per_run=dict(zip(Profile, seconds, strict=True)),
+        run=run,
+        scheduling=Scheduling(alone=alone),
+    )
+
 
 # Shown: no record depends on what follows.
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from experiments.live._judged import SAMPLED, Tables, bar_of, columns_of, worst_of
+from experiments.ppa._topology import PACED, SIMULATED
 from harness.claims import (
     Claim,
     Finding,
     hypothesis,
     median_of,
 )
+from harness.figures.chart import Axes, Figure
 from harness.results.kills import Unrecovered
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-from experiments.live._judged import SAMPLED, Tables, bar_of, columns_of, worst_of
-from experiments.ppa._topology import PACED, SIMULATED
 
 # Shown: no record depends on what follows.
 

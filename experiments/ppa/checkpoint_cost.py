@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import process_time
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -26,7 +25,7 @@ import pyarrow as pa
 from experiments.live._judged import Tables, numbers, passes_of
 from experiments.live._runs import nodes_cpu_s, outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
-from experiments.ppa._live import ONCE
+from experiments.ppa._live import live_measurement
 from experiments.ppa._recoveries import fastest, in_time
 from experiments.ppa._recovery import RATES, SOURCES, SYNTHETIC, Contender
 from experiments.ppa._topology import SPEC, Shape
@@ -44,6 +43,7 @@ from harness.claims import (
 )
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
 from harness.hosting.codec import encode
 from harness.judging.run import Variant, measure_each
@@ -54,9 +54,6 @@ from harness.seeds import DEFAULT_SEED, generator
 from workloads.synthetic import KEYED, KeyedTuples, synthetic
 from workloads.toolkit.operators import program_of, timeline_of
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 WINDOW_S = 30
 _INTERVALS_S = (1, 2, 5, 10, 15, 20, 30)
 INTERVALS_S = {Profile.SMOKE: (1, 5, 30), Profile.QUICK: _INTERVALS_S, Profile.PAPER: _INTERVALS_S}
@@ -205,16 +202,12 @@ def checkpoints_of(interval_s: int) -> range:
 
 
 GRID: Sequence[Point] = [{"rate": rate} for rate in RATES]
-LIVE_MEASUREMENT = Measurement(
-    id="live/checkpoint-cost",
-    defined_in="ppa.checkpoint_cost:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
+LIVE_MEASUREMENT = live_measurement(
+    "live/checkpoint-cost",
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats=ONCE,
-    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 85.0, Profile.PAPER: 900.0},
+    seconds=(60.0, 85.0, 900.0),
     run=run_live,
-    scheduling=Scheduling(keeps=_topology.kept),
-    chooses=["harness.engines.tasks.engine"],
+    keeps=_topology.kept,
 )
 
 

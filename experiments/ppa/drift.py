@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,13 +34,14 @@ from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC
 from experiments.ppa import _accuracy, _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S, WINDOW_S
-from experiments.ppa._live import ONCE, PRIMARIES, SCHEDULING, all_at_once, setup
+from experiments.ppa._live import PRIMARIES, all_at_once, live_measurement, setup
 from harness.claims import Finding, at_most, every, found, hypothesis, invariant, unmeasured
 from harness.engines.base import EventKind
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import BLACK, BLUE, GREY, VERMILION, not_measured, stamp
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context, Measurement, Origin
+from harness.measurement import Context
 from harness.planning.adaptation import adapt
 from harness.planning.base import flags
 from harness.planning.planners import planner
@@ -52,8 +53,6 @@ from workloads.accident import two_highways
 from workloads.toolkit.operators import program_of, timeline_of
 from workloads.worldcup import world_cup
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 SERVERS = tuple(DAY_66_PER_SERVER)
 RATE = 848.3 * REPLAY_FACTOR
 """Requests per second in the papers' replay: the day's mean, 48 times as fast."""
@@ -122,12 +121,10 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"budget": budget}, series={"steps": frame})
 
 
-MEASUREMENT = Measurement(
-    id="ppa/drift",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/drift",
     grid={profile: [{"ratio": ratio} for ratio in RATIOS[profile]] for profile in Profile},
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 2.0, Profile.PAPER: 2.0},
+    seconds=(0.3, 2.0, 2.0),
     run=run,
 )
 
@@ -229,16 +226,11 @@ def _moved(changes: pd.DataFrame) -> dict[str, Any]:
 
 
 GRID: Sequence[Point] = [{"ratio": 0.6}]
-LIVE_MEASUREMENT = Measurement(
-    id="live/drift",
-    defined_in="ppa.drift:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
+LIVE_MEASUREMENT = live_measurement(
+    "live/drift",
     grid=dict.fromkeys(Profile, GRID),
-    repeats=ONCE,
-    seconds_per_run={Profile.SMOKE: 50.0, Profile.QUICK: 65.0, Profile.PAPER: 180.0},
+    seconds=(50.0, 65.0, 180.0),
     run=run_live,
-    scheduling=SCHEDULING,
-    chooses=["harness.engines.tasks.engine"],
 )
 
 

@@ -19,8 +19,6 @@ from harness.claims import applied, hypothesis, invariant, quantity, rows
 from harness.experiment import (
     Context,
     Experiment,
-    Measurement,
-    Origin,
     Outcome,
     Point,
     Profile,
@@ -135,15 +133,13 @@ def _drawn(model: str, nodes: int, samples: int, seed: int) -> Booleans:
     return failed
 
 
-MEASUREMENT = Measurement(
-    id="ppa/expected-fidelity",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/expected-fidelity",
     grid={
         **_random.everywhere([{"model": model} for model in MODELS]),
         Profile.QUICK: [{"model": model} for model in MODELS if model != "bursts"],
     },
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 7.0, Profile.PAPER: 900.0},
+    seconds=(1.0, 7.0, 900.0),
     run=run,
 )
 

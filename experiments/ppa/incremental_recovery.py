@@ -4,15 +4,14 @@ All tasks have failed and resources arrive evenly."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import Finding, every, found, paper
 from harness.experiment import Experiment
-from harness.measurement import Context, Measurement, Origin
+from harness.figures.chart import Figure
+from harness.measurement import Context
 from harness.planning.incremental import (
     Incremental,
     RecoveryOrder,
@@ -20,11 +19,8 @@ from harness.planning.incremental import (
     area,
     fidelity_curve,
 )
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ORDERS: tuple[RecoveryOrder, ...] = (Incremental(), TopologicalOrder())
 NAMES = tuple(order.name for order in ORDERS)
@@ -46,12 +42,10 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={f"area_{name}": means[name] for name in NAMES}, series={"curves": frame})
 
 
-MEASUREMENT = Measurement(
-    id="ppa/incremental-recovery",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/incremental-recovery",
     grid=_random.everywhere(_random.POINTS),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 1.5, Profile.PAPER: 1.5},
+    seconds=(0.05, 1.5, 1.5),
     run=run,
 )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -20,20 +19,19 @@ from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC
 from experiments.ppa import _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S
-from experiments.ppa._live import ONCE, PRIMARIES, SCHEDULING, all_at_once, setup
+from experiments.ppa._live import PRIMARIES, all_at_once, live_measurement, setup
 from harness.claims import Cause, Finding, at_most, every, hypothesis, paper, unmeasured
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import PLANNERS, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context, Measurement, Origin
+from harness.measurement import Context
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.generate import Priorities, Specification
 from workloads.accident import HIGHWAYS, two_highways
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 TITLES = {
     Priorities.PROPORTIONAL: "priority grows with consumption",
     Priorities.UNIFORM: "priority independent of it",
@@ -48,12 +46,10 @@ def run(point: Point, context: Context) -> Outcome:
     return _random.run_contestants(spec, context)
 
 
-MEASUREMENT = Measurement(
-    id="ppa/multi-query",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/multi-query",
     grid=_random.everywhere([{"priorities": kind.value} for kind in TITLES]),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 16.0, Profile.PAPER: 16.0},
+    seconds=(0.3, 16.0, 16.0),
     run=run,
 )
 
@@ -111,16 +107,11 @@ def run_live(point: Point, context: Context) -> Outcome:
 
 
 GRID: Sequence[Point] = [{"priorities": name} for name in PRIORITIES]
-LIVE_MEASUREMENT = Measurement(
-    id="live/multi-query",
-    defined_in="ppa.multi_query:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
+LIVE_MEASUREMENT = live_measurement(
+    "live/multi-query",
     grid={**dict.fromkeys(Profile, GRID[:1]), Profile.PAPER: GRID},
-    repeats=ONCE,
-    seconds_per_run={Profile.SMOKE: 45.0, Profile.QUICK: 45.0, Profile.PAPER: 110.0},
+    seconds=(45.0, 45.0, 110.0),
     run=run_live,
-    scheduling=SCHEDULING,
-    chooses=["harness.engines.tasks.engine"],
 )
 
 

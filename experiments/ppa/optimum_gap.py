@@ -17,8 +17,6 @@ from harness.claims import applied, hypothesis, invariant, rows
 from harness.experiment import (
     Context,
     Experiment,
-    Measurement,
-    Origin,
     Outcome,
     Point,
     Profile,
@@ -59,12 +57,10 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"proven_share": proven}, series={"gaps": frame})
 
 
-MEASUREMENT = Measurement(
-    id="ppa/optimum-gap",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/optimum-gap",
     grid={**_random.everywhere(POINTS), Profile.QUICK: [p for p in POINTS if p["ratio"] != 0.5]},
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 7.5, Profile.PAPER: 700.0},
+    seconds=(0.4, 7.5, 700.0),
     run=run,
 )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -28,7 +28,7 @@ from experiments.live._judged import (
 )
 from experiments.live._runs import outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
-from experiments.ppa._live import ONCE
+from experiments.ppa._live import live_measurement
 from experiments.ppa._partial_series import ACTIVE_HALF, FIRST, LOOKS, TENTATIVE, draw_live
 from experiments.ppa._recoveries import (
     at_the_real_instants,
@@ -54,16 +54,15 @@ from harness.claims import (
     unmeasured,
 )
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import (
     BLACK,
     stamp,
 )
-from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 WINDOW_S = 30
 INTERVALS_S = (5, 10, 15, 20, 30)
 PLANS = {"PPA-1.0": SYNTHETIC, "PPA-0.5": _recovery.half_of_the_trees(), "PPA-0": ()}
@@ -191,20 +190,16 @@ def live_grid(rates: Sequence[int]) -> list[Point]:
     return [{"rate": rate, "engine": engine} for engine in (SIMULATED, PACED) for rate in rates]
 
 
-LIVE_MEASUREMENT = Measurement(
-    id="live/partial-replication",
-    defined_in="ppa.partial_replication:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
+LIVE_MEASUREMENT = live_measurement(
+    "live/partial-replication",
     grid={
         Profile.SMOKE: live_grid(RATES[:1]),
         Profile.QUICK: [*live_grid(RATES)[:-2], *live_grid(RATES)[-1:]],
         Profile.PAPER: live_grid(RATES),
     },
-    repeats=ONCE,
-    seconds_per_run={Profile.SMOKE: 40.0, Profile.QUICK: 27.0, Profile.PAPER: 1500.0},
+    seconds=(40.0, 27.0, 1500.0),
     run=run_live,
-    scheduling=Scheduling(keeps=_topology.kept),
-    chooses=["harness.engines.tasks.engine"],
+    keeps=_topology.kept,
 )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -28,18 +27,15 @@ from harness.claims import (
     paper,
 )
 from harness.experiment import Experiment
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import PLANNERS, stamp
-from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.measurement import Context
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
 from harness.topology.generate import Specification, random_topology
 from harness.topology.model import Topology
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 RATIO = 0.8
 REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 5, Profile.PAPER: 100}
@@ -91,18 +87,16 @@ def _case(part: str, x: float, context: Context, number: int) -> tuple[Topology,
     return random_topology(spec, generator(seed, "topology")), RATIO
 
 
-MEASUREMENT = Measurement(
-    id="ppa/plan-runtime",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/plan-runtime",
     grid={
         Profile.SMOKE: _grid(RATIOS[:2], OPERATORS[:2]),
         Profile.QUICK: _grid(RATIOS, OPERATORS),
         Profile.PAPER: _grid(RATIOS, OPERATORS),
     },
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.4, Profile.PAPER: 25.0},
+    seconds=(0.05, 0.4, 25.0),
     run=run,
-    scheduling=Scheduling(alone=True),
+    alone=True,
 )
 
 # Shown: no record depends on what follows.

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -20,8 +19,9 @@ from experiments._unprinted import draw_readings
 from experiments.ppa import _random
 from harness.claims import Claim, Finding, Rule, at_most, found, hypothesis, paper
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, stamp
-from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.measurement import Context
 from harness.planning.incremental import Incremental, fidelity_curve
 from harness.planning.planners import planner
 from harness.planning.readings import PRINTED, QUICK, Readings
@@ -30,9 +30,6 @@ from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.generate import Priorities, Specification
 from harness.topology.model import JoinRates, Topology
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PAPER, SINGLE, GREEDY = "the paper's", "single-query SA", "Greedy"
 SWITCHED: Mapping[str, Readings] = {
@@ -108,14 +105,12 @@ FIGURES: Sequence[Point] = [{"figure": name} for name in [*SPECIFICATIONS, RECOV
 SKIPPED: Sequence[Point] = [{"figure": f"Fig. 17, priority {how}"} for how in ("uniform", "falls")]
 """Left out in quick."""
 
-MEASUREMENT = Measurement(
-    id="ppa/planner-readings",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/planner-readings",
     grid={**_random.everywhere(FIGURES), Profile.QUICK: [f for f in FIGURES if f not in SKIPPED]},
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 4.0, Profile.PAPER: 100.0},
+    seconds=(0.5, 4.0, 100.0),
     run=run,
-    scheduling=Scheduling(alone=True),
+    alone=True,
 )
 
 # Shown: no record depends on what follows.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -23,14 +23,13 @@ from experiments.ppa._live import (
     BATCH_S,
     GRID,
     KILL_AT_S,
-    ONCE,
     PRIMARIES,
     QUERIES,
     QUICKER,
-    SCHEDULING,
     LiveQuery,
     accuracy_within,
     all_at_once,
+    live_measurement,
     on_time,
     query,
     setup,
@@ -55,9 +54,10 @@ from harness.claims import (
 )
 from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, VERMILION, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context, Measurement, Origin
+from harness.measurement import Context
 from harness.planning.base import ReplicationPlan
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
@@ -66,9 +66,6 @@ from harness.seeds import DEFAULT_SEED
 from harness.topology.fidelity import Objective
 from harness.topology.model import Topology
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 RATIOS = {**_random.RATIOS, Profile.SMOKE: (0.3, 0.6, 0.9)}
 
 
@@ -82,12 +79,11 @@ def run(point: Point, context: Context) -> Outcome:
     return _accuracy.run_plans(point, context, RATIOS[context.profile], choices, "objective")
 
 
-MEASUREMENT = Measurement(
-    id="ppa/query-accuracy",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/query-accuracy",
     grid=_random.everywhere(_accuracy.POINTS),
     repeats={Profile.SMOKE: 1, Profile.QUICK: FEWEST, Profile.PAPER: 9},
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.0, Profile.PAPER: 30.0},
+    seconds=(0.5, 1.0, 30.0),
     run=run,
 )
 
@@ -176,16 +172,11 @@ def measured_accuracy(found: Outcome, chosen: LiveQuery) -> float | None:
     return accuracy_within(windows, span, window_s=chosen.workload.window_s)
 
 
-LIVE_MEASUREMENT = Measurement(
-    id="live/query-accuracy",
-    defined_in="ppa.query_accuracy:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
+LIVE_MEASUREMENT = live_measurement(
+    "live/query-accuracy",
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats=ONCE,
-    seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 110.0, Profile.PAPER: 1000.0},
+    seconds=(80.0, 110.0, 1000.0),
     run=run_live,
-    scheduling=SCHEDULING,
-    chooses=["harness.engines.tasks.engine"],
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -35,16 +35,15 @@ from harness.claims import (
 from harness.claims.rules import Sentence
 from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import PLANNERS, not_measured, stamp
-from harness.measurement import Context, Measurement, Origin
+from harness.measurement import Context
 from harness.planning.base import ReplicationPlan
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.model import Topology
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 RATIOS = {**_random.RATIOS, Profile.SMOKE: (0.2, 0.4)}
 
 
@@ -62,12 +61,11 @@ def run(point: Point, context: Context) -> Outcome:
     return _accuracy.run_plans(point, context, RATIOS[context.profile], choices, "planner")
 
 
-MEASUREMENT = Measurement(
-    id="ppa/query-fidelity",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/query-fidelity",
     grid=_random.everywhere(_accuracy.POINTS),
     repeats={**_random.ONCE, Profile.QUICK: FEWEST, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 2.2, Profile.PAPER: 60.0},
+    seconds=(0.3, 2.2, 60.0),
     run=run,
 )
 

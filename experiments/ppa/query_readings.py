@@ -9,7 +9,7 @@ the servers that hold a page are not printed either. The sentences are judged at
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,16 +19,14 @@ from experiments.ppa import _accuracy, _random
 from experiments.ppa._accuracy import Reading, read_as
 from harness.claims import Finding, found, hypothesis
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import stamp
-from harness.measurement import Context, Measurement, Origin
+from harness.measurement import Context
 from harness.planning.incremental import fidelity_curve
 from harness.planning.planners import planner, recovery_order
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.fidelity import Objective
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TASKS: Mapping[str, tuple[int, int | None]] = {
     "20 merged": (20, None),
@@ -81,16 +79,14 @@ def _grid(tasks: Sequence[str], windows_s: Sequence[float]) -> Sequence[Point]:
     ]
 
 
-MEASUREMENT = Measurement(
-    id="ppa/query-readings",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/query-readings",
     grid={
         Profile.SMOKE: _grid([*TASKS][::4], WINDOWS_S[:1]),
         Profile.QUICK: _grid([*TASKS], WINDOWS_S[1:]),
         Profile.PAPER: _grid([*TASKS], WINDOWS_S),
     },
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 4.0, Profile.PAPER: 15.0},
+    seconds=(0.5, 4.0, 15.0),
     run=run,
 )
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import Cause, Finding, Rule, found, paper
 from harness.experiment import Experiment
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
+from harness.figures.chart import Figure
+from harness.measurement import Context
+from harness.results.record import Outcome, Point
 from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -24,12 +22,10 @@ def run(point: Point, context: Context) -> Outcome:
     return _random.run_contestants(_random.specification(point), context)
 
 
-MEASUREMENT = Measurement(
-    id="ppa/random-topologies",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/random-topologies",
     grid=_random.everywhere(_random.POINTS),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 5.0, Profile.PAPER: 5.0},
+    seconds=(0.1, 5.0, 5.0),
     run=run,
 )
 

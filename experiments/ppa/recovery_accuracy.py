@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -27,12 +26,11 @@ from experiments.ppa._live import (
     GRID,
     KILL_AT_S,
     LATE_S,
-    ONCE,
     QUERIES,
-    SCHEDULING,
     LiveQuery,
     accuracy_within,
     all_at_once,
+    live_measurement,
     on_time,
     topology_of,
 )
@@ -53,19 +51,16 @@ from harness.claims.rules import Sentence
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context, Measurement, Origin
+from harness.measurement import Context
 from harness.planning.incremental import area, fidelity_curve
 from harness.planning.planners import recovery_order
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 from harness.topology.model import Topology
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ORDERS = ("inc", "to")
 
@@ -87,12 +82,10 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"records": query.records, **areas}, series={"curves": frame})
 
 
-MEASUREMENT = Measurement(
-    id="ppa/recovery-accuracy",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/recovery-accuracy",
     grid=_random.everywhere(_accuracy.POINTS),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.2, Profile.PAPER: 40.0},
+    seconds=(0.5, 1.2, 40.0),
     run=run,
 )
 
@@ -215,16 +208,11 @@ def accuracy(windows: pd.DataFrame, arrivals: Arrivals, step: int) -> float | No
     return accuracy_within(windows, arrivals.inside(step), window_s=arrivals.window_s)
 
 
-LIVE_MEASUREMENT = Measurement(
-    id="live/recovery-accuracy",
-    defined_in="ppa.recovery_accuracy:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
+LIVE_MEASUREMENT = live_measurement(
+    "live/recovery-accuracy",
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats=ONCE,
-    seconds_per_run={Profile.SMOKE: 70.0, Profile.QUICK: 90.0, Profile.PAPER: 300.0},
+    seconds=(70.0, 90.0, 300.0),
     run=run_live,
-    scheduling=SCHEDULING,
-    chooses=["harness.engines.tasks.engine"],
 )
 
 

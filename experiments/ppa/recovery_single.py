@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -23,7 +22,7 @@ from experiments.live._judged import Tables, passes_of
 from experiments.live._runs import outcome_of
 from experiments.ppa import _latency, _live_recovery, _random, _topology
 from experiments.ppa._latency import CHECKPOINT, REPLAY
-from experiments.ppa._live import ONCE
+from experiments.ppa._live import live_measurement
 from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
 from experiments.ppa._recoveries import MEASURED, in_vain, summary_of, weighted
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
@@ -38,12 +37,10 @@ from experiments.ppa._topology import (
 )
 from harness.claims import Cause, Finding, found, paper
 from harness.experiment import Experiment
-from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.figures.chart import Figure
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -279,16 +276,12 @@ def live_grid() -> dict[Profile, Sequence[Point]]:
     }
 
 
-LIVE_MEASUREMENT = Measurement(
-    id="live/recovery",
-    defined_in="ppa.recovery_single:LIVE_MEASUREMENT",
-    origin=Origin.MEASURED,
+LIVE_MEASUREMENT = live_measurement(
+    "live/recovery",
     grid=live_grid(),
-    repeats=ONCE,
-    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 360.0, Profile.PAPER: 1600.0},
+    seconds=(60.0, 360.0, 1600.0),
     run=run_live,
-    scheduling=Scheduling(keeps=_topology.kept),
-    chooses=["harness.engines.tasks.engine"],
+    keeps=_topology.kept,
 )
 
 

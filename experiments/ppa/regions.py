@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,9 @@ from experiments._unprinted import Parameter, Regions
 from experiments.ppa import _random
 from harness.claims import Finding, Rule, every, hypothesis
 from harness.experiment import Experiment
+from harness.figures.chart import Figure
 from harness.figures.style import stamp
-from harness.measurement import Context, Measurement, Origin
+from harness.measurement import Context
 from harness.planning.incremental import Incremental, TopologicalOrder, area, fidelity_curve
 from harness.planning.planners import planner
 from harness.planning.readings import PRINTED
@@ -30,9 +31,6 @@ from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.generate import FULL, GENERAL, STRUCTURED, Specification
 from harness.topology.partitioning import Partitioning
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DEGREES = {"2 to 4": (2, 4), "4 to 8": (4, 8), "8 to 16": (8, 16), "16 to 32": (16, 32)}
 PRINTED_SKEW = 0.1
@@ -108,16 +106,14 @@ def _grid(degrees: Sequence[str], skews: Sequence[float], mixes: Sequence[str]) 
 
 _EVERY = _grid(list(DEGREES), SKEWS, list(MIXES))
 
-MEASUREMENT = Measurement(
-    id="ppa/regions",
-    origin=Origin.COMPUTED,
+MEASUREMENT = _random.computed(
+    "ppa/regions",
     grid={
         Profile.SMOKE: _grid(list(DEGREES)[:2], SKEWS[1:], list(MIXES)),
         Profile.QUICK: _grid(list(DEGREES)[1:3], SKEWS, list(MIXES)),
         Profile.PAPER: _EVERY,
     },
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 2.5, Profile.PAPER: 31.0},
+    seconds=(0.5, 2.5, 31.0),
     run=run,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -133,8 +134,8 @@ class Claim:
 
     @property
     def needs(self) -> str:
-        """The condition in words; empty if only its function states it."""
-        return str(getattr(self.decide, "described", ""))
+        """The condition in words: a comparison's, or a function's docstring; empty without one."""
+        return _described(self.decide)
 
     def on(self, table: str, **changes: Any) -> Claim:
         """Return this claim about a live table, without its reasons; with ``changes``.
@@ -159,7 +160,13 @@ class _OnTable:
 
     @property
     def described(self) -> str:
-        return str(getattr(self.rule, "described", ""))
+        return _described(self.rule)
+
+
+def _described(rule: Callable[[Any], Finding]) -> str:
+    if not inspect.isfunction(rule):
+        return str(getattr(rule, "described", ""))
+    return (inspect.getdoc(rule) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

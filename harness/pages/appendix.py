@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import mistune
 
 from harness import __version__
+from harness.claims import Claim
 from harness.pages.assessment import Assessment
 from harness.pages.cards import Card, card, groups_of
 from harness.pages.layout import TEMPLATES, templates
-from harness.pages.rules import needs, places
 from harness.pages.sentences import counts
 from harness.pages.surroundings import locks, machines, packages, pinned_jars
 from harness.pages.trials import TRIALS
+from harness.results.provenance import ROOT
 from harness.text import format_bytes
 
 _CODE = re.compile(r"<code>.*?</code>")
@@ -75,7 +77,8 @@ def _figure(judged: Assessment, several: bool) -> dict[str, Any]:
     shown, records = card(judged, None, None), judged.campaign.records
     rules = {claim.id: claim for claim in judged.experiment.claims}
     for row in shown["claims"]:
-        row |= {"needs": needs(rules[row["id"]]), "places": places(rules[row["id"]])}
+        rule = rules[row["id"]]
+        row |= {"needs": rule.needs, "place": place(rule)}
         numbers = "; ".join(f"{name}: {value}" for name, value in row["measured"])
         cut = f"{numbers[:_LONGEST]} … (all in claims.json)"
         row["numbers"] = numbers if len(numbers) <= _LONGEST else cut
@@ -87,6 +90,12 @@ def _figure(judged: Assessment, several: bool) -> dict[str, Any]:
         "memory": _largest([record.peak_memory_bytes for record in records]),
         "disk": _largest([record.disk_bytes for record in records]),
     }
+
+
+def place(claim: Claim) -> str:
+    """Return the place of a claim, as ``path:line`` from the root."""
+    file, line = claim.place
+    return f"{Path(file).relative_to(ROOT).as_posix()}:{line}"
 
 
 def _largest(sizes: Sequence[int | None]) -> str:

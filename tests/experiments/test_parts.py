@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 import pytest
 
+from harness.claims import ClaimKind
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.pages.assessment import verdicts
@@ -46,7 +47,10 @@ def parts(points: Sequence[Point], whole: Results) -> Iterator[tuple[str, Result
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", by_cost(COMPUTED))
 def test_any_part_of_a_grid_is_tabulated_drawn_and_judged(experiment: Experiment) -> None:
-    try_parts(experiment, experiment.grid[Profile.SMOKE], smoke_results(experiment.measurement))
+    whole = smoke_results(experiment.measurement)
+    for each in verdicts(experiment, experiment.table(whole)):
+        assert each.held is True or each.kind is not ClaimKind.INVARIANT, each
+    try_parts(experiment, experiment.grid[Profile.SMOKE], whole)
 
 
 @pytest.mark.slow

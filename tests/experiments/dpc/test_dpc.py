@@ -1,9 +1,8 @@
-"""Borealis' figures, from the smoke grid to claims and pictures."""
+"""Borealis' figures: formulas by hand, single runs, and the cells of the live ones."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -17,36 +16,9 @@ from experiments.dpc import (
     checkpoint_overhead,
     reconciliation,
 )
-from experiments.ppa import scale
-from harness.claims import ClaimKind
-from harness.experiment import Experiment
-from harness.figures.style import new_figure, styled
-from harness.pages.assessment import verdicts
 from harness.protocol.scheme import Method, Policy, Scheme
 from harness.results.record import Profile
 from harness.results.tables import Results
-from harness.running.discovery import all_experiments
-from tests.experiments.smoke import smoke_table
-from tests.levels import by_cost
-
-COMPUTED = [each for each in all_experiments() if not each.measurement.measured]
-EXPERIMENTS = [each for each in COMPUTED if each.group == "dpc"] + [scale.EXPERIMENT]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("experiment", by_cost(EXPERIMENTS))
-def test_an_experiment_from_run_to_picture(experiment: Experiment, tmp_path: Path) -> None:
-    table = smoke_table(experiment)
-    claims = verdicts(experiment, table)
-    assert len({claim.id for claim in claims}) == len(claims) > 0
-    for claim in claims:
-        assert claim.problem is None
-        assert claim.held or claim.kind is not ClaimKind.INVARIANT, f"{claim.id}: {claim.measured}"
-    with styled():
-        figure = new_figure(experiment.figure_size_in)
-        experiment.draw(table, figure)
-        figure.savefig(tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").stat().st_size > 5_000
 
 
 def test_analytic_count_of_tentative_tuples() -> None:

@@ -5,42 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from experiments.edge import (
-    _deployment,
-    _runs,
-    _storm,
-    latency,
-    prediction,
-    readings,
-    resources,
-    success,
-    throughput,
-)
-from harness.claims import ClaimKind, Verdict, Word
-from harness.experiment import Experiment
+from experiments.edge import _deployment, _runs, _storm, latency
+from harness.claims import Word
 from harness.pages.assessment import verdicts
 from harness.planning.schedulers import replica_of
 from tests.experiments.smoke import smoke_table
-
-FIGURES: dict[str, Experiment] = {
-    module.EXPERIMENT.id: module.EXPERIMENT
-    for module in (latency, prediction, readings, resources, success, throughput)
-}
-
-
-def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Verdict]:
-    shown = smoke_table(FIGURES[name]) if table is None else table
-    return list(verdicts(FIGURES[name], shown.copy()))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_claim_is_judged_with_numbers(name: str) -> None:
-    claims = claims_of(name)
-    assert len({claim.text for claim in claims}) == len(claims) > 0
-    for claim in claims:
-        assert claim.measured
-        assert claim.held is True or claim.kind is not ClaimKind.INVARIANT, claim
 
 
 @pytest.mark.slow
@@ -55,7 +24,7 @@ def test_seeds_that_disagree_leave_the_lowest_latency_undecided() -> None:
         runs = [one.assign(repeat=number) for number in range(len(leads_s))]
         for run, lead_s in zip(runs, leads_s, strict=True):
             run.loc[run["mechanism"] == "full-rep+DRA", "recovery_s"] += lead_s
-        found = claims_of("edge/latency", pd.concat(runs, ignore_index=True))
+        found = verdicts(latency.EXPERIMENT, pd.concat(runs, ignore_index=True))
         return next(each for each in found if each.id == "ras-lowest").word
 
     assert word(0.1, 0.0, 0.1, 0.2, 0.1, 0.1) is Word.HOLDS, "also if both are alike"
