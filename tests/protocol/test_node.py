@@ -57,14 +57,6 @@ def arrived(batch: int) -> told.BatchArrived:
     )
 
 
-def processed(request: do.Effect, incarnation: int = 1) -> told.BatchProcessed:
-    assert isinstance(request, do.ProcessBatch)
-    return told.BatchProcessed(
-        cause=CAUSE, task=1, incarnation=incarnation, run=request.run, ticket=request.ticket,
-        batch=request.batch, state=(), outputs=("out",),
-    )  # fmt: skip
-
-
 def hosted(machine: NodeMachine) -> list[tuple[int, int]]:
     return list(machine.copies)
 
@@ -76,66 +68,6 @@ def test_an_order_for_another_life_is_not_obeyed() -> None:
     assert hosted(machine) == []
     machine.handle(order(boot=2), now=0)
     assert hosted(machine) == [(1, 1)]
-
-
-def test_an_order_that_comes_twice_starts_one_copy() -> None:
-    machine = node()
-    machine.handle(order(), now=0)
-    copy = machine.copies_of(1)[0]
-    assert machine.handle(order(), now=1) == ()
-    assert machine.copies_of(1)[0] is copy
-
-
-def test_a_late_order_does_not_bring_a_retired_copy_back() -> None:
-    machine = node()
-    machine.handle(order(), now=0)
-    retire(machine, 1, now=1)
-    assert hosted(machine) == []
-    assert machine.handle(order(), now=2) == ()
-    assert hosted(machine) == []
-
-
-def notes(effects: Sequence[do.Effect]) -> list[tuple[str, int, int]]:
-    return [
-        (str(e.event), e.incarnation, e.position) for e in effects if isinstance(e, do.NoteCopy)
-    ]
-
-
-def test_a_node_says_which_copies_it_has_so_that_a_host_need_not_look() -> None:
-    machine = node()
-    assert notes(machine.handle(order(), now=3)) == [("hosted", 1, 0), ("ready", 1, 0)]
-    later = machine.handle(order(2, position=6), now=4)
-    assert notes(later) == [("retired", 1, 0), ("hosted", 2, 6), ("ready", 2, 6)]
-    retired = retire(machine, 2, now=5)
-    assert notes(retired) == [("retired", 2, 6)]
-    [note] = [effect for effect in retired if isinstance(effect, do.NoteCopy)]
-    assert (note.cause, note.at, note.why) == (CAUSE, 5, "as ordered")
-
-
-def test_reading_ends_with_the_copy_that_reads() -> None:
-    machine = node()
-    source = replace(order(), task=0)
-    assert [e for e in machine.handle(source, now=0) if isinstance(e, do.ReadSource)]
-    retired = machine.handle(
-        told.CopyRetired(cause=CAUSE, task=0, incarnation=1, coordinator=1), now=1
-    )
-    assert do.StopReading(cause=CAUSE, task=0, incarnation=1) in retired
-
-
-def test_progress_is_noted_where_recoveries_are_measured() -> None:
-    for notes_progress, expected in ((False, []), (True, [("progressed", 1, 1)])):
-        machine = node(notes_progress=notes_progress)
-        machine.handle(order(), now=0)
-        [request] = machine.handle(arrived(0), now=1)
-        assert notes(machine.handle(processed(request), now=2)) == expected
-
-
-def test_nor_an_earlier_copy_in_a_later_ones_place() -> None:
-    machine = node()
-    machine.handle(order(2), now=0)
-    machine.handle(order(1), now=1)
-    retire(machine, 1, now=2)
-    assert hosted(machine) == [(1, 2)]
 
 
 def test_two_copies_of_a_task_if_both_are_wanted_whichever_is_ordered_first() -> None:
@@ -174,37 +106,3 @@ def test_a_coordinator_that_was_replaced_is_not_obeyed() -> None:
     assert beat.heartbeat.coordinator == 5
     retire(machine, 2, now=3, coordinator=5)
     assert hosted(machine) == []
-
-
-def test_a_fenced_copy_is_gone_after_the_next_heartbeat() -> None:
-    machine = node()
-    machine.handle(order(), now=0)
-    machine.handle(told.CheckpointRefused(cause=CAUSE, task=1, incarnation=1), now=1)
-    effects = machine.handle(told.TimerFired(cause=CAUSE, key=("beat", 0)), now=2)
-    [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
-    assert beat.heartbeat.copies == ()
-    assert hosted(machine) == []
-
-
-def gone(effects: Sequence[do.Effect]) -> tuple[tuple[int, int], ...]:
-    """Return the copies that the heartbeat among ``effects`` reports as gone."""
-    [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
-    return beat.heartbeat.gone
-
-
-def test_a_node_that_has_forgotten_its_copies_says_so_and_says_it_again_when_asked() -> None:
-    """A heartbeat may get lost. What is gone does not come back under its number."""
-    machine, beat = node(), told.TimerFired(cause=CAUSE, key=("beat", 0))
-    machine.handle(order(), now=0)
-    assert gone(machine.handle(beat, now=1)) == ()
-    forgot = machine.handle(told.CopiesForgotten(cause=CAUSE), now=2)
-    assert notes(forgot) == [("retired", 1, 0)]
-    assert hosted(machine) == []
-    assert gone(machine.handle(beat, now=3)) == ((1, 1),)
-    assert gone(machine.handle(beat, now=4)) == ()
-    machine.handle(order(), now=5)
-    assert hosted(machine) == []
-    assert gone(machine.handle(beat, now=6)) == ((1, 1),)
-    machine.handle(order(incarnation=2), now=7)
-    assert hosted(machine) == [(1, 2)]
-    assert gone(machine.handle(beat, now=8)) == ()

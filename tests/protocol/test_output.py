@@ -22,34 +22,6 @@ def read(*entries: OutputEntry) -> list[OutputRecord]:
     return [record for entry in entries for record in reader.accept(entry)]
 
 
-def test_what_was_appended_twice_is_taken_once() -> None:
-    once = batch(1, 1, stable(0))
-    assert read(OutputFence(term=1), once, once, batch(1, 2, stable(1))) == [stable(0), stable(1)]
-
-
-def test_nobody_writes_without_a_fence() -> None:
-    assert read(batch(1, 1, stable(0))) == []
-    assert read(OutputFence(term=1), batch(2, 1, stable(0))) == []
-
-
-def test_an_older_term_does_not_write_behind_a_newer_ones_fence() -> None:
-    entries = (
-        OutputFence(term=1),
-        batch(1, 1, stable(0)),
-        OutputFence(term=3),
-        batch(1, 2, stable(1)),
-        OutputFence(term=2),
-        batch(2, 1, stable(1)),
-        batch(3, 1, stable(1)),
-    )
-    assert read(*entries) == [stable(0), stable(1)]
-
-
-def test_a_fence_that_is_repeated_does_not_count_from_one_again() -> None:
-    entries = (OutputFence(term=1), batch(1, 1, stable(0)), OutputFence(term=1))
-    assert read(*entries, batch(1, 1, stable(0)), batch(1, 2, stable(1))) == [stable(0), stable(1)]
-
-
 def test_a_fence_brings_what_the_partition_lacks() -> None:
     backlog = (stable(0), stable(1), stable(2))
     entries = (OutputFence(term=1), batch(1, 1, stable(0)), OutputFence(term=2, records=backlog))
@@ -57,16 +29,6 @@ def test_a_fence_brings_what_the_partition_lacks() -> None:
         stable(0), stable(1), stable(2), stable(3)
     ]  # fmt: skip
     assert read(*entries, OutputFence(term=2, records=(stable(3),))) == list(backlog), "once"
-
-
-def test_a_fence_brings_nothing_behind_a_gap_or_tentative_output() -> None:
-    assert read(OutputFence(term=1, records=(stable(1),))) == []
-    tentative = OutputRecord(kind=Kind.TENTATIVE, batch=0)
-    reader = OutputReader()
-    reader.accept(OutputFence(term=1))
-    reader.accept(batch(1, 1, tentative))
-    assert reader.accept(OutputFence(term=2, records=(stable(0),))) == (), "an undo comes first"
-    assert (reader.term, reader.next_stable, reader.repeated) == (2, 0, 0)
 
 
 def test_a_reader_knows_where_the_partition_ends() -> None:

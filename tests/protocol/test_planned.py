@@ -21,18 +21,6 @@ def test_the_papers_recovery_topology_is_the_simulators() -> None:
     assert (wiring.downstream, wiring.memory) == (simulated.downstream, simulated.memory)
 
 
-def test_a_join_of_two_streams_has_both_above_it() -> None:
-    topology = named.q2()
-    wiring = wiring_of(topology, {})
-    assert [wiring.names[source].split(".")[0] for source in wiring.sources] == [
-        name for name in topology.sources for _ in range(topology.operator(name).parallelism)
-    ]
-    for edge in topology.edges:
-        for task in range(*topology.tasks(edge.downstream).indices(topology.task_count)):
-            above = {wiring.names[up].split(".")[0] for up in wiring.upstream[task]}
-            assert edge.upstream in above
-
-
 def split_in_two(*order: str) -> Topology:
     """Return a source that sends to B and A, whose tasks are numbered in the other order."""
     return Topology(

@@ -8,18 +8,9 @@ import pytest
 
 from harness.errors import UsageError
 from harness.protocol.coordinator.placing import replay_starts
-from harness.protocol.inputs import TimerFired
 from harness.protocol.scheme import Method, Recovery, Scheme, Tentative
 from harness.protocol.wiring import Wiring, wire
 from harness.simulator.topologies import NAMED, chain, recovery
-
-
-def test_a_value_is_frozen_and_whole() -> None:
-    fired = TimerFired(cause="timer", key=("beat", 0))
-    with pytest.raises(AttributeError):
-        fired.cause = "another"  # type: ignore[misc]  # that is what is tested
-    with pytest.raises(TypeError, match="key"):
-        TimerFired(cause="timer")  # type: ignore[call-arg]
 
 
 def test_the_recovery_topology_is_the_papers() -> None:

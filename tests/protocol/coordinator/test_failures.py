@@ -7,17 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec import structs
 
-from harness.protocol import inputs as told
-from harness.protocol.coordinator.losses import OperatorFailures
 from harness.protocol.effects import EndRun
-from harness.protocol.scheme import Recovery, Tentative
 from harness.simulator.draw import draw
 from harness.simulator.options import Options
 from harness.simulator.synthetic import DigestOperator, digests
 from harness.simulator.world import World
-from tests.protocol.clusters import Cluster, joined, node, report, sent
+from tests.protocol.clusters import Cluster, joined, node, report
 
 ERROR = "Traceback: ValueError: no such word"
 
@@ -27,22 +23,6 @@ def fail(cluster: Cluster, task: int, *, now: int, position: int = 4) -> list[An
     copy = cluster.primary(task)
     given = report(copy, position=position, ready=False, failed=ERROR)
     return cluster.beat(copy.node, now=now, copies=[given])
-
-
-def test_a_copy_that_gave_up_is_restored_elsewhere_though_its_node_lives() -> None:
-    cluster = joined(0, 1, 2, nodes=[node(n, slots=2) for n in range(3)], tentative=Tentative())
-    effects = fail(cluster, 1, now=1)
-    assert cluster.hosts() == [0, 2]
-    assert [item.upstream for item in sent(effects, told.UpstreamClosed)] == [], "it is the sink"
-    assert [item.task for item in sent(effects, told.CopyRetired)] == [1]
-    assert not [effect for effect in effects if isinstance(effect, EndRun)]
-
-
-def test_its_replica_takes_over() -> None:
-    cluster = joined(0, 1, 2, replicated=(1,))
-    fail(cluster, 1, now=1)
-    primary = cluster.primary(1)
-    assert (primary.node, primary.term) == (2, 3)
 
 
 def test_a_batch_that_fails_three_times_on_the_only_node_ends_the_run() -> None:
@@ -64,43 +44,15 @@ def test_on_the_only_node_it_counts_from_the_first_failure_of_a_batch() -> None:
         assert not [effect for effect in effects if isinstance(effect, EndRun)]
 
 
-def test_where_it_failed_it_goes_again_only_if_there_is_no_other_node() -> None:
-    cluster = joined(0, 1, nodes=[node(0), node(1)])
-    fail(cluster, 1, now=1)
-    assert cluster.hosts() == [0, 1]
-    primary = cluster.primary(1)
-    assert primary.incarnation == 2
-
-
-@pytest.mark.parametrize("recovery", list(Recovery))
-def test_a_batch_that_fails_on_two_nodes_ends_the_run_with_its_traceback(
-    recovery: Recovery,
-) -> None:
-    every = 0 if recovery is Recovery.REPLAY else 3
-    cluster = joined(
-        0,
-        1,
-        2,
-        nodes=[node(n, slots=2) for n in range(3)],
-        recovery=recovery,
-        checkpoint_every=every,
-    )
-    fail(cluster, 1, now=1)
-    [end] = [effect for effect in fail(cluster, 1, now=2) if isinstance(effect, EndRun)]
-    assert "O1.0 fails at batch 4 on nodes [1, 2]" in end.reason
-    assert ERROR in end.reason
-    assert cluster.sweep(3000) == [], "there is nothing left to decide"
-
-
-def test_another_batch_is_another_failure() -> None:
-    failures = OperatorFailures()
-    copy = told.CopyReport(
-        task=1, incarnation=1, term=1, position=4, stored=0, published=0, ready=False, failed="x"
-    )
-    assert not failures.note(copy, 1, cluster=3)
-    assert not failures.note(structs.replace(copy, position=5), 2, cluster=3)
-    assert failures.nodes(1) == {2}
-    assert failures.note(structs.replace(copy, position=5), 1, cluster=3)
+def test_the_takeover_of_a_copy_that_then_fails_is_no_takeover() -> None:
+    earlier = joined(0, 1, 2, replicated=(1,))
+    replica = earlier.machine.tasks[1].replica
+    assert replica is not None
+    later = Cluster(replicated=(1,), owner=2, registry=earlier.stored[-1])
+    later.beat(0, 1, 2, now=1)
+    failed = [report(replica, term=replica.grant, failed="MemoryError")]
+    later.beat(replica.node, now=2, copies=failed)
+    assert later.primary(1).incarnation > replica.grant, "both copies are gone"
 
 
 class Poisoned(DigestOperator):

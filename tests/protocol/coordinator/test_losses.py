@@ -1,21 +1,20 @@
-"""The cases in which the coordinator closes a task, or first waits for a heartbeat."""
+"""Losses: when the coordinator closes a task, waits for a heartbeat, steps down, and trims."""
 
 from __future__ import annotations
 
+import pytest
+
 from harness.protocol import inputs as told
-from harness.protocol.scheme import Tentative
-from tests.protocol.clusters import BEAT_US, Cluster, joined, report, sent
+from harness.protocol.coordinator.assignments import Assignments
+from harness.protocol.coordinator.epochs import Epochs
+from harness.protocol.coordinator.membership import Membership
+from harness.protocol.effects import StepDown, StoreRegistry
+from harness.protocol.inputs import Start
+from harness.protocol.scheme import Recovery, Tentative
+from harness.simulator.topologies import chain
+from tests.protocol.clusters import BEAT_US, CAUSE, Cluster, joined, node, report, scheme, sent
 
 LOST_AT_US = 1400
-
-
-def lost(*, replicated: tuple[int, ...] = (0,)) -> Cluster:
-    """Lose the node of a source with a replica, before any report of the replica.
-
-    The source has one downstream task."""
-    cluster = joined(0, 1, 2, replicated=replicated, tentative=Tentative())
-    cluster.disconnect(0, now=LOST_AT_US)
-    return cluster
 
 
 def closings(cluster: Cluster, now: int) -> list[int]:
@@ -25,7 +24,8 @@ def closings(cluster: Cluster, now: int) -> list[int]:
 
 def test_a_replica_that_was_not_reported_yet_may_be_there() -> None:
     """The sweep comes before its node's heartbeat: closing its task would be needless."""
-    cluster = lost()
+    cluster = joined(0, 1, 2, replicated=(0,), tentative=Tentative())
+    cluster.disconnect(0, now=LOST_AT_US)
     primary = cluster.primary(0)
     assert primary.term != primary.incarnation, "the replica was promoted"
     assert closings(cluster, 2000) == []
@@ -44,12 +44,6 @@ def test_a_replica_that_is_there_may_be_behind_its_primary() -> None:
     assert closings(cluster, 2000) == []
 
 
-def test_a_replica_that_its_node_does_not_have_is_not_waited_for() -> None:
-    cluster = lost()
-    cluster.beat(2, now=1500)
-    assert closings(cluster, 2000) == [0]
-
-
 def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> None:
     """A new coordinator has no reports.
 
@@ -66,43 +60,6 @@ def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> No
     assert closings(again, 3 * BEAT_US) == []
 
 
-def test_an_order_to_go_on_without_a_task_says_where_it_was() -> None:
-    """So a late order can be ignored if the task is back; a replica may be anywhere."""
-    cluster = joined(0, 1, 2, tentative=Tentative())
-    cluster.beat(0, now=1000, copies=[report(cluster.primary(0), position=6)])
-    [told_] = sent(cluster.disconnect(0, now=LOST_AT_US), told.UpstreamClosed)
-    assert told_.back_at == 6
-    [told_] = sent(lost().beat(2, now=1500), told.UpstreamClosed)
-    assert told_.back_at == 0
-
-
-def test_a_task_that_starts_anew_is_closed_at_once_with_a_bound_of_nothing() -> None:
-    """It had no replica, so no copy has its state or its position in the input."""
-    cluster = joined(0, 1, 2, tentative=Tentative())
-    effects = cluster.disconnect(0, now=LOST_AT_US)
-    assert cluster.hosts()[0] == 2
-    assert [item.upstream for item in sent(effects, told.UpstreamClosed)] == [0]
-    assert closings(cluster, 2000) == [0], "and again at every sweep"
-
-
-def test_the_heartbeat_that_does_not_name_the_replica_closes_its_task() -> None:
-    """The time to wait for it is over then: not one sweep later."""
-    cluster = lost()
-    effects = cluster.beat(2, now=1500)
-    assert [item.upstream for item in sent(effects, told.UpstreamClosed)] == [0]
-
-
-def test_an_order_is_repeated_until_a_heartbeat_says_that_it_was_obeyed() -> None:
-    cluster = joined(0, 1)
-    for now in (1000, 2000):
-        assert [order.task for order in sent(cluster.beat(0, now=now), told.CopyOrdered)] == [0]
-    obeyed = [report(cluster.primary(0))]
-    for now in (3000, 4000):
-        assert sent(cluster.beat(0, now=now, copies=obeyed), told.CopyOrdered) == []
-    lost_again = cluster.beat(0, now=5000)
-    assert [order.task for order in sent(lost_again, told.CopyOrdered)] == [0]
-
-
 def test_a_heartbeat_that_says_nothing_new_is_judged_by_what_was_decided_since() -> None:
     """The replica is as wanted, twice; then its primary is lost, and the order gets lost."""
     cluster = joined(0, 1, 2, replicated=(0,))
@@ -115,3 +72,73 @@ def test_a_heartbeat_that_says_nothing_new_is_judged_by_what_was_decided_since()
     for now in (3000, 4000):
         promoted = sent(cluster.beat(replica.node, now=now, copies=there), told.CopyPromoted)
         assert [order.incarnation for order in promoted] == [replica.incarnation]
+
+
+def test_a_coordinator_whose_registry_is_refused_steps_down() -> None:
+    cluster = joined(0, 1)
+    effects = cluster.tell(told.RegistryRefused(cause=CAUSE, term=2), now=1)
+    assert [type(effect) for effect in effects] == [StepDown]
+    assert cluster.disconnect(0, now=2) == [], "and does nothing any more"
+    assert cluster.sweep(3) == []
+
+
+def test_a_loss_that_nobody_can_make_good_is_stored_as_well() -> None:
+    """A later coordinator must not read lost copies in the registry (seed 1977).
+
+    Else their node, back again, would be ordered to retire them, and would never host them under
+    the same number again."""
+    cluster = joined(0, 1, nodes=[node(0), node(1)], recovery=Recovery.REPLAY, checkpoint_every=0)
+    stored = len(cluster.stored)
+    cluster.disconnect(0, now=1)
+    assert cluster.hosts() == [None, 1]
+    assert len(cluster.stored) == stored + 1
+    assert cluster.stored[-1].tasks[0].primary is None
+
+
+def test_an_epoch_is_told_when_it_is_stored() -> None:
+    """A rollback goes to the stored epoch: buffers behind it must not be trimmed before."""
+    cluster = joined(0, 1, recovery=Recovery.GLOBAL, loads=True)
+    for task in (0, 1):
+        copy = cluster.primary(task)
+        cluster.beat(task, now=1, copies=[report(copy, position=7, stored=6)])
+    machine = cluster.machine
+    sweep = told.TimerFired(cause=CAUSE, key=("sweep", 0))
+    effects = list(machine.handle(sweep, now=1000))
+    [store] = [effect for effect in effects if isinstance(effect, StoreRegistry)]
+    assert machine.epochs.complete == 6
+    assert sent(effects, told.EpochCompleted) == []
+    stored = told.RegistryStored(cause=CAUSE, version=store.version)
+    messages = sent(machine.handle(stored, now=1001), told.EpochCompleted)
+    assert {(item.task, item.position) for item in messages} == {(0, 6), (1, 6)}
+
+
+WIRING = chain(1)
+
+
+@pytest.mark.parametrize(
+    ("recovery", "first", "last", "trimmed"),
+    [
+        pytest.param(Recovery.REPLAY, 22, 5, {5}, id="a task was sent back"),
+        pytest.param(Recovery.REPLAY, 22, 21, {21}, id="a task was sent back by a batch"),
+        pytest.param(Recovery.REPLAY, 30, 30, {22}, id="every task has passed it"),
+        pytest.param(Recovery.GLOBAL, 0, 0, {22}, id="a stored epoch stays complete"),
+        pytest.param(Recovery.LOCAL, 0, 0, set(), id="each task decides by itself"),
+    ],
+)
+def test_a_coordinator_without_reports_trims_nothing_that_a_task_needs(
+    recovery: Recovery, first: int, last: int, trimmed: set[int]
+) -> None:
+    """The registry has epoch 22; its tasks are placed at ``first``, and one of them at ``last``."""
+    members = Membership([node(0, slots=4)])
+    assigned = Assignments(members)
+    positions = [first] * (len(WIRING.tasks) - 1) + [last]
+    assigned.begin(len(positions))
+    for task, position in enumerate(positions):
+        assigned.place(task, 0, start=Start.EMPTY, position=position)
+    wanted = scheme(recovery=recovery, checkpoint_every=0 if recovery is Recovery.REPLAY else 3)
+    epochs = Epochs(wiring=WIRING, scheme=wanted, members=members, assigned=assigned)
+    epochs.complete = 22
+    messages = sent(list(epochs.orders(CAUSE)), told.EpochCompleted)
+    assert {message.task for message in messages} == (set(WIRING.tasks) if trimmed else set())
+    assert {message.position for message in messages} == trimmed
+    assert not list(epochs.orders(CAUSE)), "once is enough"

@@ -2,78 +2,17 @@
 
 from __future__ import annotations
 
-from harness.protocol import inputs as told
 from harness.protocol.coordinator.membership import RETURN_US
-from harness.protocol.effects import Effect
-from harness.protocol.scheme import Tentative
 from harness.simulator.topologies import chain
 from tests.protocol.clusters import (
     BEAT_US,
-    JOIN_US,
     SUSPECT_US,
     Cluster,
     in_a_row,
     joined,
     node,
     report,
-    sent,
 )
-
-
-def test_a_node_that_takes_its_time_to_start_loses_nothing() -> None:
-    """Longer than the time of suspicion: a node that has not joined cannot be suspected."""
-    cluster = Cluster(tentative=Tentative())
-    for now in range(BEAT_US, 3 * SUSPECT_US, BEAT_US):
-        assert sent(cluster.sweep(now), told.UpstreamClosed) == []
-    assert cluster.stored == []
-    orders = sent(cluster.beat(0, 1, now=3 * SUSPECT_US), told.CopyOrdered)
-    assert {(order.task, order.incarnation) for order in orders} == {(0, 1), (1, 1)}
-    assert cluster.hosts() == [0, 1]
-
-
-def test_the_first_placement_waits_for_the_nodes_that_it_names() -> None:
-    cluster = Cluster()
-    cluster.beat(1, 2, now=1)
-    assert cluster.stored == []
-    cluster.beat(0, now=2)
-    assert cluster.hosts() == [0, 1]
-
-
-def test_with_replicas_to_place_it_waits_for_every_node() -> None:
-    cluster = Cluster(nodes=[node(n) for n in range(4)], replicated=(0, 1))
-    cluster.beat(0, 1, 2, now=1)
-    assert cluster.stored == []
-    cluster.beat(3, now=2)
-    assert sorted(n for n in cluster.replicas() if n is not None) == [2, 3]
-
-
-def test_a_node_that_falls_silent_before_the_placement_has_to_join_again() -> None:
-    cluster = joined(0)
-    cluster.sweep(SUSPECT_US + 1)
-    cluster.beat(1, now=SUSPECT_US + 2)
-    assert cluster.stored == []
-    cluster.beat(0, now=SUSPECT_US + 3)
-    assert cluster.hosts() == [0, 1]
-
-
-def test_a_task_without_a_node_at_the_start_is_closed_for_and_gets_the_next_one() -> None:
-    cluster = Cluster(tentative=Tentative())
-    cluster.beat(1, now=JOIN_US - 1)
-    cluster.sweep(JOIN_US)
-    assert cluster.hosts() == [None, 1]
-    assert [c.upstream for c in sent(cluster.sweep(JOIN_US + 1), told.UpstreamClosed)] == [0]
-    cluster.beat(2, now=JOIN_US + 2)
-    assert cluster.hosts() == [2, 1]
-
-
-def test_a_heartbeat_before_the_registry_is_read_places_nothing() -> None:
-    first = joined(0, 1, 2)
-    cluster = Cluster(loads=False)
-    cluster.beat(0, 1, 2, now=1)
-    assert cluster.stored == []
-    cluster.load(first.stored[-1], now=2)
-    assert cluster.stored == [], "there was nothing to decide"
-    assert cluster.hosts() == [0, 1]
 
 
 def test_a_connection_that_closes_before_the_registry_is_read_is_a_loss() -> None:
@@ -125,32 +64,6 @@ def test_what_is_still_catching_up_is_given_up_before_what_was_planned() -> None
     cluster.sweep(2 + BEAT_US)
     assert None not in cluster.hosts()
     assert cluster.replicas() == [None, planned, None], "task 1 is last in the planner's order"
-
-
-def forgetting(cluster: Cluster, *, now: int, coordinator: int = 1) -> list[Effect]:
-    """Make node 0 report no copies, and that it has lost its earlier ones."""
-    item = told.HeartbeatReceived(
-        cause="beat", node=0, boot=1, copies=(), coordinator=coordinator, gone=((0, 1),)
-    )
-    return cluster.tell(item, now=now)
-
-
-def test_also_for_a_coordinator_that_was_never_told_of_the_copy() -> None:
-    """It began when the copy was gone: the node's answer to its order is the first it learns."""
-    before = joined(0, 1, 2)
-    later = Cluster(owner=2, registry=before.stored[-1])
-    assert [o.incarnation for o in sent(later.beat(0, now=1), told.CopyOrdered)] == [1]
-    forgetting(later, now=2, coordinator=2)
-    restored = later.primary(0)
-    assert restored.incarnation > 1
-
-
-def test_what_was_given_up_long_ago_is_no_news() -> None:
-    cluster = joined(0, 1, 2)
-    cluster.disconnect(0, now=1)
-    moved = cluster.primary(0)
-    forgetting(cluster, now=2)
-    assert cluster.primary(0) == moved
 
 
 def test_nodes_that_return_to_a_new_coordinator_all_at_once_have_time_to_do_so() -> None:

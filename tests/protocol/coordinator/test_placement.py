@@ -7,11 +7,8 @@ from typing import Any
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.placement import (
     Near,
-    Need,
     Planned,
     Preferring,
-    Role,
-    Room,
     SameTier,
     Spread,
     Standby,
@@ -19,7 +16,6 @@ from harness.protocol.coordinator.placement import (
     other_rack,
     same_rack,
 )
-from harness.protocol.inputs import NodeInfo
 from harness.simulator.topologies import chain
 from tests.protocol.clusters import BEAT_US, Cluster, joined, node, report, sent
 
@@ -39,11 +35,6 @@ def test_spread_takes_the_least_loaded_node_and_another_rack_for_a_replica() -> 
     assert made.hosts()[0] == 3, "its replica"
     made.disconnect(1, now=2)
     assert made.hosts()[2] in (2, 3)
-
-
-def test_spread_takes_a_node_of_the_same_rack_rather_than_none() -> None:
-    made = cluster(Spread((0, 0, 0)), racks="aa", replicated=(0,))
-    assert made.replicas() == [1, None, None]
 
 
 def test_a_standby_node_on_another_rack_can_be_asked_for() -> None:
@@ -111,35 +102,6 @@ def test_both_copies_of_a_task_on_one_node_and_the_end_of_either() -> None:
     assert replaced.beside == 2, "so the copy whose operator has raised makes way"
     made.disconnect(0, now=5)
     assert made.hosts()[0] != 0, "both were lost, and the task is restored"
-
-
-def test_any_free_slot_is_found_however_the_nodes_are_liked() -> None:
-    """A strategy may prefer; it may not leave a lost task without a node that there is."""
-    for restored in ((other_rack,), (same_rack, in_order), (Standby(frozenset({0})),)):
-        made = cluster(Preferring(primaries=(0, 1, 2), restored=restored), slots=1)
-        made.disconnect(1, now=1)
-        assert made.hosts() == [0, 3, 2]
-
-
-def test_a_room_knows_what_was_taken() -> None:
-    made = cluster(Spread((0, 1, 2)), slots=2)
-    room = Room(made.machine.assigned, chain(2))
-    assert room.nodes() == [3, 0, 1, 2]
-    taken = []
-    while (number := room.least_loaded()) is not None:
-        room.take(number)
-        taken.append(number)
-    assert taken == [3, 0, 1, 2, 3]
-    assert room.nodes() == []
-    assert not room.free(0)
-
-
-def test_a_first_primary_waits_for_no_full_node() -> None:
-    nodes = [NodeInfo(name="small", rack="a", slots=1), NodeInfo(name="large", rack="a", slots=9)]
-    made = joined(0, 1, wiring=chain(2), nodes=nodes, placement=(0, 0, 1))
-    assert made.hosts() == [0, 1, 1]
-    room = Room(made.machine.assigned, chain(2))
-    assert Spread((0, 0, 1)).choose(Need(role=Role.FIRST, task=0), room) is None
 
 
 def test_no_replica_is_given_up_while_its_primary_may_be_dying_too() -> None:

@@ -40,32 +40,6 @@ def begun_at(effects: Sequence[Effect]) -> int:
     return ordered[-1].position
 
 
-def test_a_source_begins_where_the_task_behind_it_is() -> None:
-    assert begun_at(running().disconnect(SOURCE, now=2)) == POSITION
-
-
-def test_a_source_that_dies_with_the_task_behind_it_begins_at_that_ones_checkpoint() -> None:
-    """It begins there, not at the first batch of the run, which is no longer needed."""
-    cluster = running()
-    cluster.disconnect(BEHIND, now=2)
-    assert begun_at(cluster.disconnect(SOURCE, now=2)) == STORED
-
-
-def test_also_if_the_source_is_found_dead_first() -> None:
-    """It is ordered again, after its connection ended, before the loss of the other is known."""
-    cluster = running()
-    assert begun_at(cluster.disconnect(SOURCE, now=2)) == POSITION
-    assert begun_at([*cluster.disconnect(BEHIND, now=2), *cluster.disconnect(3, now=3)]) == STORED
-
-
-def test_also_if_the_new_copy_behind_it_is_still_loading() -> None:
-    cluster = running()
-    cluster.disconnect(BEHIND, now=2)
-    copy = cluster.primary(BEHIND)
-    cluster.beat(copy.node, now=3, copies=[report(copy, position=0, ready=False)])
-    assert begun_at(cluster.disconnect(SOURCE, now=4)) == STORED
-
-
 def test_also_if_the_coordinator_dies_in_between() -> None:
     cluster = running()
     cluster.disconnect(BEHIND, now=2)
@@ -109,11 +83,3 @@ def test_how_long_a_recovery_takes_is_no_matter_of_how_long_the_run_was(
     """At the same place between two checkpoints, after 8 s and after 48 s."""
     early, late = (recovery_us(*crashed, at_us=at_us) for at_us in (8_250_000, 48_250_000))
     assert late == early
-
-
-def test_a_source_and_the_task_behind_it_are_back_as_soon_together_as_one_by_one() -> None:
-    """In parallel, so in less than the sum."""
-    at_us = 48_250_000
-    alone = [recovery_us(number, at_us=at_us) for number in (SOURCE, BEHIND)]
-    assert recovery_us(SOURCE, BEHIND, at_us=at_us) <= sum(alone)
-    assert recovery_us(BEHIND, SOURCE, at_us=at_us) <= sum(alone)

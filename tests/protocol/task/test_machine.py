@@ -1,4 +1,4 @@
-"""One copy of a task, input by input."""
+"""One copy of a task, input by input: what random schedules do not show (tests/simulator)."""
 
 from __future__ import annotations
 
@@ -10,33 +10,19 @@ import pytest
 from harness.errors import ProtocolViolation
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
+from harness.protocol.scheme import Recovery, Tentative
+from harness.protocol.task.inlet import READ_AHEAD
 from harness.protocol.task.lifecycle import Phase
 from harness.simulator.topologies import chain
-from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only, source
-
-
-def test_a_batch_is_processed_and_sent_on() -> None:
-    t = TaskUnderTest()
-    effects = t.batch(0)
-    assert effects == [
-        do.ProcessBatch(
-            cause=CAUSE,
-            task=1,
-            incarnation=1,
-            run=told.Run.STABLE,
-            ticket=2,
-            batch=0,
-            state=(),
-            inputs=("in",),
-            copies_state=False,
-        )
-    ]
-    sent = t.done(effects[0])
-    assert messages(sent, told.BatchArrived) == [
-        told.BatchArrived(
-            cause=CAUSE, task=2, upstream=1, batch=0, stable=True, payload="stable-0", term=1
-        )
-    ]
+from tests.protocol.machines import (
+    CAUSE,
+    TaskUnderTest,
+    messages,
+    only,
+    read,
+    set_window,
+    source,
+)
 
 
 def failed(t: TaskUnderTest, effect: Any) -> told.BatchFailed:
@@ -44,19 +30,6 @@ def failed(t: TaskUnderTest, effect: Any) -> told.BatchFailed:
         cause=CAUSE, task=effect.task, incarnation=1, run=effect.run, ticket=effect.ticket,
         batch=effect.batch, error="ValueError: no number",
     )  # fmt: skip
-
-
-def test_a_copy_whose_operator_raises_gives_up_and_says_why() -> None:
-    t = TaskUnderTest()
-    process = only(t.batch(0), do.ProcessBatch)
-    [note] = t.tell(failed(t, process))
-    assert isinstance(note, do.NoteCopy)
-    assert (note.event, note.why) == (do.CopyEvent.FAILED, "ValueError: no number")
-    assert t.machine.phase is Phase.FAILED
-    assert t.machine.report().failed == "ValueError: no number"
-    assert not t.machine.report().ready
-    assert t.batch(1) == []
-    assert t.tick(now=10) == []
 
 
 def test_a_failure_of_a_computation_that_is_void_is_not_the_copys() -> None:
@@ -100,3 +73,90 @@ def test_a_violation_tells_its_story() -> None:
     assert "the checkpoint is ahead of the state" in text
     assert "story of task O3.0, incarnation 1" in text
     assert "BatchArrived(cause=test" in text
+
+
+def test_a_source_reads_a_window_at_a_time_and_no_further_while_it_is_full() -> None:
+    t = source(1)
+    started = only(t.started, do.ReadSource)
+    assert (started.from_batch, started.below) == (0, READ_AHEAD)
+    set_window(t, 4)
+    t.machine.inlet.read_below = 4
+    assert [e for batch in (0,) for e in read(t, batch) if isinstance(e, do.ReadOn)] == []
+    assert only(read(t, 1), do.ReadOn).below == 6
+    read(t, 2)
+    read(t, 3)
+    item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=4, payload="in")
+    assert t.tell(item) == []
+    assert t.machine.inlet.read_below == 6 + 2
+    t.give(told.BatchesAcknowledged, downstream=1, below=1)
+    assert t.machine.computation.busy
+
+
+def test_a_source_does_not_go_back_for_a_replica_that_can_load_a_checkpoint() -> None:
+    t = source(1)
+    for batch in range(3):
+        read(t, batch)
+    t.give(told.BatchesAcknowledged, downstream=1, below=3)
+    asked = t.asked(1, reloads=True)
+    assert [m.oldest for m in messages(asked, told.ReplayRefused)] == [3]
+    assert t.machine.position == 3
+
+
+def test_a_task_that_loads_nothing_newer_goes_on_with_what_it_had_begun() -> None:
+    """It runs ahead, so its own state is given away.
+
+    A loaded state would take it back to the batch that it continued without."""
+    t = TaskUnderTest(tentative=Tentative())
+    for batch in range(3):
+        t.compute(batch)
+    t.give(told.CheckpointStored, position=3)
+    closed = told.UpstreamClosed(
+        cause=CAUSE, task=1, upstream=0, last_batch=3, before_term=2, back_at=0
+    )
+    t.done(only(t.tell(closed), do.ProcessBatch))
+    refused = told.ReplayRefused(cause=CAUSE, task=1, upstream=0, oldest=4)
+    only(t.tell(refused), do.LoadCheckpoint)
+    checkpoint = told.Checkpoint(
+        task=1, position=3, state=(0, 1, 2), outputs=(), acknowledged=(3,), term=1
+    )
+    loaded = told.CheckpointLoaded(cause=CAUSE, task=1, incarnation=1, checkpoint=checkpoint)
+    assert messages(t.tell(loaded), told.UpstreamResumed) == [], "it was there all the time"
+    going = only(t.batch(4, 0, term=2), do.ProcessBatch)
+    assert (going.run, going.batch) == (told.Run.TENTATIVE, 4)
+
+
+def test_a_checkpoint_that_the_store_refuses_is_tried_again_ever_more_rarely() -> None:
+    t = TaskUnderTest()
+    beat = t.scheme.heartbeat_us
+    for number in range(3):
+        t.compute(number)
+
+    def refuse() -> list[do.TaskEffect]:
+        return t.give(told.CheckpointFailed, position=3, reason="5 MB are too many")
+
+    [note] = refuse()
+    assert isinstance(note, do.NoteCopy)
+    assert (note.event, note.why) == (do.CopyEvent.UNSTORED, "5 MB are too many")
+    tried = []
+    for tick in range(1, 16):
+        t.now = tick * beat
+        if [e for e in t.tick() if isinstance(e, do.StoreCheckpoint)]:
+            tried.append(tick)
+            refuse()
+    assert tried == [2, 6, 14]
+    stored = t.give(told.CheckpointStored, position=3)
+    assert messages(stored, told.BatchesAcknowledged)
+    for number in range(3, 5):
+        t.compute(number)
+    assert [e for e in t.compute(5) if isinstance(e, do.StoreCheckpoint)]
+
+
+def test_a_sink_that_was_replaced_keeps_no_more_checkpoints_than_its_window() -> None:
+    """Its output does not wait for the store, and epochs are completed without it."""
+    t = TaskUnderTest(3, every=1, window=2, recovery=Recovery.GLOBAL)
+    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
+    for batch in range(4):
+        effects = t.compute(batch, 2)
+        published = only(effects, do.PublishOutput)
+        t.give(told.OutputPublished, sequence=published.sequence)
+    assert list(t.machine.durability.unstored) == [3, 4]

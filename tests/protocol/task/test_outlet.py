@@ -6,60 +6,7 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.task.lifecycle import Phase
 from harness.protocol.task.outlet import PUBLICATION_BYTES, Publisher
-from harness.simulator.topologies import chain
-from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only, small
-
-
-def test_output_is_replayed_to_the_copy_that_asks_until_it_is_acknowledged() -> None:
-    t = TaskUnderTest()
-    for number in range(3):
-        t.compute(number)
-    replayed = t.asked(1, asking=7)
-    assert [m.batch for m in messages(replayed, told.BatchArrived)] == [1, 2]
-    assert {e.incarnation for e in replayed if isinstance(e, do.Send)} == {7}
-    t.give(told.BatchesAcknowledged, downstream=2, below=2)
-    assert messages(t.asked(1, asking=7), told.ReplayRefused) == [
-        told.ReplayRefused(cause=CAUSE, task=2, upstream=1, oldest=2)
-    ]
-
-
-def test_a_promoted_replica_says_that_it_is_there_and_lets_its_neighbours_ask() -> None:
-    """It has held back what its primary may have sent long since."""
-    t = TaskUnderTest(term=None, replicated=(1,))
-    for number in range(3):
-        assert messages(t.compute(number), told.BatchArrived) == []
-    t.give(told.ProgressReported, sent_below=1)
-    effects = t.give(told.CopyPromoted, term=4)
-    assert messages(effects, told.BatchArrived) == []
-    assert messages(effects, told.UpstreamResumed)[0].term == 4
-    replayed = messages(t.asked(2), told.BatchArrived)
-    assert [(m.batch, m.term) for m in replayed] == [(2, 4)]
-    fresh = messages(t.compute(3), told.BatchArrived)
-    assert [(m.batch, m.term) for m in fresh] == [(3, 4)]
-
-
-def test_a_request_acknowledges_too_as_acknowledgements_may_be_lost() -> None:
-    t = small()
-    for number in range(4):
-        t.compute(number)
-    t.batch(4)
-    assert only(t.asked(4, acknowledged=3), do.ProcessBatch).batch == 4
-    below = small(2)
-    for number in range(3):
-        below.compute(number, 1)
-    below.give(told.CheckpointStored, position=3)
-    below.tick(now=1)
-    [asked] = messages(below.tick(now=2), told.ReplayRequested)
-    assert (asked.from_batch, asked.acknowledged) == (3, 3)
-
-
-def test_a_replica_of_a_later_plan_is_told_of_progress_too() -> None:
-    t = TaskUnderTest(3, wiring=chain(3), replicated=())
-    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
-    t.compute(0, 2)
-    t.give(told.OutputPublished, sequence=1)
-    effects = t.tick(now=t.scheme.trim_every_us)
-    assert [m.sent_below for m in messages(effects, told.ProgressReported)] == [1]
+from tests.protocol.machines import CAUSE, TaskUnderTest, only
 
 
 def test_a_sink_that_takes_over_publishes_with_its_fence() -> None:

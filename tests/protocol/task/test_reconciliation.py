@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from harness.protocol import effects as do
@@ -51,30 +49,6 @@ def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
     return t.give(told.OutputPublished, sequence=sequence)
 
 
-def begins(effects: list[do.TaskEffect]) -> list[tuple[int, tuple[Any, ...]]]:
-    """Return the tentative batches that are begun, with their inputs."""
-    return [
-        (effect.batch, effect.inputs)
-        for effect in effects
-        if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE
-    ]
-
-
-def test_the_next_loss_of_an_upstream_task_that_was_back_closes_it() -> None:
-    t = join_of_two()
-    t.done(only([*t.batch(0, 0), *t.batch(0, 1, term=4)], do.ProcessBatch))
-    t.tell(closed(back_at=1))
-    assert begins(t.batch(1, 0)) == [(1, ("in", None))]
-
-
-def test_nothing_tentative_before_the_coordinator_closes() -> None:
-    t = join_of_two()
-    assert t.batch(0, 0) == []
-    process = only(t.tell(closed()), do.ProcessBatch)
-    assert (process.run, process.inputs) == (told.Run.TENTATIVE, ("in", None))
-    assert publishes(t.done(process)) == [("tentative", 0)]
-
-
 @pytest.mark.parametrize("method", list(Method))
 def test_a_tentative_batch_is_undone_and_redone_from_the_state_before_it(method: Method) -> None:
     t = join_of_two(method=method)
@@ -98,35 +72,6 @@ def test_a_tentative_batch_is_undone_and_redone_from_the_state_before_it(method:
     assert (redo.run, redo.batch, redo.state) == (told.Run.STABLE, 1, (0,))
     assert publishes(t.done(redo)) == [("undo", 1), ("stable", 1)]
     assert mode(t) is Mode.STABLE
-
-
-def test_under_delay_every_batch_waits_for_the_bound() -> None:
-    t = join_of_two(closing=Closing.TASK, bound_us=100, during_failure=Policy.DELAY)
-    effects = t.batch(0, 0)
-    assert effects == [do.SetTimer(cause=CAUSE, at=100, key=("due", 2))]
-    fired = told.TimerFired(cause="timer", key=("due", 2))
-    process = only(t.tell(fired, now=100), do.ProcessBatch)
-    t.now = 130
-    t.done(process)
-    assert only(t.batch(1, 0), do.SetTimer).at == 230
-
-
-def test_under_process_only_the_first_batch_waits() -> None:
-    t = join_of_two(closing=Closing.TASK, bound_us=100)
-    t.batch(0, 0)
-    process = only(t.tell(told.TimerFired(cause="t", key=("due", 2)), now=100), do.ProcessBatch)
-    t.done(process)
-    assert only(t.batch(1, 0), do.ProcessBatch).run is told.Run.TENTATIVE
-
-
-def test_under_suspend_nothing_new_is_processed_while_redoing() -> None:
-    t = join_of_two(during_stabilization=Policy.SUSPEND)
-    t.batch(0, 0)
-    t.done(only(t.tell(closed()), do.ProcessBatch))
-    effects = t.batch(0, 1, term=5)
-    only(effects, do.RebuildState)
-    assert t.batch(1, 0) == []
-    assert t.batch(1, 1, term=5) == []
 
 
 def test_corrections_may_wait_until_the_task_is_stable() -> None:
