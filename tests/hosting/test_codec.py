@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import types
 from decimal import Decimal
 from enum import Enum
@@ -16,12 +15,12 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.hosting.codec import KINDS, CorruptData, Encoded, decode, encode, from_parts, to_parts
-from harness.protocol.inputs import BatchArrived, Checkpoint, HeartbeatReceived
+from harness.protocol.inputs import BatchArrived, Checkpoint
 from harness.protocol.scheme import Scheme
+from harness.protocol.schemes import SCHEMES
 from harness.protocol.wiring import Wiring
+from harness.simulator.draw import draw
 from tests.levels import amount
-from workloads import accident, traffic, wordcount, worldcup
-from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram, Timeline
 
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
@@ -121,36 +120,12 @@ def test_every_payload_and_state_comes_back_as_it_was(value: Any) -> None:
 
 
 def test_schemes_and_wirings_come_back_as_they_were() -> None:
-    from harness.protocol.schemes import SCHEMES
-    from harness.simulator.draw import draw
-
     for seed, name in enumerate(SCHEMES):
         options = draw(seed, scheme=name)
         for value in (options.scheme, options.wiring, options.nodes):
             assert decode(encode(value)) == value
     assert isinstance(decode(encode(options.scheme)), Scheme)
     assert isinstance(decode(encode(options.wiring)), Wiring)
-
-
-def programs() -> list[TableProgram]:
-    timeline = Timeline(start_us=0, batch_us=1_000_000, slide_us=2_000_000, window_us=4_000_000)
-    return [
-        wordcount.program(timeline=timeline),
-        worldcup.program(timeline=timeline, slicers=2, mergers=2),
-        traffic.program(timeline=timeline, users=100, segments=10, partitions=2),
-        accident.program(timeline=timeline, filters=2, aggregators=2),
-    ]
-
-
-@pytest.mark.parametrize("program", programs(), ids=lambda program: next(iter(program.sources)))
-def test_states_and_outputs_of_every_workload_come_back_as_they_were(program: TableProgram) -> None:
-    for operator in program.topology.operators:
-        task = program.task(operator.name, 0)
-        state = task.initial()
-        given_ = [SOURCE_SCHEMA.empty_table()] if operator.name in program.sources else []
-        state, outputs = task.process(state, 0, given_)
-        assert decode(encode(state)) == state
-        assert decode(encode(outputs)) == outputs
 
 
 def test_a_dictionary_column_keeps_its_dictionary() -> None:
@@ -195,13 +170,6 @@ def test_a_payload_is_encoded_once_for_whatever_carries_it() -> None:
     assert (again, again.payload.data) == (arrived(payload), payload.data)
     assert again.payload.value == pa.table({"n": list(range(1000))})
     assert decode(encode(stored)) == stored
-
-
-def test_what_only_orders_needs_no_parts() -> None:
-    heartbeat = HeartbeatReceived(cause="beat 1", node=3, boot=1, copies=())
-    head, parts = to_parts(heartbeat)
-    assert parts == []
-    assert from_parts(head) == heartbeat
 
 
 def test_an_empty_table_is_encoded_once_per_schema() -> None:
@@ -257,8 +225,3 @@ def test_foreign_bytes_are_refused(data: bytes) -> None:
 def test_a_head_that_says_something_else_is_refused(head: bytes, words: str) -> None:
     with pytest.raises(CorruptData, match=words):
         from_parts(head)
-
-
-def test_the_error_survives_a_process_boundary() -> None:
-    error = CorruptData("bytes")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)

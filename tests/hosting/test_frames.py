@@ -64,20 +64,6 @@ def test_messages_come_out_as_they_went_in() -> None:
     assert found[3] == Hosts(2, ((1, 9),))
 
 
-def test_an_unusual_payload_takes_the_general_way() -> None:
-    odd = batch(payload=("text", 3))
-    ((*_, message, _size),) = through([pack_message(4, None, odd)])
-    assert message == odd
-
-
-def test_a_payload_is_encoded_once_for_all_receivers() -> None:
-    message = batch()
-    one = pack_message(4, None, message)
-    assert isinstance(message.payload, Encoded)
-    data = message.payload.data
-    assert pack_message(4, 2, message)[-len(data) :] == one[-len(data) :] == data
-
-
 def test_long_frames_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "ENOUGH_BYTES", 1_500)
     packed = [pack_message(4, None, batch(number)) for number in range(7)]

@@ -7,12 +7,11 @@ from typing import Any, get_args
 
 import pytest
 
-from harness.hosting.answers import EFFECTS, NoRoom, Place
+from harness.hosting.answers import EFFECTS
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.scheme import Method
 from harness.simulator.draw import draw
-from harness.simulator.store import Store
 from harness.simulator.synthetic import DigestOperator, digests
 from harness.simulator.world import World
 
@@ -35,31 +34,12 @@ def test_the_simulator_does_every_effect_of_a_node() -> None:
     assert of_nodes <= set(World(draw(0), digests(draw(0)))._performers)
 
 
-def test_whatever_has_a_server_has_a_function() -> None:
-    served = {Place.OPERATOR, Place.STORE, Place.OUTPUT}
-    assert {d.place for d in EFFECTS.values() if d.perform is not None} == served
-    assert all(d.perform is not None for d in EFFECTS.values() if d.place in served)
-
-
 def perform(effect: do.Effect, server: object) -> told.Input:
     deed = EFFECTS[type(effect)]
     assert deed.perform is not None
     answer = deed.perform(effect, server)
     assert type(answer) in deed.answers
     return answer  # type: ignore[no-any-return]
-
-
-def test_a_state_is_rebuilt_as_it_was_made() -> None:
-    operator = DigestOperator(task=1, memory=3, fan_out=1)
-    state, inputs = operator.initial(), tuple(((1, batch),) for batch in range(4))
-    for batch, parts in enumerate(inputs):
-        state, _ = operator.process(state, batch, parts)
-    effect = do.RebuildState(
-        cause=CAUSE, task=1, incarnation=1, ticket=4, method=Method.CHECKPOINT,
-        state=operator.initial(), first_batch=0, inputs=inputs, undone=0,
-    )  # fmt: skip
-    answer = perform(effect, operator)
-    assert answer == told.StateRebuilt(cause=CAUSE, task=1, incarnation=1, ticket=4, state=state)
 
 
 class Broken(DigestOperator):
@@ -88,23 +68,3 @@ def test_an_operator_that_raises_is_an_answer_and_no_crash() -> None:
     answer = perform(again, operator)
     assert isinstance(answer, told.BatchFailed)
     assert (answer.run, answer.batch) == (told.Run.STABLE, 2)
-
-
-class FullStore(Store):
-    def put(self, checkpoint: told.Checkpoint) -> bool:
-        raise NoRoom("5 MB are more than a value may have")
-
-
-def test_a_checkpoint_without_room_is_an_answer_and_no_crash() -> None:
-    answer = perform(stored(1, 3), FullStore())
-    assert isinstance(answer, told.CheckpointFailed)
-    assert (answer.position, answer.reason) == (3, "5 MB are more than a value may have")
-
-
-def stored(term: int, position: int) -> do.StoreCheckpoint:
-    checkpoint = told.Checkpoint(
-        task=1, position=position, state=position, outputs=(), acknowledged=(0,), term=term
-    )
-    return do.StoreCheckpoint(
-        cause=CAUSE, incarnation=term, checkpoint=checkpoint, forget_below=position
-    )

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 
-from harness.hosting.codec import Encoded, decode, encode
 from harness.hosting.program import Program, host
 from harness.protocol.effects import Kind
-from harness.protocol.operators import Payload, State, TaskOperator
 from harness.protocol.schemes import SCHEMES
 from harness.simulator.draw import draw
 from harness.simulator.run import simulate
@@ -95,54 +90,3 @@ def test_a_topology_is_hosted_without_further_tasks() -> None:
         records(WORDS),
     ).wiring
     assert [words.begins_anywhere(task) for task in words.sources] == [True, True]
-
-
-class Crossing:
-    """An operator whose payloads and states cross a process boundary between any two batches."""
-
-    def __init__(self, inner: TaskOperator) -> None:
-        self._inner, self.memory = inner, inner.memory
-
-    def initial(self) -> State:
-        return encode(self._inner.initial())
-
-    def process(
-        self, state: State, batch: int, inputs: Sequence[Payload | None]
-    ) -> tuple[State, tuple[Payload, ...]]:
-        parts = [None if part is None else part.value for part in inputs]
-        state, outputs = self._inner.process(decode(state), batch, parts)
-        return encode(state), tuple(Encoded(data=encode(output)) for output in outputs)
-
-    def tuples(self, inputs: Sequence[Payload | None]) -> int:
-        return self._inner.tuples([None if part is None else part.value for part in inputs])
-
-    def state_tuples(self, state: State) -> int:
-        return self._inner.state_tuples(decode(state))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["checkpoint", "ppa"])
-def test_nothing_is_lost_between_processes(scheme: str) -> None:
-    code = program_of(CUP.name, tables.timeline_of(CUP, start_us=START_US, batch_s=1))
-    plain = hosted(code, records(CUP))
-    crossing = replace(
-        plain,
-        operators=tuple(Crossing(operator) for operator in plain.operators),
-        read=lambda task, batch: Encoded(data=encode(plain.read(task, batch))),
-    )
-    options = draw(1, scheme=scheme, topology=CUP.name, wiring=plain.wiring)
-    published = []
-    for program in (plain, crossing):
-        worlds: list[World] = []
-        report = simulate(options, program=program, prepare=worlds.append)
-        assert report.violation is None
-        published.append(
-            [
-                entry.record.payload
-                for partition in worlds[0].partitions.values()
-                for entry in partition.records
-            ]
-        )
-    expected, found = published
-    assert found == [None if payload is None else Encoded(payload) for payload in expected]
-    assert sum(table.num_rows for table in expected if table is not None) >= 8

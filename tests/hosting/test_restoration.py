@@ -1,4 +1,4 @@
-"""Recoveries are measured from the machines' notes, by the definition of the papers."""
+"""Recoveries and their steps are measured from the machines' notes, as the papers define them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 from harness.hosting.restoration import Noted, Restoration, Restorations
+from harness.hosting.steps import Steps, steps_of
 from harness.protocol.effects import CopyEvent, NoteCopy
 from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.options import Costs, Network
 from harness.simulator.run import simulate
 from harness.simulator.world import World
+
+HOSTED, READY, PROGRESSED = CopyEvent.HOSTED, CopyEvent.READY, CopyEvent.PROGRESSED
+LOST, PROMOTED = CopyEvent.LOST, CopyEvent.PROMOTED
 
 
 def noted(
@@ -26,78 +30,88 @@ def noted(
 
 
 BEFORE = [
-    noted(0, CopyEvent.HOSTED, 1),
-    noted(0, CopyEvent.READY, 1, 0, "initial state"),
-    noted(10, CopyEvent.PROGRESSED, 1, 1),
-    noted(20, CopyEvent.PROGRESSED, 1, 2),
+    noted(0, HOSTED, 1),
+    noted(0, READY, 1, 0, "initial state"),
+    noted(10, PROGRESSED, 1, 1),
+    noted(20, PROGRESSED, 1, 2),
 ]
+"""The task has processed two batches."""
 
 
-def test_a_task_is_back_once_it_has_processed_what_it_had_processed() -> None:
-    way = [
-        noted(30, CopyEvent.LOST, 1, 0, "silent"),
-        noted(40, CopyEvent.HOSTED, 2),
-        noted(41, CopyEvent.READY, 2, 1, "checkpoint"),
-        noted(45, CopyEvent.PROGRESSED, 2, 2),
-        noted(46, CopyEvent.PROGRESSED, 2, 3),
-    ]
-    followed = Restorations([*BEFORE, *way[:3]])
-    assert followed.done == []
-    assert followed.open[1].restored_us is None
-    for step in way[3:]:
-        followed.note(step)
-    expected = Restoration(
-        task=1, term=1, goal=2, detected_us=30, why="silent", restored_us=45, how="checkpoint"
-    )
-    assert followed.every() == [expected]
+def way(
+    detected_us: int, restored_us: int | None, why: str, how: str, term: int = 1
+) -> Restoration:
+    return Restoration(
+        task=1, term=term, goal=2, detected_us=detected_us, why=why, restored_us=restored_us,
+        how=how,
+    )  # fmt: skip
 
 
-def test_a_replica_that_was_as_far_is_back_when_it_is_promoted() -> None:
-    followed = Restorations(
-        [
-            *BEFORE,
-            noted(21, CopyEvent.READY, None, 2, "checkpoint"),
-            noted(30, CopyEvent.LOST, 1),
-            noted(33, CopyEvent.PROMOTED, 3, 2),
-        ]
-    )
-    [way] = followed.every()
-    assert (way.how, way.restored_us) == ("replica", 33)
-
-
-def test_what_a_fenced_primary_still_does_does_not_count() -> None:
-    followed = Restorations(
-        [*BEFORE, noted(30, CopyEvent.LOST, 1), noted(31, CopyEvent.PROGRESSED, 1, 3)]
-    )
-    assert followed.open[1].goal == 2
-
-
-def test_a_task_that_is_lost_again_on_its_way_is_counted_from_the_first_time() -> None:
-    followed = Restorations(
-        [
-            *BEFORE,
-            noted(30, CopyEvent.LOST, 1, why="first"),
-            noted(40, CopyEvent.HOSTED, 2),
-            noted(50, CopyEvent.LOST, 2, why="second"),
-            noted(55, CopyEvent.READY, 2, 2, "checkpoint"),
-            noted(60, CopyEvent.READY, 4, 2, "checkpoint"),
-        ]
-    )
-    [way] = followed.done
-    assert (way.detected_us, way.restored_us, way.why) == (30, 60, "first")
-
-
-def test_a_task_that_others_pull_back_is_counted_from_its_new_start() -> None:
-    followed = Restorations(
-        [
-            *BEFORE,
-            noted(30, CopyEvent.HOSTED, 2),
-            noted(32, CopyEvent.READY, 2, 0, "initial state"),
-            noted(39, CopyEvent.PROGRESSED, 2, 2),
-        ]
-    )
-    [way] = followed.done
-    assert (way.why, way.how, way.restored_us) == ("restarted with others", "initial state", 39)
+@pytest.mark.parametrize(
+    ("notes", "restored", "steps"),
+    [
+        pytest.param(
+            [
+                noted(30, LOST, 1, why="silent"),
+                noted(33, HOSTED, 5, task=2),
+                noted(40, HOSTED, 2),
+                noted(44, READY, 2, 1, "checkpoint"),
+                noted(49, PROGRESSED, 2, 2),
+                noted(60, READY, 2, 2),
+            ],
+            way(30, 49, "silent", "checkpoint"),
+            Steps(there_us=10, ready_us=14, restored_us=19),
+            id="it has processed again what it had processed",
+        ),
+        pytest.param(
+            [
+                noted(21, READY, None, 2, "checkpoint"),
+                noted(30, LOST, 1),
+                noted(35, PROMOTED, 3, 2),
+            ],
+            way(30, 35, "", "replica"),
+            Steps(there_us=5, ready_us=5, restored_us=5),
+            id="a replica that was as far is promoted",
+        ),
+        pytest.param(
+            [noted(30, LOST, 1), noted(31, PROGRESSED, 1, 3)],
+            way(30, None, "", ""),
+            None,
+            id="what a fenced primary still does",
+        ),
+        pytest.param(
+            [
+                noted(30, LOST, 1, why="first"),
+                noted(40, HOSTED, 2),
+                noted(44, READY, 2),
+                noted(50, LOST, 2, why="second"),
+                noted(60, HOSTED, 3),
+                noted(66, READY, 3, 2, "checkpoint"),
+            ],
+            way(30, 66, "first", "checkpoint", term=2),
+            Steps(there_us=30, ready_us=36, restored_us=36),
+            id="lost again on its way",
+        ),
+        pytest.param(
+            [
+                noted(30, HOSTED, 2),
+                noted(32, READY, 2, 0, "initial state"),
+                noted(39, PROGRESSED, 2, 2),
+            ],
+            way(30, 39, "restarted with others", "initial state"),
+            Steps(there_us=0, ready_us=2, restored_us=9),
+            id="pulled back by others",
+        ),
+    ],
+)
+def test_a_task_is_back_once_it_is_where_it_was(
+    notes: list[Noted], restored: Restoration, steps: Steps | None
+) -> None:
+    followed = Restorations(BEFORE)
+    for note in notes:
+        followed.note(note)
+    assert followed.every() == [restored]
+    assert steps_of(restored, [*BEFORE, *notes]) == steps
 
 
 @pytest.mark.parametrize(
@@ -122,15 +136,3 @@ def test_recoveries_of_a_simulated_run(scheme: str, how: str) -> None:
         assert way.how == how or not options.wiring.upstream[way.task]
         assert way.restored_us is not None
         assert way.detected_us > crash.at_us
-
-
-@pytest.mark.parametrize("scheme", ["checkpoint", "ppa", "global"])
-def test_checkpoints_that_no_task_goes_back_to_are_forgotten(scheme: str) -> None:
-    options = replace(draw(2, scheme=scheme, topology="diamond"), faults=(), network=Network())
-    worlds: list[World] = []
-    assert simulate(options, prepare=worlds.append).violation is None
-    store, every = worlds[0].store, options.scheme.checkpoint_every
-    for task in options.wiring.tasks:
-        kept = store.positions(task)
-        assert len(kept) <= (1 if scheme != "global" else 1 + 3), kept
-        assert not kept or kept[-1] > options.batches - 2 * every - 2

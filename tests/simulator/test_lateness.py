@@ -6,10 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from msgspec import structs
 
-from harness.protocol import effects as do
-from harness.protocol import inputs as told
 from harness.protocol.coordinator.losses import Losses
 from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.task.reconciliation import TentativeRun
@@ -21,7 +18,6 @@ from harness.simulator.node import SimulatedNode
 from harness.simulator.options import Options
 from harness.simulator.run import SimulatedRun, simulate
 from harness.simulator.topologies import borealis
-from harness.simulator.waiting import Waiting
 from harness.simulator.world import World
 from tests.simulator.kit import calm, local
 from tests.simulator.test_simulated import run_seed
@@ -84,12 +80,6 @@ def test_a_coordinator_that_closes_nothing_is_found() -> None:
     assert "does not close it" in report.violation.what
 
 
-def test_whoever_suspends_owes_nothing_during_a_failure() -> None:
-    report, *_ = watched(cut_stream(Policy.SUSPEND))
-    assert report.violation is None
-    assert report.tentative_outputs == 0
-
-
 def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> None:
     """The timer was set by the old rate.
 
@@ -110,66 +100,3 @@ def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> 
     assert report.violation is not None, "no seed shows it"
     assert report.violation.invariant == NAME
     run_seed(seed, "dpc")
-
-
-def sink() -> Waiting:
-    """Return the state of a sink that begins at batch 20, in place of an earlier one."""
-    order = told.CopyOrdered(
-        cause="test",
-        boot=1,
-        task=3,
-        incarnation=6,
-        term=6,
-        start=told.Start.EMPTY,
-        position=20,
-        send_from=20,
-        coordinator=1,
-    )
-    return Waiting(order, 1, 1000, Tentative())
-
-
-def fenced(next_tentative: int) -> told.OutputFenced:
-    return told.OutputFenced(
-        cause="test", task=3, incarnation=6, next_stable=20, next_tentative=next_tentative
-    )
-
-
-def test_a_sink_owes_what_it_does_not_know_to_be_in_its_partition() -> None:
-    """Its fence shows the end of the partition; it does not see what a later primary undoes."""
-    waiting = sink()
-    waiting.unpublished = {20, 21, 22}
-    waiting.open(fenced(next_tentative=22))
-    assert (waiting.unpublished, waiting.stands) == ({22}, 22)
-
-
-def test_what_a_sink_appends_stands_until_it_takes_it_back() -> None:
-    waiting = sink()
-    waiting.open(fenced(next_tentative=22))
-    waiting.unpublished = {20}
-    undo = do.OutputRecord(kind=do.Kind.UNDO, batch=20)
-    stable = do.OutputRecord(kind=do.Kind.STABLE, batch=20, payload="out")
-    for sequence, (records, stands) in enumerate((((undo,), 20), ((stable,), 21))):
-        effect = do.PublishOutput(
-            cause="test", task=3, incarnation=6, term=6, sequence=sequence, records=records
-        )
-        waiting.publish(effect)
-        assert (waiting.stands, waiting.publishing) == (stands, sequence)
-    assert waiting.unpublished == set()
-
-
-def test_an_order_from_before_a_later_primary_closes_nothing() -> None:
-    """The batches of that primary may not be needed here: it is back all the same."""
-    waiting = sink()
-    order = told.UpstreamClosed(
-        cause="test", task=3, upstream=1, last_batch=22, before_term=9, back_at=0
-    )
-    waiting.came(
-        told.BatchArrived(
-            cause="test", task=3, upstream=1, batch=13, stable=True, payload="in", term=11
-        ),
-        0,
-    )
-    waiting.close(order)
-    assert waiting.closed == {}
-    waiting.close(structs.replace(order, before_term=12))
-    assert waiting.closed == {1: 12}

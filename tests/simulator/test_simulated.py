@@ -7,16 +7,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.schemes import SCHEMES
 from harness.simulator.campaign import MOST_SEEDS_PER_JOB, Choice, shares, shrink
 from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind
-from harness.simulator.kernel import MESSAGE, TIMER, Kernel
 from harness.simulator.options import Costs, Network, Options
 from harness.simulator.run import SimulatedRun, simulate
 from harness.simulator.world import World
@@ -34,20 +31,6 @@ def run_seed(seed: int, scheme: str | None = None, topology: str | None = None) 
             f"{report.violation.invariant}: {report.violation.what}\n{report.violation.story}"
         )
     return report
-
-
-def test_the_kernel_orders_by_time_priority_and_sequence() -> None:
-    kernel = Kernel()
-    seen: list[str] = []
-    kernel.at(5, TIMER, seen.append, "d")
-    kernel.at(5, MESSAGE, seen.append, "b")
-    kernel.at(5, MESSAGE, seen.append, "c")
-    kernel.at(1, TIMER, seen.append, "a")
-    assert not kernel.run(until=10)
-    assert seen == ["a", "b", "c", "d"]
-    assert kernel.now == 10
-    with pytest.raises(ValueError, match="it is 10"):
-        kernel.at(9, TIMER, seen.append, "late")
 
 
 @pytest.mark.slow
@@ -114,12 +97,6 @@ def test_without_faults_nothing_is_tentative_and_nobody_takes_over() -> None:
         assert {copy.incarnation for copy in primaries} == {1}
 
 
-def test_drawing_one_option_leaves_the_others_alone() -> None:
-    free, fixed = draw(5), draw(5, scheme=draw(5).scheme.name, topology=draw(5).topology)
-    assert free == fixed
-    assert draw(5, scheme="ppa").network == draw(5, scheme="replay").network
-
-
 @pytest.mark.parametrize(("total", "slots"), [(1, 4), (12, 2), (1000, 2), (100_000, 40)])
 def test_every_seed_is_in_one_share(total: int, slots: int) -> None:
     choice = Choice(first_seed=7, last_seed=6 + total)
@@ -159,38 +136,3 @@ def test_a_global_rollback_takes_every_task_back() -> None:
     assert worlds[0].coordinator is not None
     tasks = worlds[0].coordinator.tasks
     assert 1 not in {task.primary.incarnation for task in tasks if task.primary is not None}
-
-
-def test_links_are_slower_the_further_and_the_more_they_carry() -> None:
-    """Seen at the sink: the delay of batches in a chain whose tasks are all in one place."""
-
-    def delay_us(placement: tuple[int, ...], racks: tuple[str, ...], **link: Any) -> int:
-        base = draw(0, scheme="checkpoint", topology="chain")
-        tasks = len(base.wiring.names)
-        worlds: list[World] = []
-        options = replace(
-            base,
-            nodes=tuple(NodeInfo(name=f"n{i}", rack=r, slots=tasks) for i, r in enumerate(racks)),
-            placement=placement,
-            faults=(),
-            costs=Costs(batch_us=0),
-            network=Network(
-                delay_us=9_000, rack_delay_us=3_000, local_delay_us=0, jitter_us=0, **link
-            ),
-        )
-        assert simulate(options, prepare=worlds.append).violation is None
-        [partition] = worlds[0].partitions.values()
-        last = partition.records[-1]
-        return last.at_us - (last.record.batch + 1) * options.interval_us
-
-    everywhere, hops = (0, 1, 2, 3), 3
-    one_node = delay_us((0, 0, 0, 0), ("a",))
-    one_rack = delay_us(everywhere, ("a", "a", "a", "a"))
-    apart = delay_us(everywhere, ("a", "b", "c", "d"))
-    assert one_rack - one_node == hops * 3_000
-    assert apart - one_node == hops * 9_000
-    thin = delay_us(everywhere, ("a", "b", "c", "d"), bytes_per_s=10_000)
-    assert thin - apart == hops * 100_000  # ten tuples of a hundred bytes each
-    far = tuple(tuple(abs(i - j) * 4_000 for j in range(5)) for i in range(5))
-    by_pair = delay_us(everywhere, ("a", "a", "a", "a"), pairs_us=far)
-    assert by_pair - one_node == hops * 4_000
