@@ -9,7 +9,6 @@ import ssl
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -18,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from harness.engines.tasks import control, lifeline
+from harness.engines.tasks import control
 from harness.engines.tasks.control import Connection, Listener, connect, frame_of
 from harness.engines.tasks.control import _framed as framed
 from harness.engines.tasks.handshake import STRANGER_BYTES, Handshake
-from harness.engines.tasks.lifeline import hold
 from harness.engines.tasks.wire import SILENT_MS, contexts
 from harness.errors import EnvironmentFailure
 from tests.engines.tasks.kit import certificates, in_a_loop
@@ -73,15 +71,6 @@ async def test_frames_arrive_whole_and_in_order(server: Connection, client: Conn
         assert await server.receive() == {"number": number, "text": "ä" * number * 100}
     server.send({"back": None})
     assert await client.receive() == {"back": None}
-
-
-@meeting
-async def test_the_end_of_a_connection_is_heard(server: Connection, client: Connection) -> None:
-    client.send({"last": "words"})
-    client.close()
-    assert await server.receive() == {"last": "words"}
-    assert await server.receive() is None
-    assert not client.send({"too": "late"})
 
 
 @meeting
@@ -170,57 +159,9 @@ async def test_who_does_not_know_the_secret_is_no_coordinator() -> None:
     server.close()
 
 
-@in_a_loop
-async def test_a_coordinator_that_dies_in_the_middle_is_waited_for() -> None:
-    """The kernel accepts for a process that is dying; its successor has the same port."""
-    hung_up, over = 0, asyncio.Event()
-
-    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal hung_up
-        hung_up += 1
-        if hung_up > 1:
-            writer.write(framed(Handshake(SECRET, dialed=False).greeting))
-        await closed(writer)
-        if hung_up == 2:
-            dying.close()
-            over.set()
-
-    dying = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-    port = dying.sockets[0].getsockname()[1]
-    connecting = asyncio.ensure_future(connect("127.0.0.1", port, SECRET, within_s=30))
-    await over.wait()
-    async with listening(port=port):
-        connection = await connecting
-        assert hung_up == 2
-        assert await connection.receive() is None
-        await connection.leave()
-
-
 def test_nobody_there_is_said_so() -> None:
     with pytest.raises(EnvironmentFailure, match=r"127.0.0.1:1 .*, from .*: .*refused"):
         asyncio.run(connect("127.0.0.1", 1, SECRET, within_s=0.05))
-
-
-@in_a_loop
-async def test_who_accepts_and_is_silent_is_left_after_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(control, "TRY_S", 0.05)
-    left = asyncio.Event()
-
-    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        await closed(writer)
-        left.set()
-
-    server = await asyncio.start_server(be_silent, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    connecting = asyncio.ensure_future(connect("127.0.0.1", port, SECRET, within_s=30))
-    await left.wait()
-    server.close()
-    connecting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await connecting
 
 
 @in_a_loop
@@ -277,40 +218,6 @@ async def test_a_machine_that_is_silent_is_noticed_by_the_kernel(
         connected = end._writer.get_extra_info("socket")
         assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENT_MS
-
-
-@meeting
-async def test_words_before_the_end_are_heard(server: Connection, client: Connection) -> None:
-    """Frames of a peer that is known to be dead still arrive."""
-    for number in range(1000):
-        client.send({"number": number, "ballast": "x" * 300})
-    while client._writer.transport.get_write_buffer_size():
-        await asyncio.sleep(0)
-    server.ended()
-    server.ended()
-    for number in range(1000):
-        frame = await server.receive()
-        assert frame is not None
-        assert frame["number"] == number
-    assert await server.receive() is None
-
-
-@meeting
-async def test_a_thread_that_holds_a_connection_goes_on_with_it(
-    server: Connection, client: Connection
-) -> None:
-    """What it says comes behind what was said before; then its end is heard."""
-    dropped = threading.Event()
-    said = iter([frame_of({"busy_us": 1}), frame_of({"busy_us": 2})])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lifeline.hold_alone, "__defaults__", (lambda: None, 0.001))
-        client.send({"lifeline": 0})
-        if not hold(client, lambda: next(said, None) if dropped.is_set() else None):
-            pytest.skip("this kernel gives no thread files of its own")
-    await client.drop()
-    dropped.set()
-    assert await server.receive() == {"lifeline": 0}
-    assert [await server.receive() for _ in range(2)] == [{"busy_us": 1}, {"busy_us": 2}]
 
 
 @in_a_loop

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import shutil
 import socket
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,14 +15,7 @@ from harness.engines.tasks import direct, wire
 from harness.engines.tasks.direct import Peers, Trouble
 from harness.engines.tasks.handshake import STRANGER_BYTES
 from harness.hosting.codec import CorruptData
-from harness.hosting.frames import (
-    Header,
-    Hosts,
-    pack_frames,
-    pack_header,
-    pack_hosts,
-    run_id,
-)
+from harness.hosting.frames import Header, Hosts, pack_frames, pack_hosts, run_id
 from tests.engines.tasks.kit import certificates, in_a_loop, until
 
 SECRET, RUN = b"known to both", run_id("pass")
@@ -34,14 +24,11 @@ SECRET, RUN = b"known to both", run_id("pass")
 class Node:
     """A node whose frames carry numbers."""
 
-    def __init__(
-        self, number: int, *, boot: int = 1, secret: bytes = SECRET, tls: Tls | None = None
-    ) -> None:
+    def __init__(self, number: int, tls: Tls | None = None) -> None:
         self.troubles: list[Trouble] = []
         self.got: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
         self.held: list[bool] = []
-        self.stops = False
-        self.peers = Peers(number, boot, secret, tls=tls, trouble=self.troubles.append)
+        self.peers = Peers(number, 1, SECRET, tls=tls, trouble=self.troubles.append)
         self.peers.receiver = self
 
     async def start(self) -> Node:
@@ -55,7 +42,8 @@ class Node:
 
     def say(self, to: Node | int, number: int, ballast: int = 0) -> bool:
         packed = [pack_hosts(Hosts(number, ((0, 0),) * ballast))]
-        return self.peers.send(to if isinstance(to, int) else to.peers.node, frames(packed))
+        frames = pack_frames(RUN, 0, packed)
+        return self.peers.send(to if isinstance(to, int) else to.peers.node, frames)
 
     def received(self, node: int, boot: int, header: Header, body: memoryview) -> None:
         if header.run != RUN:
@@ -68,10 +56,6 @@ class Node:
     def wires(self, other: Node) -> list[wire.Wire]:
         peer = self.peers._peers.get(other.peers.node)
         return [] if peer is None else [one for one in peer.wires if one.live]
-
-
-def frames(packed: list[bytes]) -> list[bytes]:
-    return pack_frames(RUN, 0, packed)
 
 
 def nodes(count: int) -> Callable[[Callable[..., Awaitable[None]]], Callable[[], None]]:
@@ -106,79 +90,6 @@ async def test_a_pair_shares_one_connection(one: Node, other: Node) -> None:
 
 
 @nodes(2)
-async def test_two_that_dial_each_other_keep_one_connection(one: Node, other: Node) -> None:
-    one.say(other, 1)
-    other.say(one, 2)
-    assert await other.got.get() == (0, 1)
-    assert await one.got.get() == (1, 2)
-    await until(lambda: len(one.wires(other)) == len(other.wires(one)) == 1)
-    (kept,) = one.wires(other)
-    assert kept.dialed, "the lower number's stays"
-    one.say(other, 3)
-    other.say(one, 4)
-    assert await other.got.get() == (0, 3)
-    assert await one.got.get() == (1, 4)
-
-
-@nodes(2)
-async def test_a_lost_connection_is_made_again(one: Node, other: Node) -> None:
-    one.say(other, 1)
-    await other.got.get()
-    other.wires(one)[0].abort()
-    await until(lambda: not one.wires(other))
-    one.say(other, 2)
-    assert await other.got.get() == (0, 2)
-
-
-@nodes(2)
-async def test_a_later_life_has_its_own_connection(one: Node, other: Node) -> None:
-    one.say(other, 1)
-    await other.got.get()
-    later = await Node(1, boot=2).start()
-    one.knows(later)
-    assert not one.wires(other)
-    one.say(later, 2)
-    assert await later.got.get() == (0, 2)
-    other.say(one, 3)
-    later.say(one, 4)
-    assert await one.got.get() == (1, 4), "the earlier life is not heard any more"
-    later.peers.close()
-
-
-@nodes(3)
-async def test_who_is_gone_gets_nothing(one: Node, other: Node, third: Node) -> None:
-    one.peers.gone(1, 1)
-    assert not one.say(other, 1)
-    one.knows(other)
-    assert one.say(other, 2)
-    assert await other.got.get() == (0, 2)
-    assert third.got.empty()
-
-
-@nodes(2)
-async def test_a_frame_that_makes_no_sense_ends_its_connection_alone(
-    one: Node, other: Node
-) -> None:
-    for bad in (b"x" * 64, pack_header(b"no pass!", 0, 1, b"four") + b"four"):
-        one.say(other, 1)
-        await other.got.get()
-        before = other.peers.refused
-        one.wires(other)[0].write([bad])
-        await until(lambda: not one.wires(other))
-        assert other.peers.refused == before + 1
-    one.say(other, 2)
-    assert await other.got.get() == (0, 2)
-
-
-@nodes(2)
-async def test_frames_of_any_size_come_whole(one: Node, other: Node) -> None:
-    sizes = [0, 20_000, 1, 200_000, 3]
-    for number, size in enumerate(sizes):
-        one.say(other, number, size)
-    assert [await other.got.get() for _ in sizes] == [(0, n) for n in range(len(sizes))]
-
-
-@nodes(2)
 async def test_what_a_peer_does_not_read_is_bounded(one: Node, other: Node) -> None:
     """A peer that is proved and reads nothing, as a frozen process does."""
     with pytest.MonkeyPatch.context() as patch:
@@ -199,64 +110,6 @@ async def test_what_a_peer_does_not_read_is_bounded(one: Node, other: Node) -> N
         reader.resume_reading()
         assert [await other.got.get() for _ in range(sent)] == [(0, n) for n in range(1, sent + 1)]
         await until(lambda: one.held == [True, False])
-
-
-@nodes(2)
-async def test_a_frozen_peer_holds_sources_for_a_while_only(one: Node, other: Node) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(direct, "PATIENCE_S", 0.01)
-        patch.setattr(wire, "HOLD_BYTES", 1 << 16)
-        patch.setattr(wire, "GO_ON_BYTES", 1 << 14)
-        one.say(other, 0)
-        await other.got.get()
-        reader = other.wires(one)[0]._transport
-        assert reader is not None
-        reader.pause_reading()
-        for number in range(30):
-            one.say(other, number, 20_000)
-        await until(lambda: one.held == [True, False])
-
-
-class SlowWire:
-    """A connection whose peer takes something between two looks, or nothing."""
-
-    def __init__(self) -> None:
-        self.moving, self.looks, self._taken = True, 0, 0
-
-    @property
-    def taken(self) -> int:
-        self.looks += 1
-        self._taken += direct.SLOWEST_BYTES if self.moving else 0
-        return self._taken
-
-
-@in_a_loop
-async def test_a_slow_peer_holds_sources_for_as_long_as_it_reads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(direct, "PATIENCE_S", 0.001)
-    node, slow = Node(0), SlowWire()
-    node.peers.crowded(slow, True)  # type: ignore[arg-type]
-    await until(lambda: slow.looks > 20)
-    assert node.held == [True]
-    slow.moving = False
-    await until(lambda: node.held == [True, False])
-    slow.moving = True
-    await until(lambda: node.held == [True, False, True])
-    node.peers.crowded(slow, False)  # type: ignore[arg-type]
-    assert node.held == [True, False, True, False]
-    assert not node.peers._looks
-
-
-@in_a_loop
-async def test_the_timer_of_an_earlier_hold_ends_no_later_one() -> None:
-    node, slow = Node(0), SlowWire()
-    handles: list[asyncio.TimerHandle] = []
-    for held in (True, False, True):
-        node.peers.crowded(slow, held)  # type: ignore[arg-type]
-        handles += node.peers._looks.values()
-    assert [handle.cancelled() for handle in handles] == [True, False]
-    node.peers.crowded(slow, False)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -322,47 +175,6 @@ async def test_of_many_strangers_the_first_have_to_go(monkeypatch: pytest.Monkey
     friend.peers.close()
 
 
-@pytest.mark.parametrize("by_dialer", [False, True])
-@pytest.mark.parametrize("place", [0, -1])
-def test_a_handshake_with_a_wrong_bit_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, place: int, by_dialer: bool
-) -> None:
-    """Failures are reported as one only where no attempt has succeeded in between."""
-    right, damages = wire.Wire._write, False
-
-    def write(of: wire.Wire, data: bytes) -> None:
-        arriving = bytearray(data)
-        if damages and of.dialed is by_dialer:
-            arriving[place] ^= 1
-        right(of, bytes(arriving))
-
-    for name in ("FIRST_WAIT_S", "LONGEST_WAIT_S", "UNREACHABLE_S"):
-        monkeypatch.setattr(direct, name, 0.0)
-    monkeypatch.setattr(wire.Wire, "_write", write)
-
-    @nodes(2)
-    async def meet(one: Node, other: Node) -> None:
-        nonlocal damages
-
-        def troubled(least: int) -> bool:
-            return one.say(other, 1) and len(one.troubles) >= least
-
-        for _ in range(2):
-            damages = True
-            await until(partial(troubled, len(one.troubles) + 2))
-            damages = False
-            await until(lambda: one.say(other, 2) and not other.got.empty())
-            while not other.got.empty():
-                other.got.get_nowait()
-            for end in one.wires(other):
-                end.abort()
-            await until(lambda: not one.wires(other) and not other.wires(one))
-        first, second, third, *_ = (trouble.since_us for trouble in one.troubles)
-        assert first == second < third
-
-    meet()
-
-
 @in_a_loop
 async def test_a_peer_out_of_reach_is_reported_with_both_ends(
     monkeypatch: pytest.MonkeyPatch,
@@ -426,30 +238,3 @@ def test_a_certificate_of_the_run_encrypts_and_another_one_is_named(tmp_path: Pa
             node.peers.close()
 
     run()
-
-
-@in_a_loop
-async def test_a_process_that_can_open_nothing_does_not_blame_its_peer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(direct, "UNREACHABLE_S", 1e-9)
-    monkeypatch.setattr(direct, "LONGEST_WAIT_S", 0.0)
-    scarce: list[str] = []
-    troubles: list[Trouble] = []
-    peers = Peers(0, 1, b"known to both", trouble=troubles.append, scarce=scarce.append)
-    peers.located(1, 1, ("127.0.0.1", 4001))
-    codes = [errno.EMFILE, errno.EMFILE, errno.ECONNREFUSED, errno.ECONNREFUSED]
-
-    async def refused(peer: object, address: object) -> None:
-        code = codes.pop(0)
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(peers, "_open", refused)
-    while codes:
-        assert peers.send(1, [b"frame"])
-        dialing = peers._peers[1].dialing
-        assert dialing is not None
-        await dialing
-        assert not troubles or len(codes) < 2
-    assert scarce == ["Too many open files"], "said once"
-    assert {trouble.why for trouble in troubles} == {"Connection refused"}

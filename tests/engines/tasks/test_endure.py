@@ -83,10 +83,6 @@ def batch(sequence: int, *records: OutputRecord, term: int = 1) -> OutputBatch:
 FENCE = OutputFence(term=1)
 
 
-def test_what_is_due_is_right() -> None:
-    assert verdict(FENCE, batch(1, stable(0, a=1)), batch(2, stable(1, b=2))) == {}
-
-
 def test_a_repeated_publication_and_a_fenced_one_are_no_results() -> None:
     assert verdict(
         FENCE,
@@ -98,10 +94,6 @@ def test_a_repeated_publication_and_a_fenced_one_are_no_results() -> None:
     ) == {"fenced": 1}
 
 
-def test_a_correction_is_right() -> None:
-    assert verdict(FENCE, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))) == {}
-
-
 def test_what_was_tentative_is_counted_and_no_failure() -> None:
     corrected = batch(2, undo(0), stable(0, a=1, b=2))
     found = whole_verdict(FENCE, batch(1, tentative(0, a=7)), corrected)
@@ -111,6 +103,8 @@ def test_what_was_tentative_is_counted_and_no_failure() -> None:
 @pytest.mark.parametrize(
     ("entries", "wrong"),
     [
+        ([batch(1, stable(0, a=1)), batch(2, stable(1, b=2))], {}),
+        ([batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))], {}),
         ([batch(1, stable(0, a=1))], {"lost": 1}),
         ([batch(1, stable(0, a=1, b=2)), batch(2, stable(1, b=2))], {"duplicated": 1}),
         ([batch(1, stable(0, a=1, b=7))], {"contradictions": 1}),
@@ -121,11 +115,6 @@ def test_what_was_tentative_is_counted_and_no_failure() -> None:
 )
 def test_what_is_wrong_is_counted(entries: list[OutputEntry], wrong: dict[str, int]) -> None:
     assert verdict(FENCE, *entries) == wrong
-
-
-def test_a_schedule_follows_from_its_seed() -> None:
-    assert schedule(7, 3, NODES) == schedule(7, 3, NODES)
-    assert schedule(7, 3, NODES) != schedule(7, 4, NODES) != schedule(8, 4, NODES)
 
 
 def test_every_contender_meets_every_workload() -> None:

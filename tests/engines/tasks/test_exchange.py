@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.engines.tasks.exchange import OF_SINK, OutputTail, Unreadable
-from harness.engines.tasks.pacing import Arrivals, Lane, Links, Speed
+from harness.engines.tasks.pacing import Arrivals, Links, Speed
 from harness.engines.tasks.sources import SourceReader
 from harness.errors import UsageError
 from harness.hosting.codec import encode
@@ -57,28 +57,6 @@ def cut(times_ms: list[int], first: int = 0) -> dict[int, list[int]]:
     return found
 
 
-def test_a_batch_is_complete_with_the_first_record_behind_it() -> None:
-    assert cut([0, 50, 99]) == {}
-    assert cut([0, 50, 99, 100]) == {0: [0, 1, 2]}
-
-
-def test_batches_without_records_are_given_too() -> None:
-    assert cut([10, 310]) == {0: [0], 1: [], 2: []}
-
-
-def test_what_comes_before_the_first_batch_is_passed_over() -> None:
-    assert cut([-500, -1, 40, 120]) == {0: [2]}
-    assert cut([40, 120, 210, 320], first=2) == {2: [2]}
-
-
-def test_all_at_once_is_as_one_by_one() -> None:
-    times = [0, 40, 99, 100, 250, 251, 600, 601, 1_000]
-    found: dict[int, list[int]] = {}
-    reader = reading(lambda batch, table: found.update({batch: table.column("offset").to_pylist()}))
-    reader.take(reader.cut([Record(ms, offset) for offset, ms in enumerate(times)]))
-    assert found == cut(times)
-
-
 def test_time_may_go_backwards_within_a_batch_alone() -> None:
     assert cut([0, 50, 20, 99, 100]) == {0: [0, 1, 2, 3]}
     for times in ([0, 150, 99], [0, 150, 160, 99, 200], [350, 150]):
@@ -88,25 +66,6 @@ def test_time_may_go_backwards_within_a_batch_alone() -> None:
         with pytest.raises(Unreadable, match="by its time stamp") as raised:
             reader.cut([Record(ms, offset) for offset, ms in enumerate(times)])
         assert "LogAppendTime" in raised.value.remedy
-
-
-def test_before_the_first_batch_any_order_will_do() -> None:
-    assert cut([-100, -900, -200, 40, 120]) == {0: [3]}
-
-
-def test_a_reader_knows_what_completes_a_batch() -> None:
-    given: list[Any] = []
-    reader = reading(
-        lambda batch, table: given.append((batch, table.column("value").to_pylist())), 1
-    )
-    before, last = reader.cut([Record(150, 4, b"a"), Record(160, 7, b"b"), Record(200, 8, b"c")])
-    assert (before.batch, before.offsets.tolist(), last.batch) == (1, [4, 7], 2)
-    assert not reader.completes(before)
-    assert reader.completes(last)
-    reader.take([before, last])
-    assert given == [(1, [b"a", b"b"])]
-    assert not reader.completes(last), "that batch is given already"
-    assert reader.completes(*reader.cut([Record(300, 9)]))
 
 
 def test_times_are_read_only_where_somebody_looks_at_them() -> None:
@@ -127,13 +86,6 @@ def test_a_sink_reads_what_is_its_own() -> None:
     tail.take([Record(0, 1, encode(OutputFence(term=2)), sink=3)])
     tail.take([Record(0, 2, b"from nobody of ours", sink=3)])
     assert seen == [-1, 2, 2]
-
-
-def test_a_lane_does_one_thing_after_the_other() -> None:
-    lane = Lane()
-    assert lane.occupy(1_000, 500) == 1_500
-    assert lane.occupy(1_100, 500) == 2_000
-    assert lane.occupy(9_000, 1) == 9_001
 
 
 def test_a_declared_speed_costs_time_and_none_costs_nothing() -> None:

@@ -211,17 +211,6 @@ async def test_a_damaged_end_is_loaded_again(log: Log, damaged: int, low: int, w
     assert all(why in error.why for error in second.errors)
 
 
-@in_a_loop
-async def test_without_a_stored_end_a_lost_beginning_is_the_end(log: Log) -> None:
-    log.low = 2
-    node = Node(Ends())
-    await node.until(lambda: bool(node.errors))
-    (error,) = node.errors
-    assert (error.final, error.gone) == (True, True)
-    assert "records 2 to 6, and 0 is due" in error.why
-    node.output.stop()
-
-
 @pytest.mark.parametrize("other_reads", [True, False])
 @in_a_loop
 async def test_a_node_that_fell_behind_goes_on_where_another_one_is(
@@ -266,15 +255,4 @@ async def test_an_end_is_before_results_whose_entry_has_not_come(log: Log) -> No
     log.append(OutputFence(term=4))
     await node.until(lambda: node.output.reader.term == 4)
     await stored(node, ends, 9)
-    node.output.stop()
-
-
-@in_a_loop
-async def test_a_store_that_is_away_is_asked_again(log: Log) -> None:
-    ends = Ends()
-    ends.away = 3
-    node = Node(ends)
-    await node.reads(5)
-    assert [error.final for error in node.errors] == [False] * 3
-    assert "gone for lunch" in node.errors[0].why
     node.output.stop()

@@ -1,12 +1,8 @@
-"""A node's requests that are left out, delayed or repeated (`hosted`), without servers.
-
-These are requests for batches that are not due, and operations of stores and brokers that stall:
-messages are caught before they leave."""
+"""A node's requests to a store and a broker that stall, without servers: each is sent once."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,61 +13,23 @@ from redis.exceptions import RedisError
 from harness.engines.tasks import copies, hosted
 from harness.engines.tasks.exchange import ReadError
 from harness.engines.tasks.hosted import Hosted
-from harness.engines.tasks.store import Found, Store
+from harness.engines.tasks.store import Found
 from harness.errors import EnvironmentFailure, UsageError
 from harness.hosting.codec import decode, encode
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.node import BEAT
 from harness.protocol.output import OutputReader
-from tests.engines.tasks.kit import BATCH_US, REDIS, Sent, in_a_loop, job, until
+from tests.engines.tasks.kit import Sent, in_a_loop, job, until
 
-COUNTER, ABOVE = 4, 2
 NOBODY = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 
 
-@in_a_loop
-async def test_a_heartbeat_asks_for_no_batch_that_is_not_due(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = 50_000_000
-    monkeypatch.setattr(hosted, "now_us", lambda: now)
-    request = told.ReplayRequested(
-        cause="beat 7 of node 0", task=ABOVE, downstream=COUNTER, asking=1, from_batch=3,
-        from_tentative=3, acknowledged=0, reloads=False,
-    )  # fmt: skip
-    send = do.Send(cause=request.cause, to=ABOVE, incarnation=None, message=request)
-    said, store = Sent(), Store(REDIS, "pass")
-    here = Hosted(0, 1, job(), NOBODY, cast(Any, said), store, cast(Any, said))
-    here.messages = cast(Any, said)
-
-    class Machine:
-        """Asks whenever it is told anything."""
-
-        def handle(self, item: told.NodeInput, *, now: int) -> list[do.Effect]:
-            return [send]
-
-    here.machine = cast(Any, Machine())
-    beat = told.TimerFired(cause="beat", key=BEAT)
-    resumed = told.UpstreamResumed(cause="x", task=COUNTER, upstream=ABOVE, term=2)
-    here._began_us[COUNTER] = now - BATCH_US
-    here.tell(beat)
-    assert said.all == [], "its last batch began one batch ago: the next one is on its way"
-    here.tell(resumed)
-    assert said.all == [request], "another one is there now, and must hear it"
-    now += BATCH_US
-    here.tell(beat)
-    assert said.all == [request, request], "it should have come"
-    await store.close()
-
-
-def checkpoint_of(position: int, *, local: bool = True) -> do.StoreCheckpoint:
-    checkpoint = told.Checkpoint(
-        task=COUNTER, position=position, state=position, outputs=(), acknowledged=(0,), term=1
-    )
-    return do.StoreCheckpoint(
-        cause="beat", incarnation=1, checkpoint=checkpoint, forget_below=position if local else 0
-    )
+STORE = do.StoreCheckpoint(
+    cause="beat", incarnation=1, forget_below=5,
+    checkpoint=told.Checkpoint(
+        task=4, position=5, state=5, outputs=(), acknowledged=(0,), term=1
+    ),
+)  # fmt: skip
 
 
 class SlowStore:
@@ -127,16 +85,16 @@ async def test_a_stall_of_the_store_repeats_no_request(monkeypatch: pytest.Monke
     here = hosting(store, said)
     load = do.LoadCheckpoint(cause="beat", task=1, incarnation=2, term=1, position=None)
     for _ in range(40):
-        here._perform([checkpoint_of(5), load])
+        here._perform([STORE, load])
         now += 250_000
     await until(lambda: len(store.asked) == 2)
     store.answers.put_nowait(RedisError("away"))
     store.answers.put_nowait(RedisError("away"))
     await until(lambda: sum("trouble" in one for one in said.all if isinstance(one, dict)) == 2)
-    here._perform([checkpoint_of(5), load])
+    here._perform([STORE, load])
     assert len(store.asked) == 2, "not again at once"
     now += 10_000_000
-    here._perform([checkpoint_of(5), load])
+    here._perform([STORE, load])
     await until(lambda: len(store.asked) == 4)
     for _ in range(2):
         store.answers.put_nowait(True)
@@ -151,8 +109,9 @@ async def test_a_stalled_broker_gets_a_publication_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(copies, "now_us", lambda: now)
     said, appended = Sent(), list[Any]()
     here = hosting(SlowStore(), said)
-    here._sender = cast(Any, Appending(appended))
-    reader = follow(here)
+    sender = SimpleNamespace(append=lambda *record: appended.append(record[-1]))
+    here._sender, reader = cast(Any, sender), OutputReader()
+    here._outputs[6] = cast(Any, SimpleNamespace(reader=reader, stop=lambda: None))
     record = do.OutputRecord(kind=do.Kind.STABLE, batch=0)
     fence = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
     publish = do.PublishOutput(
@@ -176,46 +135,6 @@ async def test_a_stalled_broker_gets_a_publication_once(monkeypatch: pytest.Monk
     here.stop()
 
 
-def follow(here: Hosted) -> OutputReader:
-    """Let a node follow sink 6 without a broker; return what it reads with."""
-    reader = OutputReader()
-    here._outputs[6] = cast(Any, SimpleNamespace(reader=reader, stop=lambda: None))
-    return reader
-
-
-@in_a_loop
-async def test_a_term_that_was_given_twice_has_one_writer() -> None:
-    """The registry was rolled back: another node has the term, too, and was quicker."""
-    said = Sent()
-    here = hosting(SlowStore(), said)
-    here._sender = cast(Any, Appending([]))
-    reader = follow(here)
-    fence = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
-    record = do.OutputRecord(kind=do.Kind.STABLE, batch=0)
-    here._perform([fence])
-    for nonce in (here._nonce + 1, here._nonce):
-        reader.accept(copies.entry_for(fence, nonce))
-    publish = do.PublishOutput(
-        cause="x", task=6, incarnation=1, term=1, sequence=1, records=(record,)
-    )
-    reader.accept(copies.entry_for(publish, here._nonce + 1))
-    here._output_moved(6, reader)
-    here._perform([publish])
-    answers = [type(one) for one in said.all if not isinstance(one, dict)]
-    assert answers == [told.OutputRefused, told.OutputRefused]
-    here.stop()
-
-
-class Appending:
-    """A sender that keeps what it is given."""
-
-    def __init__(self, appended: list[Any]) -> None:
-        self._appended = appended
-
-    def append(self, topic: str, partition: int, sink: int, data: bytes) -> None:
-        self._appended.append(data)
-
-
 @in_a_loop
 async def test_a_record_that_no_broker_takes_ends_the_run_with_a_word() -> None:
     said = Sent()
@@ -225,46 +144,3 @@ async def test_a_record_that_no_broker_takes_ends_the_run_with_a_word() -> None:
     with pytest.raises(EnvironmentFailure, match=r"lines\[0\] cannot be read"):
         here.read_failed(ReadError(place="lines[0]", why="out of range", final=True))
     here.stop()
-
-
-@in_a_loop
-async def test_an_operator_that_was_slow_leaves_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages are handled while it computes, and batches stay in order."""
-    said, go_on = Sent(), threading.Event()
-    here = hosting(SlowStore(), said)
-    computed: list[tuple[int, str]] = []
-
-    def work(effect: Any, operator: Any) -> Any:
-        name = threading.current_thread().name.split("_")[0]
-        if name == "compute":
-            assert go_on.wait(60)
-        computed.append((effect, name))
-        return effect
-
-    here._took_us[COUNTER] = hosted.LONG_US + 1
-    done: list[Any] = []
-    here._compute(COUNTER, work, 0, done.append)
-    here._compute(ABOVE, work, 1, done.append)
-    here.tell(told.UpstreamResumed(cause="x", task=COUNTER, upstream=ABOVE, term=2))
-    assert len(said.all) == 1, "the loop is free"
-    go_on.set()
-    await until(lambda: done == [0, 1])
-    assert computed == [(0, "compute"), (1, "compute")]
-    await until(lambda: not here._computing)
-    here._compute(ABOVE, work, 2, done.append)
-    assert computed[-1] == (2, "MainThread")
-    here.stop()
-
-
-@in_a_loop
-async def test_coordinated_checkpoints_do_not_wait_for_one_another() -> None:
-    """An epoch needs that of every task; of a task's own one is under way, as it covers all."""
-    together, newest = SlowStore(), SlowStore()
-    for store, local in ((together, False), (newest, True)):
-        here = hosting(store, Sent())
-        for _ in range(2):
-            here._perform([checkpoint_of(position, local=local) for position in (10, 20, 30)])
-        await until(lambda: len(together.asked) == 3)
-        await until(lambda keeps=local: not keeps or len(newest.asked) == 1)  # type: ignore[misc]
-        here.stop()
-    assert (len(together.asked), len(newest.asked)) == (3, 1)

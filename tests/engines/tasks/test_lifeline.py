@@ -46,23 +46,6 @@ def test_who_holds_it_has_nothing_else_open() -> None:
     os.close(reader)
 
 
-def test_what_is_opened_later_is_not_there_either() -> None:
-    with held():
-        reader, writer = os.pipe()
-        os.close(writer)
-        assert os.read(reader, 1) == b""
-        os.close(reader)
-
-
-def test_other_threads_have_what_they_had() -> None:
-    mine, peer = socket.socketpair()
-    with held():
-        mine.sendall(b"as before")
-        assert peer.recv(9) == b"as before"
-    mine.close()
-    peer.close()
-
-
 HOLDER = """
 import socket, sys, threading
 from harness.engines.tasks.lifeline import hold_alone

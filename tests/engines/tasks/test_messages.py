@@ -11,8 +11,7 @@ import pytest
 from harness.engines.tasks import messages as module
 from harness.engines.tasks.direct import Peers
 from harness.engines.tasks.messages import Messages
-from harness.engines.tasks.pacing import Links
-from harness.engines.tasks.routes import Address, Routes
+from harness.engines.tasks.routes import Address
 from harness.errors import UsageError
 from harness.hosting.codec import Encoded
 from harness.hosting.frames import HEADER, Header, Hosts, run_id, unpack_header
@@ -41,36 +40,34 @@ def entry(number: int, address: Any, hosts: Hosts) -> list[Any]:
     return [number, 1, list(address), [hosts.version, [list(copy) for copy in hosts.copies]]]
 
 
+def parts(frame: bytes) -> tuple[Header, memoryview]:
+    return unpack_header(frame), memoryview(frame)[HEADER.size :]
+
+
 class Network:
     """Streams that deliver at once, and count the frames."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
         self.frames: list[tuple[int, int, bytes]] = []
-        self.cut: set[int] = set()
 
     def deliver(self, sender: int, to: int, frames: Sequence[bytes]) -> bool:
         for frame in frames:
             self.frames.append((sender, to, frame))
-            if to not in self.cut:
-                header = unpack_header(frame)
-                body = memoryview(frame)[HEADER.size :]
-                self.nodes[to].messages.received(sender, self.nodes[sender].boot, header, body)
-        return to not in self.cut
+            self.nodes[to].messages.received(sender, 1, *parts(frame))
+        return True
 
 
 class Node:
     """One node of a network."""
 
-    def __init__(self, network: Network, number: int, *, run: str = "pass", **options: Any) -> None:
-        self.network, self.number, self.boot = network, number, 1
-        self.got: list[tuple[told.TaskMessage, int]] = []
+    def __init__(self, network: Network, number: int, *, run: str = "pass") -> None:
+        self.network, self.number = network, number
+        self.got: list[told.TaskMessage] = []
         self.refused: list[UsageError] = []
-        self.gone_: list[tuple[int, int]] = []
         self.messages = Messages(
-            number, 1, run, self, deliver=lambda message, due: self.got.append((message, due)),
-            soon=lambda message: self.got.append((message, -1)), too_large=self.refused.append,
-            **options,
+            number, 1, run, self, deliver=lambda message, due: self.got.append(message),
+            soon=self.got.append, too_large=self.refused.append,
         )  # fmt: skip
         network.nodes[number] = self
 
@@ -81,14 +78,14 @@ class Node:
         """Nothing is dialed here."""
 
     def gone(self, node: int, boot: int) -> None:
-        self.gone_.append((node, boot))
+        """Nothing is hung up on."""
 
     def hears_of(self, *others: Node, run: str = "pass") -> None:
         entries = [entry(o.number, ["h", 1], o.messages.hosts) for o in others]
         self.messages.routed({"run": run, "nodes": entries, "gone": []})
 
-    def says(self, to: int, message: Any, incarnation: int | None = None) -> None:
-        self.messages.send(to, incarnation, message)
+    def says(self, to: int, message: Any) -> None:
+        self.messages.send(to, None, message)
         self.messages.flush()
 
 
@@ -103,10 +100,6 @@ def hosting(network: Network, *tasks: Sequence[int]) -> list[Node]:
     return nodes
 
 
-def received(node: Node) -> list[Any]:
-    return [message for message, _ in node.got]
-
-
 def test_several_tasks_of_a_node_share_a_frame() -> None:
     network = Network()
     one, other = hosting(network, [0], [1, 2, 3])
@@ -115,76 +108,7 @@ def test_several_tasks_of_a_node_share_a_frame() -> None:
     assert network.frames == []
     one.messages.flush()
     assert len(network.frames) == 1
-    assert [message.task for message in received(other)] == [1, 2, 3]
-
-
-def test_a_message_reaches_every_copy_or_the_one_that_is_meant() -> None:
-    network = Network()
-    one, two, three = hosting(network, [0], [1], [])
-    three.messages.hosted(1, 2, here=True)
-    one.hears_of(two, three)
-    one.says(1, batch(0, 1))
-    assert len(two.got) == len(three.got) == 1
-    one.says(1, batch(0, 1, 1), incarnation=2)
-    assert (len(two.got), len(three.got)) == (1, 2)
-
-
-def test_a_copy_on_the_same_node_gets_the_message_itself() -> None:
-    network = Network()
-    (one,) = hosting(network, [0, 1])
-    message = batch(0, 1)
-    one.says(1, message)
-    assert one.got == [(message, -1)]
-    assert network.frames == []
-
-
-def test_the_answer_to_a_new_copy_needs_no_coordinator() -> None:
-    """What it hosts stands before its first request."""
-    network = Network()
-    one, other = hosting(network, [0], [])
-    other.messages.hosted(7, 4, here=True)
-    other.says(0, request(7, 0))
-    one.says(7, batch(0, 7), incarnation=4)
-    assert received(other) == [batch(0, 7)]
-    other.says(0, request(7, 0, 5))
-    assert sum(len(frame) for *_, frame in network.frames) < 2_000, "said once, not with each frame"
-
-
-def test_messages_for_a_task_that_is_nowhere_wait_for_it_and_batches_do_not() -> None:
-    network = Network()
-    one, other = hosting(network, [0], [])
-    one.says(9, request(0, 9))
-    one.says(9, batch(0, 9))
-    other.messages.hosted(9, 1, here=True)
-    one.hears_of(other)
-    assert received(other) == [request(0, 9)]
-    one.hears_of(other)
-    assert received(other) == [request(0, 9)], "once"
-
-
-def test_a_copy_that_comes_later_hears_of_a_new_primary() -> None:
-    """Both are restored at one time, and the sender knows the receiver's old place only."""
-    network = Network()
-    one, old, new = hosting(network, [0], [1], [])
-    resumed = told.UpstreamResumed(cause="x", task=1, upstream=0, term=2)
-    one.says(1, resumed)
-    assert received(old) == [resumed]
-    new.messages.hosted(1, 2, here=True)
-    one.hears_of(new)
-    assert received(new) == [resumed]
-
-
-def test_a_retired_copy_and_a_node_that_is_gone_get_nothing() -> None:
-    network = Network()
-    one, other, third = hosting(network, [0], [1], [1])
-    other.messages.hosted(1, 1, here=False)
-    one.hears_of(other)
-    one.says(1, batch(0, 1))
-    assert (len(other.got), len(third.got)) == (0, 1)
-    one.messages.routed({"run": "pass", "nodes": [], "gone": [[2, 1]]})
-    assert one.gone_ == [(2, 1)]
-    one.says(1, batch(0, 1, 1))
-    assert len(third.got) == 1
+    assert [message.task for message in other.got] == [1, 2, 3]
 
 
 def test_frames_and_news_of_another_pass_are_dropped() -> None:
@@ -216,30 +140,17 @@ def test_equal_requests_that_waited_together_are_answered_once(
 
     def arrive(frames: list[bytes]) -> None:
         for frame in frames:
-            body = memoryview(frame)[HEADER.size :]
-            one.messages.received(1, 1, unpack_header(frame), body)
+            one.messages.received(1, 1, *parts(frame))
 
     for frames in kept:
         arrive(frames)
         now += 10
-    assert received(one) == [request(1, 0), request(1, 0, from_batch=4)]
+    assert one.got == [request(1, 0), request(1, 0, from_batch=4)]
     one.got.clear()
     for frames in kept[:3]:
         arrive(frames)
         now += 250_000
     assert len(one.got) == 3, "one that did not wait is answered again: the answer was lost"
-
-
-def test_a_link_delays_messages_of_other_nodes() -> None:
-    network = Network()
-    links = Links(pairs_us=((0, 7, 0), (7, 0, 0), (0, 0, 0)))
-    one, other = Node(network, 0, links=links), Node(network, 1, links=links)
-    other.messages.hosted(1, 1, here=True)
-    one.hears_of(other)
-    one.says(1, batch(0, 1))
-    ((_, due),) = other.got
-    (frame,) = [frame for *_, frame in network.frames]
-    assert due == unpack_header(frame).sent_us + 7
 
 
 def test_a_message_over_the_limit_ends_the_run_with_a_word(
@@ -251,23 +162,6 @@ def test_a_message_over_the_limit_ends_the_run_with_a_word(
     one.says(1, batch(0, 1))
     assert "shorter batches" in one.refused[0].remedy
     assert other.got == []
-
-
-def test_routes_keep_the_newest_word_about_a_node() -> None:
-    routes = Routes()
-    assert routes.located(1, 2, ("h", 1))
-    assert routes.hosts(1, 2, Hosts(5, ((0, 1), (3, 1)))) == [0, 3]
-    assert routes.hosts(1, 2, Hosts(4, ())) == [], "older"
-    assert not routes.located(1, 1, ("h", 9)), "an earlier life"
-    assert routes.nodes(3, None) == (1,)
-    routes.gone(1, 1)
-    assert routes.nodes(3, 1) == (1,), "the earlier life's end is known long since"
-    routes.gone(1, 2)
-    assert routes.nodes(3, None) == ()
-    assert routes.address(1) is None
-    assert routes.hosts(1, 2, Hosts(5, ((3, 1),))) == [3], "it was only cut off"
-    assert routes.hosts(1, 3, Hosts(0, ((4, 1),))) == [4]
-    assert routes.nodes(3, None) == ()
 
 
 def raised(error: UsageError) -> None:

@@ -15,7 +15,7 @@ from harness.engines.deliveries import deliveries
 from harness.engines.tasks.exchange import OF_SINK, OutputTail, Sender
 from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.reading import Reading, read_results
-from harness.engines.tasks.records import Results, json_rows, key_of, rows_of
+from harness.engines.tasks.records import json_rows, key_of, rows_of
 from harness.hosting.codec import Encoded, encode
 from harness.measure.collector import Collector, Message
 from harness.measure.values import read_json
@@ -97,11 +97,6 @@ def test_a_fence_brings_results_and_counts_without_them() -> None:
     assert read(log(FENCE, fence)) == found
     again = publication(2, 1, 0, counts(5, a=2, b=3))
     assert read(log(FENCE, fence, again, missing=[1])) == found, "as a publication of its term"
-
-
-def test_an_incomplete_publication_counts_when_it_was_sent_again() -> None:
-    assert read(log(FENCE, FIRST, missing=[1])) == []
-    assert read(log(FENCE, FIRST, FIRST, missing=[1])) == [("a", 2, "stable"), ("b", 3, "stable")]
 
 
 def test_tentative_results_carry_it_and_are_undone() -> None:
@@ -199,11 +194,6 @@ def test_any_text_can_be_written(words: list[str | None]) -> None:
     table = pa.table({"n": [1, 2], "w": pa.array(words, pa.string())})
     rows = json_rows(table, ["n", "w"])
     assert [json.loads(row) for row in rows] == table.to_pylist()
-
-
-def test_bytes_of_another_origin_are_passed_over() -> None:
-    assert Results().close(b"3.", {"entry": b"nonsense"}) is None
-    assert Results().close(b"3.", {}) is None
 
 
 @pytest.mark.slow

@@ -94,72 +94,6 @@ def unexpected(error: ReadError) -> None:
     raise AssertionError(error)
 
 
-class OutOfRange:
-    """The error of a client whose records were deleted by the broker."""
-
-    def code(self) -> int:
-        return int(exchange._OUT_OF_RANGE[0])
-
-    def fatal(self) -> bool:
-        return False
-
-    def name(self) -> str:
-        return "OFFSET_OUT_OF_RANGE"
-
-    def str(self) -> str:
-        return "the records are gone"
-
-
-class Failing:
-    """A record that is none but an error."""
-
-    def error(self) -> OutOfRange:
-        return OutOfRange()
-
-
-def with_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the first answer of a new consumer an error."""
-    errors = [Failing()]
-    real = Consumer
-
-    class Once:
-        def __init__(self, settings: Any) -> None:
-            self._real = real(settings)
-
-        def poll(self, timeout: float) -> Any:
-            if errors:
-                return errors.pop()
-            return self._real.poll(timeout)
-
-        def consume(self, count: int, timeout: float) -> list[Any]:
-            return []
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._real, name)
-
-    monkeypatch.setattr(exchange, "Consumer", Once)
-
-
-def test_records_that_are_gone_end_a_source_with_a_report(
-    client: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_one_error(monkeypatch)
-    (error,) = heard(client, Begin(at_ms=1_500))
-    assert isinstance(error, ReadError)
-    assert error.final
-    assert "gone" in error.why
-
-
-def test_records_that_are_gone_are_told_from_other_errors(
-    client: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_one_error(monkeypatch)
-    (error,) = heard(client, BEGINNING)
-    assert isinstance(error, ReadError)
-    assert error.gone
-    assert "retention" in error.remedy
-
-
 def test_an_offset_that_the_partition_does_not_have_is_no_beginning(client: dict[str, str]) -> None:
     (error,) = heard(client, Begin(offset=MESSAGES + 1))
     assert isinstance(error, ReadError)
@@ -207,11 +141,6 @@ def test_by_time_a_partition_is_read_only_where_no_due_record_was_deleted(
         assert "retention" in found.remedy
 
 
-def test_a_partition_is_read_from_an_offset_on(client: dict[str, str]) -> None:
-    first, *_ = heard(client, Begin(offset=990))
-    assert first == 990
-
-
 def test_time_stamps_that_go_backwards_end_with_what_to_do(client: dict[str, str]) -> None:
     def cut(messages: Sequence[Message]) -> list[Message]:
         raise exchange.Unreadable("record 7 is late", remedy="let the broker stamp the records")
@@ -220,16 +149,6 @@ def test_time_stamps_that_go_backwards_end_with_what_to_do(client: dict[str, str
     assert isinstance(error, ReadError)
     assert (error.why, error.final) == ("record 7 is late", True)
     assert error.remedy == "let the broker stamp the records"
-
-
-def test_an_exception_in_a_reader_is_heard(client: dict[str, str]) -> None:
-    def bad(messages: Sequence[Message]) -> list[Message]:
-        raise ValueError("cut wrongly")
-
-    (error,) = heard(client, BEGINNING, bad)
-    assert isinstance(error, ReadError)
-    assert error.final
-    assert "cut wrongly" in error.why
 
 
 def test_what_is_due_is_not_computed_from_what_the_broker_has_left(

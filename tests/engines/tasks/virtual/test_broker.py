@@ -50,63 +50,6 @@ class Reading:
             self.process.dispose()
 
 
-def test_what_is_appended_is_read() -> None:
-    reading = Reading()
-
-    async def work(sender: Sender) -> None:
-        for value in (b"one", b"two"):
-            sender.append(*PLACE, 0, value)
-            await asyncio.sleep(0.5)
-
-    reading.run(work)
-    assert reading.values == [b"one", b"two"]
-    assert reading.errors == []
-
-
-def test_an_outage_is_reported_once_and_survived() -> None:
-    reading = Reading()
-
-    async def work(sender: Sender) -> None:
-        await asyncio.sleep(0.5)
-        reading.broker.away = True
-        sender.append(*PLACE, 0, b"one")
-        await asyncio.sleep(5)
-        reading.broker.away = False
-        await asyncio.sleep(2)
-
-    reading.run(work)
-    assert reading.values == [b"one"]
-    assert [error.final for error in reading.errors] == [False]
-
-
-def test_a_record_that_waits_too_long_is_given_up() -> None:
-    reading = Reading()
-
-    async def work(sender: Sender) -> None:
-        reading.broker.full = True
-        sender.append(*PLACE, 0, b"one")
-        await asyncio.sleep(11)
-        sender.tend()
-
-    reading.run(work)
-    assert len(reading.given_up) == 1
-
-
-def test_a_lost_acknowledgement_repeats_a_record() -> None:
-    reading = Reading()
-
-    async def work(sender: Sender) -> None:
-        reading.broker.loses_answers = 1.0
-        sender.append(*PLACE, 0, b"one")
-        await asyncio.sleep(0.35)
-        reading.broker.loses_answers = 0.0
-        await asyncio.sleep(1)
-
-    reading.run(work)
-    assert len(reading.values) > 1
-    assert set(reading.values) == {b"one"}
-
-
 def test_retention_ends_a_reader_that_is_behind() -> None:
     reading = Reading()
 
@@ -123,24 +66,6 @@ def test_retention_ends_a_reader_that_is_behind() -> None:
     reading.run(work)
     assert reading.errors[-1].gone
     assert reading.errors[-1].final
-
-
-def test_a_slow_disk_keeps_what_its_client_has_given_up() -> None:
-    reading = Reading()
-
-    async def work(sender: Sender) -> None:
-        reading.broker.disk_s = 6.0
-        sender.append(*PLACE, 0, b"one")
-        sender.append(*PLACE, 0, b"two")
-        await asyncio.sleep(11)
-        reading.broker.disk_s = 0.0
-        sender.append(*PLACE, 0, b"three")
-        sender.tend()
-        await asyncio.sleep(5)
-
-    reading.run(work)
-    assert len(reading.given_up) == 1
-    assert reading.values == [b"one", b"two", b"three"]
 
 
 def test_a_new_leader_lacks_what_its_followers_lacked() -> None:
@@ -181,21 +106,3 @@ def test_damaged_records_are_read_again(monkeypatch: pytest.MonkeyPatch, share: 
     else:
         assert reading.values == []
         assert [error.final for error in reading.errors].index(True) == exchange._READ_AGAIN
-
-
-@pytest.mark.parametrize("deaf", [False, True])
-def test_one_way_to_the_broker(deaf: bool) -> None:
-    """What a deaf client appends is there once more when its answer has not come."""
-    reading = Reading()
-
-    async def work(sender: Sender) -> None:
-        ends = ("10.0.0.2", "10.0.1.1") if deaf else ("10.0.1.1", "10.0.0.2")
-        reading.loop.network.cut(*ends, True, both_ways=False)
-        sender.append(*PLACE, 0, b"one")
-        await asyncio.sleep(1)
-        reading.values.append(b"until here")
-        reading.loop.network.cut(*ends, False, both_ways=False)
-        await asyncio.sleep(2)
-
-    reading.run(work)
-    assert reading.values == [b"until here", *[b"one"] * (1 + deaf)]

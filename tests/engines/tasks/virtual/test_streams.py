@@ -6,7 +6,7 @@ import asyncio
 import random
 import socket
 from collections.abc import Callable, Coroutine
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any
 
 from harness.engines.tasks.virtual.loop import Process
@@ -135,41 +135,6 @@ def test_a_killed_process_ends_its_connections_and_a_dark_machine_does_not() -> 
     assert dark.seen == []
 
 
-def test_a_reset_is_seen_at_one_end_and_at_the_other_when_it_sends() -> None:
-    reads = Reads()
-    pair = Pair(says(*"abcd", every_s=5.0), reads)
-    writes: list[float] = []
-
-    async def reset() -> None:
-        await asyncio.sleep(1)
-        (end,) = pair.ends(pair.client)
-        pair.loop.network.reset(end)
-        (other,) = pair.ends(pair.server)
-        await asyncio.sleep(1)
-        assert other.transport is not None
-        assert not other.transport.is_closing()
-        await asyncio.sleep(5)
-        assert other.transport.is_closing()
-        writes.append(pair.loop.now)
-
-    pair.run(reset)
-    assert reads.seen == [("a", 0.1), ("ConnectionResetError", 1.1)]
-    assert writes
-
-
-def test_a_byte_a_second() -> None:
-    reads = Reads()
-    pair = Pair(reads, says("slow"))
-
-    async def slow() -> None:
-        pair.loop.network.slow(CLIENT, "*", True)
-        await asyncio.sleep(10)
-
-    pair.run(slow)
-    assert [word for word, _ in reads.seen] == ["slow"]
-    assert 5 <= reads.seen[0][1] <= 6
-
-
 def test_a_frozen_listener_accepts_and_is_silent_and_a_dead_one_refuses() -> None:
     reads, found = Reads(), list[str]()
     pair = Pair(says("late"), reads)
@@ -195,57 +160,3 @@ def test_a_frozen_listener_accepts_and_is_silent_and_a_dead_one_refuses() -> Non
     pair.run(try_it)
     assert reads.seen[0][0] == "late"
     assert found == ["ConnectionRefusedError"]
-
-
-def test_a_peer_that_does_not_read_fills_the_sender() -> None:
-    waiting: list[int] = []
-
-    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(bytes(1 << 20))
-        await asyncio.sleep(5)
-        waiting.append(writer.transport.get_write_buffer_size())
-
-    pair = Pair(flood, silence)
-
-    async def freeze() -> None:
-        await asyncio.sleep(0.1)
-        pair.client.freeze(True)
-        await asyncio.sleep(10)
-
-    pair.run(freeze)
-    assert waiting
-    assert 500_000 < waiting[0] < 1 << 20
-
-
-def test_a_cut_of_one_direction() -> None:
-    """What is sent the other way comes, until kernels give up what nobody acknowledges."""
-    reads = Reads(patient_ms=1000)
-
-    async def both(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"early\n")
-        await asyncio.sleep(1.0)
-        writer.write(b"late\n")
-        await asyncio.sleep(60)
-
-    pair = Pair(both, reads)
-
-    async def cut() -> None:
-        await asyncio.sleep(0.5)
-        pair.loop.network.cut(CLIENT, SERVER, True, both_ways=False)
-        await asyncio.sleep(60)
-
-    pair.run(cut)
-    assert [word for word, _ in reads.seen] == ["early", "late", "TimeoutError"]
-
-
-def test_a_wrong_bit() -> None:
-    reads = Reads()
-    pair = Pair(says(*["words"] * 100, every_s=0.01), reads)
-    pair.loop.network.damages[CLIENT] += 1
-
-    async def wait() -> None:
-        await asyncio.sleep(5)
-
-    with suppress(UnicodeDecodeError):
-        pair.run(wait)
-    assert any(word != "words" for word, _ in reads.seen)
