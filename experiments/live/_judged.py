@@ -21,6 +21,7 @@ from harness.claims import (
     median_of,
     unmeasured,
 )
+from harness.figures.style import not_measured
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 
@@ -105,6 +106,23 @@ def bar_of(
         ends = [[max(at - low, 0.0)], [max(high - at, 0.0)]]
     look = {"markersize": 6, "capsize": 2, "elinewidth": 1, "linestyle": "none", **look}
     axes.errorbar([x], [at], yerr=ends, color=color, marker=marker, **look)
+
+
+def stacked(
+    axes: Axes, names: Sequence[str], table: pd.DataFrame, looks: Mapping[str, tuple[str, str]]
+) -> None:
+    """Draw a bar for each row of a table, of columns with a label and a colour one after another.
+
+    A column that the table lacks has no length."""
+    left = np.zeros(len(names))
+    for column, (label, color) in looks.items():
+        values = table.reindex(columns=[column])[column].astype(float).fillna(0.0).to_numpy()
+        axes.barh(names, values, left=left, color=color, label=label)
+        left = left + values
+    if len(names):
+        axes.legend(fontsize=7)
+    else:
+        not_measured(axes)
 
 
 def all_if(known: Any, cells: Any) -> bool | None:

@@ -19,6 +19,7 @@ import pandas as pd
 from experiments.live._judged import Tables, all_if, numbers
 from experiments.live._plans import WORKLOADS, plan_for
 from experiments.live._six_nodes import SPEC, kept
+from experiments.stock._figure import draw_around, rows
 from experiments.stock.partition import FAILURES, schedule
 from harness.claims import Claim, Finding, every, found, hypothesis, invariant
 from harness.claims.samples import FEWEST
@@ -27,7 +28,6 @@ from harness.engines.base import EventKind, Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
-from harness.figures.style import GREY, ORANGE, SCHEMES, Look, not_measured, stamp
 from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -35,7 +35,6 @@ from harness.results.tables import Results
 from workloads.base import Workload
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 CONTENDERS: Mapping[str, str] = {
@@ -44,9 +43,6 @@ CONTENDERS: Mapping[str, str] = {
     "PPA": "ppa",
 }
 """Name in the figure, and the engine's scheme."""
-LOOKS: Mapping[str, Look] = {
-    name: replace(SCHEMES[scheme], label=name) for name, scheme in CONTENDERS.items()
-}
 WORKLOAD, RATE_PER_S = "word-count", 500.0
 BATCH_S, CHECKPOINT_S = 0.5, 2.0
 SUSPECT_S, HEARTBEAT_S = 1.0, 0.25
@@ -282,42 +278,15 @@ CLAIMS = [
 
 
 def draw(tables: Tables, figure: Figure) -> None:
-    """Draw a panel per failure and scheme: results over time, the twin's in grey behind."""
-    runs, timeline = tables["runs"], tables["timeline"]
-    failures = [failure for failure in FAILURES if failure in set(runs["failure"])]
-    schemes = [scheme for scheme in CONTENDERS if scheme in set(runs["scheme"])]
-    panels = figure.subplots(
-        max(1, len(schemes)), max(1, len(failures)), sharex=True, sharey=True, squeeze=False
-    )
-    for row, scheme in enumerate(schemes):
-        panels[row, 0].set_ylabel(f"{scheme}\nresults/s")
-        for column, failure in enumerate(failures):
-            mine = runs[(runs["scheme"] == scheme) & (runs["failure"] == failure)]
-            if len(mine):
-                _panel(panels[row, column], timeline, mine.iloc[0])
-            else:
-                not_measured(panels[row, column])
-            if row == 0:
-                panels[row, column].set_title(f"a rack {failure}")
-    panels[0, 0].set_ylim(bottom=0)  # once all are drawn, as they share it
-    figure.supxlabel("seconds since the load began; grey: the twin without a failure", fontsize=9)
-    stamp(figure, "first repetition; marked: detected")
-
-
-def _panel(axes: Axes, timeline: pd.DataFrame, run: pd.Series[Any]) -> None:
-    mine = timeline[(timeline["run"] == run["run"]) & (timeline["variant"] == run["variant"])]
-    for name, shade in (("twin", GREY), ("failed", LOOKS[run["scheme"]].color)):
-        series = mine[mine["pass"] == name]
-        values = series.groupby(series["at_s"].round())["throughput_per_s"].mean()
-        axes.step(values.index, values.to_numpy(), where="post", color=shade,
-                  linewidth=1 if name == "twin" else 1.6)  # fmt: skip
-    failed_at_s = run["failed_at_s"]
-    if not pd.isna(failed_at_s):
-        axes.axvspan(failed_at_s, failed_at_s + run["down_s"], color=ORANGE, alpha=0.18,
-                     linewidth=0)  # fmt: skip
-        if not pd.isna(run["detection_s"]):
-            axes.axvline(failed_at_s + run["detection_s"], color="black", linestyle=":",
-                         linewidth=1)  # fmt: skip
+    """Draw a panel per failure: results over time under each scheme, the twin's in grey behind."""
+    firsts = tables["runs"].drop_duplicates(["scheme", "failure"])
+    runs = [{**run, "scheme": CONTENDERS[run["scheme"]]} for run in rows(firsts)]
+    columns = {
+        f"a rack {failure}": mine
+        for failure in FAILURES
+        if (mine := [run for run in runs if run["failure"] == failure])
+    }
+    draw_around(figure, columns, tables["timeline"], ("throughput_per_s",))
 
 
 EXPERIMENT = Experiment(
@@ -344,7 +313,7 @@ EXPERIMENT = Experiment(
         "Where no network can be cut (a local cluster on loopback addresses) all of it is skipped, "
         "because each of the three has a meaning only with the others.",
     ),
-    figure_size_in=(9.5, 6.5),
+    figure_size_in=(9.5, 4.0),
     smoke_covered_by="stock/worker-kill",
     quick_by_page=True,
 )

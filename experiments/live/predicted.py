@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.live._cpu import CpuWatch, loops_s
-from experiments.live._judged import right_output
+from experiments.live._judged import right_output, stacked
 from experiments.live._kills import OUTSIDE_NOTE, measure_kills
 from experiments.live._measured_costs import MeasuredCosts, counters, measure_costs, program_at
 from experiments.live._rates import WATERMARK_S
@@ -24,7 +24,7 @@ from harness.claims import Finding, at_most, hypothesis
 from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
-from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, not_measured, plain_ticks
+from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, plain_ticks
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
@@ -309,19 +309,12 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 
 def _draw_steps(axes: Axes, took: pd.DataFrame) -> None:
     names = [f"{how}, {scheme}, {rate:,.0f}/s" for scheme, rate, how in took.index]
-    left = [0.0] * len(took)
-    for (column, label), color in zip(STEPS.items(), (GREY, SKY, GREEN), strict=True):
-        values = took[column].to_list()
-        axes.barh(names, values, left=left, color=color, label=label)
-        left = [at + value for at, value in zip(left, values, strict=True)]
+    looks = dict(zip(STEPS, zip(STEPS.values(), (GREY, SKY, GREEN), strict=True), strict=True))
+    stacked(axes, names, took, looks)
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=7)
     axes.set_xlabel("medians of the steps, one after the other (ms)")
     axes.set_title("where the time goes")
-    if names:
-        axes.legend(fontsize=7)
-    else:
-        not_measured(axes)
 
 
 @hypothesis(

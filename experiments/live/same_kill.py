@@ -15,12 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from experiments.live._judged import bar_of
+from experiments.live._judged import stacked
 from experiments.live._outage import FOR_RECOVERY, PARTS
-from experiments.live._peers_rows import RATE_PER_S, STOCK, TASKS, System
+from experiments.live._peers_rows import STOCK, TASKS, System
 from experiments.live._peers_run import chosen, start, together
 from experiments.live._six_nodes import KEPT, SPEC
 from harness.claims import (
@@ -43,17 +42,11 @@ from harness.failures.generators import one_target
 from harness.failures.schedule import Schedule
 from harness.figures.style import (
     BLACK,
-    BLUE,
-    GREEN,
     GREY,
-    ORANGE,
-    PURPLE,
     SKY,
     VERMILION,
     YELLOW,
     not_measured,
-    plain_ticks,
-    stamp,
 )
 from harness.measure.recovery import CALM_S
 from harness.measure.windows import LATER_S
@@ -61,7 +54,6 @@ from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from harness.results.tables import Results
@@ -208,40 +200,37 @@ BOTH = ("engine_s", "outside_s")
 """The two measures of a recovery."""
 
 
+STEPS = {
+    f"part_{name}": look
+    for name, look in zip(
+        PARTS,
+        [
+            ("until the loss is seen", VERMILION),
+            ("rescheduling", BLACK),
+            ("locality wait", YELLOW),
+            ("first batches", SKY),
+        ],
+        strict=True,
+    )
+}
+"""Label and colour of the parts of an outage."""
+
+
 def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
-    """Return ``runs``; ``kills``, a row each (`samples`); ``windows`` of each pass; ``parts``.
-
-    ``parts`` has the median seconds of each part of the outage, a row per row of the figure."""
-    columns = ["sample", *BOTH, "outside_at_least_s", "detection_s", "usual_s"]
-    names = [f"part_{name}" for name in PARTS]
-    kills, windows = _as_recorded(results)
-    kills = kills.reindex(
-        columns=["run", "row", "repeat", "phase_s", "late_ms", "outside_why_not", *columns, *names]
+    """Return ``runs``, and ``kills``, a row each (`samples`)."""
+    columns = ["sample", *BOTH, "outside_at_least_s", "detection_s", "usual_s", *STEPS]
+    kills = _as_recorded(results).reindex(
+        columns=["run", "row", "repeat", "phase_s", "late_ms", "outside_why_not", *columns]
     )
-    kills = kills.astype(dict.fromkeys([*columns, *names], float))
-    by_row = kills.groupby("row", sort=False)
-    medians = by_row[[*names, *BOTH]].median()
-    medians["catching_up_s"] = (
-        (kills["outside_s"] - kills["detection_s"] - kills["engine_s"])
-        .clip(lower=0.0)
-        .groupby(kills["row"])
-        .median()
-    )
-    return {
-        "runs": results.frame,
-        "kills": kills,
-        "windows": windows,
-        "parts": medians.reset_index(),
-    }
+    return {"runs": results.frame, "kills": kills.astype(dict.fromkeys(columns, float))}
 
 
-def _as_recorded(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return kills and lateness; those of `live/peers`' form in the columns of older records."""
-    by = ["row", "repeat"]
-    kills, windows = results.series("outages", by), results.series("windows", by)
+def _as_recorded(results: Results) -> pd.DataFrame:
+    """Return kills; those of `live/peers`' form in the columns of older records."""
+    kills = results.series("outages", ["row", "repeat"])
     if not len(kills):
-        return results.series("kills", by), results.series("lateness", by)
-    kills = kills.assign(
+        return results.series("kills", ["row", "repeat"])
+    return kills.assign(
         sample=kills["pass"] - 1,
         phase_s=kills["at_s"] % CHECKPOINT_S,
         engine_s=kills["restart_s"] + kills["restore_s"],
@@ -251,9 +240,6 @@ def _as_recorded(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
         part_rescheduling_s=kills["restart_s"],
         part_first_batch_s=kills["restore_s"],
     )
-    own = kills[["run", "pass", "sample", "at_s", "usual_s"]]
-    windows = windows.merge(own, on=["run", "pass"])
-    return kills, windows.assign(ended_s=windows["ended_s"] - windows["at_s"])
 
 
 def samples(tables: Mapping[str, pd.DataFrame], row: str, measure: str) -> list[float]:
@@ -269,119 +255,18 @@ def samples(tables: Mapping[str, pd.DataFrame], row: str, measure: str) -> list[
     return [float(value) for value in values.dropna()]
 
 
-LOOKS: Mapping[str, tuple[str, str]] = {
-    "stock": ("stock Spark, micro-batches", GREY),
-    "stock tuned": ("stock Spark, micro-batches, tuned", ORANGE),
-    "stock real-time": ("stock Spark, real-time mode", PURPLE),
-    "checkpoint": ("task engine, checkpoints", GREEN),
-    "active": ("task engine, active replicas", BLUE),
-}
-"""Label and colour of each row."""
-AROUND_S = (-3.0, 16.0)
-"""Drawn time, from the kill."""
-LEAST_S = 0.01
-"""Begin of the logarithmic axes."""
-STEPS: Mapping[str, tuple[str, str]] = {
-    **{
-        f"part_{name}": look
-        for name, look in zip(
-            PARTS,
-            [
-                ("until the loss is seen", VERMILION),
-                ("rescheduling", BLACK),
-                ("locality wait", YELLOW),
-                ("first batches", SKY),
-            ],
-            strict=True,
-        )
-    },
-    "catching_up_s": ("until output is on time", "#DDDDDD"),
-}
-"""Label and colour of the parts of an outage."""
-
-
 def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """Draw lateness around the kill above, recoveries and parts of the outage below."""
-    grid = figure.add_gridspec(2, 2, height_ratios=(1.3, 1))
-    above = figure.add_subplot(grid[0, :])
-    below, parts = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1, 1])
-    _draw_lateness(above, tables["windows"])
-    _draw_recoveries(below, tables)
-    _draw_parts(parts, tables["parts"])
-    stamp(
-        figure,
-        f"word count, {RATE_PER_S:,.0f} records/s; windows of {WINDOW_S:g} s every {SLIDE_S:g} s; "
-        f"the worker is started again after {RESTART_AFTER_S:g} s",
-    )
-
-
-def _draw_lateness(axes: Axes, windows: pd.DataFrame) -> None:
-    for row, (label, color) in LOOKS.items():
-        mine = windows[windows["row"] == row] if len(windows) else windows
-        if not len(mine):
-            axes.plot([], [], color=color, label=f"{label} (not measured)")
-            continue
-        shown = mine[mine["ended_s"].between(*AROUND_S)]
-        shown = shown.assign(beyond_s=(shown["late_s"] - shown["usual_s"]).clip(lower=LEAST_S))
-        passes = [one.sort_values("ended_s") for _, one in shown.groupby(["run", "sample"])]
-        for one in passes:
-            axes.plot(one["ended_s"], one["beyond_s"], color=color, linewidth=0.6, alpha=0.35)
-        at_s = (np.floor(shown["ended_s"] / SLIDE_S) + 0.5) * SLIDE_S
-        by_time = shown["beyond_s"].groupby(at_s)
-        median = by_time.median()[2 * by_time.size() > len(passes)]
-        counted = f"{label} ({len(passes)} kill{'s' if len(passes) > 1 else ''})"
-        axes.plot(median.index, median, color=color, linewidth=1.8, label=counted)
-    axes.axvline(0, color=VERMILION, linewidth=1)
-    axes.annotate(
-        "SIGKILL", (0, 1), (-44, -10), xycoords=("data", "axes fraction"),
-        textcoords="offset points", color=VERMILION, fontsize=8,
-    )  # fmt: skip
-    if len(windows):
-        axes.set_yscale("log")
-        plain_ticks(axes.yaxis)
-    else:
-        not_measured(axes)
-    axes.set_xlim(*AROUND_S)
-    axes.set_ylabel("results later than usual by\n(s, logarithmic)")
-    axes.set_xlabel("end of the window (s from the kill of a worker with all that runs on it)")
-    axes.legend(loc="upper right")
-
-
-def _draw_recoveries(axes: Axes, tables: Mapping[str, pd.DataFrame]) -> None:
-    """Draw both measures of each row: medians with intervals, and a dot per kill."""
-    looks = (("engine_s", "s", "as the engine reports it"), ("outside_s", "o", "seen from outside"))
-    for number, (row, (_, color)) in enumerate(LOOKS.items()):
-        for shift, (measure, marker, _) in zip((-0.15, 0.15), looks, strict=True):
-            values = [value for value in samples(tables, row, measure) if np.isfinite(value)]
-            shown = [max(value, LEAST_S) for value in values]
-            axes.plot([number + shift] * len(shown), shown, ".", color=color, alpha=0.4)
-            bar_of(axes, number + shift, values, color=color, marker=marker, least=LEAST_S)
-    handles: list[Any] = [
-        axes.plot([], [], marker, color=GREY, label=label)[0] for _, marker, label in looks
-    ]
-    axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=7)
-    axes.set_xticks(range(len(LOOKS)), [row.replace(" ", "\n") for row in LOOKS])
-    if any(samples(tables, row, measure) for row in LOOKS for measure, _, _ in looks):
-        axes.set_yscale("log")
-        plain_ticks(axes.yaxis)
-    else:
-        not_measured(axes)
-    axes.set_ylabel("recovery (s, logarithmic)")
-
-
-def _draw_parts(axes: Axes, parts: pd.DataFrame) -> None:
-    """Draw the medians of the parts from the kill until output is on time, stacked."""
-    by_row = parts.set_index("row").reindex(list(LOOKS))
-    begin = np.zeros(len(LOOKS))
-    for name, (label, color) in STEPS.items():
-        length = by_row[name].astype(float).fillna(0.0).to_numpy()
-        axes.barh(range(len(LOOKS)), length, left=begin, color=color, label=label)
-        begin = begin + length
-    axes.set_yticks(range(len(LOOKS)), list(LOOKS))
+    """Draw the medians of an outage's parts in each row, and a cross for each outage."""
+    axes, kills = figure.subplots(), tables["kills"]
+    by_row = kills.groupby("row")[list(STEPS)].median().reindex(list(ROWS))
+    stacked(axes, list(ROWS), by_row, STEPS)
+    for number, row in enumerate(ROWS):
+        outages_s = samples(tables, row, "outside_s")
+        axes.plot(outages_s, [number] * len(outages_s), "x", color=GREY, markersize=4)
     axes.invert_yaxis()
-    axes.set_xlabel("median parts of the outage (s)")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=7)
-    if not len(parts):
+    axes.set_xlabel("seconds from the kill: bars parts (medians), crosses outages from outside")
+    axes.set_ylabel("engine and settings")
+    if not len(kills):
         not_measured(axes)
 
 
@@ -450,10 +335,8 @@ EXPERIMENT = Experiment(
         "checkpoint every 5 s, the shortest that Spark permits, and the slots of a worker spare; a "
         "supervisor starts the query again. Task engine: "
         f"batches of {INTERVAL_S:g} s. Two workers with three slots each on one machine.",
-        "A thin line per pass: the median result of a window, minus the usual lateness of the "
-        "twin; a thick one: the median over the passes. All passes have one input, "
-        "and each another instant of the kill, between two checkpoints of the task engine. Squares "
-        "and circles below are medians with 95 % intervals, dots are kills.",
+        "All passes have one input, and each another instant of the kill, between two checkpoints "
+        "of the task engine. Bars are medians, crosses are kills.",
         "As the engine reports it: from the detection until all that had been processed before is "
         "processed again; Spark reports it with the next batch, in real-time mode with the next "
         "checkpoint. As seen from outside: the outage, in which windows come more than "
@@ -469,5 +352,5 @@ EXPERIMENT = Experiment(
         f"Stock output is watched for {ROWS[REAL_TIME].gap_s:g} s after a kill, so that the start "
         "of the next process, which can make output late once more, is a part of the outage.",
     ],
-    figure_size_in=(8.6, 6.8),
+    figure_size_in=(8.5, 4.0),
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from experiments.live._judged import stacked
 from harness.claims import (
     Finding,
     Rule,
@@ -151,6 +152,8 @@ TYPICAL_EXPERIMENT_S = 300.0
 PARTS = {"python": ("nodes", GREEN), "java": ("JVMs on workers", BLUE),
          "driver": ("driver", ORANGE), "coordinator": ("coordinator", VERMILION)}  # fmt: skip
 """Users of processor time, with their colours as in live/engines."""
+STARTS = {"servers_s": ("Kafka, Redis, Spark", GREY),
+          "nodes_s": (f"driver, executors, {NODES} nodes", BLUE)}  # fmt: skip
 LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * SOURCES:g} tuples/s",
          "loaded": f"loaded\n{LOADED_PER_S * SOURCES:,.0f} tuples/s"}  # fmt: skip
 
@@ -161,31 +164,17 @@ def tabulate(results: Results) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw left the seconds until everything runs, right cores by part."""
-    start, cost = figure.subplots(1, 2, width_ratios=[2, 3])
+    """Draw above the seconds until everything runs, below cores by part."""
+    start, cost = figure.subplots(2, 1, height_ratios=[1, 3])
     mean = table.mean(numeric_only=True)
-    left = 0.0
-    for column, label, color in (
-        ("servers_s", "Kafka, Redis, Spark", GREY),
-        ("nodes_s", f"driver, executors, {NODES} nodes", BLUE),
-    ):
-        start.bar(["cold start"], [mean[column]], bottom=left, color=color, label=label, width=0.4)
-        left += mean[column]
-    start.set_ylabel("seconds")
-    cost.set_xlabel("load")
-    start.set_xlim(-0.6, 2.2)
-    start.legend(fontsize=7, loc="upper right")
+    stacked(start, ["cold start"], mean.to_frame().T, STARTS)
+    start.set_xlabel("seconds")
     loads = [name for name in LOADS if f"{name}_cores" in mean]
-    bottom = [0.0] * len(loads)
-    for part, (label, color) in PARTS.items():
-        values = [float(mean.get(f"{name}_{part}", 0.0)) for name in loads]
-        names = [LOADS[name] for name in loads]
-        cost.bar(names, values, bottom=bottom, color=color, label=label, width=0.5)
-        bottom = [at + value for at, value in zip(bottom, values, strict=True)]
-    cost.axhline(LIMITS["idle_cores"], color=VERMILION, linewidth=0.8, linestyle="--",
-                 label="limit while idle")  # fmt: skip
-    cost.set_ylabel("cores")
-    cost.legend(fontsize=7, loc="upper left")
+    cores = [{part: mean.get(f"{name}_{part}", 0.0) for part in PARTS} for name in loads]
+    stacked(cost, [LOADS[name] for name in loads], pd.DataFrame(cores), PARTS)
+    cost.axvline(LIMITS["idle_cores"], color=VERMILION, linewidth=0.8, linestyle="--")
+    cost.set_xlabel("cores; dashed: the limit while idle")
+    cost.set_ylabel("load")
 
 
 def _start_s(table: pd.DataFrame) -> float:

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from experiments.stock._figure import draw_steps
+from experiments.stock._figure import draw_around, rows
 from experiments.stock._kills import (
     Tables,
     equal,
@@ -33,7 +31,6 @@ from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.experiment import Experiment
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.figures.style import ORANGE
 from harness.judging.run import LiveRun, measure
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -42,7 +39,6 @@ from harness.stock_kills.scale import SCALES, cluster_spec, keeps
 from workloads.wordcount import word_count
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FAILURES: Mapping[str, tuple[Action, Action]] = {
@@ -82,7 +78,8 @@ def run(point: Point, context: Context) -> Outcome:
         ),
         timed=context.profile is not Profile.SMOKE,
     )
-    return measure(wanted, cluster, context)
+    outcome = measure(wanted, cluster, context)
+    return replace(outcome, values={**outcome.values, "down_s": DOWN_S[context.profile]})
 
 
 def schedule(failure: str, rack: str, *, at_s: float, down_s: float) -> Schedule:
@@ -97,12 +94,6 @@ def schedule(failure: str, rack: str, *, at_s: float, down_s: float) -> Schedule
     )
 
 
-def measured(point: Point, context: Context) -> Outcome:
-    """Measure as `run`, and add the time for which the rack was away."""
-    outcome = run(point, context)
-    return replace(outcome, values={**outcome.values, "down_s": DOWN_S[context.profile]})
-
-
 MEASUREMENT = Measurement(
     id="stock/partition",
     origin=Origin.MEASURED,
@@ -115,7 +106,7 @@ MEASUREMENT = Measurement(
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 170, Profile.PAPER: 220},
-    run=measured,
+    run=run,
     scheduling=Scheduling(keeps=keeps),
     chooses=["harness.engines.structured.engine"],
     actions=frozenset({Action.CUT, Action.HEAL}),
@@ -147,26 +138,9 @@ CLAIMS = [
 
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw throughput and latency over time per failure, with the twin's."""
-    runs, timeline = tables["runs"], tables["timeline"]
-    shown = [failure for failure in FAILURES if failure in set(runs["failure"])]
-    axes = figure.subplots(2, len(shown), sharex=True, sharey="row", squeeze=False)
-    for column, failure in enumerate(shown):
-        one = runs[runs["failure"] == failure].iloc[0]
-        mine = timeline[timeline["run"] == one["run"]]
-        _panel(axes[0, column], mine, one, "throughput_per_s")
-        _panel(axes[1, column], mine, one, "latency_p99_s")
-        axes[0, column].set_title(f"a rack {failure}")
-    axes[0, 0].set_ylabel("results/s")
-    axes[1, 0].set_ylabel("latency, p99 (s)")
-    figure.supxlabel("seconds since the load began; grey: the twin without a failure", fontsize=9)
-
-
-def _panel(axes: Axes, mine: pd.DataFrame, run: pd.Series[Any], column: str) -> None:
-    draw_steps(axes, mine, run, column)
-    if not pd.isna(run["failed_at_s"]):
-        axes.axvspan(run["failed_at_s"], run["failed_at_s"] + run["down_s"], color=ORANGE,
-                     alpha=0.18, linewidth=0)  # fmt: skip
-    axes.set_ylim(bottom=0)
+    firsts = rows(tables["runs"].drop_duplicates("failure"))
+    columns = {f"a rack {run['failure']}": [run] for run in firsts}
+    draw_around(figure, columns, tables["timeline"])
 
 
 EXPERIMENT = Experiment(

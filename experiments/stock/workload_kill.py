@@ -8,12 +8,12 @@ join of two aggregations, and a filter with a one-second window."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from experiments.stock import calibration
+from experiments.stock._figure import draw_around, draw_runs, rows
 from experiments.stock._kills import (
     LOCALITY_NOTE,
     Tables,
@@ -30,7 +30,6 @@ from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Claim, Finding, every, found, hypothesis, invariant, not_asked, paper
 from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
-from harness.figures.style import GREY, ORANGE, SCHEMES
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -38,7 +37,6 @@ from harness.stock_kills.measure import run_kill
 from harness.stock_kills.scale import check_options, keeps
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SHOWN = ("world-cup", "traffic-jams", "accidents")
@@ -196,79 +194,19 @@ CLAIMS = _claims()
 
 
 def draw(tables: Tables, figure: Figure) -> None:
-    """Draw latency over time per workload and scheme, and below the recovery of every run.
+    """Draw latency over time per workload under both schemes, and below every recovery.
 
     Latency is the 99th percentile, with that of a twin; accuracy and success are numbers."""
     runs = tables["runs"]
-    shown = [name for name in SHOWN if (runs["workload"] == name).any()]
-    axes = figure.subplots(2, len(shown), squeeze=False, gridspec_kw={"height_ratios": [2.2, 1]})
-    for column, name in enumerate(shown):
-        mine = runs[runs["workload"] == name]
-        _over_time(axes[0, column], mine, tables["timeline"])
-        axes[0, column].set_title(WORKLOADS[name].label)
-        _recoveries(axes[1, column], mine)
-    axes[0, 0].set_ylabel("latency of results, p99 (s)")
-    axes[1, 0].set_ylabel("recovery (s)")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=8)
-
-
-def _over_time(axes: Axes, mine: pd.DataFrame, timeline: pd.DataFrame) -> None:
-    first, until_s = mine["repeat"].min(), 0.0  # results may come after the load's end
-    for scheme in ("checkpoint", "active"):
-        shown = mine[(mine["scheme"] == scheme) & (mine["repeat"] == first)]
-        if not len(shown):
-            continue
-        look, run = SCHEMES[scheme], shown.iloc[0]
-        part = timeline[timeline["run"] == run["run"]]
-        for name, color, label in (
-            ("twin", GREY, "no failure" if scheme == "checkpoint" else "_no failure"),
-            ("failed", look.color, look.label),
-        ):
-            values = part[(part["pass"] == name) & np.isfinite(part["latency_p99_s"])]
-            axes.plot(
-                values["at_s"], values["latency_p99_s"], color=color, marker=".", label=label,
-                linewidth=1 if name == "twin" else 1.6,
-            )  # fmt: skip
-        if scheme == "checkpoint" and not pd.isna(run["killed_at_s"]):
-            until = run["load_s"] if pd.isna(run["restarted_at_s"]) else run["restarted_at_s"]
-            axes.axvspan(
-                run["killed_at_s"], until, color=ORANGE, alpha=0.2, lw=0, label="worker down"
-            )
-        until_s = max(until_s, run["load_s"], part.loc[part["latency_p99_s"].notna(), "at_s"].max())
-    axes.set_xlim(0, until_s)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("seconds since the load began")
-
-
-def _place_label(runs: pd.DataFrame, scheme: str) -> str:
-    """Return a scheme with its worst accuracy and, if it is counted, its tuples' mean success."""
-    mine = runs[runs["scheme"] == scheme]
-    lines = [scheme]
-    if mine["paper_accuracy_first"].notna().any():
-        lines.append(f"accuracy {mine['paper_accuracy_first'].min():.4g}")
-    if mine["success_rate"].notna().any():
-        broken, calm = (mine[name].mean() for name in ("success_rate", "twin_success_rate"))
-        lines += [f"{broken:.1%} of tuples succeed", f"(no failure: {calm:.1%})"]
-    return "\n".join(lines)
-
-
-def _recoveries(axes: Axes, runs: pd.DataFrame) -> None:
-    schemes = ("checkpoint", "active")
-    for place, scheme in enumerate(schemes):
-        look = SCHEMES[scheme]
-        found = runs.loc[runs["scheme"] == scheme, "recovery_s"].astype(float)
-        axes.plot(
-            np.full(len(found), place), found, color=look.color, marker=look.marker, ls="none"
-        )
-        if found.isna().any():
-            axes.annotate(
-                f"{int(found.isna().sum())} not caught up", (place, 0), fontsize=7, ha="center",
-                xytext=(0, 4), textcoords="offset points",
-            )  # fmt: skip
-    axes.set_xticks([0, 1], [_place_label(runs, scheme) for scheme in schemes])
-    axes.set_xlim(-0.5, 1.5)
-    axes.set_ylim(bottom=0)
+    first = runs[runs["repeat"] == runs["repeat"].min()]
+    columns = {
+        WORKLOADS[name].label: rows(first[first["workload"] == name])
+        for name in SHOWN
+        if (first["workload"] == name).any()
+    }
+    parts: Any = figure.subfigures(2, 1, height_ratios=[2.2, 1])
+    draw_around(parts[0], columns, tables["timeline"], ("latency_p99_s",))
+    draw_runs(parts[1].subplots(), runs, ("workload", "scheme"), "recovery_s", "recovery (s)")
 
 
 EXPERIMENT = Experiment(

@@ -8,16 +8,9 @@ import pandas as pd
 import pytest
 
 from experiments.live import partition
-from experiments.live.partition import CONTENDERS, EXPERIMENT
+from experiments.live.partition import CONTENDERS
 from experiments.stock.partition import FAILURES
-from harness.cluster.backends import BACKENDS
 from harness.results.record import Outcome
-
-
-def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
-    """By the runner, before anything is started."""
-    assert BACKENDS["local"].refusal(EXPERIMENT.measurement.actions) is not None
-    assert BACKENDS["local-namespaces"].refusal(EXPERIMENT.measurement.actions) is None
 
 
 def made_up(**changes: Any) -> pd.DataFrame:
@@ -36,12 +29,6 @@ def made_up(**changes: Any) -> pd.DataFrame:
         for failure in FAILURES
     ]  # fmt: skip
     return pd.DataFrame(rows).assign(**changes)
-
-
-def one(value: object, otherwise: object, *, place: int = 0) -> list[object]:
-    """Return a column in which one run is different."""
-    cells = len(CONTENDERS) * len(FAILURES)
-    return [value if cell == place else otherwise for cell in range(cells)]
 
 
 def series() -> dict[str, pd.DataFrame]:

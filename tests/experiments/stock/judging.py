@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from harness.claims import Verdict
 from harness.experiment import Experiment, Tables
-from harness.figures.style import new_figure, styled
 from harness.pages.assessment import verdicts
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
@@ -43,18 +42,3 @@ def held(experiment: Experiment, tables: Tables) -> dict[str, bool | None]:
 def failing(experiment: Experiment, tables: Tables) -> set[str]:
     """Return the claims that do not hold."""
     return {name for name, value in held(experiment, tables).items() if value is False}
-
-
-def parts(table: pd.DataFrame, *columns: str) -> Iterator[pd.DataFrame]:
-    """Yield each row of a table alone, and the rows of each value of ``columns``."""
-    yield from (table.iloc[[number]] for number in range(len(table)))
-    for column in columns:
-        yield from (part for _, part in table.groupby(column))
-
-
-def check_part(experiment: Experiment, tables: Tables) -> None:
-    """Draw a part of a grid, and judge it: there no claim holds, and none is refuted by a gap."""
-    with styled():
-        experiment.draw(tables, new_figure(experiment.figure_size_in))
-    found = verdicts(experiment, tables, "a part of the grid")
-    assert {verdict.held for verdict in found} == {None}

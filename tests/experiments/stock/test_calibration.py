@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,41 +10,14 @@ import pytest
 
 from experiments.stock import _kills, calibration, rack_kill, worker_kill, workload_kill
 from harness.cluster.base import Node
-from harness.figures.style import new_figure, styled
-from harness.judging.calibration import Tried, climb, ladder, told
 from harness.judging.run import LiveRun
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from harness.stock_kills import measure as stock_kills
-from tests.experiments.stock import judging
-from tests.judging.test_calibration import tried
 
 HELD_TWICE = {"intervals_times": 2.0, "rate_share": 0.5}
 NOTHING = {"intervals_times": None, "rate_share": None}
 NODES = [Node(name=f"r{r}n1", rack=f"r{r}", worker=f"r{r}w1", host=f"127.0.{r}.1") for r in (1, 2)]
-
-
-def shown(outcome: Outcome, tmp_path: Path) -> pd.DataFrame:
-    return calibration.table(judging.results_of([({"scheme": "active"}, outcome)], tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("medians", "held"),
-    [([1.0], (True, True)), ([3.0, 1.0], (False, True)), ([3.0] * 7, (False, False))],
-)
-def test_the_claims_say_what_was_held(
-    tmp_path: Path, medians: list[float], held: tuple[bool, bool]
-) -> None:
-    rungs, left = ladder(2.0, 500.0), iter(medians)
-
-    def attempt(rung: Any) -> Tried:
-        return tried(rung, median := next(left), median)
-
-    table = shown(told(rungs[0], climb(rungs, attempt)), tmp_path)
-    assert tuple(judging.held(calibration.EXPERIMENT, table).values()) == held
-    with styled():
-        calibration.draw(table, figure := new_figure((6, 3)))
-    assert len(figure.axes[0].get_xticks()) == len(medians)
 
 
 class Machine:

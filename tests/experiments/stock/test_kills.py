@@ -10,14 +10,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.stock import rack_kill, worker_kill
+from experiments.stock import worker_kill
 from experiments.stock._kills import catches_up, tabulate
 from harness.claims import ClaimKind
 from harness.cluster.base import ClusterSpec
 from harness.errors import UsageError
-from harness.experiment import Experiment
 from harness.failures.generators import in_turn, one_target
-from harness.figures.style import new_figure, styled
+from harness.figures.style import new_figure
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
 from harness.results.kills import Unrecovered
@@ -94,15 +93,6 @@ def test_one_interval_says_nothing_of_shorter_and_longer_ones(
     short = {key: one for key, one in GOOD.items() if key[1] == 1.0}
     alone = judging.held(KILL, table_of(short, tmp_path / "short"))
     assert {*judging.held(KILL, good)} - {*alone} == {"grows-with-interval"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("experiment", [worker_kill.EXPERIMENT, rack_kill.EXPERIMENT])
-def test_any_part_of_the_runs_is_drawn_and_judged(
-    experiment: Experiment, good: Mapping[str, pd.DataFrame]
-) -> None:
-    for runs in judging.parts(good["runs"], "scheme", "interval_s"):
-        judging.check_part(experiment, {**good, "runs": runs.reset_index(drop=True)})
 
 
 def test_the_table_carries_every_run(good: Mapping[str, pd.DataFrame]) -> None:
@@ -233,13 +223,6 @@ def test_a_load_that_ended_soon_after_the_kill_says_nothing_of_recovery(
     assert Unrecovered.NOT_BY_END.value in str(comes_back.why)
 
 
-def test_what_was_not_measured_is_null(tmp_path: Path) -> None:
-    only = {("checkpoint", 1.0): GOOD["checkpoint", 1.0]}
-    claims = judging.judged(KILL, table_of(only, tmp_path)).values()
-    assert {c.id for c in claims if not c.held} == {"active-goes-on", "shorter-gap"}
-    assert all(claim.why for claim in claims if claim.held is None), "each has a reason"
-
-
 def test_nothing_is_said_of_time_when_a_twin_fell_behind(tmp_path: Path) -> None:
     behind = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
     claims = judging.judged(KILL, table_of(GOOD, tmp_path, twin=behind)).values()
@@ -255,17 +238,6 @@ def test_settings_of_spark_are_taken_as_they_are_and_others_refused() -> None:
     for wrong in ("locality=0s", "spark.locality.wait"):
         with pytest.raises(UsageError, match="no setting of Spark's"):
             check_options(Profile.QUICK, {"conf": [wrong]})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("experiment", [worker_kill.EXPERIMENT, rack_kill.EXPERIMENT])
-def test_figure(experiment: Experiment, good: Mapping[str, pd.DataFrame], tmp_path: Path) -> None:
-    with styled():
-        figure = new_figure(experiment.figure_size_in)
-        experiment.draw(good, figure)
-        figure.savefig(tmp_path / "figure.png")
-    assert len(figure.axes) == 2 * 3 + 2
-    assert all(axes.has_data() for axes in figure.axes)
 
 
 def test_figure_without_a_run_in_micro_batches(good: Mapping[str, pd.DataFrame]) -> None:

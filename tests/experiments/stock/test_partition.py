@@ -7,18 +7,19 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from experiments.live import partition
 from experiments.stock.partition import EXPERIMENT, FAILURES, schedule
-from harness.claims import ClaimKind
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Action
-from harness.figures.style import new_figure, styled
+from harness.experiment import Experiment
 from tests.experiments.stock import judging
 
 
-def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
+@pytest.mark.parametrize("experiment", [EXPERIMENT, partition.EXPERIMENT])
+def test_where_nothing_can_be_cut_all_of_it_is_skipped(experiment: Experiment) -> None:
     """By the runner, before anything is started."""
-    assert BACKENDS["local"].refusal(EXPERIMENT.measurement.actions) is not None
-    assert BACKENDS["local-namespaces"].refusal(EXPERIMENT.measurement.actions) is None
+    assert BACKENDS["local"].refusal(experiment.measurement.actions) is not None
+    assert BACKENDS["local-namespaces"].refusal(experiment.measurement.actions) is None
 
 
 @pytest.mark.parametrize("failure", FAILURES)
@@ -52,18 +53,6 @@ def runs(**changes: Any) -> pd.DataFrame:
     return frame.assign(**changes)
 
 
-TIMELINE = pd.DataFrame(
-    [(run, name, at / 2, 5.0, 1.0) for run in "abc" for name in ("twin", "failed")
-     for at in range(60)],
-    columns=["run", "pass", "at_s", "throughput_per_s", "latency_p99_s"],
-)  # fmt: skip
-
-
-def test_any_part_of_the_runs_is_drawn_and_judged() -> None:
-    for part in judging.parts(runs(), "failure"):
-        judging.check_part(EXPERIMENT, {"runs": part, "timeline": TIMELINE})
-
-
 def held(frame: pd.DataFrame) -> list[bool | None]:
     return [*judging.held(EXPERIMENT, {"runs": frame}).values()]
 
@@ -75,23 +64,3 @@ def test_every_claim_can_fail() -> None:
     assert held(runs(contradictions=[1, 0, 0]))[2] is False
     assert held(runs(dropped_rows=[0, 3, 0]))[3] is False
     assert held(runs(output_gap_s=[12.0, 4.0, 5.0]))[4] is False
-
-
-def test_what_was_not_measured_is_not_decided() -> None:
-    assert held(runs(output_gap_s=[None, 13.0, 5.0]))[4] is None
-    assert held(runs().iloc[:1])[4] is None
-    assert held(runs(dropped_rows=1))[1] is None
-
-
-def test_only_equality_and_fencing_must_hold() -> None:
-    kinds = [claim.kind for claim in judging.judged(EXPERIMENT, {"runs": runs()}).values()]
-    assert kinds == [ClaimKind.INVARIANT] * 3 + [ClaimKind.HYPOTHESIS] * 2
-
-
-def test_the_figure_has_a_column_per_failure() -> None:
-    with styled():
-        figure = new_figure(EXPERIMENT.figure_size_in)
-        EXPERIMENT.draw({"runs": runs(), "timeline": TIMELINE}, figure)
-    assert [axes.get_title() for axes in figure.axes[:3]] == [
-        "a rack cut off", "a rack frozen", "a rack killed",
-    ]  # fmt: skip

@@ -15,7 +15,6 @@ from experiments.stock._kills import tabulate
 from experiments.stock._workloads import WORKLOADS
 from harness.engines.base import NOT_SCORED, Scored
 from harness.errors import UsageError
-from harness.figures.style import new_figure, styled
 from harness.judging.loads import load_plan
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
@@ -80,24 +79,9 @@ def kills(
 KILL = workload_kill.EXPERIMENT
 
 
-@pytest.mark.slow
-def test_any_part_of_the_runs_is_drawn_and_judged(tmp_path: Path) -> None:
-    tables = kills(GOOD, tmp_path)
-    for part in judging.parts(tables["runs"], "workload", "scheme"):
-        judging.check_part(KILL, {**tables, "runs": part.reset_index(drop=True)})
-
-
 def test_every_claim_about_kills_holds_where_it_should(tmp_path: Path) -> None:
     table = kills(GOOD, tmp_path)
     assert [*judging.held(KILL, table).values()] == [True] * 14
-    with styled():
-        figure = new_figure(workload_kill.EXPERIMENT.figure_size_in)
-        workload_kill.draw(table, figure)
-    assert [axes.get_title() for axes in figure.axes[:3]] == [
-        WORKLOADS[name].label for name in workload_kill.SHOWN
-    ]
-    below = [" ".join(t.get_text() for t in a.get_xticklabels()) for a in figure.axes[3:6]]
-    assert ["succeed" in text for text in below] == [False, False, True], below
 
 
 def test_claims_about_kills_fail_when_they_should(tmp_path: Path) -> None:
@@ -195,20 +179,6 @@ def test_only_windows_that_a_record_closed_count_for_latency() -> None:
     assert latency.to_numpy() == pytest.approx(1.0)
 
 
-def rates(**changes: object) -> pd.DataFrame:
-    rows = [
-        {
-            "workload": workload, "repeat": 0, "offered_per_s": 500.0 * 2**step,
-            "processed_per_s": min(500.0 * 2**step, 3_500.0), "sustained": step < 3,
-            "latency_p50_s": 1.0 + step, "latency_p99_s": 1.5 + 2 * step, "results": 50,
-            "dropped_rows": 0, "invalid": None, "ended_by": "saturation", **changes,
-        }
-        for workload in WORKLOADS
-        for step in range(4)
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
-
-
 def test_rates_climb_until_the_engine_or_the_generator_gives_up() -> None:
     def until(limit: float, invalid_from: float = 1e9) -> Outcome:
         return input_rate._climb(
@@ -236,40 +206,6 @@ def test_rates_climb_until_the_engine_or_the_generator_gives_up() -> None:
     below = until(10_000, invalid_from=16_000)
     assert below.values == {"sustained_per_s": 8_000, "ended_by": "saturation"}
     assert until(1e9, invalid_from=1_000).invalid == "the load generator, at 1000/s: too late"
-
-
-def silent() -> pd.DataFrame:
-    """Return rates without a result where they are saturated."""
-    table = rates()
-    table.loc[~table["sustained"].astype(bool), "latency_p99_s"] = None
-    return table
-
-
-@pytest.mark.parametrize(
-    ("table", "expected"),
-    [
-        (rates(), [True, True, True]),
-        (rates(dropped_rows=1), [False, True, True]),
-        (rates(sustained=True), [True, False, None]),
-        (rates(sustained=True, ended_by="the load generator, at 9/s: late"), [True, None, None]),
-        (rates(latency_p99_s=1.0), [True, True, False]),
-        (silent(), [True, True, True]),
-    ],
-)
-def test_claims_about_rates(table: pd.DataFrame, expected: list[bool | None]) -> None:
-    assert [*judging.held(input_rate.EXPERIMENT, table).values()] == expected
-
-
-def test_any_part_of_the_rates_is_drawn_and_judged() -> None:
-    for _, part in rates().groupby("workload"):
-        judging.check_part(input_rate.EXPERIMENT, part.reset_index(drop=True))
-
-
-def test_the_figure_of_rates_has_two_panels_per_workload() -> None:
-    with styled():
-        figure = new_figure(input_rate.EXPERIMENT.figure_size_in)
-        input_rate.draw(rates(), figure)
-    assert len(figure.axes) == 2 * len(WORKLOADS)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
