@@ -21,22 +21,29 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from experiments.intervals.flink import POINTS as PRINTED
+from experiments.intervals._live_table import (
+    CLOSE,
+    LONG,
+    OPTIMAL,
+    better_at_optimum,
+    close_to_the_model,
+    draw_cells,
+    printed,
+)
 from experiments.live import utilization
-from experiments.live._judged import all_if, numbers
-from harness.claims import Finding, Foregone, every, found, hypothesis, paper
+from experiments.live._judged import Tables
+from harness.claims import Foregone, hypothesis, paper, rows_of
 from harness.claims.samples import FEWEST
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.flink.parameters import FlinkParameters
 from harness.experiment import Experiment
-from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
-from harness.figures.style import BLACK, BLUE, ORANGE, VERMILION, legend_below, stamp
+from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.figures.style import stamp
 from harness.intervals.utilization import CheckpointedSystem
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
-from harness.seeds import generator
 from workloads.wordcount import word_count
 
 if TYPE_CHECKING:
@@ -46,7 +53,6 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 FLINK, TASKS = "flink", "tasks"
-OPTIMAL, LONG = utilization.OPTIMAL, utilization.LONG
 SPEC = ClusterSpec(racks=2, workers_per_rack=1, cores_per_worker=1, memory_mb_per_worker=640)
 DEPTHS = (5, 7)
 PARTITIONS = 2
@@ -95,22 +101,6 @@ def setup(interval_s: float) -> Setup:
     )
 
 
-def kills(seed: int, load_s: float) -> Schedule:
-    """Draw kills at exponential distances, each of a node drawn anew, while the load lasts.
-
-    A kill within the absence of its node, when there is nothing to kill, is left out."""
-    random, events, back_s = generator(seed, "kills"), [], FULL_S
-    at_s = FULL_S + float(random.exponential(MEAN_S))
-    while at_s < load_s - QUIET_S:
-        node = SPEC.node_names[int(random.integers(len(SPEC.node_names)))]
-        if at_s > back_s:
-            back_s = at_s + RESTART_AFTER_S
-            events.append(FailureEvent(at_s=at_s, action=Action.KILL, target=node))
-            events.append(FailureEvent(at_s=back_s, action=Action.RESTART, target=node))
-        at_s += float(random.exponential(MEAN_S))
-    return Schedule(events=events, origin="exponential, any node", seed=seed)
-
-
 def run(point: Point, context: Context) -> Outcome:
     """Measure one depth: no checkpoints, then kills at two intervals."""
     from experiments.live._kills import compare
@@ -125,7 +115,10 @@ def run(point: Point, context: Context) -> Outcome:
     )
     runner = open_runner(FLINK, setup(optimum_s()), context.cluster(SPEC), context)
     load_s, calm_s = LOAD_S[context.profile], CALM_S[context.profile]
-    schedule = kills(context.seed("kills"), load_s)
+    schedule = utilization.kills(
+        context.seed("kills"), load_s, mean_s=MEAN_S, nodes=SPEC.node_names, full_s=FULL_S,
+        restart_after_s=RESTART_AFTER_S,
+    )  # fmt: skip
     records: dict[str, PassRecord] = {}
     wrong: dict[str, int] = {}
     problems = []
@@ -163,26 +156,25 @@ def _rows(
 ) -> tuple[pd.DataFrame, dict[str, float | int | None]]:
     """Return a row per interval, and what is known of the whole run."""
     spans_s = {name: (calm_s if name == "calm" else load_s) - QUIET_S - FULL_S for name in records}
-    covered_s = {
-        name: progress_s(record, workload, FULL_S + spans_s[name])
-        - progress_s(record, workload, FULL_S)
-        for name, record in records.items()
-    }
+    covered_s = {}
+    for name, record in records.items():
+        first = record.deliveries.drop_duplicates(workload.identity_in_run)  # no repetition
+        begun_s, ended_s = (
+            utilization.progress_s(first, WINDOW_S, at_s)
+            for at_s in (FULL_S, FULL_S + spans_s[name])
+        )
+        covered_s[name] = ended_s - begun_s
     full = covered_s["calm"] / spans_s["calm"]
     cost_s = checkpoint_s(records[OPTIMAL])
     restart_s = restarts_s([records[OPTIMAL], records[LONG]])
     instants = [event.at_s - FULL_S for event in schedule.events if event.action is Action.KILL]
-    system = CheckpointedSystem(
-        cost_s=max(cost_s or 0.0, 1e-6), failure_rate_per_s=1 / MEAN_S, restart_s=restart_s or 0.0
-    )
     rows = [
         {
             "interval": name,
             "interval_s": interval_s,
             "measured": covered_s[name] / spans_s[name] / full if full > 0 else None,
-            "model": float(system.utilization(interval_s)),
-            "replayed": utilization.replayed(
-                instants, spans_s[name], interval_s=interval_s,
+            **utilization.by_the_model(
+                instants, spans_s[name], mean_s=MEAN_S, interval_s=interval_s,
                 cost_s=cost_s or 0.0, down_s=restart_s or 0.0,
             ),
         }
@@ -195,20 +187,6 @@ def _rows(
         "saturated_share": full,
     }
     return pd.DataFrame(rows), values
-
-
-def progress_s(record: PassRecord, workload: Workload, until_s: float) -> float:
-    """Return the seconds of input that the output covered at an instant.
-
-    The end of the newest window that was out, interpolated between two; a repetition after a kill
-    is no progress."""
-    first = record.deliveries.drop_duplicates(workload.identity_in_run)
-    ends = first.groupby("window_start_s")["arrival_s"].max().sort_index()
-    if not len(ends):
-        return 0.0
-    arrivals = np.maximum.accumulate(ends.to_numpy())
-    covered_s = ends.index.to_numpy(dtype=float) + workload.window_s
-    return float(np.interp(until_s, arrivals, covered_s, left=0.0))
 
 
 def checkpoint_s(record: PassRecord) -> float | None:
@@ -252,10 +230,6 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-CLOSE = 0.1
-"""Measured utilization is close to the model's if it is within this. Fixed on 2026-11-23, before a
-kill of Flink had been measured by this experiment."""
-
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """Return ``runs``, a row each, and ``utilization``, a row per run and interval."""
@@ -263,49 +237,18 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     return {"runs": results.frame, "utilization": results.series("utilization", columns)}
 
 
-def printed() -> dict[tuple[int, str], float]:
-    """Return the paper's observed utilization at its highest rate, by depth and interval."""
-    rows = [row for row in PRINTED if row["failures_per_min"] == PER_MINUTE]
-    return {
-        (int(str(row["depth"])), label): float(str(row[column]))
-        for row in rows
-        for label, column in ((LONG, "observed_30min"), (OPTIMAL, "observed_optimum"))
-    }
-
-
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+def draw(tables: Tables, figure: Figure) -> None:
     """Draw a panel per interval: what was printed, measured, and the model for these kills."""
-    rows, observed = tables["utilization"], printed()
-    cells = [(engine, depth) for depth in DEPTHS for engine in (FLINK, TASKS)]
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, label in zip(panels, (LONG, OPTIMAL), strict=True):
-        known = rows[rows["interval"] == label] if len(rows) else rows
-        for place, (engine, depth) in enumerate(cells):
-            first = place == 0
-            axes.plot(
-                [place - 0.24], [observed[depth, label]], "s", color=ORANGE,
-                label="the paper's Flink, printed" if first else None,
-            )  # fmt: skip
-            if not len(known):
-                continue
-            mine = known[(known["engine"] == engine) & (known["depth"] == depth)]
-            for column, shift, colour, marker, name in (
-                ("measured", -0.08, BLACK, "o", "measured"),
-                ("model", 0.08, BLUE, "D", "equation 4, measured c and R"),
-                ("replayed", 0.24, VERMILION, "^", "the same for these very kills"),
-            ):
-                axes.plot(
-                    [place + shift] * len(mine), mine[column], marker, color=colour,
-                    label=name if first else None,
-                )  # fmt: skip
-        names = {FLINK: "Flink", TASKS: "task engine"}
-        axes.set_xticks(range(len(cells)), [f"{names[e]}\nn={d}" for e, d in cells])
-        axes.set_xlim(-0.5, len(cells) - 0.5)
-        axes.set_ylim(0, 1)
-        axes.set_title(f"T = {label}", loc="left")
-    panels[0].set_ylabel("utilization U")
+    cells = {
+        f"{label}\nn={depth}": (
+            {"engine": engine, "depth": depth},
+            printed(PER_MINUTE, depth),
+        )
+        for depth in DEPTHS
+        for engine, label in ((FLINK, "Flink"), (TASKS, "task engine"))
+    }
+    draw_cells(figure, tables["utilization"], cells)
     figure.supxlabel("engine, and depth n of the query", fontsize=9)
-    legend_below(figure, panels[0], columns=4)
     stamp(
         figure,
         f"live; λ = {PER_MINUTE:g} a minute is a kill every {MEAN_S:g} s (Flink) and "
@@ -313,51 +256,35 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     )
 
 
-@hypothesis(
-    "nothing-lost",
-    "Flink neither loses nor changes a result through kills at either interval",
-    counted=True,
-)
-def nothing_lost(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    runs = tables["runs"]
-    mine = runs[runs["engine"] == FLINK]
-    return every(mine["wrong"] == 0, wrong=mine["wrong"].tolist())
+def _flinks(tables: Tables) -> pd.DataFrame:
+    rows = tables["utilization"].reindex(columns=["engine", *tables["utilization"]])
+    return rows[rows["engine"] == FLINK]
 
 
-@paper(
-    "optimum-better",
-    "Utilization increases in every case from a checkpoint every 30 minutes to T*, also on a Flink "
-    "of today",
-)
-def optimum_better(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    means = _means(tables, "measured").unstack("interval").reindex(columns=[LONG, OPTIMAL])
-    known = len(means) > 0 and bool(means.notna().all(axis=None))
-    shown = numbers(means.round(3).to_dict("index"), "n={0}")
-    return found(all_if(known, means[OPTIMAL] > means[LONG]), **shown)
-
-
-@paper(
-    "model-predicts",
-    f"The model predicts Flink's utilization for these kills within {CLOSE:g}",
-    foregone=Foregone.PARTLY,
-    foregone_because="the model's c and R are those of the judged runs",
-)
-def model_predicts(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    away = (_means(tables, "measured") - _means(tables, "replayed")).abs()
-    from_mean = (_means(tables, "measured") - _means(tables, "model")).abs()
-    return every(
-        away <= CLOSE,
-        largest_difference=None if away.empty else float(away.max()),
-        from_the_mean_model=None if from_mean.empty else float(from_mean.max()),
-        limit=CLOSE,
-    )
-
-
-def _means(tables: Mapping[str, pd.DataFrame], column: str) -> pd.Series[float]:
-    """Return the mean of Flink's runs by depth and interval."""
-    rows = tables["utilization"].reindex(columns=["engine", "depth", "interval", column])
-    mine = rows[rows["engine"] == FLINK].astype({column: float})
-    return mine.groupby(["depth", "interval"])[column].mean()
+runs = rows_of("runs")
+wrong = runs[runs["engine"] == FLINK]["wrong"]
+CLAIMS = [
+    hypothesis(
+        "nothing-lost",
+        "Flink neither loses nor changes a result through kills at either interval",
+        counted=True,
+    ).every(wrong == 0, wrong=wrong.tolist()),
+    paper(
+        "optimum-better",
+        "Utilization increases in every case from a checkpoint every 30 minutes to T*, also on a "
+        "Flink of today",
+    )(lambda tables: better_at_optimum(_flinks(tables), ["depth"], "n={0}")),
+    paper(
+        "model-predicts",
+        f"The model predicts Flink's utilization for these kills within {CLOSE:g}",
+        foregone=Foregone.PARTLY,
+        foregone_because="the model's c and R are those of the judged runs",
+    )(
+        lambda tables: close_to_the_model(
+            _flinks(tables), ["depth"], from_the_mean_model="model", limit=CLOSE
+        )
+    ),
+]
 
 
 EXPERIMENT = Experiment(
@@ -372,7 +299,7 @@ EXPERIMENT = Experiment(
     statement="Theory predicts the observed utilization, and T* raises it in every case.",
     table=table,
     draw=draw,
-    claims=[nothing_lost, optimum_better, model_predicts],
+    claims=CLAIMS,
     smoke_covered_by="live/engines",
     notes=[
         "A Flink of today on two nodes of one machine, not the paper's on five. A kill every "

@@ -21,16 +21,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.live._judged import Tables, all_if, equal_output, numbers, passes_of
+from experiments.intervals._live_table import (
+    CLOSE,
+    LONG,
+    OPTIMAL,
+    better_at_optimum,
+    close_to_the_model,
+    draw_cells,
+    printed,
+)
+from experiments.live._judged import Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
-from harness.claims import Cause, Finding, Foregone, Rule, every, found, invariant, paper
+from harness.claims import (
+    Cause,
+    Finding,
+    Foregone,
+    Rule,
+    applied,
+    invariant,
+    paper,
+    quantity,
+)
 from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
-from harness.figures.style import BLACK, BLUE, VERMILION, legend_below, stamp
+from harness.figures.style import stamp
 from harness.intervals.utilization import CheckpointedSystem
 from harness.judging.failures import regained
 from harness.judging.run import Variant, measure_each
@@ -46,6 +64,7 @@ if TYPE_CHECKING:
 HOMES = tuple(range(0, len(SPEC.node_names), SPEC.nodes_per_worker))
 """Nodes that host tasks and are killed: the first of each worker. A worker's only node would die
 with its worker, which is not started again within a pass."""
+KILLED = [SPEC.node_names[node] for node in HOMES]
 DEPTHS = (5, 7)
 PARTITIONS = 2
 LINES_PER_S = 300.0
@@ -75,7 +94,6 @@ FULL_S = WINDOW_S + 1.0
 QUIET_S = 2.0
 """Time at the end in which nothing fails; it does not count either."""
 LOAD_S = {Profile.SMOKE: 14.0, Profile.QUICK: 18.0, Profile.PAPER: 180.0}
-OPTIMAL, LONG = "T*", "30 min"
 SLACK_S = 0.1
 """Most by which a detection may precede the instant that was read for its kill."""
 
@@ -120,14 +138,25 @@ def period_s(interval_s: float, share: float) -> float:
     return batches * BATCH_S / share
 
 
-def kills(seed: int, load_s: float, per_minute: float = PER_MINUTE[0]) -> Schedule:
-    """Draw kills at exponential distances, each of a node drawn anew, while the load lasts."""
-    random, apart_s = generator(seed, "kills"), mean_s(per_minute)
-    events, at_s = [], FULL_S + float(random.exponential(apart_s))
+def kills(
+    seed: int, load_s: float, *, mean_s: float = MEAN_S, nodes: Sequence[str] = KILLED,
+    full_s: float = FULL_S, restart_after_s: float | None = None,
+) -> Schedule:  # fmt: skip
+    """Draw kills at exponential distances, each of a node drawn anew, while the load lasts.
+
+    Without ``restart_after_s`` the engine starts a node again. A kill within the absence of its
+    node, when there is nothing to kill, is left out."""
+    random, events, back_s = generator(seed, "kills"), [], full_s
+    at_s = full_s + float(random.exponential(mean_s))
     while at_s < load_s - QUIET_S:
-        node = SPEC.node_names[HOMES[int(random.integers(len(HOMES)))]]
-        events.append(FailureEvent(at_s=at_s, action=Action.KILL, target=node))
-        at_s += float(random.exponential(apart_s))
+        node = nodes[int(random.integers(len(nodes)))]
+        if restart_after_s is None:
+            events.append(FailureEvent(at_s=at_s, action=Action.KILL, target=node))
+        elif at_s > back_s:
+            back_s = at_s + restart_after_s
+            events.append(FailureEvent(at_s=at_s, action=Action.KILL, target=node))
+            events.append(FailureEvent(at_s=back_s, action=Action.RESTART, target=node))
+        at_s += float(random.exponential(mean_s))
     return Schedule(events=events, origin="exponential, any node", seed=seed)
 
 
@@ -136,7 +165,7 @@ def run(point: Point, context: Context) -> Outcome:
     depth, load_s = int(str(point["depth"])), LOAD_S[context.profile]
     per_minute = float(str(point.get("per_minute", PER_MINUTE[0])))
     best_s = optimum_s(per_minute)
-    schedule = kills(context.seed("kills"), load_s, per_minute)
+    schedule = kills(context.seed("kills"), load_s, mean_s=mean_s(per_minute))
     variants = {
         "cost": Variant(setup=setup(depth, best_s), schedule=NO_FAILURES),
         "optimal": Variant(setup=setup(depth, best_s), schedule=schedule),
@@ -169,11 +198,7 @@ def run(point: Point, context: Context) -> Outcome:
     down_s = restarts_s(outcomes["long"], outcomes["optimal"])
     rows = []
     for name, label, interval_s in (("optimal", OPTIMAL, best_s), ("long", LONG, LONG_S)):
-        system = CheckpointedSystem(
-            cost_s=max(cost_s, 1e-6),
-            failure_rate_per_s=1 / mean_s(per_minute),
-            restart_s=down_s,
-        )
+        instants = [at_s - FULL_S for at_s, _ in felt(outcomes[name])]
         rows.append(
             {
                 "interval": label,
@@ -181,16 +206,12 @@ def run(point: Point, context: Context) -> Outcome:
                 "period_s": periods_s[label],
                 "back_s": back_s(outcomes[name]),
                 "measured": shares[name],
-                "model": float(system.utilization(periods_s[label])),
-                "replayed": replayed(
-                    [at_s - FULL_S for at_s, _ in felt(outcomes[name])],
-                    counted_s,
-                    interval_s=periods_s[label],
-                    cost_s=cost_s,
-                    down_s=down_s,
+                **by_the_model(
+                    instants, counted_s, mean_s=mean_s(per_minute), interval_s=periods_s[label],
+                    cost_s=cost_s, down_s=down_s,
                 ),
             }
-        )
+        )  # fmt: skip
     values = {
         "per_minute": per_minute,
         "cost_s": cost_s,
@@ -211,21 +232,21 @@ def felt(found: Outcome) -> list[tuple[float, str]]:
 
 def counted(found: Outcome, which: str, load_s: float) -> float:
     """Return the progress of a pass while kills may come: from full windows to the quiet end."""
-    begun_s, ended_s = (progress_s(found, which, at_s) for at_s in (FULL_S, load_s - QUIET_S))
+    results = found.series["results"]
+    mine = results[results["pass"] == which]
+    begun_s, ended_s = (progress_s(mine, WINDOW_S, at_s) for at_s in (FULL_S, load_s - QUIET_S))
     return ended_s - begun_s
 
 
-def progress_s(found: Outcome, which: str, until_s: float) -> float:
-    """Return the seconds of input that the stable output covered at an instant.
+def progress_s(results: pd.DataFrame, window_s: float, until_s: float) -> float:
+    """Return the seconds of input that results covered at an instant.
 
-    The end of the newest window that was out, interpolated between two results."""
-    results = found.series["results"]
-    mine = results[results["pass"] == which]
-    ends = mine.groupby("window_start_s")["arrival_s"].max().sort_index() if len(mine) else None
-    if ends is None or not len(ends):
+    The end of the newest window that was out, interpolated between two."""
+    if not len(results):
         return 0.0
+    ends = results.groupby("window_start_s")["arrival_s"].max().sort_index()
     arrivals = np.maximum.accumulate(ends.to_numpy())
-    covered_s = ends.index.to_numpy(dtype=float) + WINDOW_S
+    covered_s = ends.index.to_numpy(dtype=float) + window_s
     return float(np.interp(until_s, arrivals, covered_s, left=0.0))
 
 
@@ -283,6 +304,18 @@ def _after_kills(found: Outcome, event: str) -> list[float]:
     return spans
 
 
+def by_the_model(
+    instants: Sequence[float], load_s: float, *, mean_s: float, interval_s: float, cost_s: float,
+    down_s: float,
+) -> dict[str, float]:  # fmt: skip
+    """Return the model's utilization, for the mean time between kills and for these very kills."""
+    system = CheckpointedSystem(
+        cost_s=max(cost_s, 1e-6), failure_rate_per_s=1 / mean_s, restart_s=down_s
+    )
+    own = replayed(instants, load_s, interval_s=interval_s, cost_s=cost_s, down_s=down_s)
+    return {"model": float(system.utilization(interval_s)), "replayed": own}
+
+
 def replayed(
     instants: Sequence[float], load_s: float, *, interval_s: float, cost_s: float, down_s: float
 ) -> float:
@@ -320,17 +353,6 @@ MEASUREMENT = Measurement(
 
 # Shown: no record depends on what follows.
 
-PRINTED = {
-    (0.05, 5): {LONG: 0.4228, OPTIMAL: 0.9416},
-    (0.05, 7): {LONG: 0.4069, OPTIMAL: 0.9223},
-    (0.01, 5): {LONG: 0.8449, OPTIMAL: 0.9806},
-    (0.01, 7): {LONG: 0.8447, OPTIMAL: 0.9686},
-    (0.005, 5): {LONG: 0.9109, OPTIMAL: 0.9815},
-    (0.005, 7): {LONG: 0.9118, OPTIMAL: 0.9755},
-}
-"""The paper's observed utilization by failures per minute and depth, for its own c and R."""
-CLOSE = 0.1
-"""Measured utilization is close to the model's if it is within this."""
 AGAIN = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
 """R until tasks process again, progress from full windows on, the mean of a cell. Version 1 took
 R until the node was there, the whole of a run, and each run."""
@@ -351,65 +373,25 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw a panel per interval, as in the figure of the paper's table."""
     rows = tables["utilization"]
-    cells = [
-        (per_minute, depth)
+    cells = {
+        f"n={depth}\nλ={per_minute:g}": (
+            {"per_minute": per_minute, "depth": depth},
+            printed(per_minute, depth),
+        )
         for per_minute in PER_MINUTE
         for depth in DEPTHS
         if not len(rows) or len(rows[rows["per_minute"] == per_minute])
-    ]
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, label in zip(panels, (LONG, OPTIMAL), strict=True):
-        for place, (per_minute, depth) in enumerate(cells):
-            mine = rows[(rows["interval"] == label) & (rows["depth"] == depth)]
-            mine = mine[mine["per_minute"] == per_minute]
-            for column, shift, colour, marker, name in (
-                ("measured", -0.12, BLACK, "o", "measured"),
-                ("model", 0.0, BLUE, "D", "equation 4, measured c and R"),
-                ("replayed", 0.12, VERMILION, "^", "the same for these very kills"),
-            ):
-                axes.plot(
-                    [place + shift] * len(mine), mine[column], marker, color=colour,
-                    label=name if place == 0 else None,
-                )  # fmt: skip
-            axes.plot(
-                place - 0.24, PRINTED[per_minute, depth][label], "s", color=BLACK,
-                markerfacecolor="none", label="printed: observed on Flink" if not place else None,
-            )  # fmt: skip
-        names = [f"n={depth}\nλ={per_minute:g}" for per_minute, depth in cells]
-        axes.set_xticks(range(len(cells)), names)
-        axes.set_xlim(-0.5, len(cells) - 0.5)
-        axes.set_ylim(0, 1)
-        lengths = sorted(rows.loc[rows["interval"] == label, "interval_s"].unique())
-        shown = " ({} s here)".format(", ".join(f"{each:g}" for each in lengths))
-        axes.set_title(f"T = {label}{shown if lengths else ''}", loc="left")
-        axes.set_xlabel("operators n; failures per minute λ")
-    panels[0].set_ylabel("utilization U")
-    legend_below(figure, panels[0], columns=4)
+    }
+    draw_cells(figure, rows, cells)
+    figure.supxlabel("operators n; failures per minute λ", fontsize=9)
     stamp(figure, f"live; λ = {PER_MINUTE[0]:g} is a kill every {MEAN_S:g} s; declared speed")
 
 
-@invariant(
-    "equal-output-without-kills",
-    "Without a kill the output equals the truth, with checkpoints as without",
-)
-def equal_without_kills(tables: Tables) -> Finding:
+@quantity
+def calm(tables: Tables) -> pd.DataFrame:
+    """Return the passes without a kill."""
     passes = tables["passes"]
-    calm = passes[pd.to_numeric(passes["failures_planned"]) == 0]
-    return every(calm["output_equals_truth"].eq(True), passes=len(calm))
-
-
-@paper(
-    "optimum-better",
-    "Utilization increases in every case from a checkpoint every 30 minutes to T*",
-    rule=AGAIN,
-)
-def optimum_better(tables: Tables) -> Finding:
-    rows = tables["utilization"]
-    means = rows.groupby(["per_minute", "depth", "interval"])["measured"].mean()
-    by = means.unstack("interval").reindex(columns=[LONG, OPTIMAL])
-    known = len(by) > 0 and by.notna().any().all()
-    shown = numbers(by.round(3).to_dict("index"), "λ={0[0]:g}, n={0[1]}")
-    return found(all_if(known, by[OPTIMAL] > by[LONG]), **shown)
+    return passes[pd.to_numeric(passes["failures_planned"]) == 0]
 
 
 @paper(
@@ -425,13 +407,10 @@ def optimum_better(tables: Tables) -> Finding:
 )
 def model_predicts(tables: Tables) -> Finding:
     rows = tables["utilization"]
-    cells = rows.groupby(["per_minute", "depth", "interval"])[["measured", "replayed", "model"]]
-    means = cells.mean()
-    away, from_mean = ((means["measured"] - means[by]).abs() for by in ("replayed", "model"))
-    return every(
-        away <= CLOSE,
-        largest_difference=float(away.max()) if len(rows) else None,
-        of_the_expectation=float(from_mean.max()) if len(rows) else None,
+    return close_to_the_model(
+        rows,
+        BY,
+        of_the_expectation="model",
         kills=rows["kills"].tolist(),
         cost_s=rows["cost_s"].round(3).tolist(),
         restart_s=rows["restart_s"].round(3).tolist(),
@@ -440,7 +419,20 @@ def model_predicts(tables: Tables) -> Finding:
     )
 
 
-CLAIMS = [equal_output, equal_without_kills, optimum_better, model_predicts]
+BY = ["per_minute", "depth"]
+CLAIMS = [
+    equal_output,
+    invariant(
+        "equal-output-without-kills",
+        "Without a kill the output equals the truth, with checkpoints as without",
+    ).every(calm()["output_equals_truth"].eq(True), passes=applied(len, calm())),
+    paper(
+        "optimum-better",
+        "Utilization increases in every case from a checkpoint every 30 minutes to T*",
+        rule=AGAIN,
+    )(lambda tables: better_at_optimum(tables["utilization"], BY, "λ={0[0]:g}, n={0[1]}")),
+    model_predicts,
+]
 
 
 EXPERIMENT = Experiment(

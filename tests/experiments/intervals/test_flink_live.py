@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 
 from experiments.intervals import flink_live
-from experiments.intervals.flink_live import EXPERIMENT, LONG, OPTIMAL, SPEC, TASKS
+from experiments.intervals._live_table import LONG, OPTIMAL
+from experiments.intervals.flink_live import EXPERIMENT, SPEC, TASKS
+from experiments.live import utilization
 from harness.cluster.base import Action
 from harness.engines.flink.engine import FlinkKind
 from harness.engines.flink.parameters import FlinkParameters
 from harness.results.record import Profile
-from tests.experiments.live.judging import held, panels
+from tests.experiments.live.judging import held
 from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__], depth=5)
@@ -35,7 +37,10 @@ def test_the_optimum_is_that_of_the_assumed_cost() -> None:
 
 
 def test_kills_come_when_windows_are_full_and_never_while_their_node_is_away() -> None:
-    events = flink_live.kills(7, 20_000.0).events
+    events = utilization.kills(
+        7, 20_000.0, mean_s=flink_live.MEAN_S, nodes=SPEC.node_names, full_s=flink_live.FULL_S,
+        restart_after_s=flink_live.RESTART_AFTER_S,
+    ).events  # fmt: skip
     dead = [event for event in events if event.action is Action.KILL]
     assert 400 < len(dead) < 600
     assert min(event.at_s for event in dead) > flink_live.FULL_S
@@ -49,14 +54,6 @@ def record(*arrivals: tuple[float, float], **more: Any) -> Any:
     """Return a pass whose windows begin and arrive so."""
     rows = [{"window_start_s": start, "word": "a", "arrival_s": at} for start, at in arrivals]
     return SimpleNamespace(deliveries=pd.DataFrame(rows), start_unix_s=100.0, **more)
-
-
-def test_a_repetition_is_no_progress() -> None:
-    seen = record((0, 5.0), (1, 6.0), (0, 9.0), (1, 9.5), (2, 10.0))
-    assert flink_live.progress_s(seen, WORDS, 6.0) == pytest.approx(5.0)
-    assert flink_live.progress_s(seen, WORDS, 8.0) == pytest.approx(5.5)
-    assert flink_live.progress_s(seen, WORDS, 11.0) == pytest.approx(6.0)
-    assert flink_live.progress_s(seen, WORDS, 1.0) == 0.0
 
 
 def test_c_is_the_mean_checkpoint_and_nothing_without_one() -> None:
@@ -116,19 +113,3 @@ def test_each_claim_can_fail(claim: str, changes: dict[str, Any]) -> None:
 def test_without_flink_no_claim_is_decided() -> None:
     only = {name: frame[frame["engine"] == TASKS] for name, frame in tables().items()}
     assert set(held(EXPERIMENT, only).values()) == {None}
-
-
-def test_the_printed_values_are_those_of_the_papers_highest_rate() -> None:
-    assert flink_live.printed()[5, LONG] == 0.4228
-    assert flink_live.printed()[7, OPTIMAL] == 0.9223
-
-
-@pytest.mark.slow
-def test_the_figure_has_printed_values_beside_measured_ones() -> None:
-    left, right = panels(EXPERIMENT, tables())
-    assert left.get_title(loc="left") == f"T = {LONG}"
-    names = [label.get_text() for label in right.get_xticklabels()]
-    assert names == ["Flink\nn=5", "task engine\nn=5", "Flink\nn=7", "task engine\nn=7"]
-    assert "the paper's Flink, printed" in left.get_legend_handles_labels()[1]
-    empty = {"runs": pd.DataFrame(), "utilization": pd.DataFrame()}
-    assert len(panels(EXPERIMENT, empty)) == 2

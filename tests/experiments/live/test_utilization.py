@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.intervals import flink
 from experiments.live import utilization
 from experiments.live._six_nodes import SPEC
-from experiments.live.utilization import LONG, OPTIMAL, replayed
+from experiments.live.utilization import replayed
 from harness.engines.tasks.parameters import TaskParameters
 from harness.intervals.utilization import CheckpointedSystem
 from harness.protocol.planned import wiring_of
@@ -18,14 +17,6 @@ from harness.results.record import Outcome, Profile
 from harness.seeds import generator
 from workloads.toolkit.operators import program_of, timeline_of
 from workloads.wordcount import word_count
-
-
-def test_what_is_printed_is_that_of_the_computed_figure() -> None:
-    rows = {(row["failures_per_min"], row["depth"]): row for row in flink.POINTS}
-    assert rows.keys() == utilization.PRINTED.keys()
-    for place, printed in utilization.PRINTED.items():
-        columns = ("observed_30min", "observed_optimum")
-        assert printed == {LONG: rows[place][columns[0]], OPTIMAL: rows[place][columns[1]]}
 
 
 def test_without_kills_only_checkpoints_cost() -> None:
@@ -71,9 +62,9 @@ def test_progress_is_read_between_two_windows() -> None:
             "arrival_s": [5.0, 6.0, 8.0, 30.0],
         }
     )
-    outcome = Outcome(series={"results": results})
-    assert utilization.progress_s(outcome, "twin", 7.0) == pytest.approx(6.5)
-    assert utilization.progress_s(outcome, "failed", 7.0) == 0
+    twin = results[results["pass"] == "twin"]
+    assert utilization.progress_s(twin, utilization.WINDOW_S, 7.0) == pytest.approx(6.5)
+    assert utilization.progress_s(results.tail(1), utilization.WINDOW_S, 7.0) == 0
 
 
 def test_every_cell_of_the_paper_s_profile_has_twenty_kills() -> None:

@@ -1,0 +1,93 @@
+"""What both live figures of Table 1 show: utilization at two intervals, printed and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from experiments.intervals import flink
+from experiments.live._judged import all_if, numbers
+from harness.claims import Finding, every, found
+from harness.figures.style import BLACK, BLUE, ORANGE, VERMILION, legend_below
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+OPTIMAL, LONG = "T*", "30 min"
+
+# Shown: no record depends on what follows.
+
+CLOSE = 0.1
+"""Measured utilization is close to the model's if it is within this. Fixed on 2026-11-23, before a
+kill of Flink had been measured."""
+LOOKS = {
+    "printed": ("printed: observed on the paper's Flink", ORANGE, "s"),
+    "measured": ("measured", BLACK, "o"),
+    "model": ("equation 4, measured c and R", BLUE, "D"),
+    "replayed": ("the same for these very kills", VERMILION, "^"),
+}
+
+
+def printed(per_minute: float, depth: int) -> Mapping[str, Any]:
+    """Return the paper's observed utilization by interval, for its own c and R."""
+    (row,) = (
+        row
+        for row in flink.POINTS
+        if (row["failures_per_min"], row["depth"]) == (per_minute, depth)
+    )
+    return {LONG: row["observed_30min"], OPTIMAL: row["observed_optimum"]}
+
+
+def draw_cells(
+    figure: Figure, rows: pd.DataFrame,
+    cells: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]],
+) -> None:  # fmt: skip
+    """Draw a panel per interval: measured and modelled utilization beside what was printed.
+
+    ``cells`` have by name the values of columns, and the printed numbers by interval."""
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *LOOKS, "interval"])))
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, label in zip(panels, (LONG, OPTIMAL), strict=True):
+        for place, (own, numbers_of) in enumerate(cells.values()):
+            mine = rows.assign(printed=numbers_of[label])
+            for name, value in {"interval": label, **own}.items():
+                mine = mine[mine[name] == value] if len(mine) else mine
+            for shift, (column, (name, colour, marker)) in enumerate(LOOKS.items()):
+                axes.plot(
+                    [place + 0.12 * shift - 0.18] * len(mine), mine[column], marker, color=colour,
+                    label=name if place == 0 else None,
+                )  # fmt: skip
+        axes.set_xticks(range(len(cells)), list(cells))
+        axes.set_xlim(-0.5, len(cells) - 0.5)
+        axes.set_ylim(0, 1)
+        axes.set_title(f"T = {label}", loc="left")
+    panels[0].set_ylabel("utilization U")
+    legend_below(figure, panels[0], columns=4)
+
+
+def _means(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return the means of a cell's runs, measured and by the model."""
+    columns = ["measured", "replayed", "model"]
+    known = rows.reindex(columns=[*by, "interval", *columns])
+    return known.astype(dict.fromkeys(columns, float)).groupby([*by, "interval"])[columns].mean()
+
+
+def better_at_optimum(rows: pd.DataFrame, by: Sequence[str], name: str) -> Finding:
+    """Return whether each cell's utilization is higher at T*; ``name`` shows a cell."""
+    means = _means(rows, by)["measured"].unstack("interval").reindex(columns=[LONG, OPTIMAL])
+    known = len(means) > 0 and bool(means.notna().all(axis=None))
+    shown = numbers(means.round(3).to_dict("index"), name)
+    return found(all_if(known, means[OPTIMAL] > means[LONG]), **shown)
+
+
+def close_to_the_model(rows: pd.DataFrame, by: Sequence[str], **shown: Any) -> Finding:
+    """Return whether each cell is close to the model for its very kills.
+
+    "model" in ``shown`` stands for the largest difference from the model for the mean kill."""
+    means = _means(rows, by)
+    away, from_mean = ((means["measured"] - means[one]).abs() for one in ("replayed", "model"))
+    largest, other = (float(each.max()) if len(means) else None for each in (away, from_mean))
+    shown = {name: other if value == "model" else value for name, value in shown.items()}
+    return every(away <= CLOSE, largest_difference=largest, **shown)
