@@ -21,17 +21,17 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from experiments.intervals._live_table import (
+from experiments.live import utilization
+from experiments.live._judged import Tables
+from experiments.live._utilization_table import (
     CLOSE,
     LONG,
     OPTIMAL,
+    PRINTED,
     better_at_optimum,
     close_to_the_model,
     draw_cells,
-    printed,
 )
-from experiments.live import utilization
-from experiments.live._judged import Tables
 from harness.claims import Foregone, hypothesis, paper, rows_of
 from harness.claims.samples import FEWEST
 from harness.cluster.base import Action, ClusterSpec
@@ -242,7 +242,7 @@ def draw(tables: Tables, figure: Figure) -> None:
     cells = {
         f"{label}\nn={depth}": (
             {"engine": engine, "depth": depth},
-            printed(PER_MINUTE, depth),
+            PRINTED[PER_MINUTE, depth],
         )
         for depth in DEPTHS
         for engine, label in ((FLINK, "Flink"), (TASKS, "task engine"))
@@ -257,8 +257,8 @@ def draw(tables: Tables, figure: Figure) -> None:
 
 
 def _flinks(tables: Tables) -> pd.DataFrame:
-    rows = tables["utilization"].reindex(columns=["engine", *tables["utilization"]])
-    return rows[rows["engine"] == FLINK]
+    rows = tables["utilization"]
+    return rows[rows["engine"] == FLINK] if len(rows) else rows
 
 
 runs = rows_of("runs")

@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.intervals._live_table import (
-    CLOSE,
-    LONG,
-    OPTIMAL,
-    better_at_optimum,
-    close_to_the_model,
-    draw_cells,
-    printed,
-)
 from experiments.live._judged import Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
+from experiments.live._utilization_table import (
+    CLOSE,
+    LONG,
+    OPTIMAL,
+    PRINTED,
+    better_at_optimum,
+    close_to_the_model,
+    draw_cells,
+)
 from harness.claims import (
     Cause,
     Finding,
@@ -376,7 +376,7 @@ def draw(tables: Tables, figure: Figure) -> None:
     cells = {
         f"n={depth}\nλ={per_minute:g}": (
             {"per_minute": per_minute, "depth": depth},
-            printed(per_minute, depth),
+            PRINTED[per_minute, depth],
         )
         for per_minute in PER_MINUTE
         for depth in DEPTHS

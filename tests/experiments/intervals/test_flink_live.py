@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from experiments.intervals import flink_live
-from experiments.intervals._live_table import LONG, OPTIMAL
 from experiments.intervals.flink_live import EXPERIMENT, SPEC, TASKS
 from experiments.live import utilization
+from experiments.live._utilization_table import LONG, OPTIMAL
 from harness.cluster.base import Action
 from harness.engines.flink.engine import FlinkKind
 from harness.engines.flink.parameters import FlinkParameters

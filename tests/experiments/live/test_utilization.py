@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.intervals import flink
 from experiments.live import utilization
 from experiments.live._six_nodes import SPEC
 from experiments.live.utilization import replayed
@@ -17,6 +18,12 @@ from harness.results.record import Outcome, Profile
 from harness.seeds import generator
 from workloads.toolkit.operators import program_of, timeline_of
 from workloads.wordcount import word_count
+
+
+def test_what_is_printed_is_that_of_the_computed_figure() -> None:
+    for row in flink.POINTS:
+        printed = utilization.PRINTED[float(str(row["failures_per_min"])), int(str(row["depth"]))]
+        assert [*printed.values()] == [row["observed_30min"], row["observed_optimum"]]
 
 
 def test_without_kills_only_checkpoints_cost() -> None:
