@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments.intervals import flink
-from experiments.live import utilization
+from experiments.live import _utilization_table, utilization
 from experiments.live._six_nodes import SPEC
 from experiments.live.utilization import replayed
 from harness.engines.tasks.parameters import TaskParameters
@@ -22,7 +22,9 @@ from workloads.wordcount import word_count
 
 def test_what_is_printed_is_that_of_the_computed_figure() -> None:
     for row in flink.POINTS:
-        printed = utilization.PRINTED[float(str(row["failures_per_min"])), int(str(row["depth"]))]
+        printed = _utilization_table.PRINTED[
+            float(str(row["failures_per_min"])), int(str(row["depth"]))
+        ]
         assert [*printed.values()] == [row["observed_30min"], row["observed_optimum"]]
 
 
