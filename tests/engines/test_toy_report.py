@@ -13,10 +13,8 @@ from matplotlib.figure import Figure
 from harness.claims import Claim, Finding, every, invariant
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines.base import Setup
 from harness.experiment import Experiment
-from harness.failures.generators import one_target
-from harness.judging.run import LiveRun, measure
+from harness.judging.run import measure
 from harness.measurement import Context, Origin
 from harness.pages import report, walk
 from harness.results import load
@@ -25,31 +23,19 @@ from harness.results.store import RecordStore
 from harness.results.tables import Results
 from harness.running.execution import Runner
 from harness.running.plan import RunSettings
+from tests.engines.test_toy import KILL, live_run
 from tests.engines.test_toy import toy_cluster as _toy_cluster
-from tests.engines.toy import WORKLOAD
 from tests.toys import Watcher, changed, toy
 
 cluster = _toy_cluster
-SCHEMES = ("wait", "guess", "forget")
+SCHEMES = ("guess", "forget")
 SPEC = ClusterSpec(racks=1, workers_per_rack=1)
 
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure a live engine as a module under ``experiments/`` does."""
-    wanted = LiveRun(
-        engine="toy",
-        setup=Setup(scheme=str(point["scheme"])),
-        workload=WORKLOAD,
-        interval_s=0.1,
-        rate_per_s=100,
-        load_s=2.5,
-        warmup_s=0,
-        first_warmup_s=0,
-        settle_s=0.5,
-        schedule=one_target("r1n1", at_s=0.8, restart_after_s=0.7),
-        timed=False,
-    )
-    return measure(wanted, context.cluster(SPEC), context)
+    wanted = live_run(str(point["scheme"]), KILL)
+    return measure(replace(wanted, timed=False), context.cluster(SPEC), context)
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -96,12 +82,12 @@ def test_a_toy_is_measured_judged_and_reported_as_any_engine(
     place = replace(BACKENDS["local"], name="toy", code="tests.engines.toy")
     runner = Runner(store, lambda _: cluster, Watcher(), backend=place)
     records = runner.execute(runner.plan([experiment()], settings), settings)
-    assert [record.status for record in records] == [OK] * 3, [r.reason for r in records]
+    assert [record.status for record in records] == [OK] * 2, [r.reason for r in records]
     assert {(record.engine, record.backend) for record in records} == {("toy", "toy")}
 
     written = report.write_report(store)
     verdicts = {claim.text.split()[1]: claim.held for claim in written.claims}
-    assert verdicts == {"wait": True, "guess": True, "forget": False}
+    assert verdicts == {"guess": True, "forget": False}
     (guess,) = (record.values for record in records if record.point["scheme"] == "guess")
     assert guess["corrections"] == guess["tentative"] > 0
     assert guess["uncorrected"] == 0
@@ -109,7 +95,7 @@ def test_a_toy_is_measured_judged_and_reported_as_any_engine(
     assert "engine toy on toy" in page
     assert "under guess the stable output equals the twin" in page
     documents = json.loads((written.index.parent / "claims.json").read_text())
-    assert [document["engines"] for document in documents] == [["toy"]] * 3
+    assert [document["engines"] for document in documents] == [["toy"]] * 2
 
     results = load(tmp_path / "results")
     assert set(results.runs["engine"]) == set(results.runs["backend"]) == {"toy"}

@@ -4,7 +4,7 @@ The connector should have PySpark's own version, but the newest one that is publ
 `harness/environment/jars.lock.json` names the PySpark that its connector was tried with; the query
 tries the pair on this machine: records into a topic of a real broker and back, through Spark.
 
-Tests: ``tests/engines/test_pair.py``."""
+Tests: ``tests/engines/test_structured.py``."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 What Spark and its Python workers write goes into a log, and not between the user's lines.
 
-Tests: ``tests/engines/test_sample_session.py``."""
+Tests: ``tests/engines/test_structured.py``."""
 
 from __future__ import annotations
 

@@ -26,7 +26,6 @@ from harness.engines.flink.engine import (
     WHEEL,
     FlinkKind,
     new_keys,
-    the_jars,
     the_java,
 )
 from harness.engines.flink.parameters import EXACTLY_ONCE, TUNED, FlinkParameters
@@ -38,10 +37,9 @@ from harness.engines.settings import Setting, demand_reported, java_options
 from harness.environment.jars import locked_jars
 from harness.environment.java import Java
 from harness.environment.wheels import wheel_directory
-from harness.errors import EnvironmentFailure, UsageError
+from harness.errors import EnvironmentFailure
 from tests.engines.compiled import require_compiled
 from tests.engines.contract import EngineKindContract
-from workloads.toolkit.durations import sql_seconds
 from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__], depth=4)
@@ -95,25 +93,9 @@ def test_a_declared_speed_is_a_condition_on_the_records_of_each_source() -> None
     assert not [one for one in made(FlinkParameters()) if "paced" in one]
 
 
-def test_more_operators_in_a_row_add_the_same_counts_up() -> None:
-    views = word_count(text=[__file__], depth=7).form("flink")
-    counts = [name for name in views["views"] if name.startswith("counts")]
-    assert len(counts) == 3
-    assert "MOD(`part`, 2)" in views["views"]["counts-3"]
-    assert "FROM `counts-3`" in views["query"]
-
-
 def test_a_password_survives_sql_and_its_login_module_is_the_connectors_own() -> None:
     assert "password=\"it''s\"" in made(TUNED)[0]
     assert "'org.apache.flink.kafka.shaded.org.apache.kafka.common.X required" in made(TUNED)[0]
-
-
-@pytest.mark.parametrize(
-    ("length_s", "text"),
-    [(4, "0 00:00:04.000"), (0.25, "0 00:00:00.250"), (90061.5, "1 01:01:01.500")],
-)
-def test_an_interval_is_exact_to_the_millisecond(length_s: float, text: str) -> None:
-    assert sql_seconds(length_s) == f"INTERVAL '{text}' DAY TO SECOND(3)"
 
 
 def of(given: FlinkParameters) -> dict[str, Any]:
@@ -122,15 +104,6 @@ def of(given: FlinkParameters) -> dict[str, Any]:
     )
     document: dict[str, Any] = yaml.safe_load(conf_text(found))
     return document
-
-
-def test_defaults_are_flinks_own_but_for_the_checkpoint() -> None:
-    given = of(FlinkParameters())
-    left = ("heartbeat.interval", "heartbeat.timeout", "taskmanager.load-balance.mode")
-    assert not set(left) & given.keys()
-    assert given["execution.checkpointing.interval"] == "10000 ms"
-    assert (given["parallelism.default"], given["taskmanager.numberOfTaskSlots"]) == (4, 1)
-    assert given["taskmanager.bind-host"] == "10.0.0.2"
 
 
 def test_factors_have_flinks_names() -> None:
@@ -198,17 +171,6 @@ def reports(**changes: Any) -> list[Setting]:
     )
 
 
-def test_what_flink_reports_is_what_was_asked() -> None:
-    found = reports()
-    demand_reported("flink", found)
-    rows = {one.name: one.reported for one in found}
-    assert rows["restart-strategy.type"] == "exponential-delay"
-    assert rows["restart-strategy.exponential-delay.initial-backoff"] == "100 ms"
-    assert rows["execution.checkpointing.interval"] == "1000 ms"
-    assert rows["sink.delivery-guarantee"] == EXACTLY_ONCE
-    assert rows["security.ssl.internal.enabled"] == "true"
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -219,16 +181,10 @@ def test_what_flink_reports_is_what_was_asked() -> None:
     ],
 )
 def test_what_runs_otherwise_is_an_error(change: Mapping[str, Any], says: str) -> None:
+    demand_reported("flink", reports())
     with pytest.raises(EnvironmentFailure) as caught:
         demand_reported("flink", reports(**change))
     assert says in caught.value.what
-
-
-def test_wrong_parameters_are_refused() -> None:
-    with pytest.raises(UsageError, match="no guarantee 'twice'"):
-        FlinkParameters(guarantee="twice")
-    with pytest.raises(UsageError, match="slots_per_node=0"):
-        FlinkParameters(slots_per_node=0)
 
 
 def test_too_few_slots_are_a_reason_before_anything_starts() -> None:
@@ -245,21 +201,6 @@ def test_an_unsupported_java_is_named_with_the_way_out(version: int) -> None:
         the_java(java)
     assert caught.value.what == f"Flink supports Java 17 and 21, and PATH has Java {version} (/j)"
     assert "FAULTLINE_JAVA_HOME" in caught.value.remedy
-
-
-def test_without_a_network_one_message_names_flink(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    monkeypatch.setenv("PIP_RETRIES", "0")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    with pytest.raises(EnvironmentFailure) as caught:
-        the_jars()
-    assert "Flink (330 MB) could not be fetched" in caught.value.what
-    assert "package index" in caught.value.remedy
-    assert not [path for path in (tmp_path / "faultline").iterdir() if path.is_dir()]
 
 
 def test_every_file_is_pinned_and_the_gateway_has_the_wheels_version() -> None:
@@ -285,61 +226,71 @@ def task(at_s: float, after: str, before: str = "X", number: int = 1) -> Line:
 GONE = "Connection unexpectedly closed by remote task manager '127.0.0.2:4 [ r1n1-77 ] '."
 
 
-def test_a_loss_is_split_into_detection_places_and_state() -> None:
-    events = FlinkKind().events_in(
-        [
-            job(1, "CREATED", "RUNNING"),
-            task(1, "RUNNING"),
-            job(10, "RUNNING", "RESTARTING", GONE),
-            job(11, "RESTARTING", "RUNNING"),
-            task(11.1, "DEPLOYING"),
-            task(11.5, "INITIALIZING"),
-            task(12, "RUNNING"),
-        ]
-    )
-    assert [(event.kind, event.at_unix_s, event.target) for event in events] == [
-        (EventKind.DETECTED, 10, "r1n1"),
-        (EventKind.RESTARTED, 11.5, "r1n1"),
-        (EventKind.RECOVERED, 12, "r1n1"),
-    ]
-    assert events[0].cause == GONE
+LOST, PLACED, BACK = EventKind.DETECTED, EventKind.RESTARTED, EventKind.RECOVERED
+OTHER = "Connection unexpectedly closed by remote task manager 'h:4 [ r2n1-88 ] '."
+TASK_FAILED = "Sink (1/4) (cd_0_2) switched from RUNNING to FAILED on r1n2-9 @ h (dataPort=1)."
+VANISHED = "TaskManager with id r1n1-77 is no longer reachable."
 
 
-def test_a_restart_in_vain_belongs_to_the_same_loss() -> None:
-    events = FlinkKind().events_in(
-        [
-            job(10, "RUNNING", "RESTARTING", GONE),
-            job(11, "RESTARTING", "RUNNING"),
-            task(11.1, "DEPLOYING"),
-            job(21, "RUNNING", "RESTARTING", "TaskManager with id r1n1-77 is no longer reachable."),
-            job(22, "RESTARTING", "RUNNING"),
-            task(22.1, "DEPLOYING", number=2),
-            task(22.5, "INITIALIZING", number=2),
-            task(23, "RUNNING", number=2),
-        ]
-    )
-    assert [(event.kind, event.at_unix_s) for event in events] == [
-        (EventKind.DETECTED, 10),
-        (EventKind.RESTARTED, 22.5),
-        (EventKind.RECOVERED, 23),
-    ]
-    assert events[0].detail == {"attempts": 2}
-
-
-def test_a_task_that_fails_before_its_job_says_so_begins_the_next_loss() -> None:
-    other = "Connection unexpectedly closed by remote task manager 'h:4 [ r2n1-88 ] '."
-    failed = "Sink (1/4) (cd_0_2) switched from RUNNING to FAILED on r1n2-9 @ h (dataPort=1)."
-    events = FlinkKind().events_in(
-        [
-            job(10, "RUNNING", "RESTARTING", GONE),
-            task(12, "RUNNING"),
-            said(20, failed, other),
-            job(20.1, "RUNNING", "RESTARTING"),
-            task(22, "RUNNING", number=2),
-        ]
-    )
-    detected = [event for event in events if event.kind is EventKind.DETECTED]
-    assert [(event.target, event.at_unix_s) for event in detected] == [("r1n1", 10), ("r2n1", 20)]
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param(
+            [
+                job(1, "CREATED", "RUNNING"),
+                task(1, "RUNNING"),
+                job(10, "RUNNING", "RESTARTING", GONE),
+                job(11, "RESTARTING", "RUNNING"),
+                task(11.1, "DEPLOYING"),
+                task(11.5, "INITIALIZING"),
+                task(12, "RUNNING"),
+            ],
+            [(LOST, 10, "r1n1", 1), (PLACED, 11.5, "r1n1", 1), (BACK, 12, "r1n1", 1)],
+            id="detection, places and state",
+        ),
+        pytest.param(
+            [
+                job(10, "RUNNING", "RESTARTING", GONE),
+                job(11, "RESTARTING", "RUNNING"),
+                task(11.1, "DEPLOYING"),
+                job(21, "RUNNING", "RESTARTING", VANISHED),
+                job(22, "RESTARTING", "RUNNING"),
+                task(22.1, "DEPLOYING", number=2),
+                task(22.5, "INITIALIZING", number=2),
+                task(23, "RUNNING", number=2),
+            ],
+            [(LOST, 10, "r1n1", 2), (PLACED, 22.5, "r1n1", 2), (BACK, 23, "r1n1", 2)],
+            id="a restart in vain belongs to the same loss",
+        ),
+        pytest.param(
+            [
+                job(10, "RUNNING", "RESTARTING", GONE),
+                task(12, "RUNNING"),
+                said(20, TASK_FAILED, OTHER),
+                job(20.1, "RUNNING", "RESTARTING"),
+                task(22, "RUNNING", number=2),
+            ],
+            [
+                (LOST, 10, "r1n1", 1), (BACK, 12, "r1n1", 1),
+                (LOST, 20, "r2n1", 1), (BACK, 22, "r2n1", 1),
+            ],
+            id="a task that fails before its job says so begins the next loss",
+        ),
+        pytest.param(
+            [job(1, "CREATED", "RUNNING"), said(2, "Closing TaskExecutor r1n1-77", node="r2n1")],
+            [],
+            id="the words of nodes are no loss",
+        ),
+    ],
+)  # fmt: skip
+def test_losses_are_read_from_the_jobmanagers_log(
+    lines: list[Line], expected: list[tuple[EventKind, float, str, int]]
+) -> None:
+    events = FlinkKind().events_in(lines)
+    assert [
+        (event.kind, event.at_unix_s, event.target, event.detail["attempts"]) for event in events
+    ] == expected
+    assert not events or events[0].cause == GONE
 
 
 def test_the_duration_of_a_checkpoint_is_reported() -> None:
@@ -347,11 +298,6 @@ def test_the_duration_of_a_checkpoint_is_reported() -> None:
     (event,) = FlinkKind().events_in([said(3, text), said(3, text, node="r2n1")])
     assert (event.kind, event.at_unix_s) == (EventKind.PROGRESS, 3)
     assert event.detail == {"batch": 7, "dropped_rows": 0, "checkpoint_s": 0.035}
-
-
-def test_a_job_that_runs_and_the_words_of_nodes_are_no_loss() -> None:
-    lines = [job(1, "CREATED", "RUNNING"), said(2, "Closing TaskExecutor r1n1-77", node="r2n1")]
-    assert FlinkKind().events_in(lines) == []
 
 
 @contextmanager
@@ -383,19 +329,6 @@ def answering(answers: Mapping[str, tuple[int, Any]]) -> Iterator[str]:
         server.server_close()
 
 
-def test_too_few_slots_while_it_runs_are_named() -> None:
-    answers = {
-        "/overview": (200, {"slots-total": 2, "taskmanagers": 2}),
-        "/jobs/j": (200, {"state": "CREATED", "vertices": [{"parallelism": 4}]}),
-    }
-    with answering(answers) as base:
-        above = master.Master(lambda event: None)
-        above._rest = base
-        assert above._why_not("j") == (
-            "its job does not run: it needs 4 slots, and Flink has 2 on 2 TaskManagers"
-        )
-
-
 def test_a_refused_statement_shows_flinks_innermost_cause() -> None:
     trace = "a.B: no\n\tat x\nCaused by: c.D: table 'lines' is unknown\n\tat y"
     with (
@@ -418,18 +351,6 @@ def test_a_statement_has_a_deadline() -> None:
     ):  # fmt: skip
         master._execute(base, "s", "CREATE TABLE `x` (`y` STRING) WITH ('password')", 0.2)
     assert "password" not in str(why.value)
-
-
-def test_a_process_says_which_ports_it_has_bound(tmp_path: Path) -> None:
-    order = {"directory": str(tmp_path)}
-    log = tmp_path / "out.log"
-    log.write_text("Actor system started at pekko.ssl.tcp://flink@10.0.0.1:4711\n")
-    assert master._ports(order, ["rpc_port"]) == {"rpc_port": 4711}
-    with pytest.raises(master.Refused, match="it has not said its rest_port yet"):
-        master._ports(order, ["rpc_port", "rest_port"])
-    log.write_text(log.read_text() + "Rest endpoint listening at 127.0.0.1:8099\n")
-    ports = master._ports(order, ["rpc_port", "rest_port"])
-    assert master._url(ports) == "http://127.0.0.1:8099"
 
 
 def test_flinks_own_connections_have_a_key_of_the_pass(tmp_path: Path) -> None:

@@ -27,12 +27,11 @@ from harness.engines.programs.start import Job, Line
 from harness.engines.settings import Setting, demand_reported
 from harness.environment.jars import LOCK as OWN_LOCK
 from harness.environment.jars import ensure_sets, locked_jars
-from harness.errors import EnvironmentFailure, UsageError
+from harness.errors import EnvironmentFailure
 from tests.engines.compiled import require_compiled
 from tests.engines.contract import EngineKindContract
 from workloads.base import Workload
 from workloads.wordcount import word_count
-from workloads.worldcup import world_cup
 
 WORDS = word_count(text=[__file__], depth=4)
 
@@ -75,16 +74,6 @@ def job(workload: Workload = WORDS) -> Job:
     return Job(work=cast(Any, work), setup=setup, node=node, nodes=[node], kafka=kafka)
 
 
-def test_defaults_are_kafka_streams_own() -> None:
-    given = settings(job(), KafkaStreamsParameters())
-    assert given["processing.guarantee"] == "at_least_once"
-    assert given["num.standby.replicas"] == "0"
-    assert given["group.protocol"] == "classic"
-    left = ("session.timeout.ms", "transaction.timeout.ms", "rack.aware.assignment.tags")
-    assert not set(left) & given.keys()
-    assert given["faultline.window.ms"] == "4000"
-
-
 def test_tuned_settings_are_those_of_its_documentation() -> None:
     given = settings(job(), TUNED)
     assert given["processing.guarantee"] == "exactly_once_v2"
@@ -100,13 +89,6 @@ def test_what_the_dead_left_open_ends_before_they_are_missed() -> None:
     scan_ms = int(OWN_SETTINGS["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
     assert int(given["transaction.timeout.ms"]) <= missed_ms
     assert scan_ms <= missed_ms // 8, "what the broker looks for is not long over"
-
-
-@pytest.mark.parametrize(("given", "waits"), [(KafkaStreamsParameters(), "false"), (TUNED, "true")])
-def test_only_a_query_that_waits_has_a_repartition_topic_for_each_input_partition(
-    given: KafkaStreamsParameters, waits: str
-) -> None:
-    assert settings(job(), given)["faultline.waits"] == waits
 
 
 def reported(given: KafkaStreamsParameters, **changes: str) -> list[Setting]:
@@ -147,24 +129,10 @@ def test_an_instances_clients_report_their_settings(monkeypatch: pytest.MonkeyPa
         demand_reported("kafka-streams", reported(TUNED, **{"max.task.idle.ms": "0"}))
 
 
-def test_the_form_of_a_workload_reaches_its_class() -> None:
-    given = settings(job(world_cup(watermark_delay_s=1.5)), KafkaStreamsParameters())
-    assert given["faultline.counters"] == "1"
-    assert (given["faultline.record.bytes"], given["faultline.object.offset"]) == ("20", "8")
-    assert (given["faultline.top"], given["faultline.grace.ms"]) == ("100", "1500")
-
-
 def test_a_password_survives_the_properties_file() -> None:
     text = properties_text(settings(job(), KafkaStreamsParameters()))
     (line,) = [line for line in text.splitlines() if line.startswith("sasl.jaas.config=")]
     assert 'a\\\\"\\\\\\\\b' in line, "a backslash of the login line is doubled for the file"
-
-
-def test_wrong_parameters_are_refused() -> None:
-    with pytest.raises(UsageError, match="no guarantee 'twice'"):
-        KafkaStreamsParameters(guarantee="twice")
-    with pytest.raises(UsageError, match="the broker sets the session timeout"):
-        KafkaStreamsParameters(protocol="streams", session_timeout_s=6)
 
 
 def lines(*said: tuple[str, float, dict[str, Any]]) -> list[Line]:
@@ -174,64 +142,79 @@ def lines(*said: tuple[str, float, dict[str, Any]]) -> list[Line]:
     ]
 
 
-def test_a_loss_is_detected_by_the_rebalancing_and_over_when_all_run() -> None:
-    both, one = "r1n1:11 r2n1:22", "r2n1:22"
-    events = KafkaStreamsKind().events_in(
-        lines(
-            ("r1n1", 1, {"event": "members", "hosts": both}),
-            ("r2n1", 1, {"event": "members", "hosts": both}),
-            ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
-            ("r2n1", 8, {"event": "members", "hosts": one}),
-            ("r2n1", 8.5, {"event": "restore-ended", "records": 40}),
-            ("r2n1", 9, {"event": "state", "to": "RUNNING"}),
-            ("r2n1", 12, {"event": "members", "hosts": "r1n1:33 r2n1:22"}),
-        )
-    )
+def state(node: str, at_s: float, to: str) -> tuple[str, float, dict[str, Any]]:
+    return node, at_s, {"event": "state", "to": to}
+
+
+def members(node: str, at_s: float, hosts: str) -> tuple[str, float, dict[str, Any]]:
+    return node, at_s, {"event": "members", "hosts": hosts}
+
+
+BOTH, ONE = "r1n1:11 r2n1:22", "r2n1:22"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param(
+            [
+                members("r1n1", 1, BOTH),
+                members("r2n1", 1, BOTH),
+                state("r2n1", 7.9, "REBALANCING"),
+                members("r2n1", 8, ONE),
+                ("r2n1", 8.5, {"event": "restore-ended", "records": 40}),
+                state("r2n1", 9, "RUNNING"),
+                members("r2n1", 12, "r1n1:33 r2n1:22"),
+            ],
+            (7.9, 8, 9, 40),
+            id="detected by the rebalancing, over when all run",
+        ),
+        pytest.param(
+            [
+                members("r2n1", 1, BOTH),
+                state("r2n1", 7.9, "REBALANCING"),
+                members("r2n1", 8, ONE),
+                state("r2n1", 8.3, "RUNNING"),
+                state("r1n1", 12, "REBALANCING"),
+                state("r1n1", 14, "RUNNING"),
+            ],
+            (7.9, 8, 8.3, 0),
+            id="an instance that comes later is not waited for",
+        ),
+        pytest.param(
+            [
+                members("r2n1", 1, BOTH),
+                state("r2n1", 7.9, "REBALANCING"),
+                state("r2n1", 7.95, "RUNNING"),
+                members("r2n1", 8, ONE),
+                state("r2n1", 30, "REBALANCING"),
+                state("r2n1", 31, "RUNNING"),
+            ],
+            (7.9, 8, 8, 0),
+            id="a standby that works before the loss is known takes no time",
+        ),
+    ],
+)
+def test_a_loss_is_read_from_what_the_instances_say(
+    said: list[tuple[str, float, dict[str, Any]]], expected: tuple[float, float, float, int]
+) -> None:
+    events = KafkaStreamsKind().events_in(lines(*said))
+    *at_s, records = expected
+    kinds = (EventKind.DETECTED, EventKind.RESTARTED, EventKind.RECOVERED)
     assert [(event.kind, event.at_unix_s, event.target) for event in events] == [
-        (EventKind.DETECTED, 7.9, "r1n1"),
-        (EventKind.RESTARTED, 8, "r1n1"),
-        (EventKind.RECOVERED, 9, "r1n1"),
+        (kind, at, "r1n1") for kind, at in zip(kinds, at_s, strict=True)
     ]
-    assert events[0].detail["restored_records"] == 40
-
-
-def test_an_instance_that_comes_later_is_not_waited_for() -> None:
-    events = KafkaStreamsKind().events_in(
-        lines(
-            ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
-            ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
-            ("r2n1", 8, {"event": "members", "hosts": "r2n1:22"}),
-            ("r2n1", 8.3, {"event": "state", "to": "RUNNING"}),
-            ("r1n1", 12, {"event": "state", "to": "REBALANCING"}),
-            ("r1n1", 14, {"event": "state", "to": "RUNNING"}),
-        )
-    )
-    recovered = [event for event in events if event.kind is EventKind.RECOVERED]
-    assert [event.at_unix_s for event in recovered] == [8.3]
-
-
-def test_a_standby_that_works_before_the_loss_is_known_takes_no_time() -> None:
-    events = KafkaStreamsKind().events_in(
-        lines(
-            ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
-            ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
-            ("r2n1", 7.95, {"event": "state", "to": "RUNNING"}),
-            ("r2n1", 8, {"event": "members", "hosts": "r2n1:22"}),
-            ("r2n1", 30, {"event": "state", "to": "REBALANCING"}),
-            ("r2n1", 31, {"event": "state", "to": "RUNNING"}),
-        )
-    )
-    assert [event.at_unix_s for event in events] == [7.9, 8, 8]
+    assert events[0].detail["restored_records"] == records
 
 
 def test_a_transaction_of_the_dead_holds_up_what_is_restored_until_the_broker_ends_it() -> None:
     def held(*more: tuple[str, float, dict[str, Any]]) -> float:
         events = KafkaStreamsKind().events_in(
             lines(
-                ("r2n1", 1, {"event": "members", "hosts": "r1n1:11 r2n1:22"}),
-                ("r2n1", 7.9, {"event": "state", "to": "REBALANCING"}),
-                ("r2n1", 8, {"event": "members", "hosts": "r2n1:22"}),
-                ("r2n1", 9, {"event": "state", "to": "RUNNING"}),
+                members("r2n1", 1, BOTH),
+                state("r2n1", 7.9, "REBALANCING"),
+                members("r2n1", 8, ONE),
+                state("r2n1", 9, "RUNNING"),
                 *more,
             )
         )

@@ -184,15 +184,6 @@ def test_what_cannot_be_prepared_is_named_with_its_last_words(
     assert "no network" in caught.value.what
 
 
-def test_preparation_runs_before_the_first_start(
-    described: Callable[..., EngineKind], tmp_path: Path
-) -> None:
-    cluster = cast(Cluster, ProgramCluster(None, tmp_path))
-    kind = described(f'prepare: ["touch", "{tmp_path / "made"}"]\n')
-    with kind.open(Setup(scheme=SCHEME), cluster):
-        assert (tmp_path / "made").exists()
-
-
 def test_the_example_of_the_documents_can_be_read() -> None:
     kind = find_engine("docs/examples/quix/engine.yaml")
     assert kind.lacks(Setup(scheme=SCHEME), word_count(depth=4), ClusterSpec(racks=2)) is None
@@ -217,10 +208,6 @@ def test_only_the_named_workloads_are_run(described: Callable[..., EngineKind]) 
     kind: Any = described("workloads: [word-count]\n")
     reason = kind.lacks(Setup(scheme=SCHEME), WORKLOAD, ClusterSpec())
     assert reason == "made-up runs word-count, and not workload 'sums'"
-
-
-def test_the_made_up_engine_is_small() -> None:
-    assert len(MADE_UP.read_text().splitlines()) < 90
 
 
 def test_an_engine_of_faultlines_own_name_is_refused(tmp_path: Path) -> None:
