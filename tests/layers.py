@@ -21,7 +21,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (
         ["harness.running"],
-        "finds experiments, plans and makes runs, also in processes or on Spark; the warm cluster",
+        "finds experiments, plans and makes runs, also in other processes; the warm cluster",
     ),
     (["experiments"], "one module a figure: a half that measures, then one that shows"),
     (

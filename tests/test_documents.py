@@ -27,7 +27,7 @@ DOCUMENTS = [
     ROOT / "results" / "baselines" / "README.md",
 ]
 EXAMPLES = ROOT / "docs" / "examples"
-MADE = ("results/report", "results/history", "results/contributed", "records/")
+MADE = ("results/report", "results/history", "records/")
 """Folders that runs write."""
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b")
 

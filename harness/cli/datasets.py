@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 TOP = 100
 """Default number of the most requested objects that are listed."""
-REPORT_INTERVAL_S = 5.0
-"""Time between two lines of progress where there is no terminal for a bar."""
 
 DATASETS = {
     "worldcup": (
@@ -60,7 +57,7 @@ Where to get them
 What to do with them
   ./faultline datasets worldcup check DIRECTORY          what the files hold
   ./faultline datasets worldcup verify DIRECTORY         is that what the archive published
-  ./faultline datasets worldcup convert DIRECTORY OUT    to Parquet, with Spark
+  ./faultline datasets worldcup convert DIRECTORY OUT    to Parquet
 
 Without the files
   Every experiment runs on a generator calibrated to day 66 (requests per minute and per server,
@@ -218,9 +215,9 @@ def verify(paths: tuple[Path, ...], allow_gaps: bool, as_json: bool) -> None:
 @click.argument("target", type=click.Path(path_type=Path))
 @_allow_gaps
 def convert(paths: tuple[Path, ...], target: Path, allow_gaps: bool) -> None:
-    r"""Convert log files to the Parquet dataset TARGET, with Spark.
+    r"""Convert log files to the Parquet dataset TARGET.
 
-    All files are checked first. Then one Spark task converts each of them.
+    All files are checked first.
 
     \b
     Examples:
@@ -230,8 +227,8 @@ def convert(paths: tuple[Path, ...], target: Path, allow_gaps: bool) -> None:
     if target.exists():
         raise UsageError(f"{target} exists", remedy="name a directory that does not exist yet")
     files, summary = _summary(paths, allow_gaps)
-    with _spark() as spark, _progress("converting", "files") as report:
-        convert_files(spark, files, target, progress=report)
+    with _progress("converting") as report:
+        convert_files(files, target, progress=report)
     click.echo(f"{summary.records:,} records in {target}")
 
 
@@ -241,7 +238,7 @@ def _summary(paths: tuple[Path, ...], allow_gaps: bool) -> tuple[list[LogFile], 
 
     files = find(paths, allow_gaps=allow_gaps)
     summary = Summary()
-    with _progress("reading", "files") as report:
+    with _progress("reading") as report:
         for chunk in read_all(files):
             summary.add(chunk)
             report(len(summary.per_file) - 1, len(files))
@@ -250,61 +247,12 @@ def _summary(paths: tuple[Path, ...], allow_gaps: bool) -> tuple[list[LogFile], 
 
 
 @contextmanager
-def _progress(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error while the work lasts.
-
-    Without a terminal there is a line every `REPORT_INTERVAL_S`, and none for shorter work."""
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on standard error while the work lasts; nothing without a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _lines(what, unit)
-        return
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit),
-        TimeElapsedColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _lines(
-    what: str, unit: str, clock: Callable[[], float] = time.monotonic
-) -> Callable[[int, int], None]:
-    due = clock() + REPORT_INTERVAL_S
-
-    def report(done: int, total: int) -> None:
-        nonlocal due
-        if clock() >= due:
-            due = clock() + REPORT_INTERVAL_S
-            click.echo(f"{what}: {done} of {total} {unit}", err=True)
-
-    return report
-
-
-@contextmanager
-def _spark() -> Iterator[Any]:
-    import os
-    import sys
-
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need what we need
-
-    conf = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.log.level": "ERROR",
-        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-    }
-    builder = SparkSession.builder.master("local[*]").appName("faultline datasets")
-    spark = builder.config(map={**conf}).getOrCreate()
-    try:
-        yield spark
-    finally:
-        spark.stop()

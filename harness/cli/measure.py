@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from harness.cli.options import RunOptions
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
-from harness.cluster.base import Cluster
 from harness.cluster.ownership import warn_of_neighbours
 from harness.engines.structured import parts
 from harness.errors import UsageError
@@ -36,7 +34,6 @@ from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
 from harness.running.computed import ProcessPool
 from harness.running.execution import Runner, announced, check_options
-from harness.running.on_spark import SparkPool
 from harness.running.plan import PlannedRun, RunSettings, seconds_left
 from harness.text import format_duration
 
@@ -48,52 +45,23 @@ FEW = 2
 """Experiments whose figures are drawn by this process, whatever the profile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executors:
-    """Spark executors that make what is computed."""
-
-    backend: str
-    workers: int
-
-    @contextmanager
-    def cluster(self) -> Iterator[Cluster]:
-        """Start one for the duration of the block."""
-        place = find_backend(self.backend)
-        with place.make(place.executors(self.workers)) as cluster:
-            cluster.start(to_stderr)
-            yield cluster
-
-    def check(self, experiments: Sequence[Experiment]) -> None:
-        """Raise `UsageError` for an experiment with its own cluster, and for too many executors."""
-        find_backend(self.backend).executors(self.workers)
-        if measured := [e.id for e in experiments if e.origin is Origin.MEASURED]:
-            raise UsageError(
-                f"--spread is for what is computed, and {', '.join(measured)} "
-                f"{'is' if len(measured) == 1 else 'are'} measured on a cluster of their own",
-                remedy="name the others only, or leave --spread out",
-            )
-
-
 def measure(
     experiments: Sequence[Experiment],
     settings: RunSettings,
     chosen: RunOptions,
     *,
     as_json: bool,
-    wide: Executors | None = None,
     conclude: Conclude | None = None,
 ) -> int:
     """Make every run that is not there yet, and return the exit code.
 
     ``conclude`` gets what was judged, instead of the summary, and also after Ctrl-C."""
-    if wide is not None:
-        wide.check(experiments)
     check_out(chosen.out)
     store = RecordStore(chosen.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     brief = settings.profile is Profile.SMOKE
     beside = ProcessPool(stand_back=not brief)
     # Drawing disturbs nothing there, and few figures are not worth a process.
-    draws = brief and wide is None and len(experiments) > FEW
+    draws = brief and len(experiments) > FEW
     writer = ReportWriter(store, elsewhere=beside.do if draws else None)
     campaigns: dict[tuple[str, Profile], Campaign] = {}
 
@@ -108,9 +76,8 @@ def measure(
     place = find_backend(chosen.backend)
     _check(experiments, settings, place)
     hold = partial(_hold, display) if chosen.keep else None
-    others = partial(SparkPool, wide.cluster) if wide is not None else lambda: beside
     began = time.time()
-    runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
+    runner = Runner(store, place.make, display, backend=place, hold=hold, others=lambda: beside)
     experiments, cut = inside.divided(experiments, chosen.backend, settings.profile)
     beyond = Runner(store, place.make, display, backend=find_backend(inside.INSIDE))
     runs = runner.plan(experiments, _of_part(settings, experiments))
@@ -119,7 +86,9 @@ def measure(
     if chosen.dry_run:
         _show_plan([*runs, *cut_runs], cut, verbose=chosen.verbose, as_json=as_json)
         return DONE
-    _enter(place, wide, runs)
+    if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
+        place.enter(sys.argv[1:])
+        warn_of_neighbours(to_stderr)
     with store.locked():
         store.discard_partial()
         try:
@@ -151,15 +120,6 @@ def _of_part(settings: RunSettings, part: Sequence[Experiment]) -> RunSettings:
     accepted = {name for experiment in part for name in experiment.measurement.accepts}
     kept = {name: value for name, value in settings.options.items() if name in accepted}
     return replace(settings, options=kept)
-
-
-def _enter(place: Backend, wide: Executors | None, runs: Sequence[PlannedRun]) -> None:
-    """Go to the places where clusters of this command can be made."""
-    if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
-        place.enter(sys.argv[1:])
-        warn_of_neighbours(to_stderr)
-    if wide is not None and any(run.computed for run in runs):
-        find_backend(wide.backend).enter(sys.argv[1:])
 
 
 def _campaigns(

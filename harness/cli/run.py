@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +26,6 @@ Examples:
   ./faultline run live/peers --engine kafka-streams --engine tasks
   ./faultline run stock/worker-kill --workload orders.py --rate 2000 --speed 60
   ./faultline run intervals --profile smoke --json
-  ./faultline run ppa/regions --profile paper --spread lab.yaml --workers 40
 """
 
 
@@ -71,15 +69,9 @@ def _completions(
     "that the grid lacks.",
 )
 @click.option(
-    "--spread",
-    metavar="CLUSTER",
-    help="Make computed runs on --workers Spark executors: local, docker, or a FILE.yaml.",
-)
-@click.option(
     "--workers",
     type=click.IntRange(1),
-    help="Number of executors of --spread (one per core of this machine), or of Spark workers in "
-    "each rack for a workload of your own.",
+    help="Spark workers in each rack for a workload of your own.",
 )
 @own_options
 @run_options
@@ -89,7 +81,6 @@ def command(
     workload: Path | None,
     engines: tuple[str, ...],
     point: str | None,
-    spread: str | None,
     workers: int | None,
     own: Mapping[str, Any],
     chosen: RunOptions,
@@ -100,7 +91,7 @@ def command(
     `./faultline list` shows the names. Runs that were made before with the same code, seed and
     options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
     claim), 2 wrong use, 3 the environment failed."""
-    from harness.cli.measure import Executors, measure
+    from harness.cli.measure import measure
     from harness.cli.sample import sample_shown
     from harness.running.discovery import at_point, find
     from harness.running.execution import check_options
@@ -108,7 +99,7 @@ def command(
     from workloads.own import load_workload_file
 
     own = {**own, **workload_options(workload), **engine_options(engines)}
-    if spread is None and workers is not None:
+    if workers is not None:
         own["workers"] = workers
     settings, found = chosen.settings(**own), find(experiments)
     if workload is not None and not chosen.dry_run:
@@ -118,9 +109,4 @@ def command(
         only = at_point(found, settings.profile, point)
         settings = replace(settings, only=only)
         found = [experiment for experiment in found if experiment.id in only]
-    wide = (
-        None
-        if spread is None
-        else Executors(backend=spread, workers=workers or os.cpu_count() or 1)
-    )
-    sys.exit(measure(found, settings, chosen, as_json=as_json, wide=wide))
+    sys.exit(measure(found, settings, chosen, as_json=as_json))

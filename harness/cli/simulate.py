@@ -6,14 +6,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli.output import emit_json, json_option
-from harness.errors import EnvironmentFailure, UsageError
+from harness.errors import UsageError
 from harness.protocol.schemes import SCHEMES
 from harness.text import did_you_mean, format_duration
 
@@ -49,7 +49,6 @@ Examples:
   ./faultline simulate
   ./faultline simulate --seeds 1..10000 --scheme ppa
   ./faultline simulate --seeds 42..42 --scheme dpc --topology diamond
-  ./faultline simulate --seeds 0..999999 --spread lab.yaml --workers 40
   ./faultline simulate --draw 42 --scheme ppa
   ./faultline simulate --host --seeds 1..100
 """
@@ -68,11 +67,6 @@ _IN_PLACE = "\r\x1b[K"
 @click.option("--faults", metavar="N,N", help="Only these faults of each schedule, counted from 0.")
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one per core]")
 @click.option(
-    "--spread",
-    metavar="CLUSTER",
-    help="Use --workers Spark executors on a cluster: local, docker, or a FILE.yaml.",
-)
-@click.option(
     "--host",
     is_flag=True,
     help="Run the task engine's processes whole, over models of TCP, Kafka and Redis.",
@@ -90,7 +84,6 @@ def command(
     topology: str | None,
     faults: str | None,
     workers: int | None,
-    spread: str | None,
     host: bool,
     draw_seed: int | None,
     picture: Path | None,
@@ -107,10 +100,8 @@ def command(
     events that led to it. The exit code is then 1."""
     from harness.simulator.campaign import PROTOCOL, Choice, reports, tally_of
 
-    if host and (draw_seed is not None or spread is not None):
-        raise UsageError(
-            "--host goes with neither --draw nor --spread", remedy="leave one of them out"
-        )
+    if host and draw_seed is not None:
+        raise UsageError("--host does not go with --draw", remedy="leave one of them out")
     fidelity = PROTOCOL
     if host:
         from harness.engines.tasks.virtual.run import HOST
@@ -130,8 +121,7 @@ def command(
     if draw_seed is not None:
         _draw(choice, picture, as_json)
         return
-    processes = workers or os.cpu_count() or 1
-    made = reports(choice, processes) if spread is None else _spread(choice, spread, processes)
+    made = reports(choice, workers or os.cpu_count() or 1)
     tally = tally_of(made, _progress(len(choice.seeds)))
     _conclude(tally, [_violation(choice, report) for report in tally.failed[:10]], as_json)
 
@@ -144,29 +134,6 @@ def _conclude(tally: Tally, violations: list[dict[str, Any]], as_json: bool) -> 
         _print(tally, violations)
     if tally.failed:
         sys.exit(1)
-
-
-def _spread(choice: Choice, backend: str, workers: int) -> Iterator[SimulatedRun]:
-    """Yield the reports of all seeds in their order, made by executors of a cluster."""
-    from harness.cli.measure import Executors
-    from harness.cluster.backends import find_backend
-    from harness.running.computed import RunResult
-    from harness.running.on_spark import SparkPool
-    from harness.simulator.campaign import run_share, shares
-
-    place = find_backend(backend)
-    slots = place.executors(workers).task_slots
-    place.enter(sys.argv[1:])
-    with SparkPool(Executors(backend=backend, workers=workers).cluster) as pool:
-        made = [pool.call(run_share, (choice, share)) for share in shares(choice, slots)]
-        for future in made:
-            reports = future.result()
-            if isinstance(reports, RunResult):
-                raise EnvironmentFailure(
-                    f"no executor could run some schedules: {reports.why}",
-                    remedy="the same seeds without --spread run on this machine",
-                )
-            yield from reports
 
 
 def _check_among(kind: str, name: str | None, known: Collection[str]) -> None:

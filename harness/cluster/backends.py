@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -51,25 +50,6 @@ class Backend:
     replace this process by the same command elsewhere."""
     outlives: bool = True
     """True if its clusters can outlive the process that started them."""
-    racks: Sequence[int] = ()
-    """The number of workers in each rack; empty where a spec may demand any number."""
-
-    def executors(self, number: int) -> ClusterSpec:
-        """Return the shape of a cluster with room for ``number`` small executors.
-
-        Raises `UsageError` where there are fewer workers."""
-        most = min(self.racks, default=number)
-        racks = -(-number // most)
-        if self.racks and racks > len(self.racks):
-            raise UsageError(
-                f"{number} executors were asked for, and the cluster {self.name} has "
-                f"{len(self.racks)} racks of {', '.join(map(str, self.racks))} workers",
-                remedy=f"ask for at most {most * len(self.racks)}, or describe more nodes in "
-                "racks of equal size",
-            )
-        return ClusterSpec(
-            racks=racks, workers_per_rack=-(-number // racks), memory_mb_per_worker=512
-        )
 
     def refusal(self, actions: Iterable[Action]) -> tuple[str, str] | None:
         """Return the impossible ones of ``actions`` with a remedy; None if all are possible."""
@@ -227,7 +207,6 @@ def _described(path: Path) -> Backend:
         name=settings.name,
         capabilities=frozenset(settings.actions),
         make=make,
-        racks=tuple(Counter(node.rack for node in settings.nodes).values()),
     )
 
 
@@ -247,7 +226,6 @@ def _machines(path: Path) -> Backend:
         name=machines.name,
         capabilities=_BREAK | _CUT if machines.file.cuts else _BREAK,
         make=make,
-        racks=tuple(len(places) for places in machines.racks.values()),
     )
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import harness
-from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.base import ClusterSpec
 from harness.cluster.processes import RUN_VARIABLE
 from harness.cluster.run_directory import driver_configuration
 from harness.errors import UsageError
@@ -131,13 +131,6 @@ def application_settings(
         "spark.sql.warehouse.dir": str(warehouse),
         **_on_rack(one_rack(spec, racks)),
     }
-
-
-def spread_settings(cluster: Cluster) -> dict[str, str]:
-    """Return the settings of an application that takes every slot of the spec.
-
-    A foreign cluster may have more slots, which are not ours to take."""
-    return {**cluster.spark_conf(), "spark.cores.max": str(cluster.spec.task_slots)}
 
 
 def one_rack(spec: ClusterSpec, racks: Sequence[str] | None) -> str | None:

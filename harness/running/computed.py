@@ -1,26 +1,24 @@
 """Computed and simulated runs in processes of their own, several at a time.
 
-Such a run uses one core; a machine has two, and a Spark cluster has many
-(`harness.running.on_spark`). The runner requests all of them before it measures times and takes the
-results in its own order. Records, messages and progress are the same as if the runs had been made
-one after the other. A run that measures its own processor time is left out, except in the smoke
-profile, whose times decide nothing."""
+Such a run uses one core, and a machine has two or more. The runner requests all of them before it
+measures times and takes the results in its own order. Records, messages and progress are the same
+as if the runs had been made one after the other. A run that measures its own processor time is left
+out, except in the smoke profile, whose times decide nothing."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from harness.errors import FaultlineError
 from harness.experiment import Experiment
@@ -67,17 +65,6 @@ class RunResult:
     seconds: float
     peak_memory_bytes: int | None = None
     disk_bytes: int | None = None
-
-
-class RunPool(Protocol):
-    """Makes computed runs for the runner; a context manager. The first request starts it."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None: ...
-
-    def submit(self, task: Task) -> Future[RunResult]:
-        """Request one run."""
 
 
 def takes(experiment: Experiment) -> bool:
@@ -166,17 +153,6 @@ def make(task: Task) -> RunResult:
         peak_memory_bytes=memory.largest_bytes,
         disk_bytes=size_of(task.directory),
     )
-
-
-def perform_remotely(task: Task) -> RunResult:
-    """Make one run on a machine that has no directory in common with the harness."""
-    with tempfile.TemporaryDirectory() as directory:
-        made = make(replace(task, directory=Path(directory)))
-        files = sorted(os.listdir(directory))
-    if not files:
-        return made
-    why = f"it wrote {', '.join(files)}, and files do not come back from another machine"
-    return replace(made, outcome=None, why=why)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -45,7 +45,7 @@ from harness.results.record import (
 from harness.results.setting import NOT_SET, Setting
 from harness.results.store import Campaign, RecordStore
 from harness.running.code import code_of
-from harness.running.computed import ProcessPool, RunContext, RunPool, RunResult, takes
+from harness.running.computed import ProcessPool, RunContext, RunResult, takes
 from harness.running.discovery import estimate_s
 from harness.running.durations import Durations, Seconds
 from harness.running.peaks import PeakMemory, size_of
@@ -135,7 +135,7 @@ class Runner:
         *,
         backend: Backend = BACKENDS[DEFAULT],
         hold: Callable[[Path], None] | None = None,
-        others: Callable[[], RunPool] = ProcessPool,
+        others: Callable[[], ProcessPool] = ProcessPool,
         calm: Callable[[Callable[[str], None]], object] = wait_for_calm,
     ) -> None:
         """Create a runner for one store.

@@ -16,7 +16,7 @@ from harness.experiment import Experiment
 from harness.results.record import Point, Profile, Record, point_key
 from harness.results.speed import slower
 from harness.results.store import Campaign
-from harness.running.computed import AT_ONCE, RunPool, RunResult, Task, takes
+from harness.running.computed import AT_ONCE, ProcessPool, RunResult, Task, takes
 from harness.seeds import DEFAULT_SEED
 from workloads.packages import files_of
 
@@ -164,7 +164,7 @@ class Execution:
         runner: Runner,
         runs: Sequence[PlannedRun],
         settings: RunSettings,
-        others: RunPool,
+        others: ProcessPool,
         records: list[Record],
     ) -> None:
         """Prepare the execution; it appends to ``records``."""

@@ -9,7 +9,6 @@ import pyarrow.dataset
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli import datasets
 from harness.cli.main import cli
 from harness.errors import UsageError
 from tests.datasets.logs import genuine_log, possible_records, write_log
@@ -92,26 +91,12 @@ def test_without_a_terminal_short_work_writes_nothing_to_standard_error(tmp_path
     assert invoke("worldcup", "check", log).stderr == ""
 
 
-def test_without_a_terminal_long_work_reports_now_and_then(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    now = 0.0
-    report = datasets._lines("reading", "files", clock=lambda: now)
-    for second in range(12):
-        now = float(second)
-        report(second, 30)
-    assert capsys.readouterr().err == "reading: 5 of 30 files\nreading: 10 of 30 files\n"
-
-
 def test_a_device_is_no_log() -> None:
     result = invoke("worldcup", "check", "/dev/null")
     assert isinstance(result.exception, UsageError)
     assert "/dev/null is neither a file nor a directory" in result.exception.what
 
 
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.long
 def test_convert_writes_every_record_to_parquet(tmp_path: Path) -> None:
     for part in (1, 2):
         write_log(tmp_path / f"wc_day66_{part}.gz", possible_records(300, start_s=100 * part))

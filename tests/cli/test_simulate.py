@@ -28,7 +28,7 @@ def invoke(*arguments: str) -> Any:
         (["--faults", "a"], "not a list", "0,3"),
         (["--seeds", "1..2", "--faults", "0,99"], "none numbered 99", "leave"),
         (["--host", "--topology", "recovery"], "no topology 'recovery'", "chain"),
-        (["--host", "--draw", "3"], "neither --draw nor --spread", "leave one"),
+        (["--host", "--draw", "3"], "does not go with --draw", "leave one"),
         (["--host", "--seeds", "1..2", "--faults", "0,99"], "none numbered 99", "leave"),
         (["--draw", "3", "--picture", "nowhere/x.png"], "no directory nowhere", "mkdir -p"),
     ],

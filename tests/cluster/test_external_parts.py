@@ -182,12 +182,6 @@ def test_a_value_cannot_become_a_command() -> None:
     assert command.filled({"host": "a; rm -rf /"}) == ["ssh", "a; rm -rf /", "kill"]
 
 
-def test_executors_have_room_on_all_of_its_racks(tmp_path: Path) -> None:
-    place = find_backend(str(described(tmp_path)))
-    assert list(place.racks) == [2, 1]
-    assert place.make(place.executors(2)).spec.racks == 2
-
-
 def test_a_shape_that_it_has_not_is_refused(tmp_path: Path) -> None:
     settings = read_settings(described(tmp_path))
     ExternalCluster(settings, ClusterSpec(racks=2), remove=remove_made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import pytest
 
@@ -16,7 +16,7 @@ from harness.pages.assessment import assess
 from harness.results.provenance import ROOT
 from harness.results.record import Profile
 from harness.results.store import RecordStore
-from harness.running.computed import RunResult, Task, make
+from harness.running.computed import ProcessPool, RunResult, Task, make
 from harness.running.discovery import (
     GROUPS,
     all_experiments,
@@ -75,7 +75,7 @@ def test_reproduce_takes_no_longer_than_it_says(paper: str | None, minutes: int)
 
 
 class Here:
-    """A `harness.running.computed.RunPool` without processes, which would start too slowly."""
+    """A `harness.running.computed.ProcessPool` without processes, which would start too slowly."""
 
     def __init__(self) -> None:
         self.made: list[tuple[Task, RunResult]] = []
@@ -100,7 +100,7 @@ class Here:
 def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "all_experiments", lambda: [experiment])
     store, watcher, here = RecordStore(tmp_path), Watcher(), Here()
-    runner = Runner(store, no_cluster, watcher, others=lambda: here)
+    runner = Runner(store, no_cluster, watcher, others=lambda: cast(ProcessPool, here))
     runner.execute(runner.plan([experiment], SMOKE), SMOKE)
     ((_, campaign),) = watcher.campaigns
     assert campaign.complete, [record.reason for record in campaign.records]
