@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from experiments.live._matrix_network import SPEC
 from harness.cluster.base import TOGETHER, Action
-from harness.failures.generators import Repair, exponential
+from harness.failures.generators import exponential
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.measurement import Context
 
@@ -72,7 +72,7 @@ def schedule(
             rate_per_hour=per_hour,
             duration_s=end_s,
             seed=context.seed("failures", model, workload, attempt),
-            repair=Repair(mean_s=scale.away_s + START_S),
+            repair_s=scale.away_s + START_S,
         )
         if _fits(drawn.kills, scale, slow):
             return _whole(drawn, racks)

@@ -13,7 +13,7 @@ from experiments.stock._workloads import WORKLOADS
 from harness.cluster.base import TOGETHER, Action
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import StockParameters
-from harness.failures.generators import Repair, exponential, one_target
+from harness.failures.generators import exponential, one_target
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.measurement import Context
@@ -106,7 +106,7 @@ def schedule(model: str, scale: Scale, context: Context, workload: str) -> Sched
             rate_per_hour=per_hour,
             duration_s=end_s,
             seed=context.seed("kills", workload, attempt),
-            repair=Repair(mean_s=AWAY_S),
+            repair_s=AWAY_S,
         )
         times = [event.at_s for event in found.kills]
         if fewest <= len(times) <= most and min(times) >= begin_s and _one_lives(found):

@@ -13,70 +13,51 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.text import did_you_mean, parse_duration_s, read_given
-from harness.yaml_files import compose_yaml
+from harness.text import parse_duration_s, read_given
+from harness.yaml_files import Entry, Mistake, decode, parse_yaml
 
 EXAMPLE = "- {at: 20s, action: kill, target: r1n1}"
-_KEYS = ("at", "action", "target")
+
+
+class Instant(float):
+    """Seconds from the start of the load, written as a duration."""
+
+
+class _Event(Entry):
+    at: Instant
+    action: Action
+    target: str
+
+
+class _File(Entry):
+    failures: list[_Event]
 
 
 def read_schedule(path: Path) -> Schedule:
-    """Read a schedule. Raises `UsageError` that names the file, the line and the remedy."""
+    """Read a schedule. Raises `UsageError` that names the file, the key and the remedy."""
     text = read_given(path, "--failures: ", f"name a YAML file with lines such as {EXAMPLE}")
-    remedy = f"write lines such as {EXAMPLE}"
-    root = compose_yaml(text, name=f"--failures: {path}", remedy=remedy)
-    entries = _entries(path, root)
-    return Schedule(events=[_event(path, entry) for entry in entries], origin=str(path))
+    name = f"--failures: {path}"
+    remedy = f"begin it with the line failures: and write lines such as {EXAMPLE} below"
+    document = parse_yaml(text, name=name, remedy=remedy)
+    file = decode(_File, document, name=name, remedy=remedy, hook=_read)
+    if not file.failures:
+        raise UsageError(f"{name} has no failures", remedy=remedy)
+    events = [
+        FailureEvent(at_s=float(each.at), action=each.action, target=each.target)
+        for each in file.failures
+    ]
+    return Schedule(events=events, origin=str(path))
 
 
-def _entries(path: Path, root: Any) -> list[Any]:
-    if isinstance(root, yaml.MappingNode):
-        for key, value in root.value:
-            if key.value == "failures" and isinstance(value, yaml.SequenceNode) and value.value:
-                return list(value.value)
-    raise UsageError(
-        f"--failures: {path} has no list called failures",
-        remedy=f"begin it with the line failures: and write lines such as {EXAMPLE} below",
-    )
-
-
-def _event(path: Path, node: Any) -> FailureEvent:
-    where = f"--failures: {path}, line {node.start_mark.line + 1}"
-    entry = _scalars(node)
-    if entry is None or set(entry) != set(_KEYS):
-        raise UsageError(
-            f"{where}: this does not have exactly one at, one action and one target",
-            remedy=f"write it so: {EXAMPLE}",
-        )
-    actions = [action.value for action in Action]
-    if entry["action"] not in actions:
-        raise UsageError(
-            f"{where}: there is no action {entry['action']!r}",
-            remedy=did_you_mean(entry["action"], actions),
-        )
-    return FailureEvent(
-        at_s=_at_s(where, entry["at"]), action=Action(entry["action"]), target=entry["target"]
-    )
-
-
-def _scalars(node: Any) -> dict[str, str] | None:
-    """Return a mapping of plain values as written, without YAML's guesses (1:30 would be 90).
-
-    None for anything else."""
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    pairs = [item for pair in node.value for item in pair]
-    entry = {key.value: value.value for key, value in node.value if isinstance(key.value, str)}
-    plain = all(isinstance(item, yaml.ScalarNode) for item in pairs)
-    return entry if plain else None
-
-
-def _at_s(where: str, at: str) -> float:
-    if at in ("0", "0s"):
-        return 0.0
-    return parse_duration_s(at, name=f"{where}: at")
+def _read(kind: type, value: object) -> Any:
+    """Be the hook of `decode` for instants."""
+    assert kind is Instant, kind
+    if str(value) in ("0", "0s"):
+        return Instant(0.0)
+    try:
+        return Instant(parse_duration_s(str(value), name="at"))
+    except UsageError as error:
+        raise Mistake(f"is {value!r}: {error.what}", error.remedy) from None

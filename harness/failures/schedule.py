@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Self
+from typing import Any
 
 from harness.cluster.base import TOGETHER, Action
 from harness.errors import UsageError
@@ -144,26 +144,6 @@ class Schedule:
                 for event in self.events
             ],
         }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Read the stored form. Raises `UsageError` for another schema."""
-        if document.get("schema") != SCHEMA_VERSION:
-            raise UsageError(
-                f"a failure schedule of schema {document.get('schema')!r}",
-                remedy=f"this program reads schema {SCHEMA_VERSION}",
-            )
-        return cls(
-            origin=document["origin"],
-            seed=document["seed"],
-            parameters=document["parameters"],
-            events=[
-                FailureEvent(
-                    at_s=event["at_s"], action=Action(event["action"]), target=event["target"]
-                )
-                for event in document["events"]
-            ],
-        )
 
 
 def _unfit(

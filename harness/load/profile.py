@@ -60,17 +60,6 @@ class RateProfile:
             )
         return cls(((duration_s, rate_per_s),))
 
-    @classmethod
-    def trace(cls, counts: Sequence[float], *, interval_s: float, speedup: float = 1) -> Self:
-        """Return the rates of a recording, from its counts per interval and a ``speedup``."""
-        if speedup <= 0 or interval_s <= 0:
-            raise UsageError(
-                f"a trace with intervals of {interval_s} s replayed {speedup} times as fast",
-                remedy="give an interval and a factor above 0",
-            )
-        seconds = interval_s / speedup
-        return cls(tuple((seconds, count / seconds) for count in counts))
-
     @property
     def duration_s(self) -> float:
         """The duration of all segments together."""

@@ -72,11 +72,6 @@ class Comparison:
         raise false alarms."""
         return max(self.high / self.ratio, self.ratio / self.low) > 1.0 + WIDE
 
-    @property
-    def could_hide(self) -> float:
-        """The largest slowdown, as a share, that this interval does not exclude."""
-        return max(self.high - 1.0, 0.0)
-
 
 def compare(baseline: Sequence[float], tonight: Sequence[float]) -> Comparison:
     """Compare two series of costs, in which ``baseline[i]`` and ``tonight[i]`` are a pair.

@@ -71,14 +71,6 @@ def test_a_constant_rate() -> None:
     assert profile.intended_s(np.array([0, 1, 199])).tolist() == pytest.approx([0, 0.01, 1.99])
 
 
-def test_a_trace_is_replayed_faster() -> None:
-    profile = RateProfile.trace([600, 1200, 0, 60], interval_s=60, speedup=60)
-    assert profile.duration_s == pytest.approx(4)
-    assert profile.records == 1860
-    assert profile.due(0.999) == pytest.approx(600, abs=2)
-    assert profile.intended_s(np.array([1800])) == pytest.approx([3.0])
-
-
 @pytest.mark.parametrize(
     ("elapsed_s", "due"),
     [(-1e-9, 0), (0.0, 1), (0.999, 1), (1.0, 2), (3.999, 2), (4.0, 3), (4.5, 4), (5.0, 4)],
@@ -95,15 +87,6 @@ def test_one_record_is_a_load() -> None:
     assert profile.records == 1
     assert profile.intended_s(np.array([0])).tolist() == [0]
     assert RateProfile(((1e-9, 1e9),)).records == 1
-
-
-@pytest.mark.parametrize(("interval_s", "speedup"), [(0, 1), (1, 0), (-1, 1), (1, -1)])
-def test_a_trace_needs_an_interval_and_a_factor_above_zero(
-    interval_s: float, speedup: float
-) -> None:
-    with pytest.raises(UsageError, match="trace with intervals"):
-        RateProfile.trace([1, 2], interval_s=interval_s, speedup=speedup)
-    assert RateProfile.trace([1, 2], interval_s=1e-3, speedup=1e-3).duration_s == 2
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan")])
@@ -141,18 +124,9 @@ def test_the_lag_histogram_bounds_the_quantiles(lags: list[float]) -> None:
         assert histogram.quantile_s(share) <= max(exact * 1.1221, 1.0001e-5)
 
 
-def test_a_trace_keeps_its_counts_and_shrinks_its_intervals() -> None:
-    profile = RateProfile.trace([30, 0, 60], interval_s=0.5)
-    assert list(profile.segments) == [(0.5, 60), (0.5, 0), (0.5, 120)]
-    faster = RateProfile.trace([30, 0, 60], interval_s=0.5, speedup=0.5)
-    assert list(faster.segments) == [(1.0, 30), (1.0, 0), (1.0, 60)]
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: RateProfile.trace([1], interval_s=0), "intervals of 0 s"),
-        (lambda: RateProfile.trace([1], interval_s=1, speedup=0), "replayed 0 times"),
         (lambda: RateProfile.constant(0, 1), "a rate of 0 records/s"),
         (lambda: RateProfile(((0, 1),)), "a load has no duration"),
         (lambda: RateProfile(((1, 1), (-1, 1))), "step 2 of the load lasts -1 s"),
