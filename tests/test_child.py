@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.child import DIED, Child, Event, aside, end_with_parent, orders, speaker
+from harness.child import Child, Event, aside, end_with_parent, orders, speaker
 from harness.errors import EnvironmentFailure
 
 WITHIN_S = 60
@@ -59,15 +58,6 @@ def test_orders_go_in_and_events_come_out_in_order(child: Child) -> None:
     assert child.newest("never") is None
 
 
-def test_waiting_may_begin_at_a_mark(child: Child) -> None:
-    child.send({"do": "repeat", "what": "before"})
-    child.wait_for("it", lambda e: e["event"] == "repeated", within_s=WITHIN_S)
-    mark = child.mark()
-    child.send({"do": "repeat", "what": "after"})
-    found = child.wait_for("it", lambda e: e["event"] == "repeated", within_s=WITHIN_S, since=mark)
-    assert found["what"] == "after"
-
-
 def test_each_event_of_a_kind_comes_once_also_where_two_are_equal(child: Child) -> None:
     repeated = child.each("it", "repeated", within_s=WITHIN_S)
     for what in ("a", "a", "b"):
@@ -76,21 +66,6 @@ def test_each_event_of_a_kind_comes_once_also_where_two_are_equal(child: Child) 
     child.send({"do": "fail"})
     with pytest.raises(EnvironmentFailure, match="waiting for it"):
         next(repeated)
-
-
-def test_forgotten_events_change_no_mark(child: Child) -> None:
-    for what in ("a", "b"):
-        child.send({"do": "repeat", "what": what})
-    child.wait_for("b", lambda e: e.get("what") == "b", within_s=WITHIN_S)
-    mark = child.mark()
-    child.forget(mark - 1)
-    assert [e["what"] for e in child.since(0)] == ["b"]
-    assert child.mark() == mark
-    child.send({"do": "repeat", "what": "c"})
-    child.wait_for("c", lambda e: e["what"] == "c", within_s=WITHIN_S, since=mark)
-    assert [e["what"] for e in child.since(mark)] == ["c"]
-    child.forget(mark + 99)
-    assert child.events == []
 
 
 def test_who_does_not_read_stops_nobody() -> None:
@@ -137,19 +112,6 @@ def test_a_child_whose_last_words_are_no_event_is_waited_for_no_longer(
     assert child.error is None if error is None else error in str(child.error)
 
 
-def test_half_an_order_is_the_end_of_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO('{"order": "begin"}\n{"order": "en'))
-    assert list(orders()) == [{"order": "begin"}]
-
-
-def test_what_it_prints_goes_to_the_log(child: Child) -> None:
-    child.hang_up()
-    assert child.wait(WITHIN_S)
-    assert child.exit_code == 0
-    assert "this belongs in the log" in child.log.read_text()
-    assert [event["event"] for event in child.events] == [DIED]
-
-
 def test_a_child_that_dies_says_how(child: Child) -> None:
     child.send({"do": "fail"})
     with pytest.raises(EnvironmentFailure) as caught:
@@ -159,12 +121,6 @@ def test_a_child_that_dies_says_how(child: Child) -> None:
     failure = str(child.failure("it ended"))
     assert "exit code 1" in failure
     assert "it was told to" in failure, "the traceback is in its log"
-
-
-def test_an_order_to_a_dead_child_is_an_error(child: Child) -> None:
-    child.hang_up()
-    with pytest.raises(EnvironmentFailure, match="takes no order"):
-        child.send({"do": "repeat", "what": "x"})
 
 
 def test_a_busy_child_ends_with_its_parent(child: Child) -> None:

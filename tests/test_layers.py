@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,21 +22,26 @@ IMPURE = {
 }  # fmt: skip
 
 
-def sources() -> Iterator[tuple[str, Path]]:
+@cache
+def sources() -> Sequence[tuple[str, Path]]:
+    found = []
     for top in ("harness", "workloads", "datasets", "experiments"):
         for path in sorted((ROOT / top).rglob("*.py")):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            yield module.removesuffix(".__init__"), path
+            found.append((module.removesuffix(".__init__"), path))
+    return found
 
 
-def run_time(path: Path) -> Iterator[ast.AST]:
-    """Yield all nodes of a file except those for the type checker alone."""
+@cache
+def run_time(path: Path) -> Sequence[ast.Import | ast.ImportFrom]:
+    """Return all imports of a file except those for the type checker alone."""
     tree = ast.parse(path.read_text())
     skipped: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             skipped.update(child for item in node.body for child in ast.walk(item))
-    yield from (node for node in ast.walk(tree) if node not in skipped)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [node for node in found if node not in skipped]
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -44,7 +49,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
     for node in run_time(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}:{node.lineno}: use absolute imports"
             yield node.lineno, node.module or ""
 
@@ -61,49 +66,43 @@ def test_imports_point_down(module: str, path: Path) -> None:
             assert other >= own, f"{path}:{line}: {module} imports {imported}, which is above it"
 
 
-INSIDES = [type(kind).__module__.split(".")[2] for kind in ENGINES]
+INSIDES = {f"harness.engines.{type(kind).__module__.split('.')[2]}" for kind in ENGINES}
 """The engines' own packages."""
-
-
-def test_what_measures_knows_no_engine() -> None:
-    for path in (ROOT / "harness" / "judging").rglob("*.py"):
-        for line, imported in imports(path):
-            inside = imported.removeprefix("harness.engines.").split(".")[0]
-            assert inside not in INSIDES, f"{path}:{line} imports {imported}"
-
-
-def test_experiments_on_live_engines_know_the_contract_alone() -> None:
-    """An engine's parameters are a part of it."""
-    for path in (ROOT / "experiments").rglob("*.py"):
-        for line, imported in imports(path):
-            for inside in INSIDES:
-                engine = f"harness.engines.{inside}"
-                assert not imported.startswith(engine) or imported == f"{engine}.parameters", (
-                    f"{path}:{line}"
-                )
-
-
-def test_what_shows_results_looks_up_no_engine() -> None:
-    """A record's engine may be described by a file that is gone."""
-    for path in (ROOT / "harness" / "pages").rglob("*.py"):
-        for line, imported in imports(path):
-            assert imported != "harness.engines.kinds", f"{path}:{line}"
-
-
 SIMULATOR = {
-    "campaign", "checkers", "draw", "faults", "observing", "options", "run", "synthetic",
+    "campaign", "checkers", "draw", "faults", "observing", "options", "picture", "run", "synthetic",
     "topologies", "world",
 }  # fmt: skip
 """The modules of the simulator for its users; the rest hosts the machines."""
 
 
-def test_who_runs_the_simulator_knows_no_host_of_it() -> None:
-    for top in ("experiments", "harness/cli"):
-        for path in (ROOT / top).rglob("*.py"):
-            for line, imported in imports(path):
-                if imported.startswith("harness.simulator."):
-                    part = imported.split(".")[2]
-                    assert part in SIMULATOR | {"picture"}, f"{path}:{line} imports {imported}"
+def of_an_engine(imported: str) -> bool:
+    """Return True for a part of an engine, apart from its parameters, which others may set."""
+    return ".".join(imported.split(".")[:3]) in INSIDES
+
+
+def of_the_simulators_host(imported: str) -> bool:
+    """Return True for a part of the simulator that is not for its users."""
+    parts = imported.split(".")
+    return parts[:2] == ["harness", "simulator"] and not SIMULATOR & {*parts[2:3]}
+
+
+@pytest.mark.parametrize(
+    ("top", "forbidden"),
+    [
+        ("harness/judging", of_an_engine),
+        ("experiments", lambda name: of_an_engine(name) and not name.endswith(".parameters")),
+        # A record's engine may be described by a file that is gone.
+        ("harness/pages", lambda name: name == "harness.engines.kinds"),
+        ("experiments", of_the_simulators_host),
+        ("harness/cli", of_the_simulators_host),
+    ],
+)
+def test_what_uses_engines_and_the_simulator_knows_no_inside(
+    top: str, forbidden: Callable[[str], bool]
+) -> None:
+    for path in (ROOT / top).rglob("*.py"):
+        for line, imported in imports(path):
+            assert not forbidden(imported), f"{path}:{line} imports {imported}"
 
 
 def used(path: Path, modules: Container[str]) -> Iterator[str]:
@@ -111,12 +110,10 @@ def used(path: Path, modules: Container[str]) -> Iterator[str]:
     for node in run_time(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             # "from package import module" uses the module, any other name is of what it is from.
             whole = [f"{node.module}.{alias.name}" for alias in node.names]
             names = [name if name in modules else str(node.module) for name in whole]
-        else:
-            continue
         yield from (name for name in names if name in modules)
 
 
@@ -155,26 +152,6 @@ def test_no_parts_of_a_package_import_each_other_in_a_circle(package: str) -> No
             uses.setdefault(part, set()).update(o.removeprefix(below).split(".")[0] for o in inside)
     found = circle({part: others - {part} for part, others in uses.items()})
     assert not found, f"a circle in {package}: {' imports '.join(found)}"
-
-
-def test_a_circle_is_found_wherever_its_imports_stand(tmp_path: Path) -> None:
-    texts = {
-        "a": "from typing import TYPE_CHECKING\nimport b\nif TYPE_CHECKING:\n    import d",
-        "b": "def later():\n    from p import c",
-        "p": "",
-        "p.c": "class Late:\n    def it(self):\n        from a import name",
-        "d": "import a",
-    }
-    uses = {}
-    for module, text in texts.items():
-        (tmp_path / module).write_text(text)
-        uses[module] = {*used(tmp_path / module, texts)}
-    assert uses == {"a": {"b"}, "b": {"p.c"}, "p": set(), "p.c": {"a"}, "d": {"a"}}
-    ring = circle(uses)
-    assert ring[0] == ring[-1]
-    assert {*ring} == {"a", "b", "p.c"}
-    assert all(later in uses[one] for one, later in pairwise(ring))
-    assert circle({**uses, "b": set()}) == ()
 
 
 @pytest.mark.parametrize("package", PURE)

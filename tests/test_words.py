@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,25 +31,11 @@ def test_in_the_unit_a_reader_would_choose(seconds: float, words: str) -> None:
     assert format_duration(seconds) == words
 
 
-@given(DURATIONS)
-@settings(max_examples=amount(300))
-def test_never_in_powers_of_ten_and_right_to_three_digits(seconds: float) -> None:
-    words = format_duration(seconds)
-    assert re.fullmatch(r"(under )?[0-9]+(\.[0-9]+)? (µs|ms|s|min|h|d)", words)
-    assert read(words) == pytest.approx(seconds, rel=0.006, abs=1e-9)
-
-
 @given(DURATIONS, DURATIONS)
 @settings(max_examples=amount(300))
 def test_a_longer_duration_never_reads_shorter(one: float, other: float) -> None:
     short, long = sorted((one, other))
     assert read(format_duration(short)) <= read(format_duration(long)) * (1 + 1e-12)
-
-
-@given(st.floats(min_value=0.9, max_value=1.1), st.sampled_from(sorted(UNITS.values())))
-def test_nor_around_a_unit(factor: float, unit_s: float) -> None:
-    near = unit_s * factor
-    assert read(format_duration(near)) <= read(format_duration(near * 1.001)) * (1 + 1e-12)
 
 
 def test_no_time_at_all_is_a_duration_only_where_it_is_allowed() -> None:

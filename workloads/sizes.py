@@ -1,6 +1,6 @@
 """How large records may be, and how many of them fit.
 
-Tests: ``tests/workloads/test_sizes.py``."""
+Tests: ``tests/workloads/test_own_cases.py``."""
 
 from __future__ import annotations
 

@@ -97,9 +97,9 @@ def command(every: bool, checks: bool, arguments: tuple[str, ...]) -> None:
     Spark run at the same time as those without servers.
 
     With --all also the tests marked `deep`: more examples and seeds of the same, other clusters,
-    some notebooks, a browser. This takes half an hour, first the tests without servers, then the
-    others. Tests that take minutes more (other clusters, notebooks, the task engine elsewhere)
-    are marked `long`; run them with `-m long`."""
+    some notebooks. This takes half an hour, first the tests without servers, then the others. Tests
+    that take minutes more (other clusters, notebooks, the task engine elsewhere) are marked `long`;
+    run them with `-m long`."""
     failed = [name for name, program in CHECKS if not _passes(name, program)] if checks else []
     if arguments:
         code = _pytest(_anchored(arguments), _environment())

@@ -88,11 +88,6 @@ def reached(roots: Iterable[str], names: Iterable[str] = ()) -> frozenset[str]:
     return frozenset(_follow(roots, names).code)
 
 
-def reached_files(roots: Iterable[str]) -> frozenset[str]:
-    """Return every data file that can be read because of ``roots``, by its path in the tree."""
-    return frozenset(_follow(roots).files)
-
-
 class _Reached:
     """The parts found from the roots."""
 

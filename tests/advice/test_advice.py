@@ -13,20 +13,19 @@ from harness.advice.advise import Advice, advise, chain
 from harness.advice.evidence import FailureKind, SchemeName, fit
 from harness.advice.job import ASSUMED, Job
 from harness.advice.live import COLUMNS
-from harness.advice.options import SIMULATED, Option, choice
+from harness.advice.options import Option
 from harness.advice.sums import known
 from harness.errors import UsageError
 from harness.intervals.observed import Observation, predict_s
 from harness.intervals.recovery import (
     DETECT,
-    NOTHING,
     REPLAY,
     RESTART,
     RESTORE,
     TRANSACTION,
     Origin,
 )
-from harness.intervals.systems import SYSTEMS, Failure
+from harness.intervals.systems import SYSTEMS
 from harness.intervals.utilization import CheckpointedSystem
 from harness.planning.base import budget_of
 from harness.results import load
@@ -78,11 +77,6 @@ def test_each_run_is_predicted_without_itself() -> None:
     assert found.off_by > 1.1
 
 
-def test_too_few_runs_give_no_formula() -> None:
-    assert fit(rows(3), SchemeName.CHECKPOINT, FailureKind.NODE) is None
-    assert fit(rows(), SchemeName.ACTIVE, FailureKind.NODE) is None
-
-
 def option(found: Advice, scheme: SchemeName) -> Option:
     return next(each for each in found.options if each.scheme is scheme)
 
@@ -104,21 +98,6 @@ def test_a_share_of_the_tasks_is_no_task_short(share: float, units: int) -> None
     topology = chain(replace(JOB, nodes=50, depth=1))
     assert topology.total_cost == 100
     assert budget_of(topology, share) == units
-
-
-def test_what_costs_more_recovers_faster(shipped: Library) -> None:
-    found = advise(JOB, shipped)
-    checkpoint, active = found.best, option(found, SchemeName.ACTIVE)
-    assert checkpoint.recovery is not None
-    assert active.recovery is not None
-    assert active.recovery.high_s < checkpoint.recovery.low_s
-    assert checkpoint.recovery.low_s <= checkpoint.recovery.expected_s <= checkpoint.recovery.high_s
-    assert active.extra_tasks == 1.0
-    assert 0 < option(found, SchemeName.PPA).extra_tasks <= JOB.budget
-    more = advise(replace(JOB, state_bytes=8e9), shipped).best
-    assert more.interval_s is not None
-    assert checkpoint.interval_s is not None
-    assert more.interval_s > checkpoint.interval_s
 
 
 def test_the_choice_is_the_cheapest_that_is_fast_enough(shipped: Library) -> None:
@@ -153,17 +132,6 @@ def test_a_shorter_interval_is_tried_where_the_best_one_recovers_too_late(shippe
     assert len(advise(JOB, shipped, target_s=3600.0).options) == 4, "T* is short enough"
 
 
-def test_checkpoints_that_leave_less_work_than_replicas_are_not_chosen(shipped: Library) -> None:
-    found = advise(JOB, shipped, target_s=60.0)
-    sooner = next(each for each in found.options if each.shortened)
-    active = option(found, SchemeName.ACTIVE)
-    assert sooner.utilization is not None
-    assert sooner.utilization > active.work_per_task
-    assert choice([replace(sooner, utilization=0.4), active], 60.0) is active
-    assert choice([sooner, active], 60.0) is sooner
-    assert choice([replace(sooner, offered=False), active], 60.0) is active
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize("latency_s", [2.0, 10.0, 1e5])
@@ -185,16 +153,6 @@ def test_where_results_wait_for_the_interval_the_wanted_latency_bounds_it(
             float(CheckpointedSystem(cost_s=0.5, failure_rate_per_s=job.failure_rate_per_s)
                   .optimal_interval_s())
         )  # fmt: skip
-
-
-def test_a_batch_takes_its_share_of_the_interval_and_a_record_waits_for_it() -> None:
-    job = replace(JOB, system="spark", capacity_per_s=40_000.0)
-    best = advise(job, NOTHING_RUN).best
-    interval_s = (10.0 - 0.5) / (1 + 0.5)
-    assert best.interval_s == pytest.approx(interval_s)
-    assert best.latency is not None
-    assert best.latency.low_s == pytest.approx(0.5 + interval_s / 2)
-    assert best.latency.expected_s == pytest.approx(0.5 + interval_s)
 
 
 def test_the_frontier_gives_more_work_and_later_recoveries_up_to_the_best_interval() -> None:
@@ -225,45 +183,6 @@ def test_a_job_that_fails_before_it_has_recovered_never_makes_progress() -> None
     assert found.best.stuck.startswith("never makes progress: a recovery takes ")
     assert found.chosen is None
     assert all(option.stuck for option in found.frontier)
-
-
-def test_what_is_not_known_of_source_replay_is_no_number() -> None:
-    unknown = option(advise(replace(JOB, window_s=None), NOTHING_RUN), SchemeName.REPLAY)
-    assert unknown.recovery is None
-    assert unknown.utilization is None
-
-
-def test_one_rack_keeps_no_replica(shipped: Library) -> None:
-    one = advise(replace(JOB, racks=1), shipped)
-    active = option(one, SchemeName.ACTIVE)
-    assert active.recovery_all is None
-    assert any("one rack" in note for note in active.notes)
-
-
-def test_the_interval_that_a_job_has_is_compared_with_the_best(shipped: Library) -> None:
-    assert advise(JOB, shipped).now is None
-    found = advise(replace(JOB, interval_s=7200.0), shipped)
-    assert found.now is not None
-    assert found.now.recovery is not None
-    assert found.best.recovery is not None
-    assert found.now.recovery.expected_s > found.best.recovery.expected_s
-    assert found.now.utilization is not None
-    assert found.best.utilization is not None
-    assert found.now.utilization < found.best.utilization
-    short = advise(replace(JOB, interval_s=1.0), shipped).now
-    assert short is not None
-    assert short.utilization is None, "a checkpoint takes longer than that"
-    assert any("--checkpoint-cost" in note for note in short.notes)
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("failure", Failure)
-def test_each_part_has_a_source_for_every_system(system: str, failure: Failure) -> None:
-    job = replace(JOB, system=system, failure=failure, exactly_once=True)
-    found = known(job, pd.DataFrame(columns=list(COLUMNS)), []).recovery(job, 60.0)
-    assert found.part(DETECT) == SYSTEMS[system].detect[failure]
-    assert all(part.why for part in found.parts)
-    assert found.part(TRANSACTION) == NOTHING, "over before it is noticed, by default"
 
 
 def test_what_is_given_goes_before_settings_and_runs(shipped: Library) -> None:
@@ -310,24 +229,6 @@ def test_what_was_seen_is_between_best_and_worst(system: str, seen: Sequence[flo
     assert total.best_s <= min(seen)
     assert max(seen) <= total.worst_s
     assert min(seen) <= total.mean_s <= max(seen)
-
-
-def test_an_outage_shorter_than_the_defaults_says_so(shipped: Library) -> None:
-    job = replace(JOB, system="kafka-streams", interval_s=1.0)
-    found = advise(job, shipped, observed=[Observation(interval_s=1.0, recovery_s=20.0)])
-    assert any("is shorter than what the defaults" in note for note in found.known.notes)
-    assert found.now is not None
-    assert found.now.recovery is not None
-    assert found.now.recovery.expected_s == pytest.approx(20.0)
-
-
-def test_what_is_simulated_is_said(shipped: Library) -> None:
-    found = advise(JOB, shipped)
-    assert set(found.off_by) == {
-        f"{scheme}, {failure}" for scheme in SIMULATED for failure in FailureKind
-    }
-    assert any("simulated runs" in line for line in found.accuracy)
-    assert any("published" in line for line in found.accuracy)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -61,38 +60,3 @@ def test_a_twin_that_fell_behind_asks_for_a_lower_rate() -> None:
     assert answer.twin_behind(kills(checkpoint_worker=[None, None]))
     assert not answer.twin_behind(kills(checkpoint_worker=[None, 5.0]))
     assert not answer.twin_behind(kills())
-
-
-def test_the_time_without_a_kill_and_its_resources_are_said() -> None:
-    windows = pd.DataFrame({"pass": ["twin", "twin", "failed"], "latency_s": [1.0, 2.0, 9.0]})
-    latency, used = answer.without_a_kill(RUNS, windows)
-    assert "1.5 s after they are due (median; the slowest window 2 s)" in latency
-    assert "one query 1.2 cores and 2 GB, two queries 2.4 cores and 3 GB" in used
-
-
-def test_late_records_are_a_quantity() -> None:
-    (said,) = answer.late_data(RUNS)
-    assert "4 without a kill, 7 (4 to 10) with it, so 3 (0 to 6) due to the kill" in said
-    assert answer.late_data(RUNS.assign(dropped_rows=0, twin_dropped_rows=0)) == []
-
-
-def test_a_doubt_is_counted() -> None:
-    records: Any = [SimpleNamespace(again=None), SimpleNamespace(again="busy")]
-    assert answer.doubts(records) == ["in doubt, 1 of 2 runs: busy"]
-
-
-def test_settings_that_the_job_has_are_not_proposed() -> None:
-    found = kills(checkpoint_worker=[9.0])
-    said = "\n".join(answer.of_settings(found, ["spark.locality.wait"]))
-    assert "spark.locality.wait" not in said
-    assert "RocksDBStateStoreProvider" in said
-    assert answer.of_settings(kills(), []) == []
-
-
-def test_a_setting_is_compared_with_the_kill_without_it() -> None:
-    said = answer.compared(
-        answer.SPARK_SETTINGS[0], kills(checkpoint_worker=[6.0]), kills(checkpoint_worker=[9.0])
-    )
-    assert said == "spark.locality.wait=0s: a worker 6 s (without it 9 s)"
-    assert answer.measured_beside(kills(active_worker=[2.0]), "active") == " (measured here: 2 s)"
-    assert answer.measured_beside(kills(active_worker=[2.0]), "ppa") == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from harness.cli.main import cli
 from harness.failures.generators import in_turn, one_target
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
-from harness.results.kills import Unrecovered
 from harness.results.library import Library
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -128,29 +126,6 @@ def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
     assert costs.costs_of(kills()).empty
 
 
-RAMP = pd.DataFrame(
-    {
-        "interval_s": [2.0, 3.0, 4.0], "rate_per_s": 500.0, "held": [False, False, True],
-        "latency_median_s": [5.0, np.nan, 4.0], "latency_slowest_s": [9.0, np.nan, 6.0],
-        "why_not": [None, "no window was closed by the load", None],
-    }
-)  # fmt: skip
-
-
-def test_a_twin_that_fell_behind_says_what_to_do() -> None:
-    kills = pd.DataFrame({"recovery_s": [None], "why_not": [Unrecovered.TWIN_BEHIND]})
-    assert "the twin fell behind (1): the same input without" in costs.notes_of(kills)[-1]
-    assert costs.notes_of(pd.DataFrame()) == []
-
-
-def test_every_rung_says_if_the_machine_keeps_up() -> None:
-    said = "\n".join(costs.keeps_up(RAMP))
-    assert "trigger of 2 s at 500 records/s it does not keep up: median window 5 s" in said
-    assert "trigger of 3 s at 500 records/s it does not keep up: no window was closed" in said
-    assert "trigger of 4 s at 500 records/s it keeps up: median window 4 s, slowest 6 s" in said
-    assert "was not measured" in costs.keeps_up(None)[0]
-
-
 OPTIONS = {
     "--rate": "--rate 100", "--speed": "--speed 2", "--point": "--point scheme=checkpoint",
     "--mttf": "--mttf 90d", "--state": "--state 2GB", "--workers": "--workers 1",
@@ -235,23 +210,3 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
         assert command is not None
         with command.make_context(words[0], list(words[1:]), parent=context) as own:
             return own.params
-
-
-def test_missing_runs_have_the_command_that_makes_them(tmp_path: Path) -> None:
-    text = page(tmp_path, results(tmp_path / "runs"), missing=2).text()
-    assert "2 runs are missing; the same command makes what is missing: ./faultline try" in text
-    assert "\n      the runs that are missing" in text
-
-
-def test_a_drawing_without_a_time_says_so_and_has_room(tmp_path: Path) -> None:
-    kills = costs.kills_of(results(tmp_path))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert costs.draw_png(kills)
-        assert costs.draw_png(kills.assign(recovery_s=None, at_least_s=None, late=None))
-
-
-def test_real_time_mode_has_rows_of_its_own(tmp_path: Path) -> None:
-    found = results(tmp_path)
-    found.frame["mode"] = "real-time"
-    assert set(costs.costs_of(costs.kills_of(found))["mode"]) == {"real-time"}

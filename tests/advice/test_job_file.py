@@ -6,16 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from harness.advice import job_file
-from harness.advice.job_file import Line
 from harness.cli.advise import command as advise
 from harness.cli.job import command as job
 from harness.errors import UsageError
-from harness.results.tables import Results
 from tests.advice.test_costs import results
 
 CLUSTER = {"nodes": 4, "racks": 2, "window_s": 10.0}
@@ -45,11 +42,6 @@ def test_what_try_measured_is_what_advise_reads(tmp_path: Path) -> None:
     # The kills of `test_costs`: 6 s of a worker and 11 s of a rack.
     assert "observed: [1s:6s, 1s:11s]" in path.read_text()
     assert document["now"]["recovery"]["high_s"] >= 11.0
-
-
-def test_nothing_is_written_without_a_run(tmp_path: Path) -> None:
-    empty = Results(pd.DataFrame(), {})
-    assert job_file.write(tmp_path / "job.yaml", empty, CLUSTER, "The job mine.") is None
 
 
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
@@ -102,38 +94,11 @@ def test_a_running_jobs_metrics_are_a_job(tmp_path: Path) -> None:
     assert document["observed"]["observations"] == 1
 
 
-def test_the_interval_follows_from_the_number_of_checkpoints(tmp_path: Path) -> None:
-    file = tmp_path / "export.csv"
-    rows = "".join(f"{at},{at // 30},100\n" for at in range(0, 301, 10))
-    file.write_text("Time,numberOfCompletedCheckpoints,rate\n" + rows)
-    done = CliRunner().invoke(job, [str(file)], catch_exceptions=False)
-    assert "interval: 30s" in done.output
-
-
-def test_a_lag_that_shows_no_recovery_is_a_comment_with_the_reason(tmp_path: Path) -> None:
-    file = tmp_path / "export.csv"
-    file.write_text("Time,lag\n" + "".join(f"{at},{at % 30}\n" for at in range(100)))
-    arguments = [str(file), "--interval", "1min", "--rate", "100"]
-    done = CliRunner().invoke(job, arguments, catch_exceptions=False)
-    assert "# observed: 60s:217s  # " in done.output
-    assert not [line for line in done.output.splitlines() if line.startswith("observed")]
-
-
 def test_series_without_a_meaning_are_named(tmp_path: Path) -> None:
     file = tmp_path / "export.csv"
     file.write_text("Time,orders-0\n0,1\n1,2\n")
     with pytest.raises(UsageError, match=r"no series is a rate, a lag.*orders-0"):
         CliRunner().invoke(job, [str(file)], catch_exceptions=False, standalone_mode=False)
-
-
-def test_a_line_is_an_option_or_a_comment() -> None:
-    lines = [
-        Line(option="rate", values=["5"], why="given"),
-        Line(option="observed", values=["1s:2s", "1s:3s"], why="two", used=False),
-    ]
-    assert job_file.text_of(lines, "Mine.").splitlines()[2:] == [
-        "rate: 5  # given", "# observed: [1s:2s, 1s:3s]  # two",
-    ]  # fmt: skip
 
 
 JOB = ("--system", "flink-2", "--rate", "20000", "--state", "4GB", "--mttf", "30d")
@@ -146,27 +111,3 @@ def test_the_capacity_that_a_recovery_needs_is_the_answer() -> None:
     assert found["worst_per_s"] == pytest.approx(20_000 * (1 + (60 + 120) / 180))
     # As Flink's autoscaler counts: the case of five minutes after two minutes out.
     assert found["catch_up_per_s"] == pytest.approx(30_000)
-
-
-def test_with_that_capacity_the_recovery_is_as_long_as_wanted() -> None:
-    needed = advised(*JOB, *OUT, "--within", "5min")["needed"]
-    for name, end in (("mean_per_s", "expected_s"), ("worst_per_s", "high_s")):
-        now = advised(*JOB, *OUT, "--capacity", str(needed[name]))["now"]
-        assert now["recovery"][end] == pytest.approx(300)
-
-
-def test_no_capacity_helps_where_the_outage_alone_is_longer() -> None:
-    done = CliRunner().invoke(advise, [*JOB, *OUT, "--within", "1min"], catch_exceptions=False)
-    assert "no capacity brings it back within 1 min" in " ".join(done.output.split())
-
-
-def test_a_capacity_that_is_known_is_not_asked_for() -> None:
-    assert advised(*JOB, *OUT, "--within", "5min", "--capacity", "50000")["needed"] is None
-    seen = ("--observed", "60s:217s", "--observed", "10s:95s")
-    assert advised(*JOB, *seen, "--within", "5min")["needed"] is None
-
-
-def test_a_rate_that_the_assumed_speed_cannot_do_still_has_an_answer() -> None:
-    document = advised(*JOB, "--rate", "500000", *OUT, "--within", "5min")
-    assert document["needed"]["mean_per_s"] > 500_000
-    assert document["capacity_why"] == "assumed: twice the rate"

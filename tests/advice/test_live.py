@@ -10,11 +10,9 @@ import pandas as pd
 import pytest
 
 from harness.advice.accuracy import markdown
-from harness.advice.judged import judge, published
+from harness.advice.judged import judge
 from harness.advice.live import COLUMNS, kills_of
 from harness.advice.sums import known
-from harness.intervals.recovery import RESTART, Origin
-from harness.intervals.systems import SYSTEMS, Failure
 from harness.results import load
 from harness.results.kills import Unrecovered
 from harness.results.provenance import ROOT
@@ -135,12 +133,6 @@ def test_a_kill_that_was_not_over_is_known_to_have_lasted_so_long(
     assert sum(found.left_out.values()) == count - len(seen)
 
 
-def test_a_pass_of_an_earlier_record_names_its_interval(tmp_path: Path) -> None:
-    rows = recoveries(1.5, variant="CKP-30s-single-node-0")
-    found = kills_of(run_of(tmp_path, {"engine": "live"}, "tasks", recoveries=rows))
-    assert found.frame[["system", "interval_s"]].to_numpy().tolist() == [["tasks", 30.0]]
-
-
 def kills(**runs: list[float]) -> pd.DataFrame:
     """Return kills by run; a negative number is one that was not over after so many seconds."""
     rows = [
@@ -160,14 +152,6 @@ def test_a_kill_is_predicted_from_other_runs_only() -> None:
     assert predicted["a"].tolist() == [21.0]
     assert predicted["b"].tolist() == [10.0]
     assert judged.median_error == pytest.approx((1.1 + 11 / 21) / 2, abs=0.35)
-
-
-def test_too_few_others_predict_nothing_and_a_kill_that_cost_nothing_has_no_error() -> None:
-    (judged,) = judge(kills(a=[10.0, 11.0], b=[9.0])).values()
-    assert judged.median_error is None
-    (judged,) = judge(kills(a=[10.0, 11.0, 12.0], b=[0.0])).values()
-    assert not len(judged.predicted)
-    assert judged.error is None
 
 
 def test_kills_that_were_not_over_count_in_predictions_and_in_errors() -> None:
@@ -191,28 +175,6 @@ def test_the_start_of_a_task_is_no_shorter_than_what_was_not_over() -> None:
     assert "4 kills in the records, 1 of them not over" in cut.restart[-1].why
 
 
-def test_kills_on_real_servers_decide_the_start_of_a_task() -> None:
-    job = JOB.__class__(rate_per_s=1.0, state_bytes=1.0, node_mttf_s=1e6, system="spark", nodes=1)
-    spark = SYSTEMS["spark"]
-    settings_s = spark.detect[Failure.PROCESS].mean_s + spark.wait.mean_s
-    found = known(job, kills(a=[8.0, 9.0, 10.0]), [])
-    start = found.restart[-1]
-    assert start.origin is Origin.LIVE
-    assert start.span.mean_s == pytest.approx(9.0 - settings_s)
-    few = known(job, kills(a=[8.0]), []).restart[-1]
-    assert few.origin is Origin.ASSUMED
-    assert few.name == RESTART
-
-
 def test_the_page_is_what_the_command_prints() -> None:
     """``./faultline advise --judge > docs/advice.md`` makes it again."""
     assert (ROOT / "docs" / "advice.md").read_text(encoding="utf-8") == markdown(load())
-
-
-def test_the_page_shows_every_published_row_also_those_that_are_missed() -> None:
-    table = published()
-    text = markdown(load())
-    assert len(table) == 6
-    for ratio in table["ratio"]:
-        assert f"| {ratio:.2f} |" in text
-    assert table["ratio"].min() < 0.75, "Structured Streaming is missed, and shown"

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.advise import command
-from harness.cli.interval import command as interval
 from harness.errors import UsageError
 
 JOB = ("--rate", "20000", "--state", "4GB", "--mttf", "30d")
@@ -59,39 +58,6 @@ def test_people_read_it_in_80_columns() -> None:
         assert words in " ".join(text.split()), words
 
 
-def test_micro_batches_are_bounded_by_the_latency() -> None:
-    text = " ".join(invoke(*JOB, "--interval", "2min").stdout.split())
-    for words in (
-        "trigger interval: 7.92 s, the longest with which a result comes within 10 s (--latency)",
-        "interval latency at worst work recovery at worst",
-        "7.92 s 6.04 s 10 s 93.68%",
-        "yours",
-        "a result would take up to 10 s instead of 2.41 min",
-        "--budget 0.5, --latency 10s",
-        "source replay * – – 0%",
-    ):
-        assert words in text, words
-    assert "source replay * – 100.00%" not in text
-    assert "if T* were chosen" not in text, "it is not"
-
-
-def test_a_job_that_cannot_go_on_is_told_so() -> None:
-    text = " ".join(invoke("--rate", "20000", "--state", "400GB", "--mttf", "1h").stdout.split())
-    assert "it never makes progress: a recovery takes 8.57 min on average, and a failure" in text
-    assert "no trigger interval helps" in text
-
-
-def test_what_a_wrong_guess_loses_is_the_same_in_both_commands() -> None:
-    """A node of 4 GB writes for 4 s; 10 nodes fail every 3 d; the restart takes 25 s."""
-    done = invoke(*JOB, "--system", "flink-2", "--json")
-    found = {row["factor"]: row["lost"] for row in json.loads(done.stdout)["interval_if_wrong"]}
-    asked = ("--cost", "4s", "--mttf", "3d", "--restart", "25s", "--json")
-    rows = json.loads(CliRunner().invoke(interval, asked).stdout)["sensitivity"]
-    lost = {row["believed_mttf_s"] / (3 * 86_400): row["lost"] for row in rows}
-    for factor in (0.5, 2.0):
-        assert found[factor] == pytest.approx(lost[factor], rel=1e-6)
-
-
 def test_a_file_of_the_lag_is_an_observation(tmp_path: Path) -> None:
     waits = [*[500] * 20, *range(20_500, 620_500, 20_000), *range(600_500, 499, -10_000)]
     rows = "".join(f"{second},{lag}\n" for second, lag in enumerate(waits))
@@ -132,17 +98,3 @@ def test_wrong_values_are_answered_with_what_to_write(
     assert isinstance(error, UsageError)
     assert words in error.what
     assert remedy in error.remedy
-
-
-def test_a_file_without_the_columns_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "late.csv"
-    file.write_text("second,behind\n1,2\n")
-    error = invoke(*JOB, "--interval", "1min", "--observed", str(file)).exception
-    assert isinstance(error, UsageError)
-    assert "no column time and no column lag, but second, behind" in error.what
-
-
-def test_help_shows_examples() -> None:
-    text = " ".join(invoke("--help").stdout.split())  # click wraps it
-    for words in ("--observed 60s:217s", "--system flink-2", "--judge", "[assumed: spark]"):
-        assert words in text

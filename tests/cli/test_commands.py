@@ -10,30 +10,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import click
-import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli import reproduce
 from harness.cli.main import COMMANDS, cli, system_failure
 from harness.cli.measure import check_out
-from harness.cli.progress import Countdown, _done_s, point_words
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
-from harness.figures import style
 from harness.measurement import Context
 from harness.pages import walk
-from harness.pages.assessment import assess
-from harness.pages.drawing import drawn
 from harness.results.provenance import ROOT
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.results.store import RecordStore
 from harness.running import discovery as catalogue
-from harness.running.discovery import GROUPS
 from harness.running.plan import FIGURE_S
 from tests.running.test_execution import make
 from tests.toys import changed, square, toy
@@ -93,19 +83,6 @@ def test_dry_run_runs_nothing(invoke: Invoke, tmp_path: Path) -> None:
     assert not (tmp_path / "records").exists()
 
 
-def test_a_dry_run_prints_a_line_per_experiment_and_the_grid_only_when_asked(
-    invoke: Invoke,
-) -> None:
-    lines = invoke("reproduce", "--dry-run").stdout.splitlines()
-    assert [line.split()[0] for line in lines[:2]] == ["stock/other", "stock/toy"] or [
-        line.split()[0] for line in lines[:2]
-    ] == ["stock/toy", "stock/other"]
-    assert all("6 runs, about" in line for line in lines[:2])
-    assert len(lines) == 3
-    grid = invoke("reproduce", "--dry-run", "-v").stdout.splitlines()
-    assert sum("repetition" in line for line in grid) == 12
-
-
 def test_one_point_is_run_by_its_values(invoke: Invoke) -> None:
     document = json.loads(invoke("run", "stock/toy", "--point", "x=2.0", "--json").stdout)
     assert [run["point"] for run in document["runs"]] == [{"x": 2}, {"x": 2}]
@@ -122,23 +99,10 @@ def test_a_part_of_a_grid_refutes_and_never_holds(invoke: Invoke) -> None:
     assert "of 6 runs" in document["claims"][0]["why"]
 
 
-def test_a_number_that_the_grid_lacks_is_a_point_of_its_own(invoke: Invoke) -> None:
-    document = json.loads(invoke("run", "stock/toy", "--point", "x=9", "--json").stdout)
-    assert [run["values"]["y"] for run in document["runs"]] == [81, 81]
-
-
 @pytest.mark.parametrize("words", ["x=nine", "y=1", "x"])
 def test_a_point_that_is_not_in_the_grid_is_refused(invoke: Invoke, words: str) -> None:
     result = invoke("run", "stock/toy", "--point", words)
     assert isinstance(result.exception, UsageError)
-
-
-def test_an_estimate_learns_from_what_a_run_took_here(invoke: Invoke, tmp_path: Path) -> None:
-    assert invoke("run", "stock/toy").exit_code == 0
-    for path in tmp_path.glob("records/stock/toy/*/*/record.json"):
-        path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": 7.0}))
-    plan = json.loads(invoke("run", "stock/toy", "--again", "--dry-run", "--json").stdout)
-    assert {run["seconds"] for run in plan["runs"]} == {7.0}
 
 
 def test_two_directories_are_set_side_by_side(invoke: Invoke, tmp_path: Path) -> None:
@@ -194,16 +158,6 @@ def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
     assert (recovery["medians"], recovery["ratios"]) == ([2.0, 6.0, 1.0], [None, 3.0, 0.5])
     assert (other["medians"], other["runs"]) == ([1.0, 1.0, None], [2, 2, 0])
     assert {row["claim"] for row in document["claims"]} == {"y rises with x", "y is above zero"}
-    found = [row["verdicts"] for row in document["claims"]]
-    assert found == [["not measured"] * 3] * 2, "two of six runs each"
-    shown = invoke("compare", *chosen).stdout
-    assert "(docker)" in shown
-    assert "–" in shown
-    assert "not measured   not measured   not measured   " in shown
-    assert "2 of 6 runs    2 of 6 runs    2 of 6 runs" in shown
-    alone = invoke("compare", *chosen, "--claims").stdout
-    assert "y rises with x" in alone
-    assert "recovery_s" not in alone
     unsaid = invoke("compare", str(tmp_path), str(tmp_path), "--json")
     assert [side["clusters"] for side in json.loads(unsaid.stdout)["sides"]] == [["local"]] * 2
     assert "--cluster chooses docker, external-lab" in unsaid.stderr
@@ -218,22 +172,6 @@ def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
         refused = invoke("compare", *arguments).exception
         assert isinstance(refused, UsageError)
         assert what in refused.what
-
-
-def test_passes_of_one_run_are_compared_one_by_one(invoke: Invoke, tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        rows: list[dict[str, Any]] = [
-            {"variant": name, "recovery_s": value, "kills_done": 1}
-            for name, value in (("one", 2.0), ("rack", 2.0), ("none", None))
-        ]
-        return Outcome(values={"y": 1}, series={"variants": pd.DataFrame(rows)})
-
-    for name in ("here", "there"):
-        make(RecordStore(tmp_path / name), toy(run))
-    paths = [str(tmp_path / name) for name in ("here", "there")]
-    rows = json.loads(invoke("compare", *paths, "--json").stdout)["quantities"]
-    found = [(row["point"], row["quantity"]) for row in rows if row["point"].startswith("x=1")]
-    assert found == [("x=1", "y"), ("x=1 one", "recovery_s"), ("x=1 rack", "recovery_s")]
 
 
 def test_ctrl_c_reports_what_is_kept(invoke: Invoke, experiments: list[Experiment]) -> None:
@@ -344,18 +282,6 @@ def test_a_refusal_of_the_system_names_the_place_and_the_remedy(code: int, remed
     assert ("make room" in failure.remedy) == (code == errno.ENOSPC)
 
 
-def test_a_full_disk_is_named_where_the_system_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def usage(path: Path) -> Any:
-        return SimpleNamespace(free=0 if path == tmp_path else 1 << 40)
-
-    monkeypatch.setattr("shutil.disk_usage", usage)
-    out = tmp_path / "not-yet" / "results"
-    failure = system_failure(OSError(errno.ENOSPC, "no space"), ["run", f"--out={out}"])
-    assert failure.what == f"{out}: no space"
-
-
 def test_whoever_closes_the_pipe_ends_the_command_quietly() -> None:
     command = [sys.executable, "-m", "harness.cli", "--help"]
     read, write = os.pipe()
@@ -363,58 +289,6 @@ def test_whoever_closes_the_pipe_ends_the_command_quietly() -> None:
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     os.close(write)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
-
-
-def test_no_line_of_help_is_cut_short() -> None:
-    for name in COMMANDS:
-        result = CliRunner().invoke(cli, [name, "--help"], terminal_width=80)
-        lines = result.output.splitlines()[1:]
-        assert not [line for line in lines if line.endswith("...")], name
-        assert not [line for line in lines if line.strip().startswith("faultline ")], name
-
-
-def test_a_long_point_is_told_apart_by_few_words() -> None:
-    points: list[Point] = [{"x": x, "same": 1, "long": "y" * 70, "z": x} for x in (1, 2)]
-    experiment = changed(toy(), grid=dict.fromkeys(Profile, points))
-    assert point_words(experiment, points[1]) == "x=2"
-    assert point_words(experiment, {"x": 1, "same": 1}) == "x=1 same=1"
-
-
-def test_the_countdown_moves_within_a_run_and_never_ends_before_the_last() -> None:
-    now = 0.0
-    countdown = Countdown(100.0, clock=lambda: now)
-    assert countdown.left_s() == 100.0
-    countdown.started(50.0)
-    now = 25.0
-    assert countdown.left_s() == pytest.approx(75.0), "as planned"
-    now = 200.0
-    assert countdown.left_s() > 55.0, "it takes longer than planned, and so will the next one"
-    countdown.finished(50.0)
-    countdown.started(50.0)
-    assert countdown.left_s() == pytest.approx(50.0 * (0.5 + 0.5 * 4))
-    lefts = [50.0 - _done_s(elapsed_s, 50.0) for elapsed_s in (50.0, 200.0, 500.0, 1_300.0)]
-    assert lefts == sorted(lefts, reverse=True)
-    assert len(set(lefts)) == len(lefts), "it moves however long the run is"
-    now = 1e6
-    assert countdown.left_s() > 0
-    countdown.finished(50.0)
-    assert countdown.left_s() == 0
-
-
-def test_a_few_quick_runs_say_little_about_the_long_ones() -> None:
-    now = 0.0
-    countdown = Countdown(300.0, clock=lambda: now)
-    for number in range(3):
-        countdown.started(1.0)
-        now = 0.01 * (number + 1)
-        countdown.finished(1.0)
-    assert countdown.left_s() == pytest.approx(297.0, rel=0.02)
-
-
-def test_every_group_of_figures_can_be_reproduced_alone() -> None:
-    option = next(each for each in reproduce.command.params if each.name == "paper")
-    assert isinstance(option.type, click.Choice)
-    assert set(option.type.choices) == set(GROUPS)
 
 
 def test_figures_are_exported_with_their_tables(
@@ -449,13 +323,3 @@ def test_figures_are_exported_with_their_tables(
         refused = CliRunner().invoke(cli, [*call, *wrong])
         assert isinstance(refused.exception, UsageError), wrong
         assert remedy in refused.exception.remedy
-
-
-def test_a_figure_of_several_runs_a_point_names_their_number(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path)
-    make(store, toy())
-    ((experiment, profile, campaign),) = walk.campaigns(store, [toy()])
-    with style.styled():
-        figure = drawn(assess(experiment, profile, campaign))
-    words = [figure.get_suptitle(), *(text.get_text() for text in figure.texts)]
-    assert "2 runs a point" in " ".join(words)

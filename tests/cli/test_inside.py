@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -75,18 +74,3 @@ def test_the_plan_names_them_and_a_network_of_the_users_keeps_them_out(
         assert "skipped: its failures need cut, heal" in shown
     monkeypatch.setattr(inside, "why_not", lambda: "forbidden")
     assert "skipped: its failures need cut, heal" in _invoke(monkeypatch, *command).stdout
-
-
-def test_options_are_given_on_as_they_were_typed() -> None:
-    given = ["stock", "--repeats", "3", "--conf", "a=1", "--conf", "b=2", "--again", "--json"]
-    command = cli.get_command(click.Context(cli), "run")
-    assert command is not None
-    found = inside.arguments(click.Context(command, info_name="run"), given, ["stock/cut"])
-    assert found[:4] == ["run", "stock/cut", "--network", "namespaces"]
-    assert sorted(found[4:]) == sorted(
-        ["--repeats", "3", "--conf", "a=1", "--conf", "b=2", "--again"]
-    )
-
-
-def test_the_second_command_gives_its_exit_code() -> None:
-    assert inside.run(["run", "stock/no-such-experiment"]) == 2

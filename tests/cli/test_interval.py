@@ -35,33 +35,6 @@ def test_json_has_the_optimum_and_its_utilization() -> None:
     assert "utilization" not in document
 
 
-def test_json_has_the_utilization_of_the_interval_in_use() -> None:
-    document = answer(*TABLE_1_ROW_1, "--interval", "30min")
-    assert document["utilization"] == pytest.approx(0.4222, abs=1e-4)
-    assert document["gain"] == pytest.approx(1.2053, abs=1e-3)
-
-
-def test_nodes_add_up_to_the_systems_rate() -> None:
-    document = answer("--cost", "5s", "--nodes", "19", "--node-mttf", "19d")
-    assert document["mttf_s"] == pytest.approx(86400.0)
-
-
-def test_a_rate_misjudged_loses_more_the_further_it_is_off() -> None:
-    rows = answer(*TABLE_1_ROW_1)["sensitivity"]
-    assert [round(1200.0 / row["believed_mttf_s"], 6) for row in rows] == [0.25, 0.5, 2.0, 4.0]
-    lost = [row["lost"] for row in rows]
-    assert lost[0] > lost[1] > 0.0
-    assert lost[3] > lost[2] > 0.0
-
-
-def test_no_other_model_is_above_the_optimum() -> None:
-    document = answer(*TABLE_1_ROW_1)
-    best = document["utilization_at_optimum"]
-    others = [row["utilization"] for row in document["other_models"].values()]
-    assert len(others) == 4
-    assert max(others) <= best
-
-
 def test_the_report_says_what_the_json_says_and_draws_it() -> None:
     text = run(*TABLE_1_ROW_1, "--interval", "30min")
     assert "Checkpoint every 1.04 min" in text

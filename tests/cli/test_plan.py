@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from threading import Event
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
-from harness.cli import plan as plan_module
 from harness.cli.plan import command, parse_budget
 from harness.errors import UsageError
-from harness.planning.base import ReplicationPlan
-from harness.planning.greedy import Greedy
-from harness.topology import named
-from harness.topology.model import Topology
 from tests.topology.test_text import EXAMPLE
 
 
@@ -77,12 +70,6 @@ def test_the_budgets_grammar(text: str, units: int) -> None:
     assert parse_budget(text, 10) == units
 
 
-def test_a_fraction_is_exact() -> None:
-    assert parse_budget("0.29", 100) == 29
-    assert parse_budget("0." + "9" * 40, 10) == 9, "every digit counts"
-    assert parse_budget("99." + "9" * 40 + "%", 10) == 9
-
-
 @pytest.mark.parametrize("text", ["-1", "11", "1.1", "101%", "-0.5", "half", "", "1e-1", "nan"])
 def test_a_budget_that_is_none(text: str) -> None:
     with pytest.raises(UsageError, match="--budget") as error:
@@ -111,53 +98,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         )
 
 
-def test_whoever_waits_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = Event()
-    monkeypatch.setattr(plan_module, "_FIRST_NOTE_S", 0.01)
-
-    def echo(text: str, *, err: bool) -> None:
-        assert err
-        print(text)
-        told.set()
-
-    monkeypatch.setattr(click, "echo", echo)
-    topology = named.figure_3b()
-
-    def planning() -> ReplicationPlan:
-        assert told.wait(timeout=30)
-        return Greedy().plan(topology, 3)
-
-    assert plan_module._watched(planning, "optimum") == Greedy().plan(topology, 3)
-    assert "optimum: planning for 0 s; gives the best plan" in capsys.readouterr().out
-
-
-def test_an_error_while_planning_is_the_commands_own() -> None:
-    def failing() -> ReplicationPlan:
-        raise UsageError("too large", remedy="use sa")
-
-    with pytest.raises(UsageError, match="too large"):
-        plan_module._watched(failing, "dp")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["svg", "png"])
+@pytest.mark.parametrize("kind", ["svg"])
 def test_draws_the_plan(topology: Path, tmp_path: Path, kind: str) -> None:
     picture = tmp_path / f"plan.{kind}"
     planned(topology, "--budget", "5", "--draw", str(picture))
     assert picture.stat().st_size > 2000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("topology_", [named.recovery(), named.q2(), named.figure_5a()])
-def test_draws_the_papers_topologies(topology_: Topology) -> None:
-    from harness.figures.style import new_figure, styled
-    from harness.figures.topology import draw_topology, size_in
-
-    with styled():
-        figure = new_figure(size_in(topology_))
-        draw_topology(topology_, topology_.costs > 0, figure)
-        labels = {text.get_text() for text in figure.axes[0].texts}
-    assert {str(index) for index in range(topology_.operators[0].parallelism)} <= labels
-    assert any(topology_.operators[-1].name in label for label in labels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,16 +40,6 @@ def test_bad_input_says_what_to_do(arguments: list[str], message: str, remedy: s
 
 
 @pytest.mark.slow
-def test_both_ends_of_a_range_are_included() -> None:
-    result = invoke("--seeds", "3..5", "--scheme", "checkpoint", "--workers", "1", "--json")
-    assert result.exit_code == 0
-    document = json.loads(result.stdout)
-    assert (document["schedules"], document["violations"]) == (3, [])
-    assert sum(document["faults"].values()) >= 9
-    assert document["schedules_per_minute"] > 0
-
-
-@pytest.mark.slow
 def test_a_violation_is_made_small_and_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Publisher.stable
 
@@ -71,11 +60,3 @@ def test_a_violation_is_made_small_and_can_be_replayed(monkeypatch: pytest.Monke
     again = invoke(*found["command"].split()[2:], "--workers", "1")
     assert again.exit_code == 1
     assert "every-correction" in again.stdout
-
-
-@pytest.mark.slow
-def test_a_run_can_be_drawn(tmp_path: Path) -> None:
-    picture = tmp_path / "run.png"
-    result = invoke("--draw", "12", "--scheme", "dpc", "--picture", str(picture))
-    assert result.exit_code == 0
-    assert picture.stat().st_size > 10_000

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -56,24 +55,3 @@ def loaded(*words: str) -> frozenset[str]:
 def test_a_first_command_loads_little(words: list[str], allowed: tuple[str, ...]) -> None:
     listed()  # which the launcher does once
     assert loaded(*words) <= set(allowed)
-
-
-@pytest.mark.slow
-def test_doctor_loads_docker_only_where_a_daemon_listens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
-    assert loaded("doctor") == frozenset()
-
-
-@pytest.mark.slow
-def test_experiments_load_no_statistics_until_they_need_them() -> None:
-    """All of `scipy.stats` takes a second, and a report or a list needs every experiment."""
-    code = (
-        "import sys; from harness.running.discovery import all_experiments; all_experiments();"
-        "print(*(n for n in sys.modules if n in ('scipy.stats', 'pyspark', 'matplotlib.pyplot')))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == ""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from itertools import product
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from harness.cli import test as testing
 from harness.cli.main import cli
-from harness.cli.test import NO_TESTS, counts, verdict
-from harness.cluster.docker import daemon
+from harness.cli.test import NO_TESTS, verdict
 
 
 @pytest.mark.parametrize(
@@ -29,15 +26,6 @@ from harness.cluster.docker import daemon
 )
 def test_verdict_of_both_parts(codes: list[int], expected: int) -> None:
     assert verdict(codes) == expected
-
-
-def test_counts(tmp_path: Path) -> None:
-    record = tmp_path / "record.xml"
-    record.write_text(
-        '<testsuites><testsuite tests="10" failures="2" errors="1" skipped="3"/></testsuites>'
-    )
-    assert counts(record) == Counter(passed=4, failed=3, skipped=3)
-    assert counts(tmp_path / "absent.xml") == Counter()
 
 
 @pytest.fixture(autouse=True)
@@ -59,16 +47,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(testing, "_fetch_first", dict)
     monkeypatch.setattr(testing, "_environment", dict)
     return made
-
-
-def test_arguments_go_to_pytest(calls: list[list[str]]) -> None:
-    assert CliRunner().invoke(cli, ["test", __file__, "-k", "x", "--lf"]).exit_code == 0
-    assert calls == [[__file__, "-k", "x", "--lf"]]
-
-
-def test_options_alone_mean_the_whole_directory(calls: list[list[str]]) -> None:
-    CliRunner().invoke(cli, ["test", "-k", "x"])
-    assert calls == [["-k", "x", str(testing.ROOT / "tests")]]
 
 
 def test_whole_suite_goes_on_after_a_failing_part(calls: list[list[str]]) -> None:
@@ -102,64 +80,9 @@ def test_no_test_is_in_neither_level() -> None:
             assert sum(chosen) == (0 if other else 1), names
 
 
-def test_interrupt_ends_the_run_and_not_only_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[list[str]] = []
-
-    class Interrupted:
-        """A pytest that is interrupted once and then ends."""
-
-        def __init__(self, command: list[str], env: dict[str, str]) -> None:
-            begun.append(command)
-            self.waits = 0
-
-        def __enter__(self) -> Interrupted:
-            return self
-
-        def __exit__(self, *error: object) -> None:
-            assert self.waits == 2, "pytest was left to stop its servers"
-
-        def wait(self) -> int:
-            self.waits += 1
-            if self.waits == 1:
-                raise KeyboardInterrupt
-            return 2
-
-    monkeypatch.setattr(testing, "_fetch_first", dict)
-    monkeypatch.setattr("subprocess.Popen", Interrupted)
-    assert CliRunner().invoke(cli, ["test", "--all"]).exit_code != 0
-    assert len(begun) == 1
-
-
 @pytest.mark.usefixtures("calls")
 def test_failing_check_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testing, "_passes", lambda name, program: name != "lint")
     done = CliRunner().invoke(cli, ["test", "--checks", __file__])
     assert done.exit_code == 1
     assert "these checks failed: lint" in done.stderr
-
-
-def test_without_a_daemon_no_image_is_built(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    built: list[object] = []
-    monkeypatch.setattr(daemon, "ensure_image", lambda *given: built.append(given))
-    testing._build_image()
-    assert built == []
-
-
-def test_with_a_daemon_the_image_is_built_before_the_first_test(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Client:
-        closed = False
-
-        def close(self) -> None:
-            self.closed = True
-
-    client, built = Client(), list[object]()
-    monkeypatch.setattr(daemon, "connect", lambda: client)
-    monkeypatch.setattr(daemon, "ensure_image", lambda given, report: built.append(given))
-    testing._build_image()
-    assert built == [client]
-    assert client.closed

@@ -209,10 +209,3 @@ def test_what_needs_no_sample_is_refused_before_it(
         done = trying(*arguments)
         assert isinstance(done.exception, UsageError)
         assert "one machine keeps up with" in done.exception.what
-
-
-def test_windows_of_days_get_the_speed_that_makes_them_short(trying: Try, orders: Path) -> None:
-    orders.write_text(FILE.replace("window_s=10", "window_s=86400"))
-    done = trying("--dry-run")
-    assert "event time runs 3601 times as fast as the clock (--speed)" in done.output
-    assert "windows of 86400 s, in event time that runs" in done.output

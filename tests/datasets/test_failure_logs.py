@@ -127,20 +127,3 @@ def test_each_system_fails_as_known(
     fitted_shape, _, fitted_scale = weibull_min.fit(gaps_h[gaps_h > 0], floc=0)
     assert fitted_shape == pytest.approx(shape, abs=6e-4)
     assert fitted_scale == pytest.approx(scale_h, rel=2e-3)
-
-
-def test_repairs_last_as_known(real: pd.DataFrame) -> None:
-    assert len(real) == 23739
-    minutes = (real["ended_s"] - real["began_s"]) / 60
-    minutes = minutes[minutes > 0]
-    assert minutes.median() == pytest.approx(60, rel=0.02)
-    # Tolerances cover the few records in which the two times and the downtime disagree.
-    assert minutes.mean() == pytest.approx(355, rel=0.04)
-    assert np.log(minutes).std() == pytest.approx(1.402, abs=0.02)
-
-
-def test_the_early_years_of_system_2_failed_in_bursts(real: pd.DataFrame) -> None:
-    early = real[(real["system"] == "2") & (real["began_s"] < pd.Timestamp("2000").timestamp())]
-    gaps = gaps_s(early)
-    assert (gaps == 0).mean() == pytest.approx(0.42, abs=0.005)
-    assert gaps.var() / gaps.mean() ** 2 == pytest.approx(7.0, abs=0.1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasets.text import TextLines, read_lines, standard_library_files, text_files
+from datasets.text import TextLines, read_lines, text_files
 from harness.errors import UsageError
 from workloads.base import RecordSource
 
@@ -16,10 +16,6 @@ def poem(tmp_path: Path) -> Path:
     path = tmp_path / "poem.txt"
     path.write_text("one\n\ntwo\n   \nthree\nfour\nfive\n")
     return path
-
-
-def test_blank_lines_are_left_out(poem: Path) -> None:
-    assert read_lines([poem]) == [b"one", b"two", b"three", b"four", b"five"]
 
 
 @pytest.mark.parametrize(
@@ -54,13 +50,6 @@ def test_directories_are_walked_in_order_without_hidden_files(tmp_path: Path) ->
     assert found == ["b.txt", "a/c.txt", "a/z.txt"]
 
 
-@pytest.mark.slow
-def test_the_standard_library_is_text() -> None:
-    files = standard_library_files()
-    assert len(read_lines(files)) > 100_000
-    assert not any("site-packages" in path.parts or "test" in path.parts for path in files)
-
-
 def test_records_are_the_text_in_order_dealt_to_the_partitions(poem: Path) -> None:
     source = TextLines(paths=[str(poem)], partitions=2, seed=7)
     assert isinstance(source, RecordSource)
@@ -86,11 +75,3 @@ def test_records_depend_on_their_index_alone(
     cut = min(cut, count)
     rest = again.payloads(partition, start + cut, count - cut)
     assert again.payloads(partition, start, cut) + rest == whole
-
-
-def test_seeds_begin_at_different_places() -> None:
-    first = {
-        TextLines(paths=[__file__], partitions=1, seed=seed).payloads(0, 0, 3)[0]
-        for seed in range(20)
-    }
-    assert len(first) > 5

@@ -7,13 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from datasets import accident, traffic
 from datasets.fields import Layout
 from harness.errors import UsageError
-from tests.levels import amount
 
 SEED = 5
 POPULATION = traffic.Population()
@@ -56,28 +53,6 @@ def test_every_user_on_the_segment_reports_an_incident_once() -> None:
         assert seen[incident, segment] == list(range(first, first + users[segment]))
 
 
-def test_incidents_go_where_users_are() -> None:
-    source = traffic.Reports(seed=SEED, users=2_000, segments=50, partitions=1)
-    plan = source._plans[0]
-    incidents = plan.covering(0, 2_000_000)
-    counts = np.bincount(incidents.segment, minlength=50)
-    share = source.population.users_per_segment() / 2_000
-    deviation = np.sqrt(share * (1 - share) / len(incidents.segment))
-    assert (np.abs(counts / len(incidents.segment) - share) < 5 * deviation).all()
-
-
-def test_every_user_reports_a_position_once_in_five_seconds() -> None:
-    source = traffic.Locations(seed=SEED, users=2_000, segments=50, partitions=2)
-    for partition in range(2):
-        number = int((source.population.partition_of_segment() == partition) @ USERS_50)
-        fields = traffic.LOCATION.decode(source.payloads(partition, number, number))
-        assert len(np.unique(fields["user"])) == number
-    assert source.population.location_rate == 400
-
-
-USERS_50 = traffic.Population(users=2_000, segments=50).users_per_segment()
-
-
 def test_both_sources_have_a_segment_in_the_same_partition() -> None:
     shape = {"users": 2_000, "segments": 50, "partitions": 3}
     locations = traffic.Locations(seed=SEED, **shape)
@@ -87,24 +62,6 @@ def test_both_sources_have_a_segment_in_the_same_partition() -> None:
         for layout, source in ((traffic.LOCATION, locations), (traffic.REPORT, reports)):
             fields = layout.decode(source.payloads(partition, 0, 5_000))
             assert set(where[fields["segment"]]) == {partition}
-
-
-def test_an_incident_that_jams_slows_its_segment_down() -> None:
-    source = traffic.Locations(seed=SEED, users=10_000, segments=20, partitions=1)
-    plan = source._plans[0]
-    incidents = plan.covering(0, 10**5)
-    jams = np.flatnonzero(incidents.jam_s)
-    assert len(jams) / len(incidents.jam_s) == pytest.approx(traffic.JAM_SHARE, abs=0.1)
-    rate = source.population.location_rate
-    first = int(jams[0])
-    start_s = incidents.first_report[first] / plan.report_rate
-    inside = traffic.LOCATION.decode(
-        source.payloads(0, int(np.ceil(start_s * rate)), int(incidents.jam_s[first] * rate) - 1)
-    )
-    slow = inside["speed"][inside["segment"] == incidents.segment[first]]
-    assert len(slow) > 100
-    assert slow.max() <= traffic.JAMMED_KMH[1] + traffic.SPREAD_KMH
-    assert np.median(inside["speed"]) > traffic.FREE_KMH[0] - traffic.SPREAD_KMH
 
 
 @pytest.mark.parametrize("name", ["locations", "reports", "cars"])
@@ -133,17 +90,6 @@ def test_populations_that_cannot_be() -> None:
     largest = traffic.Population(users=10**6, segments=10**4)
     assert largest.users_per_segment().sum() == 10**6
     assert traffic.Population(users=3, segments=3, partitions=3).partitions == 3
-
-
-@given(st.integers(1, 3_000), st.integers(1, 300), st.integers(1, 8))
-@settings(max_examples=amount(50), deadline=None)
-def test_any_population_adds_up(users: int, segments: int, partitions: int) -> None:
-    segments, partitions = min(users, segments), min(users, segments, partitions)
-    population = traffic.Population(users=users, segments=segments, partitions=partitions)
-    counts = population.users_per_segment()
-    assert counts.sum() == users
-    assert counts.min() >= 1
-    assert set(population.partition_of_segment()) == set(range(partitions))
 
 
 # Accidents
@@ -177,33 +123,7 @@ def test_an_accident_stops_a_car_and_those_behind_it_queue() -> None:
     assert min(map(len, standing)) < 3, "and dissolves"
 
 
-def test_a_report_is_what_the_road_shows() -> None:
-    cars = accident.Cars(seed=SEED, partitions=2)
-    road = cars.drive(1, 0)[51]
-    fields = accident.REPORT.decode(cars.payloads(1, 5_000, 100))
-    np.testing.assert_array_equal(fields["car"], 1_000 + np.arange(100))
-    np.testing.assert_array_equal(fields["location"], 1_000 + road.position_cm // 10_000)
-    error = fields["speed"] - road.speed_cm_per_s * 3_600 // 100_000
-    assert set(error) == {0, 1, 2}
-
-
-def test_roads_that_cannot_be() -> None:
-    with pytest.raises(UsageError, match="0 roads"):
-        accident.Cars(seed=1, partitions=0)
-
-
 # Fixed-width records
-
-
-@given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 99_999)), max_size=20))
-@settings(max_examples=amount(50), deadline=None)
-def test_what_is_encoded_is_decoded(rows: list[tuple[int, int]]) -> None:
-    layout = Layout({"a": 3, "b": 5})
-    columns = {name: np.array([row[i] for row in rows], dtype=int) for i, name in enumerate("ab")}
-    payloads = layout.encode(columns).tolist()
-    assert payloads == [f"{a:03},{b:05}".encode() for a, b in rows]
-    for name, values in layout.decode(payloads).items():
-        np.testing.assert_array_equal(values, columns[name])
 
 
 @pytest.mark.parametrize("value", [-1, 1_000])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pandas as pd
 
@@ -11,13 +10,8 @@ from harness.endurance.memory import (
     COLUMNS,
     HARNESS,
     Memory,
-    draw,
     growth,
-    resident,
-    role_of,
-    write,
 )
-from harness.figures.style import new_figure, styled
 
 
 def test_every_process_of_a_run_is_looked_at() -> None:
@@ -31,19 +25,6 @@ def test_every_process_of_a_run_is_looked_at() -> None:
     assert table["resident_mb"].tolist() == [5.0, 6.0, 7.0]
 
 
-def test_this_process_has_memory_and_belongs_to_no_server() -> None:
-    found = resident("a-run-that-never-was")
-    assert found.keys() == {os.getpid()}
-    assert found[os.getpid()] > 1_000_000
-    assert role_of(1 << 30) == "other"
-
-
-def test_looks_are_taken_until_the_end() -> None:
-    with Memory("run", every_s=3_600, processes=lambda run: {os.getpid(): 1}) as memory:
-        pass
-    assert len(memory.table()) == 1
-
-
 def rows(role: str, *resident_mb: float) -> pd.DataFrame:
     at_s = [float(number) for number in range(len(resident_mb))]
     return pd.DataFrame({"at_s": at_s, "role": role, "pid": 1, "resident_mb": resident_mb})
@@ -55,14 +36,3 @@ def test_growth_is_of_the_largest_process_after_it_has_warmed_up() -> None:
     small = leaks.assign(resident_mb=1.0)
     assert growth(pd.concat([leaks, flat, small])) == {"Redis": 0.0, "nodes": 40.0}
     assert growth(pd.DataFrame(columns=list(COLUMNS))) == {}
-
-
-def test_a_picture_has_a_line_per_role(tmp_path: Path) -> None:
-    table = pd.concat([rows("nodes", 100, 110, 120), rows("Redis", 9, 9, 9)])
-    with styled():
-        axes = new_figure().add_subplot()
-        draw(table, axes)
-    assert [line.get_label() for line in axes.get_lines()] == ["nodes", "Redis"]
-    picture = write(table, tmp_path / "made", "memory")
-    assert picture.stat().st_size > 1_000
-    assert len(pd.read_csv(tmp_path / "made" / "memory.csv")) == 6

@@ -16,10 +16,6 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
-def test_it_is_made_where_the_user_wants_it(tmp_path: Path) -> None:
-    assert cache_directory() == tmp_path / "faultline"
-
-
 def test_a_cache_of_somebody_else_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(EnvironmentFailure, match="belongs to somebody else") as caught:

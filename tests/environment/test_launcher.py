@@ -114,16 +114,6 @@ def test_first_start_installs_and_the_second_does_not(
     assert calls(log) == ["venv", "pip", "pip"]
 
 
-@pytest.mark.usefixtures("uv")
-def test_start_through_a_link_and_without_a_home(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("HOME", raising=False)
-    (tmp_path / "inner").symlink_to("a repository/faultline")
-    (tmp_path / "faultline").symlink_to(tmp_path / "inner")
-    assert str(repository) in succeeded(start(tmp_path))["path"]
-
-
 def test_without_uv_pip_installs_and_misleading_settings_are_dropped(
     repository: Path, script: Script, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,27 +147,6 @@ def test_failed_install_says_so_and_the_next_start_begins_anew(repository: Path,
 
 
 @pytest.mark.usefixtures("uv")
-def test_a_failed_renewal_leaves_the_old_environment(repository: Path) -> None:
-    succeeded(start(repository))
-    (repository / "fail").touch()
-    (repository / ".venv" / "faultline.interpreter").write_text("/usr/bin/python3.9\n")
-    done = start(repository)
-    succeeded(done)
-    assert "going on with the old one" in done.stderr
-    (repository / "requirements.lock").write_text("click==2 --hash=sha256:1\n")
-    stale = start(repository)
-    assert stale.returncode == 3
-    assert (repository / ".venv" / "bin" / "python").exists()
-
-
-@pytest.mark.usefixtures("uv")
-def test_scripts_of_the_environment_name_the_place_where_it_ends_up(repository: Path) -> None:
-    succeeded(start(repository))
-    tool = repository / ".venv" / "bin" / "tool"
-    assert tool.read_text() == f"#!{repository}/.venv/bin/python\n"
-
-
-@pytest.mark.usefixtures("uv")
 @pytest.mark.parametrize("change", ["lock", "interpreter", "python"])
 def test_environment_that_is_no_longer_current_is_made_anew(
     change: str, repository: Path, log: Path
@@ -204,21 +173,6 @@ def test_environment_of_the_user_is_moved_not_removed(repository: Path) -> None:
     assert [path.name for path in repository.glob(".venv-before-faultline.*/*")] == ["precious"]
 
 
-@pytest.mark.usefixtures("uv")
-def test_linked_environment(repository: Path, log: Path, tmp_path: Path) -> None:
-    succeeded(start(repository))
-    shared = tmp_path / "shared"
-    (repository / ".venv").rename(shared)
-    (repository / ".venv").symlink_to(shared)
-    succeeded(start(repository))
-    (repository / "requirements.lock").write_text("click==2 --hash=sha256:1\n")
-    stale = start(repository)
-    assert stale.returncode == 3
-    assert "is a link to an environment" in stale.stderr
-    assert (shared / "bin" / "python").exists()
-    assert calls(log) == ["venv", "pip", "pip"]
-
-
 @pytest.mark.parametrize("python", [None, "exit 1"], ids=["none", "too old"])
 def test_no_usable_python(python: str | None, repository: Path, script: Script) -> None:
     if python is not None:
@@ -227,14 +181,6 @@ def test_no_usable_python(python: str | None, repository: Path, script: Script) 
     assert done.returncode == 3
     assert "no Python 3.11 or newer" in done.stderr
     assert "python3-venv" in done.stderr
-
-
-@pytest.mark.usefixtures("uv")
-def test_named_python_that_is_too_old(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULTLINE_PYTHON", "python2")
-    done = start(repository)
-    assert done.returncode == 3
-    assert "FAULTLINE_PYTHON=python2 is no Python 3.11" in done.stderr
 
 
 @pytest.mark.usefixtures("uv")
@@ -263,14 +209,3 @@ def test_two_first_starts_at_once_install_once(
             assert json.loads(out)["arguments"] == ["list"]
     assert calls(log) == ["venv", "pip", "pip"]
     assert not (repository / ".venv.lock.d").exists()
-
-
-@pytest.mark.usefixtures("uv")
-def test_lock_directory_of_a_dead_start_is_taken_over(repository: Path) -> None:
-    held = repository / ".venv.lock.d"
-    held.mkdir()
-    dead = subprocess.Popen(["true"], executable="/bin/true")
-    dead.wait()
-    (held / "pid").write_text(f"{dead.pid}\n")
-    succeeded(start(repository))
-    assert not held.exists()

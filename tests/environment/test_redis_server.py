@@ -31,14 +31,6 @@ def answering(reply: str) -> str:
     return SERVER.format(python=sys.executable, reply=reply)
 
 
-@pytest.fixture
-def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(*_: object, **__: object) -> Path:
-        raise EnvironmentFailure("a Redis server could not be fetched", remedy="wait")
-
-    monkeypatch.setattr(redis_server, "unpacked_wheel", unreachable)
-
-
 @pytest.mark.parametrize("name", ["redis-server", "valkey-server"])
 def test_path_serves(name: str, script: Script) -> None:
     server = script(name, answering("+PONG"))
@@ -50,26 +42,6 @@ def test_broken_one_is_passed_over_and_told(script: Script, lines: list[str]) ->
     valkey = script("valkey-server", answering("+PONG"))
     assert find_redis(lines.append) == valkey
     assert "exit code 127: no such library" in lines[0]
-
-
-def test_something_else_that_answers_is_not_taken(script: Script) -> None:
-    why = why_not(script("redis-server", answering("-ERR")))
-    assert why is not None
-    assert "to PING" in why
-
-
-@pytest.mark.usefixtures("no_wheel", "programs")
-def test_nothing_at_all_says_so() -> None:
-    with pytest.raises(EnvironmentFailure, match="could not be fetched"):
-        find_redis()
-
-
-@pytest.mark.usefixtures("programs")
-def test_other_machines_are_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(EnvironmentFailure, match="riscv64") as failure:
-        find_redis()
-    assert "valkey" in failure.value.remedy
 
 
 @pytest.mark.usefixtures("programs")

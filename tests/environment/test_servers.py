@@ -8,8 +8,7 @@ import pytest
 from harness.engines import flink
 from harness.environment import servers
 from harness.environment.java import Java
-from harness.environment.servers import UNKNOWN, jar_versions, server_versions
-from harness.errors import EnvironmentFailure
+from harness.environment.servers import jar_versions, server_versions
 
 
 @pytest.fixture(autouse=True)
@@ -39,20 +38,6 @@ def test_servers_say_their_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (found["java"], found["java_vendor"]) == ("17.0.9+9", "Azul")
     assert found["redis"] == "7.2.4"
     assert found["kafka"].startswith("4."), "the broker, as pinned, and not the connector's client"
-
-
-def test_what_is_not_there_yet_is_unknown_until_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def nothing(report: object, fetch: bool) -> Path:
-        raise EnvironmentFailure("there is none", remedy="fetch it")
-
-    monkeypatch.setattr(servers, "find_java", nothing)
-    monkeypatch.setattr(servers, "find_redis", lambda report, fetch: Path("/nowhere/redis-server"))
-    assert (server_versions()["java"], server_versions()["redis"]) == (UNKNOWN, UNKNOWN)
-    redis = program(tmp_path, "Redis server v=6.2.12 sha=0:0 malloc=libc")
-    monkeypatch.setattr(servers, "find_redis", lambda report, fetch: redis)
-    assert server_versions()["redis"] == "6.2.12", "a run that fetched it names what it fetched"
 
 
 def test_jars_are_named_with_their_versions() -> None:

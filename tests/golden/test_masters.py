@@ -4,8 +4,6 @@ Smoke runs are compared where they are made (tests/running/test_discovery.py).""
 
 from __future__ import annotations
 
-import traceback
-
 import pytest
 from click.testing import CliRunner
 
@@ -41,17 +39,6 @@ def test_a_change_is_named() -> None:
     assert differing("host", [(name, text)], whole=False) == [f"host: {name} differs"]
     assert differing("host", [("other 0", text)], whole=False) == ["host: other 0 is new"]
     assert len(differing("host", [])) == len(SCHEMES) * len(SEEDS)
-
-
-def test_a_trace_says_nothing_of_where_the_code_lies() -> None:
-    def fails(seed: int, scheme: str) -> str:
-        try:
-            raise MemoryError(f"no memory for {scheme} {seed}")
-        except MemoryError:
-            return repr({"why": traceback.format_exc(), "then": "  kept"})
-
-    text = "{'why': 'MemoryError: no memory for ppa 3\\n', 'then': '  kept'}"
-    assert of_seed("ppa", 3, fails) == ("ppa 3", text)
 
 
 def test_an_unknown_kind_is_refused() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.intervals.adaptive import Drift, Fixed, IntervalTuner, Oracle, Tuned, simulate_policies
-from harness.intervals.utilization import Array, CheckpointedSystem
+from harness.intervals.adaptive import Drift, Fixed, IntervalTuner, simulate_policies
+from harness.intervals.utilization import CheckpointedSystem
 from harness.seeds import DEFAULT_SEED, generator
 from tests.levels import amount
 
@@ -24,32 +24,6 @@ def steady(rate_per_s: float, cost_s: float, horizon_s: float) -> Drift:
     )
 
 
-def test_it_starts_from_the_first_guess() -> None:
-    tuner = IntervalTuner(cost_s=1.6, mttf_s=1200.0, memory_s=24000.0)
-    guess = CheckpointedSystem(cost_s=1.6, failure_rate_per_s=1 / 1200.0)
-    assert tuner.failure_rate_per_s == pytest.approx(1 / 1200.0)
-    assert tuner.interval_s() == pytest.approx(float(guess.optimal_interval_s()))
-
-
-def test_it_forgets_a_wrong_first_guess_and_finds_the_rate() -> None:
-    memory_s, mttf_s = 50 * 1200.0, 1200.0
-    tuner = IntervalTuner(cost_s=60.0, mttf_s=86400.0, memory_s=memory_s, shape=(400,))
-    drawn = generator(DEFAULT_SEED, "rate")
-    for _ in range(400):
-        tuner.observe(drawn.exponential(mttf_s, size=400), failed=np.ones(400, dtype=bool))
-    # A half failure of the prior remains, in a memory of fifty, and the state is seen just
-    # after a failure, which adds a half more.
-    assert tuner.failure_rate_per_s.mean() * mttf_s == pytest.approx(1.02, abs=0.02)
-    assert tuner.failure_rate_per_s.std() * mttf_s < 2.0 / np.sqrt(2 * 50)
-
-
-def test_it_follows_the_cost_of_completed_checkpoints_only() -> None:
-    tuner = IntervalTuner(cost_s=1.0, mttf_s=1200.0, memory_s=24000.0, shape=(2,))
-    for _ in range(40):
-        tuner.observe(60.0, failed=np.array([False, True]), cost_s=np.array([5.0, 5.0]))
-    assert tuner.cost_s == pytest.approx([5.0, 1.0], rel=1e-5)
-
-
 @given(quiet_s=st.floats(1.0, 1e12), memory_s=st.floats(10.0, 1e7))
 @settings(max_examples=amount(60), deadline=None)
 def test_a_long_quiet_never_makes_the_interval_endless(quiet_s: float, memory_s: float) -> None:
@@ -60,15 +34,6 @@ def test_a_long_quiet_never_makes_the_interval_endless(quiet_s: float, memory_s:
     assert np.isfinite(tuner.interval_s())
     if quiet_s >= 1e3 and memory_s >= 1e3:
         assert tuner.interval_s() > before
-
-
-def test_an_estimate_of_how_long_is_the_same_in_one_step_or_many() -> None:
-    one = IntervalTuner(cost_s=1.0, mttf_s=100.0, memory_s=500.0)
-    many = IntervalTuner(cost_s=1.0, mttf_s=100.0, memory_s=500.0)
-    one.observe(300.0, failed=False)
-    for _ in range(300):
-        many.observe(1.0, failed=False)
-    assert one.failure_rate_per_s == pytest.approx(float(many.failure_rate_per_s))
 
 
 @pytest.mark.parametrize("name", ["cost_s", "mttf_s", "memory_s", "prior_failures", "cost_weight"])
@@ -83,20 +48,6 @@ def test_a_value_that_means_nothing_is_named(name: str) -> None:
             prior_failures=values["prior_failures"],
             cost_weight=values["cost_weight"],
         )
-
-
-def test_failures_come_at_the_drifting_rate() -> None:
-    drift = Drift(
-        failure_rate_per_s=lambda t: np.where(t < HOUR_S, 1 / 600.0, 1 / 60.0),
-        cost_s=lambda t: np.ones(np.shape(t)),
-        horizon_s=2 * HOUR_S,
-    )
-    times = drift.failure_times_s(generator(DEFAULT_SEED, "times"), 400)
-    assert (np.diff(times[:, :30], axis=1) > 0).all()
-    early = (times < HOUR_S).sum(axis=1).mean()
-    late = ((times >= HOUR_S) & (times < 2 * HOUR_S)).sum(axis=1).mean()
-    assert early == pytest.approx(6.0, abs=0.5)
-    assert late == pytest.approx(60.0, abs=1.5)
 
 
 @pytest.mark.slow
@@ -115,33 +66,3 @@ def test_a_fixed_interval_without_drift_is_the_closed_form() -> None:
     error = result.std(ddof=1) / np.sqrt(len(result))
     # Runs start without a failure: worth at most one restart in 240 of the mean.
     assert result.mean() == pytest.approx(float(system.utilization(60.0)), abs=3 * error + 2e-4)
-
-
-@pytest.mark.slow
-def test_under_drift_the_oracle_leads_and_the_tuner_comes_close() -> None:
-    horizon_s = 20 * HOUR_S
-
-    def rate(now_s: Array) -> Array:
-        return np.asarray(np.where(now_s < horizon_s / 2, 1 / 6000.0, 1 / 300.0))
-
-    drift = Drift(
-        failure_rate_per_s=rate, cost_s=lambda t: np.full(np.shape(t), 2.0), horizon_s=horizon_s
-    )
-    runs = 60
-    tuner = IntervalTuner(cost_s=2.0, mttf_s=6000.0, memory_s=6000.0, shape=(runs,))
-    result = simulate_policies(
-        drift,
-        {
-            "slow": Fixed(155.0),  # T* of the first half
-            "fast": Fixed(35.0),  # T* of the second
-            "oracle": Oracle(drift),
-            "tuned": Tuned(tuner),
-        },
-        restart_s=20.0,
-        runs=runs,
-        generator=generator(DEFAULT_SEED, "drift"),
-    )
-    mean = {name: float(values.mean()) for name, values in result.items()}
-    assert mean["oracle"] > max(mean["slow"], mean["fast"])
-    assert mean["tuned"] > max(mean["slow"], mean["fast"])
-    assert mean["oracle"] - mean["tuned"] < 0.01

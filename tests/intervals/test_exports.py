@@ -7,7 +7,7 @@ import json
 import pytest
 
 from harness.errors import UsageError
-from harness.intervals.exports import added, read_series
+from harness.intervals.exports import read_series
 from harness.intervals.observed import read_lag
 
 RATE, OUT_S, CAPACITY = 10_000, 45, 15_000
@@ -50,12 +50,6 @@ def test_every_export_shows_the_outage_and_the_capacity(text: str) -> None:
     assert len(read_series(text, name="mine")) == 2
 
 
-def test_only_a_lag_counts_where_something_is_called_that() -> None:
-    text = "Time,consumer lag,memory\n" + "".join(f"{at},{lag(at)},{at} MB\n" for at in TIMES)
-    found = read_lag(text, name="mine", interval_s=60, rate_per_s=RATE)
-    assert found.outage_s == OUT_S
-
-
 @pytest.mark.parametrize(
     ("shown", "value"),
     [
@@ -66,11 +60,6 @@ def test_only_a_lag_counts_where_something_is_called_that() -> None:
 def test_a_value_has_the_unit_it_is_shown_with(shown: str, value: float) -> None:
     (found,) = read_series(f"Time,a\n0,{shown}\n1,null\n2,{shown}\n", name="mine")
     assert found.values.tolist() == pytest.approx([value, value])
-
-
-def test_series_are_added_at_the_times_of_the_first() -> None:
-    found = read_series("Series,Time,Value\na,0,1\na,10,3\nb,5,10\n", name="mine")
-    assert added(found).values.tolist() == [11.0, 13.0]
 
 
 @pytest.mark.parametrize(

@@ -47,40 +47,6 @@ def test_a_fit_finds_the_outage_and_the_capacity_that_made_the_recoveries(
         assert found.median_error == pytest.approx(0.0, abs=1e-4)
 
 
-@given(st.floats(0.5, 600.0), st.floats(0.05, 0.9), st.floats(0.0, 1000.0))
-def test_one_recovery_gives_the_outage_where_the_capacity_is_known(
-    outage_s: float, busy: float, interval_s: float
-) -> None:
-    capacity = RATE / busy
-    made = seen((interval_s, predict_s(outage_s, capacity, interval_s, RATE)))
-    found = fit_observed(made, rate_per_s=RATE, capacity_per_s=capacity)
-    assert found.outage_s == pytest.approx(outage_s, rel=1e-6, abs=1e-6)
-    assert found.errors == []
-
-
-def test_intervals_that_are_near_do_not_tell_the_capacity() -> None:
-    found = fit_observed(seen((1.0, 8.0), (2.0, 10.0), (2.0, 11.0)), rate_per_s=RATE)
-    assert found.capacity_per_s is None
-    assert found.outage_s == 10.0
-
-
-def test_recoveries_that_do_not_grow_with_the_interval_tell_no_capacity() -> None:
-    found = fit_observed(seen((10.0, 20.0), (100.0, 19.0)), rate_per_s=RATE)
-    assert found.capacity_per_s is None
-    assert found.outage_s == pytest.approx(19.5, abs=0.1)
-
-
-def test_an_odd_recovery_is_seen_in_the_error() -> None:
-    found = fit_observed(seen((10.0, 20.0), (10.0, 21.0), (10.0, 80.0)), rate_per_s=RATE)
-    assert found.median_error is not None
-    assert found.median_error > 0.3
-
-
-def test_a_pair_is_an_interval_and_a_recovery() -> None:
-    assert parse_observation("60s:217s") == Observation(interval_s=60.0, recovery_s=217.0)
-    assert parse_observation("0s:3min").recovery_s == 180.0
-
-
 @pytest.mark.parametrize("text", ["60s", "60:217", "60s:-3s", "-1s:5s", "60s:0s", "a:b", ""])
 def test_what_is_no_pair_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--observed"):
@@ -96,17 +62,6 @@ def lag(outage_s: int, rate: int, spare: int, *, iso: bool = False) -> str:
         out = 20 <= second < 20 + outage_s
         waits = waits + rate if out else max(500.0, waits - spare)
     return "\n".join(rows) + "\n"
-
-
-@pytest.mark.parametrize("iso", [False, True])
-def test_the_lag_over_time_shows_outage_recovery_and_capacity(iso: bool) -> None:
-    text = lag(30, 1000, 600, iso=iso)
-    found = read_lag(text, name="lag.csv", interval_s=60.0, rate_per_s=RATE)
-    assert found.outage_s == pytest.approx(30.0, abs=2.0)
-    assert found.recovery_s == pytest.approx(80.0, rel=0.06), "30 s, and 30,000 tuples at 600/s"
-    assert found.capacity_per_s == pytest.approx(1600.0, rel=0.01)
-    fitted = fit_observed([found], rate_per_s=RATE)
-    assert fitted.capacity_per_s == pytest.approx(1600.0, rel=0.01)
 
 
 def job(*failures: tuple[int, int], until: int = 300, commits_s: int = 1) -> dict[int, int]:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.engines.tasks.parameters import TaskParameters
 from harness.errors import UsageError
 from harness.intervals.recovery import (
     DETECT,
@@ -23,7 +22,6 @@ from harness.intervals.recovery import (
     Recovery,
     Span,
     exactly,
-    failed_calls,
     recovery_of,
     silence,
 )
@@ -59,15 +57,6 @@ def whole(
         load,
         None if settled is None else part(TRANSACTION, settled),
     )
-
-
-def test_a_timeout_since_the_last_heartbeat() -> None:
-    assert silence(50.0, 10.0) == Span(best_s=40.0, mean_s=45.0, worst_s=50.0)
-    assert silence(1.0, 4.0) == Span(best_s=0.0, mean_s=0.0, worst_s=1.0)
-
-
-def test_failed_calls_in_a_row() -> None:
-    assert failed_calls(2, 10.0) == Span(best_s=10.0, mean_s=15.0, worst_s=20.0)
 
 
 def test_catching_up_takes_the_backlog_over_what_the_job_can_do_beyond_its_input() -> None:
@@ -138,14 +127,6 @@ def test_no_part_that_grows_makes_the_recovery_shorter(
     assert whole(detect, restart, restore, faster).total.worst_s <= total.worst_s
 
 
-@given(spans(), spans(), loads())
-def test_a_transaction_never_ends_sooner_than_it_does(
-    detect: Span, settled: Span, load: Load
-) -> None:
-    found = whole(detect, NOTHING, NOTHING, load, settled)
-    assert found.part(DETECT).worst_s + found.part(TRANSACTION).worst_s >= settled.worst_s
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -164,11 +145,6 @@ def test_a_load_that_cannot_be_is_refused(change: dict[str, float], words: str) 
 def test_a_span_out_of_order_is_refused() -> None:
     with pytest.raises(UsageError, match="cannot be"):
         Span(best_s=2.0, mean_s=1.0, worst_s=3.0)
-
-
-def test_the_settings_of_the_task_engine_are_its_own() -> None:
-    own = TaskParameters()
-    assert SYSTEMS["tasks"].detect[Failure.MACHINE] == silence(own.suspect_s, own.heartbeat_s)
 
 
 def test_every_system_names_the_source_of_each_default() -> None:

@@ -128,37 +128,6 @@ def test_simulation_and_closed_form_agree_within_three_standard_errors() -> None
     assert total <= 1, f"seed {DEFAULT_SEED}: worst {worst:.2f} standard errors"
 
 
-def test_the_confidence_interval_covers_the_truth_as_often_as_it_says() -> None:
-    system = build(0.5, 0.05, 0.4, 5, 0.01)
-    exact, covered = float(system.utilization(240.0)), 0
-    for attempt in range(200):
-        model = Exponential(mttf_s=1200.0)
-        result = run(system, 240.0, model, "coverage", attempt, runs=25, gaps=40)
-        low, high = result.confidence()
-        covered += bool(low[0] <= exact <= high[0])
-    assert 178 <= covered <= 199, f"seed {DEFAULT_SEED}: {covered} of 200"
-
-
-def test_the_same_seed_gives_the_same_numbers_and_intervals_share_their_failures() -> None:
-    system = build(0.5, 0.05, 0.4, 5, 0.01)
-    model = Weibull(mttf_s=1200.0, shape=0.7)
-    both, again, one = (
-        run(system, np.array(intervals), model, "same", runs=20, gaps=50).utilization
-        for intervals in ([60.0, 300.0], [60.0, 300.0], [300.0])
-    )
-    assert (both == again).all()
-    assert both[1] == one[0]
-
-
-@pytest.mark.parametrize("shape", [0.6, 0.7, 1.5])
-def test_the_renewal_sum_is_what_the_simulator_finds_for_weibull_gaps(shape: float) -> None:
-    system, model = build(0.1, 0.05, 0.4, 5, 0.01), Weibull(mttf_s=1200.0, shape=shape)
-    intervals = np.array([60.0, 600.0])
-    result = run(system, intervals, model, "weibull", repr(shape), runs=200, gaps=500)
-    exact = renewal_utilization(system, intervals, model)
-    assert (abs(result.utilization - exact) < 3.5 * result.standard_error).all()
-
-
 @pytest.mark.parametrize("interval", [0.7, 3.0, 30.0, 200.0])
 def test_the_renewal_sum_is_equation_10_for_exponential_gaps(interval: float) -> None:
     system = build(0.5, 0.05, 1.0, 50, 0.05)
@@ -170,52 +139,6 @@ def test_the_best_interval_for_exponential_gaps_is_t_star() -> None:
     system = build(0.5, 0.05, 1.0, 1, 0.0)
     best = best_interval_s(system, Exponential(mttf_s=1200.0))
     assert best == pytest.approx(float(system.optimal_interval_s()), rel=1e-4)
-
-
-def repair_of(mean_s: float, *, sigma: float) -> LognormalRepair:
-    return LognormalRepair(median_s=float(mean_s * np.exp(-(sigma**2) / 2.0)), sigma=sigma)
-
-
-def test_lognormal_restarts_of_the_same_mean_cost_less_than_a_constant_one() -> None:
-    # E[e^-λR] is least for a constant R (Jensen), and only that factor depends on R.
-    system = build(0.1, 0.05, 5.0, 1, 0.0)
-    result = simulate(
-        system,
-        60.0,
-        failures=Exponential(mttf_s=1200.0),
-        restart=repair_of(300.0, sigma=1.4),
-        generator=generator(DEFAULT_SEED, "lognormal"),
-    )
-    assert result.utilization[0] > system.utilization(60.0) + 3.0 * result.standard_error[0]
-
-
-def test_a_trace_is_replayed_in_its_order() -> None:
-    model = Trace(np.array([1.0, 2.0, 3.0, 4.0]))
-    gaps = model.gaps_s(generator(DEFAULT_SEED), 50, 8)
-    assert ((np.diff(gaps, axis=1) == 1.0) | (np.diff(gaps, axis=1) == -3.0)).all()
-    assert len(set(gaps[:, 0])) == 4
-    assert model.mean_s == 2.5
-
-
-@pytest.mark.parametrize(
-    "model",
-    [Exponential(mttf_s=700.0), Weibull(mttf_s=700.0, shape=0.7), Weibull(mttf_s=700.0, shape=2)],
-    ids=str,
-)
-def test_a_model_draws_what_its_survival_function_says(model: FailureModel) -> None:
-    gaps = model.gaps_s(generator(DEFAULT_SEED, str(model)), 100, 2000)
-    assert gaps.shape == (100, 2000)
-    assert gaps.mean() == pytest.approx(model.mean_s, rel=0.02)
-    for elapsed in (70.0, 700.0, 2000.0):
-        seen = float((gaps > elapsed).mean())
-        assert seen == pytest.approx(float(model.survival(np.array(elapsed))), abs=0.005)
-
-
-def test_a_lognormal_repair_has_the_mean_it_was_asked_for() -> None:
-    repair = repair_of(300.0, sigma=1.0)
-    assert repair.mean_s == pytest.approx(300.0)
-    drawn = repair.restarts_s(generator(DEFAULT_SEED, "repair"), (500, 1000))
-    assert np.mean(drawn) == pytest.approx(300.0, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -237,13 +160,3 @@ def test_a_model_of_nothing_is_an_error(make: object, message: str) -> None:
 def test_one_run_has_no_error_bar() -> None:
     with pytest.raises(UsageError, match="1 runs of 10 failures"):
         run(build(0.1, 0.05, 0.0, 1, 0.0), 60.0, Exponential(mttf_s=1200.0), runs=1, gaps=10)
-
-
-def test_the_frame_has_a_row_per_interval_and_its_error_bars() -> None:
-    system, intervals = build(0.1, 0.05, 0.0, 1, 0.0), np.array([60.0, 120.0, 240.0])
-    frame = run(system, intervals, Exponential(mttf_s=1200.0), runs=10, gaps=20).frame()
-    assert list(frame["interval_s"]) == [60.0, 120.0, 240.0]
-    assert (frame["low"] < frame["utilization"]).all()
-    assert (frame["utilization"] < frame["high"]).all()
-    assert (frame["sd"] > frame["standard_error"]).all()
-    assert set(frame["failures"]) == {200}

@@ -124,50 +124,12 @@ def test_optimum_ignores_restart_depth_and_delay(
     assert plain.log_utilization(grid).argmax() == deep.log_utilization(grid).argmax()
 
 
-@given(
-    p=st.floats(1e-6, 5.0),
-    unit_s=st.sampled_from([1e-3, 60.0, 3600.0, 86400.0]),
-    stretch=st.floats(1.01, 50.0),
-)
-@settings(max_examples=amount(50), deadline=None)
-def test_the_unit_of_time_does_not_matter(p: float, unit_s: float, stretch: float) -> None:
-    one = CheckpointedSystem(cost_s=p, failure_rate_per_s=1.0)
-    other = CheckpointedSystem(cost_s=p * unit_s, failure_rate_per_s=1.0 / unit_s)
-    assert other.utilization(p * stretch * unit_s) == pytest.approx(
-        float(one.utilization(p * stretch)), rel=1e-9
-    )
-
-
-def test_more_of_anything_bad_is_never_better() -> None:
-    base = {"cost_s": 2.0, "failure_rate_per_s": 1e-3, "restart_s": 20.0, "delay_s": 0.1}
-    usual = float(CheckpointedSystem(**base, depth=5.0).utilization(100.0))
-    for name in base:
-        worse = CheckpointedSystem(**{**base, name: 2.0 * base[name]}, depth=5.0)
-        assert worse.utilization(100.0) < usual, name
-
-
 @pytest.mark.parametrize("interval", [700.0, 712.0, 1e5, 1e300])
 def test_an_overflowing_exponential_is_no_utilization_at_all(interval: float) -> None:
     system = CheckpointedSystem(cost_s=1.0, failure_rate_per_s=1.0, restart_s=800.0)
     assert system.utilization(interval) == 0.0
     assert np.isfinite(system.log_utilization(interval))
     assert system.increase(2.0, over_s=interval) > 1e300
-
-
-def test_logarithm_and_utilization_are_the_same_thing() -> None:
-    system = CheckpointedSystem(
-        cost_s=1.0, failure_rate_per_s=0.01, restart_s=20.0, depth=5, delay_s=0.03
-    )
-    grid = np.geomspace(1.001, 5e3, 50)
-    assert np.exp(system.log_utilization(grid)) == pytest.approx(system.utilization(grid))
-
-
-def test_parameters_broadcast_against_intervals() -> None:
-    system = CheckpointedSystem(cost_s=np.array([[1.0], [2.0]]), failure_rate_per_s=1e-3)
-    table = system.utilization(np.array([10.0, 20.0, 30.0]))
-    assert table.shape == (2, 3)
-    one = CheckpointedSystem(cost_s=2.0, failure_rate_per_s=1e-3)
-    assert table[1, 2] == one.utilization(30.0)
 
 
 def test_thirty_minutes_is_optimal_at_a_failure_in_19_days() -> None:
@@ -199,10 +161,6 @@ def test_a_checkpoint_longer_than_its_interval_is_an_error_that_names_both() -> 
     system = CheckpointedSystem(cost_s=np.array([1.0, 90.0]), failure_rate_per_s=1e-3)
     with pytest.raises(UsageError, match=r"costs 1\.5 min .* interval of 1 min"):
         system.utilization(60.0)
-
-
-def test_an_interval_that_is_all_checkpoint_does_no_work() -> None:
-    assert CheckpointedSystem(cost_s=5.0, failure_rate_per_s=1e-3).utilization(5.0) == 0.0
 
 
 def test_nodes_add_their_rates() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,24 +11,19 @@ import pandas as pd
 import pytest
 
 from harness.cluster.base import Cluster
-from harness.engines.base import Engine, Scored, Work
+from harness.engines.base import Scored, Work
 from harness.engines.structured.applications import Application
 from harness.engines.structured.engine import StructuredEngine
 from harness.engines.structured.frames import score_files
-from harness.failures.schedule import NO_FAILURES
-from harness.judging.outcome import judge
 from harness.judging.run import score
-from tests.judging.constructed import WORKLOAD, deliveries, record, truth
+from tests.judging.constructed import record
 from workloads.accident import accidents
 from workloads.base import Workload
-from workloads.own import load_workload_file
 from workloads.traffic import traffic_jams
 from workloads.worldcup import world_cup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-EXAMPLE = Path(__file__).parents[2] / "workloads" / "examples" / "hottest.py"
 
 
 @dataclass
@@ -119,55 +114,3 @@ def test_equal_output_is_accurate_and_tampered_output_is_not(
     found = scored(spark, workload, twin, repaired, tmp_path)
     assert found.first == pytest.approx(share)
     assert found.last == 1.0, "a later correction counts for the last version alone"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_what_never_came_is_missing(spark: SparkSession, tmp_path: Path) -> None:
-    workload = accidents()
-    twin = frame(workload, STANDING)
-    lost = scored(spark, workload, twin, twin.drop(index=1), tmp_path)
-    assert lost.first == lost.last == pytest.approx(4 / 5)
-    nothing = scored(spark, workload, twin, frame(workload, []), tmp_path)
-    assert nothing.first == nothing.last == 0.0
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_whole_pass_of_words(spark: SparkSession, tmp_path: Path) -> None:
-    every = deliveries()
-    tampered = every.assign(count=every["count"] + (every.index < 9))
-    accuracy = scored(spark, WORKLOAD, every, tampered, tmp_path)
-    outcome = judge(
-        record(name="twin"),
-        record(tampered),
-        truth(),
-        workload=WORKLOAD,
-        schedule=NO_FAILURES,
-        trigger_s=1,
-        settle_s=3,
-        accuracy=accuracy,
-    )
-    assert outcome.values["paper_accuracy_first"] == pytest.approx(1 - 9 / len(every))
-    assert outcome.values["paper_accuracy_reason"] is None
-    assert outcome.series["accuracy"]["members"].sum() == len(every)
-    assert outcome.series["accuracy"]["first"].sum() == len(every) - 9
-
-
-NOBODY = cast(Engine, object())
-"""An object that nothing may use."""
-
-
-def test_a_workload_without_members_is_not_scored(tmp_path: Path) -> None:
-    own = load_workload_file(EXAMPLE)
-    found = score(NOBODY, record(), record(), work(own, tmp_path))
-    assert (found.first, found.last) == (None, None)
-    assert found.reason is not None
-    assert "'hottest'" in found.reason
-    assert "members" in found.reason
-
-
-def test_a_twin_without_results_has_no_accuracy(tmp_path: Path) -> None:
-    empty = replace(record(name="twin"), deliveries=deliveries().head(0))
-    found = score(NOBODY, empty, record(), work(WORKLOAD, tmp_path))
-    assert (found.first, found.reason) == (None, "the twin delivered no result")

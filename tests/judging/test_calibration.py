@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from harness.judging.calibration import (
-    COARSE,
     MEDIAN_INTERVALS,
     TAIL_INTERVALS,
     GridScale,
@@ -43,23 +42,6 @@ def climbing(*latencies: tuple[float, float]) -> Callable[[Rung], Tried]:
 
 def rungs_of(steps: Sequence[Tried]) -> list[tuple[float, float]]:
     return [(step.rung.interval_s, step.rung.rate_per_s) for step in steps]
-
-
-def test_the_ladder_goes_to_longer_intervals_and_then_to_lower_rates() -> None:
-    assert [(rung.interval_s, rung.rate_per_s) for rung in RUNGS] == [
-        (2, 500), (3, 500), (4, 500), (6, 500), (8, 500), (8, 250), (8, 125),
-    ]  # fmt: skip
-
-
-def test_a_ramp_can_have_fewer_steps() -> None:
-    rungs = [(rung.interval_s, rung.rate_per_s) for rung in ladder(2.0, 500.0, COARSE)]
-    assert rungs == [(2, 500), (4, 500), (8, 500), (8, 125)]
-
-
-def test_a_machine_that_holds_the_first_rung_keeps_its_grids() -> None:
-    steps = climb(RUNGS, climbing((1.2, 2.0)))
-    assert len(steps) == 1
-    assert GridScale.read(told(RUNGS[0], steps).values) == GridScale() == GridScale.read(None)
 
 
 def test_a_slow_machine_gets_longer_intervals() -> None:

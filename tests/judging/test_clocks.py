@@ -72,13 +72,6 @@ def test_a_bound_above_the_limit_and_a_broker_that_never_answered_are_named(
     assert "never seen" in str(compared(monkeypatch, [None], [NEAR]).unclear())
 
 
-def test_where_all_clocks_are_one_no_bound_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Nodes, "clock_limit_s", None)
-    assert compared(monkeypatch, [None], [NEAR]).unclear() is None
-    ahead, sent = Sample(offset_s=0.02, bound_s=0.001), [message(append_ms=5000)]
-    assert compared(monkeypatch, [ahead], [NEAR]).translated(sent) == sent
-
-
 def test_append_times_are_translated_if_the_offset_is_certain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

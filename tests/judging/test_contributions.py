@@ -16,7 +16,7 @@ from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
 from harness.load.profile import RateProfile
-from tests.judging.constructed import START, WORKLOAD, record, truth
+from tests.judging.constructed import START, record
 from tests.workloads.agreement import START_US, by_operators, source_table
 from workloads.accident import accidents, program
 from workloads.base import Workload
@@ -101,7 +101,3 @@ def test_lost_results_fail_their_tuples_and_stand_in_the_record() -> None:
     assert values["twin_success_rate"] == 1
     every = len(contributions(failed, ACCIDENTS))
     assert values["success_rate"] == pytest.approx(1 - len(lost) / every)
-
-
-def test_a_workload_that_names_no_contributions_has_no_rate() -> None:
-    assert tuple_success(record(), truth(), WORKLOAD, ["window_start_s", "word"]) is None

@@ -37,14 +37,6 @@ def test_event_time_begins_where_it_is_told_and_runs_at_its_speed() -> None:
         EventTime(speed=0)
 
 
-def test_windows_are_due_by_the_clock() -> None:
-    # Windows of 2 s with a delay of 1 s: one that begins at 17 s of event time is due at 20 s of
-    # it, which is 2 s of the load.
-    first = pd.DataFrame({"window_start_s": [17.0], "arrival_s": [2.5]})
-    found = with_latency(first, passed(FAST), WORKLOAD)
-    assert found["latency_s"].tolist() == pytest.approx([0.5])
-
-
 @pytest.mark.parametrize(("event", "latency_s"), [(FAST, 0.5), (BY_THE_CLOCK, np.nan)])
 def test_a_marker_closes_a_window_where_a_recording_pauses(
     event: EventTime, latency_s: float

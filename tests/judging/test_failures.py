@@ -10,13 +10,12 @@ import pytest
 
 from harness.cluster.base import Action, Victim
 from harness.failures.injector import InjectedFailure
-from harness.failures.schedule import FailureEvent, Schedule
+from harness.failures.schedule import FailureEvent
 from harness.judging.failures import detection
 from harness.results.kills import Kill, Unrecovered
 from tests.judging.constructed import (
     KILL_AT_S,
     LOAD_S,
-    SCHEDULE,
     START,
     deliveries,
     injected,
@@ -28,12 +27,6 @@ from tests.judging.test_outcome import STOPPED, done, judged, shows, values
 def recoveries(latency_s: dict[int, float], *events: InjectedFailure, **changes: Any) -> Any:
     outcome = judged(record(deliveries(latency_s), failures=events, **changes))
     return outcome.series["recoveries"]
-
-
-def test_nodes_that_are_killed_together_are_one_failure() -> None:
-    table = recoveries({4: 4.0}, done(7.0, "kill", "r1n1+r2n1", "r1n1", "r2n1"))
-    assert table["scope"].tolist() == ["nodes"]
-    assert table["recovery_s"].tolist() == pytest.approx([4.0])
 
 
 def test_every_kind_of_failure_has_a_recovery_of_its_own() -> None:
@@ -50,57 +43,6 @@ def test_every_kind_of_failure_has_a_recovery_of_its_own() -> None:
     assert table["recovery_s"].tolist() == pytest.approx([4.0, 0.0, 5.0])
     assert table["ended_at_s"].tolist()[:2] == [9.0, 18.0]
     assert not table["overlaps"].any()
-
-
-def test_a_pause_alone_is_a_failure_that_was_done() -> None:
-    pause = [done(7.0, "pause", "r1n1", "r1n1"), done(9.0, "resume", "r1n1", "r1n1")]
-    schedule = Schedule(events=[one.event for one in pause], origin="test")
-    outcome = judged(record(failures=pause), schedule=schedule)
-    assert outcome.values["failures_planned"] == outcome.values["failures_done"] == 1
-    assert (outcome.values["kills_planned"], outcome.values["recovery_s"]) == (0, 0)
-    assert outcome.values["output_gap_s"] is not None
-
-
-def test_failures_that_overlap_are_said_not_to_be_told_apart() -> None:
-    table = recoveries(
-        STOPPED, done(10.0, "kill", "r1n1", "r1n1"), done(12.0, "kill", "r2n1", "r2n1")
-    )
-    assert table["overlaps"].tolist() == [True, True]
-    assert table["recovery_s"].tolist() == pytest.approx([8.0, 6.0])
-
-
-def test_the_noise_of_the_measure_is_what_it_finds_in_the_twin() -> None:
-    kill = done(10.0, "kill", "r1n1", "r1n1")
-    table = recoveries(STOPPED, kill)
-    assert table["twin_recovery_s"].tolist() == [0.0]
-    twin = record(deliveries({11: 6.0}), name="twin")
-    noisy = judged(record(deliveries(STOPPED), failures=[kill]), twin).series["recoveries"]
-    assert noisy["twin_recovery_s"].tolist() == pytest.approx([10.0])
-
-
-def test_output_that_stays_a_little_later_is_on_time_and_more_than_a_second_is_not() -> None:
-    kill = done(10.0, "kill", "r1n1", "r1n1")
-    near = recoveries(dict.fromkeys(range(10, 40), 1.9), kill)
-    assert (near["recovery_s"].tolist(), near["outage_s"].tolist()) == ([0.0], [0.0])
-    far = recoveries(dict.fromkeys(range(10, 40), 2.2), kill)
-    assert far["recovery_why_not"].tolist() == ["not caught up by the end of the load"]
-    assert far["outage_s"].tolist() == pytest.approx([LOAD_S - 14.0])
-
-
-def test_a_run_has_the_outage_of_its_first_failure_with_its_relapses() -> None:
-    kills = [done(at_s, "kill", "r1n1", "r1n1") for at_s in (7.0, 27.0)]
-    outcome = judged(record(deliveries({4: 4.0, 14: 3.0}), failures=kills))
-    # From 8 s, when the twin's window came, to 11 s; and from 18 s to 20 s.
-    shows(outcome.values, outage_s=pytest.approx(5.0), relapse_s=pytest.approx(2.0))
-    shows(outcome.values, outage_5_s=0.0)
-
-
-def test_a_later_hiccup_is_another_disturbance_where_all_times_are_short() -> None:
-    kill = done(10.0, "kill", "r1n1", "r1n1")
-    late = {9: 4.0, 13: 3.0}
-    assert recoveries(late, kill)["recovery_s"].tolist() == pytest.approx([9.0])
-    short = judged(record(deliveries(late), failures=[kill]), calm_s=2.0).series["recoveries"]
-    assert short["recovery_s"].tolist() == pytest.approx([6.0])
 
 
 def test_detection_and_recovery_as_the_papers_define_it() -> None:
@@ -205,24 +147,12 @@ def test_a_node_that_did_not_come_back_is_not_left_out() -> None:
     assert found.get("paper_recovery_why_not") == "the progress was not regained"
 
 
-def test_a_failure_that_the_engine_did_not_notice_has_no_recovery_of_the_papers_kind() -> None:
-    found = values(deliveries(STOPPED))
-    shows(found, detection_s=None, paper_recovery_s=None)
-    assert found["paper_recovery_why_not"] == "the engine did not notice the failure"
-
-
 def test_what_arrives_when_the_load_has_ended_is_no_throughput_of_it() -> None:
     frame = deliveries()
     last = frame.index[frame["arrival_s"] < LOAD_S][-1]
     before = values(frame)["throughput_per_s"]
     frame.loc[last, "arrival_s"] = LOAD_S
     assert values(frame)["throughput_per_s"] == pytest.approx(before - 1 / LOAD_S)
-
-
-def test_an_engine_that_died_did_not_recover() -> None:
-    found = values(deliveries().query("arrival_s < 10"), died="its driver ended with code 1")
-    shows(found, recovery_s=None, recovery_at_least_s=pytest.approx(LOAD_S - KILL_AT_S - 0.1))
-    shows(found, recovery_why_not="the engine died", died="its driver ended with code 1")
 
 
 @pytest.mark.parametrize(
@@ -287,11 +217,6 @@ def test_why_there_is_no_recovery_is_a_word_of_a_closed_list() -> None:
         shows(found, recovery_s=None, recovery_why_not=why.value)
 
 
-def test_a_lost_result_is_counted_beside_the_outage() -> None:
-    found = values(deliveries().drop(index=50))
-    shows(found, output_equals_truth=False, recovery_s=0.0, outage_s=0.0)
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -314,17 +239,3 @@ def test_a_kill_that_failed_or_hit_nothing_makes_a_run_invalid(
     assert judged(record(failures=[kill])).invalid == (
         "failures: the pass ended after 1 of the 2 planned events"
     )
-
-
-def test_a_kill_where_nothing_ran_says_nothing() -> None:
-    idle = [
-        replace(done, victims=[replace(v, executors=0) for v in done.victims])
-        for done in injected()
-    ]
-    assert judged(record(failures=idle)).invalid == (
-        "failures: the kill of r1n1 at 10 s hit r1n1, where nothing of the engine ran then"
-    )
-    only_restarted = [done for done in idle if done.event.action is Action.RESTART]
-    schedule = replace(SCHEDULE, events=[only_restarted[0].event])
-    found = judged(record(failures=only_restarted), schedule=schedule)
-    assert found.invalid is None, "a restart breaks nothing"

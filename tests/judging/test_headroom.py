@@ -20,8 +20,6 @@ from harness.judging.headroom import (
     wait_for_calm,
 )
 from harness.judging.passes import PassRecord
-from harness.judging.run import together
-from harness.results.record import TOO_FEW_CORES, Outcome
 from tests.judging.constructed import LOAD_S, record
 
 
@@ -49,12 +47,6 @@ def test_a_quarter_of_the_cores_is_idle_over_the_load_and_in_every_ten_seconds()
     assert headroom(twin([IDLE_SHARE + 0.01] * 30)).short is None, "the limit is kept"
 
 
-def test_the_cold_start_of_a_twin_does_not_count() -> None:
-    cold = twin([0.0] * 10 + [0.6] * 20)
-    assert headroom(cold).short is not None
-    assert headroom(cold, settle_s=10.0).short is None
-
-
 def test_the_load_generator_the_judge_and_the_broker_need_room_too() -> None:
     busy = twin([0.5] * 30, judge_cores=0.9)
     assert "the judge used 0.90 of a core" in str(headroom(busy).short)
@@ -72,12 +64,6 @@ def test_a_machine_that_others_disturbed_is_not_said_to_have_too_few_cores() -> 
         disturbed = replace(calm, conditions=share)
         assert too_few_cores(headroom(disturbed), disturbed) is None
     assert too_few_cores(headroom(twin([0.5] * 30)), calm) is None
-
-
-def test_one_variant_without_room_leaves_the_run_without_times() -> None:
-    short = Outcome(values={TOO_FEW_CORES: "this machine has too few cores: x"})
-    found = together({"a": Outcome(values={TOO_FEW_CORES: None}), "b": short})
-    assert found.values[TOO_FEW_CORES] == "b: this machine has too few cores: x"
 
 
 def others(used: float, stolen: float) -> ForeignLoad:

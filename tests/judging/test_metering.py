@@ -13,7 +13,7 @@ import pytest
 from harness.cluster.base import Cluster, Usage
 from harness.errors import UsageError
 from harness.judging import foreign
-from harness.judging.foreign import ForeignLoad, ForeignMeter, under_conditions
+from harness.judging.foreign import ForeignMeter, under_conditions
 from harness.judging.metering import Meter
 from harness.results.record import Outcome, Profile
 
@@ -33,14 +33,6 @@ def counted(cpu_s: float | None) -> Usage:
     return Usage(
         cpu_s=cpu_s, resident_bytes=1, received_bytes=None, sent_bytes=None, method="a test's"
     )
-
-
-def test_a_sample_that_could_not_be_taken_is_null_and_not_zero() -> None:
-    with Meter(cast(Cluster, Nodes()), lambda: {"drivers": counted(None)}) as meter:
-        pass
-    frame = meter.frame()
-    assert frame.loc[frame["who"] == "drivers", "cpu_s"].isna().all()
-    assert (frame.loc[frame["who"] == "r1n1", "cpu_s"] == 3.0).all()
 
 
 def test_the_busiest_node_has_used_most_since_the_first_sample() -> None:
@@ -97,17 +89,6 @@ def test_what_others_used_is_what_is_left(monkeypatch: pytest.MonkeyPatch) -> No
     assert load.loop_cpu_ms > 0
 
 
-def test_the_slowest_pass_is_the_speed_of_a_run() -> None:
-    passes: list[dict[str, float | None]] = [
-        {"loop_cpu_ms": 0.5},
-        {"loop_cpu_ms": 0.9},
-        {"loop_cpu_ms": None},
-    ]
-    values = under_conditions(Outcome(values={}), passes, Profile.QUICK).values
-    assert values["loop_cpu_ms"] == 0.9
-    assert values["disturbed"] is None
-
-
 @pytest.mark.parametrize(
     ("shares", "disturbed"),
     [
@@ -128,14 +109,3 @@ def test_a_run_is_disturbed_if_one_of_its_passes_was(
     assert found.values["foreign_share"] == max(
         (v for one in shares if (v := one["foreign_share"]) is not None), default=None
     )
-
-
-def test_containers_are_nobodys_children() -> None:
-    meter = ForeignMeter(ours_are_below=False)
-    meter.sample()
-    assert meter.load() == ForeignLoad(foreign_share=None, steal_share=None)
-    assert not meter.load().high
-
-
-def test_this_process_is_ours() -> None:
-    assert any(pid == psutil.Process().pid for pid, _ in foreign._descendants_cpu_s())

@@ -14,7 +14,7 @@ import pytest
 from harness.cluster.base import Action, Victim
 from harness.engines.deliveries import decode, relative_windows
 from harness.failures.injector import InjectedFailure
-from harness.failures.schedule import NO_FAILURES, FailureEvent
+from harness.failures.schedule import FailureEvent
 from harness.judging.foreign import ForeignLoad, worst_of
 from harness.judging.outcome import TWIN_BEHIND, judge
 from harness.judging.passes import PassRecord
@@ -25,7 +25,6 @@ from harness.results.kills import OF_ONE_FAILURE, Kill, Unrecovered, frame_of
 from harness.results.record import Outcome
 from tests.judging.constructed import (
     KILL_AT_S,
-    LOAD_S,
     RATE,
     SCHEDULE,
     START,
@@ -143,12 +142,6 @@ def test_a_kill_that_came_late_makes_a_run_invalid() -> None:
     assert judged(late_kill(0.02), trigger_s=0.1).invalid is None, "0.02 s are always allowed"
 
 
-def test_the_latest_kill_decides() -> None:
-    punctual, late = (done(at_s, "kill", "r1n1", "r1n1") for at_s in (7.0, 12.0))
-    both = [punctual, replace(late, lateness_s=0.3)]
-    assert "at 12 s" in str(judged(record(failures=both)).invalid)
-
-
 def averages(form: Callable[[Decimal], Any], name: str = "failures", **changes: Any) -> PassRecord:
     """Return a pass whose counts are decimals, in the form of a sink."""
     frame = deliveries()
@@ -172,25 +165,6 @@ def test_decimals_are_compared_by_value_whatever_the_sink(form: Callable[[Decima
     assert found["output_equals_twin"] is False
 
 
-@pytest.mark.parametrize(("tolerance", "equal"), [(1e-9, True), (0.0, False)])
-def test_a_sum_in_another_order_is_equal_within_the_tolerance(
-    tolerance: float, equal: bool
-) -> None:
-    def times(frame: pd.DataFrame, factor: float) -> pd.DataFrame:
-        return frame.assign(count=frame["count"] * factor)
-
-    other = pd.concat([times(deliveries(), 0.1), times(deliveries(), 0.1 * (1 + 1e-15))])
-    outcome = judged(
-        record(times(deliveries(), 0.1 * (1 + 1e-15)), failures=injected()),
-        record(other, name="twin"),
-        times(truth(), 0.1),
-        workload=replace(WORKLOAD, tolerance=tolerance),
-    )
-    assert outcome.values["output_equals_truth"] is equal
-    assert (outcome.values["contradictions"] == 0) is equal
-    assert outcome.values["tolerance"] == tolerance
-
-
 def test_a_failure_is_read_back_as_it_was_stored(tmp_path: Path) -> None:
     incidents = pd.DataFrame(
         {"at_s": [12.0, 15.0], "event": ["detected", "recovered"], "target": "r1n1", "cause": "x"}
@@ -207,14 +181,6 @@ def test_a_failure_is_read_back_as_it_was_stored(tmp_path: Path) -> None:
         assert (read.lateness_s, read.nodes) == (0.002, ("r1n1",))
         assert frame_of([read]).equals(outcome.series["recoveries"])
         assert {n: outcome.values[n] for n in OF_ONE_FAILURE} == read.outcome
-
-
-def test_a_failure_of_an_earlier_record_lacks_what_was_not_kept() -> None:
-    stored = judged(record(deliveries(STOPPED), failures=injected())).series["recoveries"]
-    old = stored.drop(columns=["nodes", "planned_at_s", "lateness_s", "spread_s"])
-    (read,) = map(Kill.from_row, old.to_dict("records"))
-    assert read.recovery_s == pytest.approx(7.9)
-    assert read.lateness_s is None
 
 
 def test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted() -> None:
@@ -260,19 +226,6 @@ def test_output_that_stopped_and_came_back() -> None:
     assert found["output_equals_truth"]
 
 
-def test_latency_counts_from_the_record_that_closes_a_window_for_this_engine() -> None:
-    """One that waits for no late record is not early by the watermark's delay."""
-    found = values(closes_after_s=0.0)
-    assert found["latency_p50_s"] == pytest.approx(2.0)
-    assert found["end_latency_p50_s"] == values()["end_latency_p50_s"] == pytest.approx(2.0)
-
-
-def test_windows_that_only_the_marker_closes_have_no_latency() -> None:
-    outcome = judged(record(deliveries({28: 90.0, 29: 90.0}), failures=injected()))
-    assert outcome.values["latency_max_s"] == pytest.approx(1.0)
-    assert outcome.values["output_equals_truth"]
-
-
 def test_a_tampered_result_is_wrong_against_twin_and_truth() -> None:
     tampered = one_more(deliveries(), 40)
     found = values(tampered)
@@ -281,55 +234,10 @@ def test_a_tampered_result_is_wrong_against_twin_and_truth() -> None:
     assert found["accuracy_first"] == pytest.approx(1 - 1 / len(truth()))
 
 
-def test_a_tampered_twin_is_found_too() -> None:
-    tampered = one_more(deliveries(), 40)
-    found = judged(record(failures=injected()), record(tampered, name="twin")).values
-    shows(found, output_equals_truth=True, output_equals_twin=False, twin_equals_truth=False)
-
-
-def test_a_lost_result() -> None:
-    found = values(deliveries().drop(index=50))
-    assert found["output_equals_truth"] is False
-    assert "1 missing" in found["difference_from_twin"]
-    assert found["outage_s"] == 0.0, "what is lost is counted beside the outage"
-
-
-def test_a_result_too_many() -> None:
-    more = pd.concat([deliveries(), deliveries().tail(1).assign(word="z")], ignore_index=True)
-    assert values(more)["output_equals_truth"] is False
-
-
-def test_copies_are_counted_and_the_first_one_is_taken() -> None:
-    second = deliveries().assign(copy=1, arrival_s=lambda f: f["arrival_s"] + 20)
-    found = values(pd.concat([deliveries(), second]).sort_values("arrival_s", ignore_index=True))
-    shows(found, duplicates=len(truth()), output_equals_truth=True, contradictions=0)
-    assert found["latency_p99_s"] == pytest.approx(1.0)
-
-
-def test_copies_that_contradict_each_other_are_a_violation() -> None:
-    second = deliveries().assign(copy=1, arrival_s=lambda f: f["arrival_s"] + 1)
-    second = one_more(second, 12)
-    found = values(pd.concat([deliveries(), second]).sort_values("arrival_s", ignore_index=True))
-    assert (found["contradictions"], found["accuracy_first"]) == (2, 1)
-    assert found["output_equals_truth"] is False
-
-
-def test_how_late_a_restart_was_is_not_how_late_a_failure_was() -> None:
-    kill, restart = injected()
-    found = judged(record(failures=[kill, replace(restart, lateness_s=4.0)])).values
-    assert found["failure_lateness_s"] == found["kill_lateness_s"] == kill.lateness_s
-
-
 def test_an_injector_that_is_off_measures_no_recovery() -> None:
     found = judged(record(deliveries(STOPPED), failures=())).values
     assert (found["kills_planned"], found["kills_done"]) == (1, 0)
     shows(found, processes_killed=0, recovery_s=None, output_gap_s=None, kill_lateness_s=None)
-
-
-def test_a_kill_that_reached_nobody_is_not_done() -> None:
-    missed = [replace(done, victims=[]) for done in injected()]
-    found = judged(record(failures=missed)).values
-    assert (found["kills_done"], found["nodes_killed"]) == (0, [])
 
 
 def dropping() -> pd.DataFrame:
@@ -386,15 +294,6 @@ def test_a_run_without_any_result_says_so(tmp_path: Path) -> None:
         series.to_parquet(tmp_path / f"{name}.parquet")
 
 
-def test_valid_otherwise() -> None:
-    assert judged(record(failures=injected())).invalid is None
-
-
-def test_resources_are_what_the_pass_used() -> None:
-    found = values()
-    shows(found, cpu_s=pytest.approx(6 + 3), resident_bytes=190)
-
-
 def test_a_sample_that_could_not_be_taken_is_left_out() -> None:
     """A driver's child that vanished once gave 0, and the whole lifetime counted as the pass."""
     usage = record().usage
@@ -404,12 +303,6 @@ def test_a_sample_that_could_not_be_taken_is_left_out() -> None:
     shows(found, cpu_s=pytest.approx(6 + 3), resident_bytes=190)
 
 
-def test_a_counter_that_begins_anew_has_used_what_it_says() -> None:
-    usage = record().usage
-    after = usage.head(2).assign(at_s=40.0, cpu_s=[12.0, 0.5])
-    assert values(usage=pd.concat([usage, after]))["cpu_s"] == pytest.approx(7 + 3.5)
-
-
 def test_a_counter_that_was_read_while_a_process_ended_has_not_begun_anew() -> None:
     """Such a fall once counted whole lifetimes as parts of a pass: 1.8 cores in place of 0.3."""
     for seen, grown in (([31.0, 2.0, 31.5], 0.5), ([31.0, 30.99, 30.99], 0.0)):
@@ -417,28 +310,6 @@ def test_a_counter_that_was_read_while_a_process_ended_has_not_begun_anew() -> N
             {"at_s": range(len(seen)), "who": "r1n1", "cpu_s": seen, "resident_bytes": 1}
         )
         assert values(usage=usage)["cpu_s"] == pytest.approx(grown)
-
-
-def test_resources_without_a_counter_are_null() -> None:
-    uncounted = record().usage.assign(cpu_s=float("nan"))
-    assert values(usage=uncounted)["cpu_s"] is None
-
-
-def test_a_twin_that_lost_results_defines_nothing_as_normal() -> None:
-    twin = record(deliveries().drop(index=30), name="twin")
-    found = judged(record(failures=injected()), twin).values
-    shows(found, normal_latency_s=None, recovery_s=None, twin_equals_truth=False)
-
-
-def test_series_are_there_for_figure_and_notebook() -> None:
-    outcome = judged(record(deliveries(STOPPED), failures=injected()))
-    timeline = outcome.series["timeline"]
-    assert set(timeline["pass"]) == {"twin", "failed"}
-    failed = timeline[timeline["pass"] == "failed"]
-    assert failed["throughput_per_s"].sum() * 0.5 == len(truth())
-    assert timeline["at_s"].max() >= LOAD_S
-    assert outcome.series["failures"]["action"].tolist() == ["kill", "restart"]
-    assert {"latency_s", "copy", "word"} <= set(outcome.series["results"].columns)
 
 
 def test_a_twin_that_fell_behind_leaves_recovery_unmeasured() -> None:
@@ -458,11 +329,6 @@ def test_a_run_whose_twin_fell_behind_is_to_be_made_again_where_times_count() ->
     assert judged(record(failures=injected())).again is None
     assert judged(record(failures=injected()), twin, timed=False).again is None
     assert judged(record(failures=injected()), twin, stationary=False).again is None
-
-
-def test_a_twin_of_itself() -> None:
-    outcome = judged(record(), schedule=NO_FAILURES)
-    shows(outcome.values, kills_planned=0, recovery_s=None)
 
 
 # First, last, stable, tentative

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-import pandas as pd
 import pytest
 
 from harness.failures.schedule import NO_FAILURES
@@ -66,14 +65,6 @@ def test_every_result_stands_in_the_table_once(tmp_path: Path) -> None:
     assert list(found.columns) == ACCIDENTS.columns
 
 
-def test_the_first_version_stays(tmp_path: Path) -> None:
-    topic = Topic()
-    with writing(topic, tmp_path / "a.sqlite") as writer:
-        topic.add(*SECOND, (*SECOND[0][:2], "99"))
-        found = writer.finish()
-    assert found["car_ids"].tolist() == ["17 18"]
-
-
 def test_tentative_results_stay_out_of_the_table(tmp_path: Path) -> None:
     topic = Topic()
     with writing(topic, tmp_path / "a.sqlite") as writer:
@@ -92,27 +83,12 @@ def test_rows_are_there_before_the_end(tmp_path: Path) -> None:
         assert len(table_rows(ACCIDENTS, path)) == 2
 
 
-def test_a_table_without_results_is_empty(tmp_path: Path) -> None:
-    with writing(Topic(), tmp_path / "a.sqlite") as writer:
-        found = writer.finish()
-    assert not len(found)
-    assert list(found.columns) == ACCIDENTS.columns
-
-
 def test_what_goes_wrong_is_raised_to_whoever_waits(tmp_path: Path) -> None:
     with (
         writing(Topic(), tmp_path / "nowhere" / "a.sqlite") as writer,
         pytest.raises(sqlite3.OperationalError),
     ):
         writer.finish()
-
-
-def test_the_table_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    topic, path = Topic(), tmp_path / "a.sqlite"
-    with writing(topic, path) as writer:
-        topic.add(*FIRST, *SECOND)
-        found = writer.finish()
-    pd.testing.assert_frame_equal(found, table_rows(ACCIDENTS, path))
 
 
 @pytest.mark.parametrize(("dropped", "equal"), [(0, True), (2, False)])
@@ -130,17 +106,3 @@ def test_a_run_compares_the_table_with_the_truth(dropped: int, equal: bool) -> N
     assert values["table_equals_truth"] is equal
     assert values["table_rows"] == len(truth()) - dropped
     assert ("missing" in values["table_difference"]) is not equal
-
-
-def test_a_workload_without_a_table_has_none() -> None:
-    values = judge(
-        record(name="twin"),
-        record(),
-        truth(),
-        workload=WORKLOAD,
-        schedule=NO_FAILURES,
-        trigger_s=1,
-        settle_s=3,
-    ).values
-    assert values["table_equals_truth"] is None
-    assert values["table_rows"] is None

@@ -5,15 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from harness.engines.base import Event, EventKind
-from harness.failures.schedule import NO_FAILURES
-from harness.judging.passes import DRAIN_S, PassPlan, drain_limit_s
-from harness.judging.undelivered import describe, unseen_markers
-from harness.load.profile import RateProfile
-from tests.judging.constructed import WORKLOAD
+from harness.judging.undelivered import unseen_markers
 
 START = 1_700_000_000.0
 """Where the load begins."""
@@ -57,47 +52,3 @@ def test_dropped_markers_are_recognized(batches: list[Event], unseen: bool) -> N
     assert (why is not None) == unseen
     if why is not None:
         assert "windows up to 40 s stay open" in why
-
-
-def test_missing_windows_unread_partitions_and_the_last_batch_are_named() -> None:
-    slide_s, window_s = WORKLOAD.slide_s, WORKLOAD.window_s
-    text = describe(
-        pd.DataFrame({"window_start_s": [0.0]}),
-        [LOAD, batch(32, watermark=at(25), behind="topic-1-lines/3: 120")],
-        workload=WORKLOAD,
-        duration_s=2 * slide_s,
-        start_unix_s=START,
-        now_unix_s=START + 40,
-        source_of={"topic-1-lines": "lines"},
-    )
-    assert f"{slide_s:g}-{slide_s + window_s:g} s" in text
-    assert "done 8 s ago with 10 records, its watermark at 25.0 s of the load" in text
-    assert text.endswith("unread: lines/3: 120")
-
-
-def test_without_a_batch_and_with_every_window() -> None:
-    text = describe(
-        pd.DataFrame({"window_start_s": [n * 0.5 for n in range(-20, 20)]}),
-        [],
-        workload=WORKLOAD,
-        duration_s=2 * WORKLOAD.slide_s,
-        start_unix_s=START,
-        now_unix_s=START + 40,
-        source_of={},
-    )
-    assert text.startswith("every one of ")
-    assert text.endswith("no batch was reported")
-
-
-def test_a_long_trigger_has_time_to_drain() -> None:
-    def limit_s(interval_s: float) -> float:
-        rate = RateProfile.constant(10, 10)
-        return drain_limit_s(
-            PassPlan(
-                name="twin", workload=WORKLOAD, rate=rate, interval_s=interval_s,
-                schedule=NO_FAILURES,
-            )
-        )  # fmt: skip
-
-    assert limit_s(10) == DRAIN_S
-    assert limit_s(60) == 300

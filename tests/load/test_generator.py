@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from harness.errors import EnvironmentFailure
-from harness.load.generator import LoadGenerator, send_markers
+from harness.load.generator import LoadGenerator
 from harness.load.plan import LoadPlan, Stream
 from harness.load.profile import RateProfile
 from workloads.base import Reference
@@ -123,16 +123,6 @@ def test_markers_move_time_on_where_no_record_comes(broker: Broker, tmp_path: Pa
                 assert min(times[number + 1 :], default=9.0) >= at, "nothing of it comes later"
 
 
-def test_streams_share_one_start_and_one_process(broker: Broker, tmp_path: Path) -> None:
-    fast = stream(RateProfile.constant(2000, 0.3), topic="fast")
-    slow = stream(RateProfile.constant(20, 0.3), topic="slow", partitions=1)
-    with generate(broker, tmp_path / "log", fast, slow) as load:
-        load.start(time.time() + 0.5)
-        assert load.wait(60)
-        assert load.result().records == 606
-    assert len(broker.read("slow", 0, 6)) == 6
-
-
 def test_a_schedule_that_was_not_kept_is_invalid(broker: Broker, tmp_path: Path) -> None:
     slow = stream(RateProfile.constant(2000, 0.5), seconds_per_call=0.3)
     with generate(broker, tmp_path / "log", slow) as load:
@@ -182,14 +172,6 @@ def test_credentials_are_on_no_command_line(broker: Broker, tmp_path: Path) -> N
         surroundings = Path(f"/proc/{load._child.pid}/environ").read_bytes()
     assert b"harness.load.child" in command
     assert broker.bootstrap.encode() not in command + surroundings, "all of it comes by stdin"
-
-
-def test_markers_reach_every_partition_behind_the_records(broker: Broker) -> None:
-    Producer(broker.confluent()).list_topics("marked", timeout=20)
-    send_markers(broker, "marked", 3, payload=b"", at_unix_s=1_700_000_000)  # type: ignore[arg-type]
-    for partition in range(3):
-        (marker,) = broker.read("marked", partition, 1)
-        assert marker[1] == 1_700_000_000_000
 
 
 def wait_until(condition: Any, within_s: float = 30) -> None:

@@ -65,12 +65,6 @@ def test_offsets_give_back_the_records(profile: RateProfile, partitions: int) ->
     assert Stream.from_json(stream.to_json()) == stream
 
 
-def test_a_constant_rate() -> None:
-    profile = RateProfile.constant(100, 2)
-    assert profile.records == 200
-    assert profile.intended_s(np.array([0, 1, 199])).tolist() == pytest.approx([0, 0.01, 1.99])
-
-
 @pytest.mark.parametrize(
     ("elapsed_s", "due"),
     [(-1e-9, 0), (0.0, 1), (0.999, 1), (1.0, 2), (3.999, 2), (4.0, 3), (4.5, 4), (5.0, 4)],
@@ -80,27 +74,6 @@ def test_a_record_is_due_at_its_intended_instant(elapsed_s: float, due: int) -> 
     profile = RateProfile(((2, 1), (2, 0), (1, 2)))
     assert profile.due(elapsed_s) == due
     assert profile.intended_s(np.arange(4)).tolist() == [0, 1, 4, 4.5]
-
-
-def test_one_record_is_a_load() -> None:
-    profile = RateProfile(((2, 0.5),))
-    assert profile.records == 1
-    assert profile.intended_s(np.array([0])).tolist() == [0]
-    assert RateProfile(((1e-9, 1e9),)).records == 1
-
-
-@pytest.mark.parametrize("rate", [0, -1, float("nan")])
-def test_a_rate_that_is_not_above_zero_is_refused(rate: float) -> None:
-    with pytest.raises(UsageError, match="rate"):
-        RateProfile.constant(rate, 10)
-
-
-@pytest.mark.parametrize(
-    "segments", [(), ((0, 5),), ((1, -1),), ((1, 0),), ((float("inf"), 1),), ((1, float("inf")),)]
-)
-def test_an_impossible_load_is_refused(segments: tuple[tuple[float, float], ...]) -> None:
-    with pytest.raises(UsageError):
-        RateProfile(segments)
 
 
 def test_no_partitions_and_no_streams_are_refused() -> None:
@@ -139,13 +112,6 @@ def test_a_load_that_cannot_be_is_refused(make: Callable[[], RateProfile], words
         make()
 
 
-def test_a_record_is_due_at_its_intended_time() -> None:
-    profile = RateProfile(((1.0, 2.0), (1.0, 0.0), (1.0, 2.0)))
-    assert profile.intended_s(np.arange(4)).tolist() == [0.0, 0.5, 2.0, 2.5]
-    due = {-0.1: 0, 0.0: 1, 0.49: 1, 0.5: 2, 1.9: 2, 2.0: 3, 2.5: 4}
-    assert {at: profile.due(at) for at in due} == due
-
-
 @given(profiles, st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any))
 def test_a_skew_deals_every_record_once(profile: RateProfile, skew: list[int]) -> None:
     stream = Stream(topic="t", partitions=len(skew), rate=profile, records=TEXT, skew=tuple(skew))
@@ -158,10 +124,3 @@ def test_a_skew_deals_every_record_once(profile: RateProfile, skew: list[int]) -
         sent = profile.intended_s(np.flatnonzero(partition == number))
         assert np.array_equal(stream.intended_s(number, np.arange(count)), sent)
     assert Stream.from_json(stream.to_json()) == stream
-
-
-def test_a_hot_partition_gets_its_share_and_a_silent_one_nothing() -> None:
-    stream = Stream(
-        topic="t", partitions=4, rate=RateProfile.constant(100, 10), records=TEXT, skew=(8, 1, 1, 0)
-    )
-    assert stream.counts() == [800, 100, 100, 0]

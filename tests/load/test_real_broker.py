@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
@@ -20,11 +19,9 @@ from harness.cluster.base import ClusterSpec
 from harness.cluster.configuration import OWN_SETTINGS
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.run_directory import read_journal
 from harness.engines.kafka_streams.engine import _of_broker
 from harness.engines.settings import demand_reported
 from harness.engines.topics import topics
-from harness.errors import EnvironmentFailure
 from harness.load.generator import LoadGenerator
 from harness.load.plan import LoadPlan, Stream
 from harness.load.profile import RateProfile
@@ -48,27 +45,6 @@ def lines(kafka: KafkaEndpoint, topic: str, rate: RateProfile) -> Stream:
     source = {"paths": [], "partitions": 3, "seed": 1}
     records = Reference(target="datasets.text:TextLines", parameters=source)
     return Stream(topic=topic, partitions=3, rate=rate, records=records)
-
-
-def test_offset_k_is_record_k(cluster: LocalCluster, tmp_path: Path) -> None:
-    stream = lines(cluster.kafka, "counted", RateProfile.constant(20_000, 1))
-    start = float(int(time.time()) + 5)
-    with LoadGenerator(LoadPlan(streams=[stream]), cluster.kafka, log=tmp_path / "log") as load:
-        load.start(start)
-        assert load.wait(60)
-        assert load.result().records == 20_000
-    consumer = Consumer({**cluster.kafka.confluent(), "group.id": "test"})
-    source = stream.records.build()
-    for partition, count in enumerate(stream.counts()):
-        place = TopicPartition("counted", partition, count - 1)
-        assert consumer.get_watermark_offsets(place, timeout=20) == (0, count)
-        consumer.assign([place])
-        last = consumer.poll(20)
-        assert last is not None
-        assert last.value() == source.payloads(partition, count - 1, 1)[0]
-        meant_s = float(stream.intended_s(partition, np.array([count - 1]))[0]) + start
-        assert abs(last.timestamp()[1] / 1000 - meant_s) <= 0.001
-    consumer.close()
 
 
 def read_by_another(kafka: KafkaEndpoint, topic: str, count: int) -> Iterator[Any]:
@@ -153,22 +129,3 @@ def test_the_brokers_settings_are_those_of_the_run(cluster: LocalCluster) -> Non
     found = list(_of_broker(cluster.kafka))
     assert {one.name: one.asked for one in found} == OWN_SETTINGS
     demand_reported("kafka-streams", found)
-
-
-def test_a_killed_broker_is_one_clear_message(cluster: LocalCluster, tmp_path: Path) -> None:
-    """The last test here: it takes the cluster's broker away."""
-    stream = lines(cluster.kafka, "interrupted", RateProfile.constant(1000, 300))
-    plan = LoadPlan(streams=[stream])
-    options = {"log": tmp_path / "log", "delivery_timeout_s": 3}
-    with LoadGenerator(plan, cluster.kafka, **options) as load:  # type: ignore[arg-type]
-        load.start(time.time())
-        deadline = time.monotonic() + 60
-        while not load.progress.acknowledged:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        journal = read_journal(cluster.run_directory)
-        psutil.Process({name: process.pid for name, process in journal}["kafka"]).kill()
-        assert load.wait(60), "it gives up long before the schedule ends"
-        with pytest.raises(EnvironmentFailure, match=r"the broker took \d+ of 300000 records"):
-            load.result()
-    assert load.progress.acknowledged > 0

@@ -44,25 +44,6 @@ def test_everything_is_read_in_the_order_of_arrival(client: dict[str, str]) -> N
     assert {m.copy for m in messages} == {3}
 
 
-def test_what_arrives_while_it_reads(client: dict[str, str]) -> None:
-    """The end of a topic is its end at the time of the request."""
-    send(client, "growing", (0, 1, b"a"))
-    with Collector(client, "growing", 1, copy_header="copy") as collector:
-        while not collector.count:
-            time.sleep(0.01)
-        send(client, "growing", (0, 2, b"b"), (0, 3, b"c"))
-        assert [m.value for m in collector.finish()] == [b"a", b"b", b"c"]
-        assert collector.newest is not None
-
-
-@pytest.mark.slow
-def test_an_empty_topic(client: dict[str, str]) -> None:
-    Producer(client).list_topics("nothing", timeout=10)
-    with Collector(client, "nothing", 1, copy_header="copy") as collector:
-        assert collector.finish() == []
-        assert collector.newest is None
-
-
 @pytest.mark.slow
 def test_a_broker_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "_LOOK_UP_S", 0.2)
@@ -85,17 +66,6 @@ def test_the_limit_is_on_silence_and_not_on_the_whole(
         )
         monkeypatch.setattr(collecting, "time", clock)
         assert len(collector.finish(silence_s=1.0)) == 8
-
-
-@pytest.mark.slow
-def test_a_topic_that_falls_silent(client: dict[str, str]) -> None:
-    send(client, "silent", (0, 1, b"a"))
-    with Collector(client, "silent", 1, copy_header="copy") as collector:
-        while not collector.count:
-            time.sleep(0.01)
-        collector._look_up_ends = lambda: [2]  # type: ignore[method-assign]
-        with pytest.raises(EnvironmentFailure, match="nothing came for 0 s after 1 results"):
-            collector.finish(silence_s=0.2)
 
 
 def test_records_that_were_deleted_before_they_were_read_are_an_error() -> None:

@@ -24,35 +24,6 @@ def test_timeout_and_drain_are_the_edge_papers() -> None:
     assert (TUPLE_TIMEOUT_S, DRAIN_S) == (5.0, 30.0)
 
 
-def test_a_tuple_succeeds_within_its_timeout() -> None:
-    assert rate((10, 12)) == 1
-    assert rate((10, 15)) == 1, "the timeout itself is in time"
-    assert rate((10, 15.001)) == 0
-    assert rate((10, NEVER)) == 0
-    assert rate((10, 12), (10, 16), (20, 21), (30, NEVER)) == pytest.approx(0.5)
-
-
-def test_what_comes_after_the_drain_failed_even_within_the_timeout() -> None:
-    sent_s, arrival_s = np.array([0.0]), np.array([8.0])
-    for drain_s, rate_then in ((4, 1), (3, 0)):  # the end itself is too late
-        found = success_rate(sent_s, arrival_s, until_s=5, timeout_s=10, drain_s=drain_s)
-        assert found == rate_then
-
-
-def test_without_tuples_there_is_no_rate() -> None:
-    assert rate() is None
-
-
-def test_the_first_result_of_a_tuple_counts() -> None:
-    contributions = pd.DataFrame(
-        {"tuple": [1, 1, 2, 3], "sent_s": [0.0, 0.0, 1.0, 2.0], "window_start_s": [0, 1, 1, 9]}
-    )
-    first = pd.DataFrame({"window_start_s": [0, 1], "arrival_s": [7.0, 4.0]})
-    arrivals = first_arrivals_s(contributions, first, ["window_start_s"])
-    assert arrivals["arrival_s"].tolist() == [4.0, 4.0, NEVER]
-    assert arrivals["sent_s"].tolist() == [0.0, 1.0, 2.0]
-
-
 times = st.floats(0, 100, allow_nan=False)
 
 

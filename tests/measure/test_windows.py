@@ -15,7 +15,6 @@ from harness.measure.windows import (
     longest_silence_s,
     normal_of,
     summarize_windows,
-    timeline,
 )
 
 
@@ -39,11 +38,6 @@ def test_late_is_a_fixed_time_above_the_median_of_the_twin() -> None:
 def test_a_twin_with_missing_windows_is_no_measure(late: dict[int, float]) -> None:
     with pytest.raises(ValueError, match="nothing is normal"):
         normal_of(windows(late), from_s=2, until_s=20)
-
-
-def test_a_twin_that_lost_a_window_is_no_measure() -> None:
-    with pytest.raises(ValueError, match="nothing is normal"):
-        normal_of(windows({5: math.inf}), from_s=2, until_s=20)
 
 
 def test_one_hiccup_of_the_twin_hides_no_outage() -> None:
@@ -89,23 +83,3 @@ def test_windows_are_complete_with_their_last_result() -> None:
     assert table["first_s"].tolist() == [4, 6, math.inf]
     assert table["complete_s"].tolist() == [5.5, math.inf, math.inf]
     assert table["latency_s"].tolist() == [2.5, math.inf, math.inf]
-
-
-@pytest.mark.parametrize("key", ["b", None])
-def test_a_result_that_is_not_expected_completes_no_window(key: str | None) -> None:
-    expected = pd.DataFrame({"window_start_s": [0.0, 0.0], "word": ["a", key]})
-    for word, complete_s in (("x", math.inf), (key, 1.5)):
-        first = pd.DataFrame(
-            {"window_start_s": [0.0, 0.0], "word": ["a", word], "arrival_s": [1.0, 1.5]}
-        )
-        due = summarize_windows(first, expected, lambda start: start, ["window_start_s", "word"])
-        assert due["complete_s"].tolist() == [complete_s]
-
-
-def test_timeline_counts_every_bin() -> None:
-    first = pd.DataFrame({"arrival_s": [0.1, 0.2, 1.6, 9.0], "latency_s": [1.0, 3.0, 5.0, 1.0]})
-    table = timeline(first, until_s=2, bin_s=0.5)
-    assert table["at_s"].tolist() == [0, 0.5, 1, 1.5]
-    assert table["throughput_per_s"].tolist() == [4, 0, 0, 2]
-    assert table["latency_p50_s"].dropna().tolist() == [2, 5]
-    assert table["latency_max_s"].dropna().tolist() == [3, 5]

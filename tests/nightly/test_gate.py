@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
 import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +13,7 @@ from harness.nightly import revisions
 from harness.nightly.gate import claim_changes
 from harness.nightly.history import ClaimNight
 from harness.nightly.metrics import HOT_LOOPS, chosen
-from harness.nightly.sampling import BENCHMARKS, Side, sample
-from harness.results.provenance import ROOT
+from harness.nightly.sampling import BENCHMARKS
 
 
 def claim(held: bool | None, text: str = "y rises", experiment: str = "a/b") -> ClaimNight:
@@ -44,17 +40,6 @@ def test_a_claim_that_got_worse_is_an_alarm(
     assert [alarm in each for each in alarms] if alarm else not alarms
 
 
-def test_an_experiment_without_any_record_is_an_alarm() -> None:
-    _, alarms = claim_changes([claim(True)], [claim(True, experiment="another/one")])
-    assert len(alarms) == 1
-
-
-def test_a_claim_that_is_no_longer_made_is_a_note() -> None:
-    notes, alarms = claim_changes([claim(True, "old words")], [claim(True, "new words")])
-    assert not alarms
-    assert "no longer made" in notes[0]
-
-
 def test_every_benchmark_is_in_the_list_and_the_other_way_round() -> None:
     found = {
         (path.name, node.name.removeprefix("test_"))
@@ -69,20 +54,6 @@ def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(UsageError, match="no nightly metric 'codek'") as error:
         chosen(("codek",))
     assert "codec" in error.value.remedy
-
-
-@pytest.mark.slow
-def test_a_sample_comes_from_the_sides_own_tree(tmp_path: Path) -> None:
-    here = Side(name="here", root=ROOT, python=Path(sys.executable))
-    values, reasons = sample(here, chosen(("simulator_kernel",)), hash_seed=1)
-    assert values["simulator_kernel"] > 0
-    assert not reasons
-    (tmp_path / "harness").mkdir()
-    (tmp_path / "harness" / "__init__.py").write_text("")
-    bare = Side(name="bare", root=tmp_path, python=Path(sys.executable))
-    values, reasons = sample(bare, chosen(("simulator_kernel",)), hash_seed=1)
-    assert not values
-    assert "harness.simulator" in reasons["simulator_kernel"]
 
 
 @pytest.fixture
@@ -126,24 +97,6 @@ def test_a_revision_that_does_not_build_is_named(repository: Path) -> None:
 def test_a_revision_that_is_not_there_is_named(repository: Path) -> None:
     with pytest.raises(UsageError, match="no revision 'nonsense'"):
         revisions.resolve("nonsense")
-
-
-def test_the_nights_lines_are_json(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "harness.cli", "nightly", "--metric", "none"]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert "there is no nightly metric 'none'" in done.stderr
-    assert json.dumps(done.stdout) == '""'
-
-
-def test_a_reworded_claim_is_the_same_by_its_id() -> None:
-    old, new = (replace(claim(True, text), id="rises") for text in ("old words", "new words"))
-    assert claim_changes([old], [new]) == ([], [])
-    _, alarms = claim_changes([old], [replace(new, held=False)])
-    assert "does not hold tonight" in alarms[0]
-    assert claim_changes([claim(True)], [replace(claim(True), id="rises")]) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.nightly import gate, live
-from harness.nightly.metrics import LIVE_RATIOS, chosen_with_live
+from harness.nightly import live
+from harness.nightly.metrics import LIVE_RATIOS
 from harness.nightly.sampling import Gathered, Side
-from harness.nightly.statistics import Change
-from harness.results.provenance import ROOT
 
 TOY = """
 import json, os, sys
@@ -104,27 +102,3 @@ def test_a_side_that_leaves_an_order_unanswered_is_asked_no_more(
     found = gathered(side(log, "old", deaf=True), side(log, "new"))
     assert set(found.pairs["live_cpu"].baseline) == {None}
     assert "nothing came" in found.reasons["live_cpu (baseline)"]
-
-
-def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
-    _, decisions = gate.compare_sides(
-        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=1.3), last=None, pairs=8, seed=1,
-        report=lambda text: None,
-    )  # fmt: skip
-    assert {name: each.verdict for name, each in decisions.items()} == {
-        "live_cpu": Change.WORSE,
-        "live_latency": Change.WORSE,
-    }
-    assert len(log.read_text().splitlines()) == 2 * 4 * 8, "a second look took fresh passes"
-
-
-def test_live_ratios_are_chosen_by_name_like_hot_loops() -> None:
-    loops, ratios = chosen_with_live(("codec", "live_cpu"))
-    assert [loop.name for loop in loops] == ["codec"]
-    assert [ratio.name for ratio in ratios] == ["live_cpu"]
-    assert chosen_with_live(("live_cpu",))[0] == ()
-
-
-def test_the_program_of_a_side_is_there() -> None:
-    assert (ROOT / "benchmarks" / "nightly" / "live_side.py").is_file()
-    assert live.PROGRAM == ROOT / "benchmarks" / "nightly" / "live_side.py"

@@ -8,7 +8,6 @@ import pytest
 from harness.nightly.statistics import (
     FEWEST_PAIRS,
     Change,
-    Comparison,
     Decision,
     Pairs,
     compare,
@@ -49,11 +48,6 @@ def test_a_planted_slowdown_is_found(slower: float, at_least: int) -> None:
     assert Change.BETTER not in found
 
 
-def test_what_became_faster_is_better() -> None:
-    found = [verdict(1 / 1.3, seed).verdict for seed in range(50)]
-    assert found.count(Change.BETTER) >= 48
-
-
 @pytest.mark.parametrize("pairs", [FEWEST_PAIRS, PAIRS, 24])
 def test_the_interval_holds_the_truth_as_often_as_it_says(pairs: int) -> None:
     """Tolerance: two standard deviations of 2,000 trials."""
@@ -64,21 +58,6 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(pairs: int) -> None:
         assert found.low <= found.ratio <= found.high
         held += found.low <= 1.1 <= found.high
     assert held / 2_000 >= 0.99 - 0.0045
-
-
-def test_fewer_pairs_than_eight_decide_nothing() -> None:
-    seven = Pairs(baseline=[1.0] * 7, tonight=[1.5] * 7)
-    assert seven.compare() is None
-    assert Pairs(baseline=[1.0] * 8, tonight=[1.5] * 8).compare() is not None
-
-
-def test_a_certain_but_small_change_is_none() -> None:
-    small = Comparison(ratio=1.03, low=1.02, high=1.04, pairs=PAIRS)
-    assert small.verdict is Change.NO_CHANGE
-
-
-def test_a_large_but_uncertain_change_is_none() -> None:
-    assert Comparison(ratio=1.4, low=0.9, high=2.0, pairs=PAIRS).verdict is Change.NO_CHANGE
 
 
 def test_a_change_that_a_second_look_does_not_see_is_none() -> None:
@@ -106,12 +85,3 @@ def test_a_number_that_is_missing(
 ) -> None:
     pairs = Pairs(baseline=baseline, tonight=tonight)
     assert decide(pairs, None, measured_last_night=last).verdict is expected
-
-
-def test_a_few_lost_samples_do_not_matter() -> None:
-    pairs = noisy(1.5, seed=3)
-    holes = Pairs(baseline=pairs.baseline, tonight=[None, *pairs.tonight[1:]])
-    found = holes.compare()
-    assert found is not None
-    assert found.pairs == PAIRS - 1
-    assert Pairs(baseline=SOME[:FEWEST_PAIRS], tonight=NONE[:FEWEST_PAIRS]).compare() is None

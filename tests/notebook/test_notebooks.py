@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +13,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.failures.files import read_schedule
 from harness.notebook import rendering
-from harness.notebook.cards import every, show
 from harness.notebook.explore import advice, checkpoint_recovery, plans, utilization
-from harness.notebook.own_run import kill_schedule, timeline
-from harness.notebook.rendering import notebooks, outputs, strip
+from harness.notebook.own_run import timeline
+from harness.notebook.rendering import notebooks, outputs
 from harness.results import load
 from harness.results.provenance import ROOT
 
@@ -68,19 +65,6 @@ def test_it_has_no_outputs_and_no_logic(notebook: Path) -> None:
         assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.Try)
 
 
-def test_outputs_are_taken_out(tmp_path: Path) -> None:
-    copy = tmp_path / "tour.ipynb"
-    shutil.copy(ROOT / "notebooks" / "tour.ipynb", copy)
-    before = copy.read_text()
-    document = json.loads(before)
-    document["cells"][1].update(execution_count=3, outputs=[{"output_type": "stream"}])
-    copy.write_text(json.dumps(document))
-    assert outputs(copy) == [2]
-    assert strip(copy)
-    assert copy.read_text() == before
-    assert not strip(copy)
-
-
 def rendered(source: str, place: Path) -> subprocess.CompletedProcess[str]:
     """Render a notebook with this one cell of code from within the directory ``work``."""
     document = json.loads((ROOT / "notebooks" / "tour.ipynb").read_text())
@@ -125,12 +109,6 @@ def test_an_unknown_notebook_is_refused() -> None:
     assert "tour" in error.value.remedy
 
 
-def test_what_is_shown_needs_records(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has no record of stock/worker-kill"):
-        show("stock/worker-kill", tmp_path)
-    assert not every(tmp_path)
-
-
 @pytest.mark.parametrize(
     "card",
     [
@@ -145,15 +123,6 @@ def test_what_is_shown_needs_records(tmp_path: Path) -> None:
 def test_what_can_be_changed_answers(card: object) -> None:
     assert callable(card)
     assert "data:image/svg+xml" in card()._repr_html_()
-
-
-def test_ones_own_kill_is_a_schedule(tmp_path: Path) -> None:
-    file = kill_schedule(tmp_path / "kill.yaml", target="r2n1", at_s=3, restart_after_s=2)
-    events = read_schedule(file).events
-    assert [(event.at_s, event.action.value, event.target) for event in events] == [
-        (3.0, "kill", "r2n1"),
-        (5.0, "restart", "r2n1"),
-    ]
 
 
 def test_ones_own_run_goes_into_the_checkout_wherever_the_kernel_works(

@@ -13,13 +13,9 @@ import pytest
 
 from harness.cli.main import cli
 from harness.environment.licences import jars, pins
-from harness.pages.appendix import code, html, parts, plain
+from harness.pages.appendix import html, plain
 from harness.pages.layout import TEMPLATES
-from harness.pages.walk import assessments
-from harness.results.library import SHIPPED
 from harness.results.provenance import ROOT
-from harness.results.store import RecordStore
-from harness.running.discovery import all_experiments
 
 
 @pytest.fixture(scope="session")
@@ -55,13 +51,6 @@ def str_id(claim: dict[str, str]) -> tuple[str, str]:
 def cell_id(cells: list[str]) -> tuple[str, str]:
     name, _, words = cells[0].partition("` ")
     return name.strip("`"), words
-
-
-def test_the_shipped_claims_are_those_of_experiments_that_are_here() -> None:
-    """Every claim of the shipped claims.json would be in its appendix."""
-    known = {(each.id, claim.id) for each in all_experiments() for claim in each.claims}
-    shipped = json.loads((SHIPPED / "report" / "claims.json").read_text())
-    assert {(each["experiment"], each["id"]) for each in shipped} <= known
 
 
 def commands(text: str) -> list[str]:
@@ -133,18 +122,3 @@ def test_the_page_is_the_same_text(text: str, artifact: Path) -> None:
 def test_no_word_is_taken_for_markup(words: str) -> None:
     shown = Shown(html(f"# t\n\n| a |\n|---|\n| {plain(words)} |\n"))
     assert words in "".join(shown.words)
-
-
-def test_code_in_a_cell_is_what_it_was() -> None:
-    shown = Shown(html(f"# t\n\n| a |\n|---|\n| {code('a <= 1 | b')} |\n"))
-    assert "a <= 1 | b" in "".join(shown.words)
-
-
-def test_needed_time_and_memory_are_those_of_the_records(reviewed: Path) -> None:
-    judged = [*assessments(RecordStore(reviewed))]
-    figures = [figure for part in parts(judged) for figure in part["cards"]]
-    runs = [each.campaign.records for each in judged]
-    assert sorted(figure["runs"] for figure in figures) == sorted(len(each) for each in runs)
-    old = [f for f in figures if f["memory"] == "not recorded"]
-    known = any(record.peak_memory_bytes for each in runs for record in each)
-    assert bool(old) or known

@@ -36,12 +36,6 @@ def rows(found: list[dict[str, Any]]) -> list[tuple[str, str, str, str, int]]:
     return [cast(Any, tuple(row[key] for key in keys)) for row in found[0]["rows"]]
 
 
-def test_an_experiment_without_a_run_that_came_to_an_end_has_none() -> None:
-    judged = item(pd.DataFrame(), "tasks", outages=lambda tables: tables["kills"])
-    cast(Any, judged).tables = dict
-    assert outages([judged]) == []
-
-
 def test_an_outage_is_a_median_with_its_interval_from_six_passes_on() -> None:
     few = pd.DataFrame({"scheme": ["active"] * 2, "recovery_s": [1.0, 2.0]})
     assert rows(outages([item(few, "structured")])) == [
@@ -65,41 +59,6 @@ def test_a_kill_without_a_recovery_is_counted() -> None:
     ]
     nothing = table.assign(recovery_s=None, recovery_at_least_s=None)
     assert outages([item(nothing, "structured")]) == []
-
-
-def test_an_engine_that_is_in_no_list_is_shown_by_its_name() -> None:
-    table = pd.DataFrame({"engine": ["own"], "scheme": ["as it comes"], "late_for_s": [1.0]})
-    assert rows(outages([item(table, "own")]))[0][0] == "own"
-
-
-def test_figures_that_compare_engines_come_first() -> None:
-    one = pd.DataFrame({"scheme": ["active"], "recovery_s": [1.0]})
-    both = pd.DataFrame(
-        {"engine": ["structured", "tasks"], "scheme": "checkpoint", "late_for_s": [9.0, 0.0]}
-    )
-    found = outages([item(one, "tasks"), item(both, "structured", "tasks")])
-    assert [len(figure["rows"]) for figure in found] == [2, 1]
-    assert found[0]["measure"] == "results were late for"
-    assert found[0]["href"] == "stock.html#stock-kills"
-
-
-def test_what_was_not_measured_or_has_several_engines_in_one_row_is_left_out() -> None:
-    table = pd.DataFrame({"scheme": ["active"], "recovery_s": [1.0]})
-    assert outages([item(table, "tasks", origin=Origin.SIMULATED)]) == []
-    assert outages([item(table, "structured", "tasks")]) == []
-    assert outages([item(table.drop(columns="scheme"), "tasks")]) == []
-
-
-def test_an_experiment_says_itself_what_its_outages_are() -> None:
-    def of_rows(tables: Any) -> pd.DataFrame:
-        runs: pd.DataFrame = tables["runs"]
-        return runs.assign(engine="real-time", scheme="tuned")
-
-    table = pd.DataFrame({"row": ["a"] * 6, "outage_s": [2.0] * 5 + [9.0]})
-    table["not_over"] = table["outage_s"] > 8
-    assert rows(outages([item(table, "structured", "tasks", outages=of_rows)])) == [
-        ("stock Spark (real-time mode)", "tuned", "2 s (2 s and more)", "6 kills in 6 passes", 1)
-    ]
 
 
 def test_an_outage_that_was_not_over_is_longer_than_all_others() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +14,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from harness.claims import Claim, Finding, Word, found, invariant
+from harness.claims import Claim, Finding, Word
 from harness.cli.measure import exit_code
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
@@ -28,7 +26,7 @@ from harness.results.store import RecordStore
 from harness.results.tables import Results
 from harness.running.plan import RunSettings
 from tests.running.test_execution import SMOKE, make
-from tests.toys import draw, positive, rising, square, toy
+from tests.toys import positive, rising, square, toy
 
 QUICK = RunSettings(profile=Profile.QUICK)
 Run = Callable[[Point, Context], Outcome]
@@ -135,14 +133,6 @@ def test_one_live_run_decides_nothing(tmp_path: Path, counted: bool) -> None:
     assert judged(tmp_path / "5", shorter, replace(QUICK, repeats=5)).claims[0].held is True
 
 
-def test_one_live_run_refutes_what_is_counted(tmp_path: Path) -> None:
-    claims = [replace(rising, counted=True), positive]
-    live = toy(valued(lambda x: -x), claims=claims, origin=Origin.MEASURED)
-    result = judged(tmp_path, live, replace(QUICK, repeats=1))
-    assert held(result) == [False, False]
-    assert result.claims[0].samples == 3
-
-
 @pytest.mark.parametrize(("own", "shown"), [(None, "known"), ("computed", "computed")])
 def test_what_does_not_hold_says_why(
     tmp_path: Path, write: Write, own: str | None, shown: str
@@ -196,10 +186,6 @@ def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -
     assert exit_code([result], strict=True) == (1 if bad == "invalid" else 3)
 
 
-def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
-    test_one_bad_run_withdraws_every_claim_that_held(tmp_path, "failed")
-
-
 def test_a_newer_record_hides_no_broken_invariant(tmp_path: Path) -> None:
     """It must have the same code; runs of changed code belong to another campaign."""
     once = replace(QUICK, repeats=1)
@@ -247,21 +233,6 @@ def test_a_figure_is_a_file_of_its_kind(
     (file,) = (write(toy()).index.parent / "figures").iterdir()
     assert file.name == f"stock-toy.{ending}"
     assert file.read_bytes().startswith(begins)
-
-
-def test_a_run_in_doubt_says_whether_a_newer_one_stands_for_it(tmp_path: Path) -> None:
-    doubts = iter(["the twin fell behind", None, *["it fell behind every time"] * 3])
-
-    def run(point: Point, context: Context) -> Outcome:
-        return replace(square(point, context), again=next(doubts, None))
-
-    words: dict[str, list[bool]] = {}
-    for each in cards._attempts(judged(tmp_path, toy(run)).campaign):
-        words.setdefault(each["reason"], []).append("a newer one stands for it" in each["words"])
-    assert words == {
-        "the twin fell behind": [True],
-        "it fell behind every time": [True, True, False],
-    }, "of those that stayed in doubt the last one stands"
 
 
 def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> None:
@@ -315,44 +286,6 @@ def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
     assert "<b>Profile</b> nothing yet" in write(root=tmp_path / "empty").index.read_text()
 
 
-def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_ends(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    know: Callable[[Sequence[Experiment]], None],
-) -> None:
-    know([toy()])
-    store, drawn = RecordStore(tmp_path), list[str]()
-    ((_, campaign),) = make(store, toy(), settings=QUICK).campaigns
-    right = drawing.picture
-
-    def picture(judged: Assessment) -> drawing.Picture:
-        drawn.append(judged.experiment.id)
-        return right(judged)
-
-    monkeypatch.setattr(drawing, "picture", picture)
-
-    def process(function: Callable[..., Any], *given: object) -> Future[drawing.Attempt]:
-        asked: Future[drawing.Attempt] = Future()
-        asked.set_result(("svg+xml", b"<svg>elsewhere</svg>"))
-        made = function(*pickle.loads(pickle.dumps(given)))
-        assert made[0] == "svg+xml"
-        return asked
-
-    def ended(*_: object) -> Future[drawing.Attempt]:
-        asked: Future[drawing.Attempt] = Future()
-        assert asked.cancel()
-        return asked
-
-    for elsewhere in (process, ended, None):
-        drawn.clear()
-        writer = report.ReportWriter(store, elsewhere=elsewhere)
-        for _ in range(2):
-            assert writer.judge(toy(), Profile.QUICK, campaign).table is not None
-        text = text_of(writer.write())
-        assert drawn == ["stock/toy"], "once, for this page or by that process"
-        assert ("data:image/svg+xml;base64,PHN2Zz5lbHNld2" in text) is (elsewhere is process)
-
-
 def test_a_figure_that_cannot_be_drawn_is_a_message_in_its_place(write: Write) -> None:
     """The verdicts and every other figure of the directory stay."""
 
@@ -363,77 +296,3 @@ def test_a_figure_that_cannot_be_drawn_is_a_message_in_its_place(write: Write) -
     assert "there is only one depth" in text
     assert text.count("data:image") == 1
     assert text.count("y rises with x") >= 2
-
-
-def test_the_command_that_measures_again_has_the_options_of_the_runs(
-    tmp_path: Path, write: Write
-) -> None:
-    own = tmp_path / "my orders.py"
-    own.write_text("")
-    settings = replace(QUICK, options={"workload": own})
-    text = text_of(write(toy(accepts=frozenset({"workload"})), settings=settings))
-    assert f"--workload &#39;{own}&#39;" in text
-    assert f"own workload {own}" in text
-
-
-def test_the_report_shows_what_a_command_asked_for(
-    tmp_path: Path, know: Callable[[Sequence[Experiment]], None]
-) -> None:
-    know([toy()])
-    store = RecordStore(tmp_path)
-    ((_, first),) = make(store, toy(), settings=QUICK).campaigns
-    make(store, toy(), settings=replace(QUICK, root_seed=5))
-    writer = report.ReportWriter(store)
-
-    def seeds(written: report.WrittenReport) -> set[int]:
-        return {r.root_seed for item in written.judged for r in item.campaign.records}
-
-    assert seeds(writer.write()) == {5}, "the newest, where nobody asked"
-    asked = writer.write({("stock/toy", Profile.QUICK): first})
-    assert seeds(asked) == {first.records[0].root_seed} != {5}
-    assert "--seed 5" not in text_of(asked)
-
-
-def test_skipped_points_say_why_nothing_was_measured(tmp_path: Path) -> None:
-    result = judged(tmp_path, toy(lambda *_: Outcome(skipped="one rack is too few")))
-    assert held(result) == [None, None]
-    assert "one rack is too few" in (result.claims[0].why or "")
-    assert exit_code([result], strict=False) == 0
-
-
-def test_several_tables_are_kept_by_name(write: Write) -> None:
-    def table(results: Results) -> dict[str, pd.DataFrame]:
-        return {"runs": results.frame[["x", "repeat", "y"]], "noise": results.series("noise")}
-
-    def of_runs(claim: Claim) -> Claim:
-        return replace(claim, decide=lambda tables: claim.decide(tables["runs"]))
-
-    written = write(
-        toy(
-            table=table,
-            draw=lambda tables, figure: draw(tables["runs"], figure),
-            claims=[of_runs(claim) for claim in (rising, positive)],
-        )
-    )
-    assert [claim.held for claim in written.claims] == [True, True]
-    data = written.index.parent / "data"
-    assert {path.name for path in data.iterdir()} == {"stock-toy-runs.csv", "stock-toy-noise.csv"}
-    assert "stock-toy-noise.csv" in text_of(written)
-
-
-def test_many_invariants_that_hold_are_folded_and_a_broken_one_is_not(write: Write) -> None:
-    def numbered(number: int) -> Claim:
-        return invariant(f"c{number}", f"sentence {number}")(lambda table: found(number != 3))
-
-    text = text_of(write(toy(claims=[numbered(number) for number in range(9)])))
-    open_part, folded = text.split("8 invariants hold")
-    assert "sentence 3" in open_part
-    assert "sentence 3" not in folded
-    assert all(f"sentence {i}" in folded for i in (0, 1, 2, 4, 5, 6, 7, 8))
-
-
-def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
-    make(RecordStore(tmp_path), toy(), settings=QUICK)
-    result = judged(tmp_path, toy(), replace(QUICK, root_seed=5, repeats=1))
-    assert {record.root_seed for record in result.campaign.records} == {5}
-    assert result.campaign.expected == 3

@@ -9,13 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.backends import recorded_backend
-from harness.pages.facets import FACETS
 from harness.pages.site import SHIPPED_SITE, Set, WrittenSite, digest, made_from, write_site
 from harness.results.archive import pack, readable
 from harness.results.library import SHIPPED
-from harness.running.code import code_of
-from harness.running.discovery import find
 from tests.pages.parser import Page, dangling
 
 pytestmark = pytest.mark.slow
@@ -66,23 +62,6 @@ def test_an_attempt_that_was_made_again_has_no_pages_of_its_kills(tmp_path: Path
         assert all(run.replace(".", "-") in name for name in pages), "shown if it is all there is"
 
 
-def test_the_first_page_says_what_other_code_measured(tmp_path: Path) -> None:
-    for name in ("dpc/properties", "dpc/regions"):
-        kept = readable(SHIPPED) / "records" / name
-        shutil.copytree(kept, tmp_path / "set" / "records" / name)
-    (unchanged,) = find(["dpc/properties"])
-    now = code_of(unchanged.measurement, recorded_backend(""))
-    changed = 0
-    for path in (tmp_path / "set").rglob("record.json"):
-        record = json.loads(path.read_text())
-        record["code"] = now if record["experiment"] == "dpc/properties" else "another"
-        changed += record["code"] == "another"
-        path.write_text(json.dumps(record))
-    written = write_site([Set(root=tmp_path / "set", label="set")], tmp_path / "site")
-    words = f"would measure {changed} of them otherwise: dpc/regions ({changed})."
-    assert words in Page(written.index).text
-
-
 def test_old_records_lack_parts_and_say_so(pages: dict[Path, Page]) -> None:
     (old, *_) = (page for path, page in sorted(pages.items()) if "same-kill" in path.name)
     assert "not recorded" in old.text
@@ -114,17 +93,6 @@ def test_what_is_not_there_is_shown_as_missing(site: WrittenSite, pages: dict[Pa
     assert not (site.index.parent / "edge.html").exists(), "a page of an earlier set"
 
 
-def test_facets_have_known_names_and_values(pages: dict[Path, Page]) -> None:
-    rows = [facets for page in pages.values() for facets in page.facets]
-    assert rows
-    for facets in rows:
-        assert {*facets} <= {*FACETS}
-        assert all(value for each in facets.values() for value in each)
-    assert {"checkpoint", "active replication", "RPPG"} <= {
-        value for facets in rows for value in facets.get("scheme", [])
-    }
-
-
 def test_an_archive_gives_the_same_pages(records: Path, site: WrittenSite, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     for name in ("live/state", "dpc/properties"):
@@ -138,38 +106,6 @@ def test_an_archive_gives_the_same_pages(records: Path, site: WrittenSite, tmp_p
     for file in files:
         assert (one / file).read_bytes() == (other / file).read_bytes(), file
     assert made_from(one) == digest([tmp_path / "set.zip"])
-
-
-def test_two_sets_have_figures_of_their_own(tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        shutil.copytree(
-            readable(SHIPPED) / "records" / "dpc" / "properties",
-            tmp_path / name / "records" / "dpc" / "properties",
-        )
-    (machine,) = (tmp_path / "other" / "records" / "dpc" / "properties").iterdir()
-    machine.rename(machine.with_name("another-machine"))
-    sets = [Set(root=tmp_path / name, label=name) for name in ("one", "other")]
-    written = write_site(sets, tmp_path / "site")
-    page = Page(written.index.parent / "dpc.html")
-    assert len(page.pictures) == 2
-    assert len({each["src"] for each in page.pictures}) == 2
-    machines = {value for facets in page.facets for value in facets["machine"]}
-    assert machines == {"another-machine", machine.name}
-
-
-def test_containers_stand_beside_the_larger_profile_on_processes(tmp_path: Path) -> None:
-    """What ran last, in containers and smaller, takes the place of nothing."""
-    shutil.copytree(
-        readable(SHIPPED) / "records" / "live" / "matrix",
-        tmp_path / "set" / "records" / "live" / "matrix",
-    )
-    written = write_site([Set(root=tmp_path / "set", label="set")], tmp_path / "site")
-    live = Page(written.index.parent / "live.html")
-    assert {"live-matrix", "live-matrix--docker"} <= {*live.ids}
-    cells = (written.index.parent / "data" / "live-matrix-cells.csv").read_text()
-    assert "traffic-jams" in cells, "of the quick profile"
-    assert len(live.pictures) == 2
-    assert "--seed 71805 --cluster docker" in live.path.read_text(), "the command makes the same"
 
 
 def test_the_shipped_pages_show_the_shipped_records() -> None:
@@ -211,9 +147,3 @@ def test_colours_have_contrast_in_light_and_in_dark(site: WrittenSite) -> None:
     for name, colour in bars:
         assert contrast(colour, "#ffffff") >= LEAST, f"white words on the bar of {name}"
         assert all(contrast(colour, colours["paper"]) >= 2.4 for colours in themes), name
-
-
-def test_the_light_and_the_dark_are_different() -> None:
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#777777", "#ffffff") < LEAST < contrast("#767676", "#ffffff")
-    assert LEAST_SHAPE < LEAST

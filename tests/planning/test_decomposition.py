@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.planning.decomposition import SubTopology, decompose, units
+from harness.planning.decomposition import decompose, units
 from harness.seeds import generator
 from harness.topology import named
-from harness.topology.generate import FULL, Specification, random_topology
+from harness.topology.generate import Specification, random_topology
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 
@@ -41,13 +41,6 @@ def test_a_chain_of_merges_is_one_unit() -> None:
     assert [count for _, count in cut(named.q1())] == [20]
 
 
-def test_a_full_topology_is_one_sub_topology() -> None:
-    topology = random_topology(Specification(partitionings=FULL), generator(5, "full"))
-    (sub,) = decompose(topology, "O1")
-    assert sub.full
-    assert set(sub.operators) == {operator.name for operator in topology.operators}
-
-
 def test_only_full_edges_connect_sub_topologies() -> None:
     for seed in range(20):
         topology = random_topology(Specification(operators=(10, 20)), generator(seed, "cut"))
@@ -57,11 +50,6 @@ def test_only_full_edges_connect_sub_topologies() -> None:
         for edge in topology.edges:
             if where[edge.upstream] != where[edge.downstream]:
                 assert edge.partitioning is Partitioning.FULL
-
-
-def test_a_query_is_cut_without_what_lies_downstream_of_it() -> None:
-    topology = named.figure_5a()
-    assert decompose(topology, "O2") == [SubTopology(full=False, operators=("O1", "O2"))]
 
 
 @pytest.mark.parametrize(
@@ -80,20 +68,3 @@ def test_a_join_is_a_boundary_only_where_two_of_its_streams_are_in_the_sub_topol
     )
     sub = next(sub for sub in decompose(topology, "j") if not sub.full)
     assert sorted(unit.operators for unit in units(topology, sub)) == expected
-
-
-def test_a_unit_whose_trees_multiply_is_cut_into_operators() -> None:
-    names = [f"o{number}" for number in range(5)]
-    topology = Topology(
-        operators=(
-            Operator(name="a", parallelism=4, rate=(1,) * 4),
-            *(Operator(name=name, parallelism=4) for name in names),
-        ),
-        edges=tuple(
-            Edge(upstream=up, downstream=down, partitioning=Partitioning.ONE_TO_ONE)
-            for position, down in enumerate(names)
-            for up in ["a", *names][max(0, position - 1) : position + 1]
-        ),
-    )
-    (sub,) = decompose(topology, "o4")
-    assert all(len(unit.segments) <= 8 * 24 for unit in units(topology, sub))

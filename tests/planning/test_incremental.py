@@ -11,12 +11,9 @@ from harness.planning.incremental import (
     Incremental,
     RecoveryOrder,
     TopologicalOrder,
-    area,
     fidelity_curve,
 )
-from harness.seeds import generator
 from harness.topology import named
-from harness.topology.generate import Specification, random_topology
 from tests.topology.strategies import SMALL, topologies
 
 ORDERS = [Incremental(), TopologicalOrder()]
@@ -52,21 +49,3 @@ def test_inc_restores_a_whole_tree_first_and_its_siblings_next() -> None:
     assert values[5] == pytest.approx(1 / 16)
     assert values[6] == pytest.approx(2 / 16)
     assert arrived[-1] == 1
-
-
-def test_tasks_that_run_are_not_restored() -> None:
-    topology = named.recovery()
-    tree = [topology.task(name, 0) for name in ("source", "O1", "O2", "O3", "O4")]
-    order = Incremental().order(topology, alive=tree)
-    assert topology.place(order[0]) == ("source", 1)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_inc_has_the_larger_area(seed: int) -> None:
-    topology = random_topology(Specification(zipf=0.1), generator(seed, "area"))
-    areas = [area(*fidelity_curve(topology, each.order(topology))) for each in ORDERS]
-    assert areas[0] > areas[1]
-
-
-def test_the_area_of_a_step() -> None:
-    assert area(np.array([0, 0.5, 1.0]), np.array([0.0, 0.4, 1.0])) == pytest.approx(0.2)

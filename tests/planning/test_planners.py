@@ -18,7 +18,7 @@ from harness.planning.printed_dp import PrintedDynamicProgramming
 from harness.planning.structure_aware import StructureAware
 from harness.topology import named
 from harness.topology.fidelity import Evaluator, Objective
-from harness.topology.model import Edge, Operator, Query, Topology
+from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from tests.topology.strategies import SMALL, topologies
 
@@ -48,19 +48,6 @@ def test_stays_within_the_budget_and_reports_what_it_chose(
         assert plan.bound >= plan.value - 1e-9
         other = StructureAware().plan(topology, budget, objective)
         assert plan.bound >= other.value - 1e-6
-
-
-@every
-def test_the_whole_budget_gives_everything_and_none_gives_nothing(planner: Planner) -> None:
-    topology = named.figure_3b() if isinstance(planner, Exhaustive) else named.q2()
-    assert planner.plan(topology, topology.total_cost).value == pytest.approx(1)
-    assert planner.plan(topology, 0).tasks == ()
-
-
-@every
-def test_the_same_input_gives_the_same_plan(planner: Planner) -> None:
-    topology = named.figure_1a(join=True)
-    assert planner.plan(topology, 7) == planner.plan(topology, 7)
 
 
 @every
@@ -147,15 +134,6 @@ def test_dynamic_programming_of_more_than_64_tasks() -> None:
     plan = DynamicProgramming().plan(topology, 3)
     assert plan.value == pytest.approx(0.32)
     assert {69, 70} < set(plan.tasks)
-
-
-def test_the_printed_algorithm_buys_all_trees_and_knows_no_internal_completeness() -> None:
-    operators = tuple(Operator(name=name, parallelism=2, rate=(1, 1)) for name in "ab")
-    topology = Topology(operators=operators, queries=(Query(name="q", sink="a"),))
-    plan = FEW.plan(topology, topology.total_cost)
-    assert (plan.tasks, plan.value) == ((0, 1), 1)
-    with pytest.raises(UsageError, match="complete MC-trees"):
-        FEW.plan(named.q1(), 5, Objective.IC)
 
 
 def test_the_bound_of_the_optimum_has_no_sign_and_is_there_when_time_is_up() -> None:

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from harness.errors import UsageError
 from harness.planning.exhaustive import Exhaustive
 from harness.planning.expected import Expected, Failures
-from harness.planning.optimum import expected_bound
-from harness.planning.refined import Refined, refined_for
+from harness.planning.refined import Refined
 from harness.planning.structure_aware import StructureAware
 from harness.seeds import generator
-from harness.topology import named
 from harness.topology.fidelity import Evaluator
 from harness.topology.generate import Specification, random_topology
 from harness.topology.model import Topology
@@ -28,7 +26,7 @@ def small(seed: int, joins: float = 0.5) -> Topology:
 
 def test_nearly_always_the_optimum_and_never_behind_sa() -> None:
     optimal = cases = 0
-    for seed in range(25):
+    for seed in range(15):
         topology = small(seed)
         if topology.task_count > 12:
             continue
@@ -38,7 +36,7 @@ def test_nearly_always_the_optimum_and_never_behind_sa() -> None:
             assert found >= StructureAware().plan(topology, budget).value - 1e-12
             cases += 1
             optimal += found >= Exhaustive().plan(topology, budget).value - 1e-9
-    assert cases >= 20
+    assert cases >= 10
     assert optimal >= 0.95 * cases
 
 
@@ -76,47 +74,9 @@ def test_what_to_expect_is_the_mean_over_the_failures(seed: int, joins: float) -
         assert gains[task] == pytest.approx(judge.value(with_it) - judge.value(without), abs=1e-12)
 
 
-def test_the_worst_case_is_a_failure_of_every_primary() -> None:
-    topology = named.q1()
-    worst = Expected(Evaluator(topology), Failures.worst_case(topology))
-    plan = StructureAware().plan(topology, 9)
-    assert worst.value(plan.alive(topology)) == pytest.approx(plan.value)
-    found = refined_for(topology, 9, Failures.worst_case(topology))
-    assert found.value == pytest.approx(Refined().plan(topology, 9).value)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_plan_for_drawn_failures_is_near_its_bound(seed: int) -> None:
-    topology = small(seed, 0.0)
-    failures = drawn(topology, seed)
-    budget = topology.total_cost // 2
-    plan = refined_for(topology, budget, failures)
-    bound, finished = expected_bound(topology, budget, failures)
-    assert finished
-    assert plan.value <= bound + 1e-6
-    assert plan.value >= 0.99 * bound
-    assert plan.cost <= budget
-
-
-def test_samples_that_take_the_same_copies_are_one_failure() -> None:
-    failed = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 1, 1]], dtype=bool)
-    found = Failures.of_nodes(failed, primary=[0, 0], replica=[1, 2])
-    assert (found.weights.tolist(), found.primaries.sum()) == ([0.5, 0.5], 2)
-
-
 def test_failures_without_probabilities_are_refused() -> None:
     every = np.ones((2, 3), dtype=bool)
     with pytest.raises(UsageError, match="add up to"):
         Failures(primaries=every, replicas=~every, weights=np.array([0.5, 0.4]))
     with pytest.raises(UsageError, match="shape"):
         Failures(primaries=every, replicas=every[:1], weights=np.array([0.5, 0.5]))
-
-
-def test_it_begins_from_single_tasks_too() -> None:
-    """Neither nothing nor the greedy plan leads to the optimum here: one task by itself does."""
-    spec = Specification(operators=(3, 7), parallelism=(1, 3), join_fraction=0.5)
-    topology = random_topology(spec, generator(12, "found"))
-    budget = int(0.35 * topology.total_cost)
-    best = Exhaustive().plan(topology, budget).value
-    assert best > 0
-    assert Refined().plan(topology, budget).value == pytest.approx(best)

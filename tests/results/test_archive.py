@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -75,18 +74,6 @@ def test_a_report_shows_the_results_of_another_machine(measured: Path, tmp_path:
     assert "--from results/baselines" in refused.exception.remedy, "what ships is offered"
 
 
-def test_an_archive_is_compared_like_a_directory(
-    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "all.zip"
-    pack(measured, file)
-    result = CliRunner().invoke(cli, ["compare", str(measured), str(file), "--json"])
-    assert result.exit_code == 0, result.output
-    document = json.loads(result.stdout)
-    assert [each["results"] for each in document["sides"]] == [str(measured), str(file)]
-    assert {each["id"] for each in document["claims"]} == {"rising", "positive"}
-
-
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the place of unpacked results in an empty cache."""
@@ -140,14 +127,6 @@ def test_what_ships_leaves_out_deliveries_and_nothing_that_a_figure_reads(
     assert archive.pack_to_ship(measured, file, most_bytes=sum(sizes)) == (6, [])
 
 
-def test_the_verdicts_that_ship_are_those_of_the_packed_records(
-    measured: Path, shipped: Path
-) -> None:
-    (measured / CLAIMS).write_text("[]\n")
-    site._ship(measured, lambda text: None)
-    assert len(load().claims) > 0
-
-
 def test_an_archive_is_unpacked_once_and_again_when_it_changes(
     measured: Path, shipped: Path, cache: Path
 ) -> None:
@@ -164,20 +143,6 @@ def test_an_archive_is_unpacked_once_and_again_when_it_changes(
     assert readable(shipped) != place
     assert len(load(shipped).runs) == 5
     assert not [*cache.glob(".partial-*")]
-
-
-def test_what_nobody_has_read_for_a_month_is_discarded(shipped: Path, cache: Path) -> None:
-    place = readable(shipped)
-    os.utime(place, (0, 0))
-    recent = cache / "recent"
-    recent.mkdir()
-    archive._discard_unused(cache)
-    assert [*cache.iterdir()] == [recent]
-
-
-def test_records_of_their_own_come_before_an_archive(measured: Path, shipped: Path) -> None:
-    shutil.copytree(measured / "records", shipped / "records")
-    assert readable(shipped) == shipped
 
 
 def test_the_shipped_results_are_a_handful_of_files() -> None:

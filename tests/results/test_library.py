@@ -12,14 +12,13 @@ from click.testing import CliRunner
 
 from harness.cli.export import command
 from harness.errors import UsageError
-from harness.measure.metrics import describe, label
-from harness.measurement import Context
+from harness.measure.metrics import label
 from harness.pages import report, walk
 from harness.pages.dictionary import EXAMPLES, columns, dictionary
 from harness.results import load
 from harness.results.library import TABLES
 from harness.results.provenance import ROOT
-from harness.results.record import SCHEMA_VERSION, Outcome, Point
+from harness.results.record import SCHEMA_VERSION
 from harness.results.store import RecordStore
 from tests.running.test_execution import SMOKE, make
 from tests.toys import toy
@@ -54,14 +53,6 @@ def test_every_run_is_a_row_and_every_quantity_is_one(measured: Path) -> None:
     assert list(results.series_names) == ["noise"]
 
 
-def test_claims_come_from_the_directorys_report(measured: Path) -> None:
-    claims = load(measured).claims
-    assert set(claims["text"]) == {"y rises with x", "y is above zero"}
-    assert json.loads(claims["measured"][0])
-    shutil.rmtree(measured / "report")
-    assert load(measured).claims.empty
-
-
 def test_two_machines_stand_side_by_side(measured: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(measured, other)
@@ -73,33 +64,9 @@ def test_two_machines_stand_side_by_side(measured: Path, tmp_path: Path) -> None
     assert len(load(measured, measured).runs) == 6, "a run counts once"
 
 
-def test_what_is_asked_for_is_kept(measured: Path) -> None:
-    assert len(load(measured, experiment="stock").runs) == 6
-    assert len(load(measured, experiment=TOY, profile="smoke").runs) == 6
-    assert load(measured, profile="paper").runs.empty
-    with pytest.raises(UsageError, match="no run of 'stock/toi'") as error:
-        load(measured).wide("stock/toi")
-    assert TOY in error.value.remedy
-
-
-def test_every_table_has_its_columns_even_without_rows(measured: Path) -> None:
-    results = load(measured)
-    for name in TABLES:
-        assert isinstance(results.table(name), pd.DataFrame)
-    with pytest.raises(UsageError, match="no table 'run'"):
-        results.table("run")
-
-
 def test_an_empty_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no records in"):
         load(tmp_path)
-
-
-def test_a_broken_record_is_left_out_with_a_word(measured: Path) -> None:
-    record_of(measured).write_text('{"schema": 1, "nonsense": 2}')
-    said: list[str] = []
-    assert len(load(measured, warn=said.append).runs) == 5
-    assert "unknown fields: nonsense" in said[0]
 
 
 @pytest.mark.parametrize("name", ["run", "experiment", "values", "point", "series", "seconds"])
@@ -134,17 +101,6 @@ def test_a_record_from_before_engines_were_named_is_read(measured: Path) -> None
     assert kept.count(False) == 1, "nobody had measured what it needed"
 
 
-def test_a_failed_run_is_there_with_its_reason(tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        raise RuntimeError("oh")
-
-    make(RecordStore(tmp_path), toy(run), settings=SMOKE)
-    results = load(tmp_path)
-    assert set(results.runs["status"]) == {"failed"}
-    assert results.wide(TOY).empty
-    assert len(results.wide(TOY, valid=False)) == 6
-
-
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_export_writes_what_load_gives(measured: Path, tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"points.{ending}"
@@ -166,13 +122,6 @@ def test_the_dictionary_is_current() -> None:
     assert (ROOT / "docs" / "results.md").read_text() == dictionary(), (
         "renew it: ./faultline export --dictionary > docs/results.md"
     )
-
-
-def test_quantities_are_described_by_the_metric_they_stand_for() -> None:
-    found = describe("twin_latency_p99_s")
-    assert found is not None
-    assert found.name == "latency_s"
-    assert describe("of_only_one_experiment") is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.backends import BACKENDS, Backend
+from harness.cluster.backends import BACKENDS
 from harness.experiment import Experiment
 from harness.results import reach
 from harness.results.provenance import ROOT
@@ -24,11 +24,8 @@ from harness.results.reach import (
     LIVE_MEASUREMENT,
     MEASUREMENT,
     NOT_MEASURING,
-    TABLES,
     code_fingerprint,
-    modules_under,
     reached,
-    reached_files,
 )
 from harness.running.code import names_of, roots_of
 from harness.running.discovery import all_experiments
@@ -163,23 +160,6 @@ def test_a_data_file_counts_for_those_who_read_it(
     assert {name for name in SOME if unchanged[name] != after[name]} == depend_on(file)
 
 
-@pytest.mark.parametrize("gone", [True, False], ids=["removed", "added"])
-def test_a_class_that_comes_or_goes_counts(
-    checkout: Path, unchanged: Mapping[str, str], gone: bool
-) -> None:
-    folder = checkout / "harness/engines/flink/classes/faultline"
-    moved = folder / "Paced.class", folder.parent / "Paced.class"
-    if gone:
-        shutil.move(*moved)
-    else:
-        shutil.copy(*moved)
-    try:
-        after = {name: code_fingerprint(ROOTS[name]) for name in SOME}
-    finally:
-        shutil.move(moved[1], moved[0])
-    assert {name for name in SOME if unchanged[name] != after[name]} == {FLINK, PEERS}
-
-
 @pytest.mark.parametrize(
     ("file", "before", "after", "whose"),
     [
@@ -209,56 +189,6 @@ def test_what_surrounds_a_run_counts(
     checkout: Path, file: str, before: str, after: str, whose: set[str]
 ) -> None:
     assert {name for name in SOME if changes(checkout, ROOTS[name], file, before, after)} == whose
-
-
-WHOLE = {
-    "harness.engines.tasks.engine": "a mapping, from which a scheme is taken by its name",
-    "harness.simulator.draw": "a draw among all, unless the caller names a scheme as figures do",
-}
-"""Modules that go through all rows of a table, and the reason why one more changes no figure."""
-
-
-def test_rows_are_looked_up_one_by_one() -> None:
-    """Code that measures would depend on every row if it went through all of them."""
-    names = {"ENTRIES", "BY_NAME", "SCHEMES", "names"}
-    parts = frozenset[str]().union(*(reached(roots) for roots in ROOTS.values()))
-    going = set()
-    for module in {part.partition(":")[0] for part in parts} - set(TABLES):
-        path = reach._file(module)
-        assert path is not None
-        tree = ast.parse(path.read_text())
-        taken = {
-            alias.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module in TABLES
-            for alias in node.names
-        }
-        looked_up = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and node.id in taken & names:
-                going |= {module} if id(node) not in looked_up else set()
-    assert going == WHOLE.keys()
-
-
-@pytest.mark.parametrize("backend", BACKENDS.values(), ids=lambda backend: backend.name)
-def test_every_backend_says_where_its_code_is(backend: Backend) -> None:
-    assert modules_under(backend.code), f"there is no {backend.code}"
-
-
-def test_a_container_counts_for_those_who_run_in_one() -> None:
-    found = {
-        name: reached_files(modules_under(BACKENDS[name].code)) for name in ("local", "docker")
-    }
-    ours = {"docker/Dockerfile", "docker/fetch.py", "docker/role", "build.lock"}
-    assert ours <= found["docker"]
-    assert not ours & found["local"]
-
-
-def test_a_planner_counts_for_those_who_plan(checkout: Path) -> None:
-    edit = ("harness/planning/greedy.py", "", "SOMETHING = 1\n")
-    assert changes(checkout, PLANNING, *edit)
-    assert not changes(checkout, PLANNING, "harness/judging/passes.py", "= 90.0", "= 91.0")
-    assert not changes(checkout, PLANNING, "requirements.lock", "pyspark==4", "pyspark==5")
 
 
 @pytest.mark.parametrize("experiment", all_experiments(), ids=lambda e: e.id)
@@ -301,37 +231,6 @@ def test_the_halves_of_a_figure_are_told_apart(path: Path) -> None:
     assert not shown & parts, "a run depends on what stands in the shown half"
     marked = text.find("# Shown")
     assert all(marked > text.find(f"{name} = ") for name in MEASUREMENTS if above)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["ppa/multi_query", *deep("intervals/dag_depth", "ppa/recovery_single", "dpc/regions")]
-)
-def test_a_changed_half_discards_the_runs_that_depend_on_it(checkout: Path, name: str) -> None:
-    """Each function of both halves gets another statement; a claim another text."""
-    file = f"experiments/{name}.py"
-    module = f"experiments.{name.replace('/', '.')}"
-    text = (checkout / file).read_text()
-    roots = [f"{module}:{each}" for each in MEASUREMENTS if f"\n{each} = " in text]
-    parts = reached(roots)
-    tried = set()
-    for half in halves(checkout / file):
-        for each in half:
-            if isinstance(each, ast.FunctionDef):
-                counts = f"{module}:{each.name}" in parts  # the grid alone changes no run
-                first = ast.get_source_segment(text, each.body[-1])
-                assert first is not None
-                parted = f"pass; {first}" if not isinstance(each.body[-1], BLOCKS) else None
-                if parted is None or text.count(first) != 1:
-                    continue
-                assert changes(checkout, roots, file, first, parted) == counts, each.name
-                tried.add(counts)
-    assert False in tried
-    assert not changes(checkout, roots, file, "statement=", "notes=(), statement=")
-    assert not changes(checkout, roots, "harness/figures/style.py", "", "COLOUR = 'red'\n")
-
-
-BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef)
 
 
 @pytest.mark.slow

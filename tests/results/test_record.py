@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from harness.results.provenance import describe_versions
 from harness.results.record import (
-    FAILED,
     INVALID,
     OK,
-    SERVERS,
     SKIPPED,
     Attempt,
     Outcome,
-    Profile,
     Question,
     Record,
 )
@@ -81,28 +75,6 @@ def test_what_an_older_record_does_not_name_was_not_recorded() -> None:
     assert computed.stated_versions == {}, "it had no servers"
 
 
-def test_no_package_is_named_as_a_server_is() -> None:
-    assert describe_versions()["redis-py"] != "missing"
-    assert not describe_versions().keys() & {*SERVERS}
-
-
-def test_a_failed_run_has_no_numbers() -> None:
-    record = Record.failed(attempt(), "the broker died", seconds=1)
-    assert (record.status, record.values, record.settled) == (FAILED, {}, False)
-
-
-def test_what_was_skipped_can_have_no_numbers() -> None:
-    with pytest.raises(AssertionError):
-        Outcome(values={"y": 1}, skipped="it cannot be run")
-
-
-def test_numbers_are_kept_as_they_are() -> None:
-    values = {"a": np.float64(0.1), "b": np.array([1, 2]), "c": Path("/x")}
-    record = Record.completed(attempt(), Outcome(values=values), seconds=0)
-    assert record.values == {"a": 0.1, "b": [1, 2], "c": "/x"}
-    assert Record(**json.loads(json.dumps(asdict(record)))) == record
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -162,12 +134,3 @@ def test_repetitions_that_are_there_count_beyond_the_number_asked_for(tmp_path: 
     assert campaign.results().frame["y"].tolist() == [0, 1, 2]
     more = store.campaign(QUESTION, "a", "here", 5, [first])
     assert (len(more.records), more.expected) == (3, 5), "two are still to be made"
-
-
-def test_a_failure_does_not_hide_what_was_settled(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path)
-    keep(store, Record.completed(attempt(), Outcome(values={"y": 1}), seconds=0))
-    keep(store, Record.failed(attempt(at=1001.0), "the disk was full", seconds=0))
-    campaign = store.newest_campaign("stock/toy", "here", Profile.QUICK, GRID)
-    assert campaign is not None
-    assert [record.status for record in campaign.records] == [OK]

@@ -48,9 +48,3 @@ def test_a_column_that_is_empty_everywhere_stays(tmp_path: Path) -> None:
     assert str(found["why_not"].dtype) == "object"
     assert str(found["late_s"].dtype) == "float64"
     found.loc[0, "why_not"] = "a warning would be an error"
-
-
-def test_runs_without_a_row_are_left_out(tmp_path: Path) -> None:
-    none, one = pd.DataFrame({"count": []}), pd.DataFrame({"count": [3]})
-    assert series(tmp_path, none, one)["count"].tolist() == [3]
-    assert list(series(tmp_path / "empty", none).columns) == ["count", "run", "x"]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.results.library import SHIPPED
 from harness.results.store import RecordStore
 from harness.running import catalogue
 from harness.running.catalogue import listed, needs
@@ -31,26 +28,6 @@ def test_the_list_is_that_of_the_experiments_also_from_the_cache(cache: Path) ->
     assert listed() == made
     file.write_text("spoilt")
     assert listed() == made, "made anew"
-
-
-def test_the_cache_keeps_a_few(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = listed()
-    monkeypatch.setattr(catalogue, "_made", lambda: iter(made))
-    for number in range(12):
-        monkeypatch.setattr(catalogue, "_fingerprint", lambda number=number: f"state-{number}")
-        assert listed() == made
-    assert len([*cache.iterdir()]) == catalogue._KEPT
-
-
-def test_the_list_from_the_cache_imports_no_experiment(cache: Path) -> None:
-    listed()
-    code = (
-        "import sys; from harness.running.catalogue import listed; listed();"
-        "print([name for name in sys.modules if name.split('.')[0] in ('experiments', 'pandas')])"
-    )
-    command = [sys.executable, "-P", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_a_change_of_the_code_changes_the_fingerprint(
@@ -80,9 +57,3 @@ def test_what_runs_needed_is_the_most_of_the_newest_campaign(tmp_path: Path) -> 
     again = needs("stock/toy", tmp_path)
     assert again is not None
     assert again.seconds != found.seconds, "the runs of another seed are not added"
-
-
-def test_old_records_do_not_say_what_they_needed() -> None:
-    found = needs("dpc/properties", SHIPPED)
-    assert found is not None
-    assert found.seconds > 0

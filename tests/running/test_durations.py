@@ -6,8 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from harness.results.library import SHIPPED
 from harness.results.record import Point, Profile, Record, point_key
 from harness.results.store import RecordStore
@@ -15,7 +13,6 @@ from harness.running import durations
 from harness.running.discovery import all_experiments
 from harness.running.durations import Durations
 from tests.running.test_execution import measured
-from tests.toys import toy
 
 ONE, TWO, THREE = {"x": 1}, {"x": 2}, {"x": 3}
 KEYS = ("point", "repeat", "attempt", "status", "started_unix_s", "seconds")
@@ -41,11 +38,6 @@ def store(root: Path, **histories: list[tuple[Point, int, int, str, float, float
     )
 
 
-def once(*seconds: float) -> list[tuple[Point, int, int, str, float, float]]:
-    """Return a run of each of the first points."""
-    return [({"x": x}, 0, 1, "ok", 1000.0 * x, took) for x, took in enumerate(seconds, start=1)]
-
-
 def test_an_estimate_counts_every_attempt_and_what_a_cold_start_costs(tmp_path: Path) -> None:
     """Seconds of a first run with its start, of one after it, and of one that was made twice."""
     own = store(
@@ -63,33 +55,6 @@ def test_an_estimate_counts_every_attempt_and_what_a_cold_start_costs(tmp_path: 
     assert seconds(ONE, False) == 36
     assert seconds(TWO, True) == seconds(TWO, False) == 20
     assert seconds(THREE, True) == 5, "as declared"
-
-
-def test_a_point_without_a_record_here_takes_as_long_as_in_the_shipped_ones(
-    tmp_path: Path,
-) -> None:
-    computed = toy(identifier="stock/toy").measurement
-    other = toy(identifier="stock/other").measurement
-    live = measured("stock/live").measurement
-    shipped = store(
-        tmp_path / "shipped",
-        stock_toy=once(2.0, 3.0, 4.0),
-        stock_other=once(10.0),
-        stock_live=once(60.0),
-    )
-    kinds = [computed, other, live]
-    none = store(tmp_path / "none")
-    first = Durations(none, "m", Profile.QUICK, kinds, shipped)
-    assert first.speed == 1
-    assert first.of(computed)(THREE, False) == 4
-
-    own = store(tmp_path / "own", stock_toy=once(6.0, 9.0))
-    slower = Durations(own, "m", Profile.QUICK, kinds, shipped)
-    assert slower.speed == pytest.approx(3), "this machine takes three times as long"
-    assert slower.of(computed)(ONE, False) == 6
-    assert slower.of(computed)(THREE, False) == pytest.approx(12)
-    assert slower.of(other)(ONE, False) == pytest.approx(30)
-    assert slower.of(live)(ONE, True) == 60, "it mostly waits"
 
 
 def test_declared_durations_are_near_those_of_the_results_that_ship() -> None:

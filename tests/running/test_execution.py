@@ -17,7 +17,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
 from harness.results.provenance import machine_name
-from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
+from harness.results.record import FAILED, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.running.discovery import find
 from harness.running.execution import ATTEMPTS, Runner
@@ -26,9 +26,6 @@ from harness.running.warm_cluster import LOG_BYTES, ClusterPool
 from tests.toys import Watcher, changed, square, toy
 
 SMOKE = RunSettings(profile=Profile.SMOKE)
-
-
-EXECUTION = "harness.running.execution"
 
 
 def no_cluster(spec: ClusterSpec) -> Cluster:
@@ -76,11 +73,6 @@ def test_what_was_measured_on_another_backend_is_not_pooled(tmp_path: Path) -> N
     assert campaign(live, "local") != campaign(live, "docker")
     computed = changed(toy(), origin=Origin.COMPUTED)
     assert campaign(computed, "local") == campaign(computed, "docker")
-
-
-def test_a_second_command_runs_nothing_again(tmp_path: Path) -> None:
-    make(RecordStore(tmp_path), toy())
-    assert make(RecordStore(tmp_path), toy()).finished == []
 
 
 @pytest.mark.parametrize(
@@ -155,26 +147,6 @@ def test_the_logs_of_a_failed_run_are_kept_beside_its_record(tmp_path: Path) -> 
     assert log.name == "worker.log", "nothing but logs: credentials stay where they are"
     assert len(log.read_text()) == LOG_BYTES
     assert log.read_text().endswith("the end")
-
-
-def test_a_bug_in_an_experiment_keeps_its_traceback(tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        raise ZeroDivisionError("oh")
-
-    watcher = make(RecordStore(tmp_path), toy(run))
-    assert {r.status for r in watcher.finished} == {FAILED}
-    assert "ZeroDivisionError: oh" in (watcher.finished[0].reason or "")
-
-
-def test_an_invalid_run_is_kept_but_not_counted(tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        return replace(square(point, context), invalid="the load fell behind")
-
-    watcher = make(RecordStore(tmp_path), toy(run))
-    assert {r.status for r in watcher.finished} == {INVALID}
-    assert [r.attempt for r in watcher.finished] == [1, 2, 3] * 6
-    assert watcher.campaigns[0][1].valid == []
-    assert len(watcher.campaigns[0][1].others) == 2 * 6, "every attempt is kept"
 
 
 @pytest.mark.parametrize("trouble", ["invalid", "again"])
@@ -355,18 +327,6 @@ def test_an_edited_option_file_is_another_campaign(tmp_path: Path) -> None:
         assert len(watcher.finished) == runs
 
 
-def test_a_package_is_the_same_after_python_has_compiled_it(tmp_path: Path) -> None:
-    package = tmp_path / "shop"
-    package.mkdir()
-    settings = replace(SMOKE, options={"failures": package})
-    experiment = toy(accepts=frozenset({"failures"}))
-    for name, runs in (("job.py", 6), ("__pycache__/job.cpython-311.pyc", 0), ("price.py", 6)):
-        (package / name).parent.mkdir(exist_ok=True)
-        (package / name).write_text(name)
-        watcher = make(RecordStore(tmp_path / "records"), experiment, settings=settings)
-        assert len(watcher.finished) == runs
-
-
 @pytest.mark.parametrize(("repeats", "seed"), [(0, 1), (1, -1)])
 def test_settings_out_of_range_are_refused(repeats: int, seed: int) -> None:
     with pytest.raises(UsageError):
@@ -449,19 +409,6 @@ def test_applications_are_kept_while_they_are_of_use() -> None:
     pool.close()
     report = "the b did not recover (b lost its executors): starting them anew"
     assert applications.events[3:] == [report, "stop b", "start b", "stop b"]
-
-
-def test_applications_that_do_not_end_do_not_keep_the_pool_open() -> None:
-    @contextmanager
-    def stuck() -> Iterator[str]:
-        yield "stuck"
-        raise EnvironmentFailure("the driver does not end", remedy="look at its log")
-
-    pool = ClusterPool(no_cluster)
-    pool.keep("stuck", stuck, lambda _: None, print)
-    with pytest.raises(EnvironmentFailure, match="does not end"):
-        pool.close()
-    pool.close()
 
 
 def test_a_disturbed_run_is_made_again_until_the_machine_counts_as_busy(tmp_path: Path) -> None:

@@ -30,15 +30,6 @@ def test_a_child_process_counts_and_the_peak_stays() -> None:
     assert memory.largest_bytes >= resident_bytes()
 
 
-def test_all_files_count_once(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "one").write_bytes(b"x" * 100)
-    (tmp_path / "two").write_bytes(b"x" * 11)
-    (tmp_path / "link").symlink_to(tmp_path / "two")
-    assert size_of(tmp_path, None) == 111
-    assert size_of(tmp_path / "nowhere") == 0
-
-
 def test_a_folder_that_a_server_removes_meanwhile_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.cluster.base import Action
 from harness.environment.servers import UNKNOWN
-from harness.experiment import Experiment
 from harness.measurement import Context
 from harness.results.record import NOT_RECORDED, SKIPPED, Outcome, Point, Profile
 from harness.results.setting import Setting
 from harness.results.store import RecordStore
-from harness.running.computed import AT_ONCE
 from harness.running.discovery import find
-from harness.running.execution import Runner
-from harness.running.plan import FIGURE_S, PlannedRun, RunSettings, ahead_of, seconds_left
-from tests.running.test_execution import make, measured, no_cluster, ramp, scaled
+from harness.running.plan import RunSettings
+from tests.running.test_execution import make, measured, ramp, scaled
 from tests.toys import Watcher, changed, toy
 
 
@@ -69,13 +65,6 @@ def test_rows_of_a_comparison_at_unlike_speeds_are_made_again_once(tmp_path: Pat
         assert sorted(record.point["x"] for record in found) == made
 
 
-def test_cheapest_first(tmp_path: Path) -> None:
-    dear, cheap = toy(identifier="stock/a", seconds=9), toy(identifier="stock/b")
-    watcher = make(RecordStore(tmp_path), dear, cheap)
-    assert [name for name, _ in watcher.campaigns] == ["stock/b", "stock/a"]
-    assert watcher.estimate_s == pytest.approx(6 * 9 + 6 * 0.1 + 2 * FIGURE_S / AT_ONCE)
-
-
 def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: Path) -> None:
     watcher = make(
         RecordStore(tmp_path),
@@ -87,14 +76,6 @@ def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: 
     )
     order = [name for name, _ in watcher.campaigns]
     assert order == ["stock/short", "stock/early", "stock/long", "stock/late"]
-
-
-def test_a_smoke_run_begins_with_clusters_beside_which_others_are_computed(tmp_path: Path) -> None:
-    (computed,) = find(["intervals/dag-delay"])
-    watcher = make(RecordStore(tmp_path), measured("stock/one"), measured("stock/two"), computed)
-    order = [name for name, _ in watcher.campaigns]
-    assert order == ["stock/one", "stock/two", "intervals/dag-delay"]
-    assert all(run.patient for run in watcher.started), "its times decide nothing"
 
 
 @pytest.mark.parametrize("profile", [Profile.SMOKE, Profile.QUICK])
@@ -122,15 +103,6 @@ def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
     assert sorted(order) == [computed.id, "stock/patient"], "each is told of once"
     seen = [r.values["y"] for r in watcher.finished if r.experiment == "stock/patient"]
     assert max(seen) == brief
-
-
-@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
-def test_nothing_is_computed_beside_a_measurement(tmp_path: Path, profile: Profile) -> None:
-    settings = RunSettings(profile=profile, repeats=1)
-    (computed,) = find(["intervals/dag-delay"])
-    runner = Runner(RecordStore(tmp_path), no_cluster, Watcher())
-    runs = runner.plan([measured("stock/one"), measured("stock/two"), computed], settings)
-    assert not any(run.patient or run.bears_others for run in runs)
 
 
 def test_a_measured_run_names_its_servers_and_another_java_or_redis_is_another_question(
@@ -183,28 +155,3 @@ def test_what_the_cluster_cannot_do_is_skipped_before_anything_is_started(tmp_pa
     assert watcher.estimate_s == 0
     assert "need cut, which a local cluster cannot do" in str(watcher.finished[0].reason)
     assert watcher.stages == []
-
-
-def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster() -> None:
-    (computed,) = find(["intervals/dag-delay"])
-    live = measured("stock/toy")
-
-    def planned(experiment: Experiment, *, done: bool = False, patient: bool = False) -> PlannedRun:
-        return PlannedRun(
-            experiment=experiment,
-            point={},
-            repeat=0,
-            done=done,
-            seconds=10,
-            patient=patient,
-        )
-
-    runs = [planned(computed), planned(live, done=True), planned(computed)]
-    runs += [planned(live), planned(computed)]
-    assert ahead_of(runs, 0) == [0, 2]
-    assert ahead_of(runs, 4) == [4]
-    assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10 + 2 * FIGURE_S
-    patient = planned(measured("stock/toy"), patient=True)
-    assert ahead_of([patient, patient, *runs], 0) == [2, 4]
-    skipped = replace(planned(live), skipped="its failures need cut")
-    assert ahead_of([skipped, *runs], 0) == [1, 3], "nothing is measured there"

@@ -39,12 +39,6 @@ def test_internal_completeness_knows_no_joins() -> None:
     assert values == pytest.approx([12 / 16, 12 / 16])  # 3 + 3 taken in by O1, O2; 6 of 8 by O3
 
 
-def test_a_join_gives_nothing_when_one_stream_is_gone() -> None:
-    topology = named.figure_1a(join=True)
-    alive = without(topology, *(("O2", task) for task in range(4)))
-    assert output_fidelity(topology, alive)[0, 0] == 0
-
-
 def test_priorities_weigh_the_queries() -> None:
     topology = named.figure_5a((1, 0, 3))
     alive = np.zeros(7, dtype=bool)

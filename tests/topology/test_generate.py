@@ -7,11 +7,11 @@ import pytest
 
 from harness.errors import UsageError
 from harness.seeds import generator
-from harness.topology.generate import FULL, STRUCTURED, Priorities, Specification, random_topology
+from harness.topology.generate import STRUCTURED, Priorities, Specification, random_topology
 from harness.topology.partitioning import Partitioning
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_within_the_specification(seed: int) -> None:
     spec = Specification(
         operators=(5, 10), parallelism=(2, 8), partitionings=STRUCTURED, join_fraction=1.0
@@ -23,29 +23,6 @@ def test_within_the_specification(seed: int) -> None:
     assert [query.sink for query in topology.queries] == ["O1"]
     for operator in topology.operators:
         assert operator.join == (len(topology.inputs(operator.name)) == 2)
-
-
-def test_full_means_full_everywhere() -> None:
-    topology = random_topology(Specification(partitionings=FULL), generator(1, "full"))
-    assert {edge.partitioning for edge in topology.edges} == {Partitioning.FULL}
-
-
-def test_joins_and_workloads_leave_the_shape_alone() -> None:
-    plain, skewed, joined = (
-        random_topology(spec, generator(3, "same"))
-        for spec in (Specification(), Specification(zipf=0.1), Specification(join_fraction=0.5))
-    )
-    assert plain.edges == skewed.edges == joined.edges
-    assert [o.parallelism for o in plain.operators] == [o.parallelism for o in joined.operators]
-
-
-def test_zipf_is_skewed_and_uniform_is_not() -> None:
-    plain, skewed = (
-        random_topology(Specification(zipf=zipf), generator(3, "same")) for zipf in (0.0, 0.1)
-    )
-    name = plain.sources[0]
-    assert np.ptp(plain.output_rates(name)) == 0
-    assert np.ptp(skewed.output_rates(name)) > 0
 
 
 @pytest.mark.parametrize("priorities", list(Priorities))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from harness.errors import UsageError
@@ -45,18 +44,6 @@ def test_routes_join_contiguous_blocks(
     assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == expected
 
 
-def test_the_recovery_topology_loads_every_level_equally() -> None:
-    topology = named.recovery(rate=1000)
-    for name in ("O1", "O2", "O3", "O4"):
-        assert topology.input_rates(name).tolist() == [2000.0] * topology.operator(name).parallelism
-    assert topology.task_count == 31
-
-
-def test_a_joins_output_rate_is_its_selectivity_times_the_sum_of_its_inputs() -> None:
-    topology = named.figure_2(join=True)
-    assert topology.output_rates("O3").tolist() == [8.0]
-
-
 def test_substreams_carry_the_rate_from_task_to_task() -> None:
     topology = Topology(
         operators=(
@@ -70,22 +57,6 @@ def test_substreams_carry_the_rate_from_task_to_task() -> None:
     assert topology.input_rates("b").tolist() == [20, 10, 10]
 
 
-def test_a_split_block_is_cut_by_weight() -> None:
-    topology = chain(2, 4, "split", weights=(1.0, 1.0, 3.0, 1.0))
-    assert topology.input_rates("b").tolist() == [0.5, 0.5, 0.75, 0.25]
-
-
-def test_every_subscriber_gets_the_whole_output() -> None:
-    topology = Topology(
-        operators=(source("a", 2, 5.0), *(Operator(name=n, parallelism=2) for n in "bc")),
-        edges=tuple(
-            Edge(upstream="a", downstream=n, partitioning=Partitioning.ONE_TO_ONE) for n in "bc"
-        ),
-    )
-    assert topology.input_rates("b").sum() == topology.input_rates("c").sum() == 10
-    assert [query.name for query in topology.queries] == ["b", "c"]
-
-
 def test_tasks_are_numbered_operator_by_operator() -> None:
     topology = named.figure_1a(join=False)
     assert topology.tasks("O3") == slice(8, 12)
@@ -96,11 +67,6 @@ def test_tasks_are_numbered_operator_by_operator() -> None:
     assert topology.downstream("O3") == ("O4",)
     assert topology.ancestors("O3") == {"O1", "O2", "O3"}
     assert topology.sources == ("O1", "O2")
-
-
-def test_costs_are_per_task() -> None:
-    topology = chain(2, 2, "one-to-one", cost=3)
-    assert (topology.costs.tolist(), topology.total_cost) == ([1, 1, 3, 3], 8)
 
 
 EDGE = Edge(upstream="a", downstream="b", partitioning=Partitioning.FULL)
@@ -164,11 +130,6 @@ def test_what_cannot_run_is_refused_by_name(case: str) -> None:
     with pytest.raises(UsageError, match=names) as error:
         build()
     assert error.value.remedy
-
-
-def test_rates_cannot_be_changed() -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        np.multiply(named.q1().task_input_rates, 2, out=named.q1().task_input_rates)
 
 
 def test_a_join_gives_the_product_of_its_streams_where_the_topology_says_so() -> None:

@@ -30,12 +30,6 @@ def test_the_documented_example() -> None:
     assert topology.queries[0].sink == "jam"
 
 
-def test_one_rate_is_every_tasks_and_queries_are_optional() -> None:
-    topology = from_yaml_text("operators: [{name: a, parallelism: 3, rate: 7}]")
-    assert topology.output_rates("a").tolist() == [7, 7, 7]
-    assert topology.queries[0].name == "a"
-
-
 @pytest.mark.parametrize(
     ("text", "names"),
     [

@@ -102,14 +102,6 @@ def test_the_share_of_right_members(case: Case) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@by_workload
-def test_spark_counts_the_same_members(spark: SparkSession, case: Case) -> None:
-    found = scored(spark, case.workload, case.kinds, case.delivered, case.accurate)
-    assert found.first == found.last == pytest.approx(case.share)
-
-
-@pytest.mark.spark
-@pytest.mark.slow
 def test_the_first_version_and_the_last_are_scored_by_window(spark: SparkSession) -> None:
     found = scored(
         spark,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -29,13 +28,11 @@ from tests.workloads.agreement import (
 from workloads import accident, synthetic, traffic, wordcount
 from workloads.base import Workload
 from workloads.toolkit.operators import TableProgram, program_of, timeline_of
-from workloads.toolkit.result_table import ResultTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Sources = Mapping[str, pa.Table]
-Records = list[list[tuple[int, bytes]]]
 
 
 @dataclass(frozen=True)
@@ -214,18 +211,6 @@ def test_operators_equal_counting_by_hand(name: str, data: st.DataObject, batch_
     require_equal(found, by_hand(name, sources))
 
 
-@pytest.mark.parametrize("name", CASES)
-@given(data=st.data())
-@settings(max_examples=8, deadline=None)
-def test_results_do_not_depend_on_how_time_is_cut(name: str, data: st.DataObject) -> None:
-    case = CASES[name]
-    sources = data.draw(case.random)
-    fine, coarse = (
-        by_operators(operators_of(case, batch_s), case.workload, sources) for batch_s in (0.25, 1)
-    )
-    require_equal(fine, coarse)
-
-
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
@@ -242,29 +227,7 @@ def test_query_equals_operators(spark: SparkSession, name: str, data: st.DataObj
     require_equal(by_query(spark, case.workload, sources), found)
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.deep
-@pytest.mark.parametrize("name", CASES)
-def test_query_equals_operators_on_generated_records(spark: SparkSession, name: str) -> None:
-    case = CASES[name]
-    sources = case.generated()
-    found = by_operators(operators_of(case, 1), case.workload, sources)
-    assert len(found) > 5, "the records lead to results"
-    require_equal(by_query(spark, case.workload, sources), found)
-
-
 # What else the papers say of them
-
-
-def test_every_level_of_the_recovery_topology_carries_the_same_load() -> None:
-    timeline = timeline_of(SYNTHETIC, start_us=START_US, batch_s=1)
-    topology = synthetic.program(timeline=timeline).topology
-    assert [operator.parallelism for operator in topology.operators] == [16, 8, 4, 2, 1]
-    for name in ("O1", "O2", "O3", "O4"):
-        assert topology.input_rates(name) == pytest.approx(
-            [2_000] * len(topology.input_rates(name))
-        )
 
 
 def test_the_recovery_topology_has_selectivity_one_half() -> None:
@@ -293,29 +256,6 @@ def test_word_count_has_the_depth_that_was_asked_for(depth: int) -> None:
     require_equal(by_operators(code, WORDS, sources), by_operators(shallow, WORDS, sources))
     with pytest.raises(UsageError, match="depth 3"):
         wordcount.program(timeline=timeline, depth=3)
-
-
-def test_accidents_go_into_a_table_once(tmp_path: Path) -> None:
-    results = by_operators(
-        operators_of(CASES["accident"], 1), ACCIDENT, CASES["accident"].generated()
-    )
-    results["window_start"] = results["window_start"].astype("int64")
-    columns = ACCIDENT.columns
-    rows = [dict(zip(columns, row, strict=True)) for row in results[columns].to_numpy().tolist()]
-    table = ResultTable(ACCIDENT, tmp_path / "accidents.sqlite")
-    assert table.write(rows[:10]) == 10
-    assert table.write(rows) == len(rows) - 10, "what is there already stays"
-    assert table.write([{**rows[0], "car_ids": "another"}]) == 0
-    table.close()
-    again = ResultTable(ACCIDENT, tmp_path / "accidents.sqlite")
-    assert len(again.rows()) == len(rows)
-    assert {row[2] for row in again.rows()} == {row["car_ids"] for row in rows}
-    again.close()
-
-
-def test_a_slide_that_cuts_seconds_is_refused() -> None:
-    with pytest.raises(UsageError, match="cuts seconds apart"):
-        traffic.traffic_jams(window_s=3, slide_s=1.5)
 
 
 def test_a_timeline_that_does_not_add_up_is_refused() -> None:

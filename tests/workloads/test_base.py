@@ -41,14 +41,6 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_file_of_the_users_own(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD)
-    workload = load_workload_file(path)
-    assert workload.reference is not None
-    assert workload.reference.build().name == "numbers"
-    assert workload.source("numbers").records.build().payloads(0, 2, 2) == [b"6", b"9"]
-
-
 def test_a_second_file_is_sent_with_a_query(tmp_path: Path) -> None:
     (tmp_path / "beside_it.py").write_text("FACTOR = 2\n")
     path = write(tmp_path, "from beside_it import FACTOR\n" + GOOD)
@@ -116,26 +108,6 @@ def test_what_a_file_lacks_is_named(tmp_path: Path, change: tuple[str, str], mes
         load_workload_file(path)
 
 
-@pytest.mark.parametrize("change", [('["value"]', '"value"'), ('{"step": 3}', '{"stepp": 3}')])
-def test_the_remedy_is_what_to_write(tmp_path: Path, change: tuple[str, str]) -> None:
-    with pytest.raises(UsageError) as caught:
-        load_workload_file(write(tmp_path, GOOD.replace(*change)))
-    assert caught.value.remedy in ("write ['value']", "did you mean 'step'?")
-
-
-def test_windows_are_tumbling_unless_a_slide_is_given(tmp_path: Path) -> None:
-    workload = load_workload_file(write(tmp_path, GOOD.replace(" slide_s=2,", "")))
-    assert workload.slide_s == workload.window_s == 2
-    with pytest.raises(UsageError, match="slide_s is 0"):
-        load_workload_file(write(tmp_path, GOOD.replace("slide_s=2", "slide_s=0")))
-
-
-def test_a_workload_of_another_kind_lacks_what_it_lacks(tmp_path: Path) -> None:
-    path = write(tmp_path, "class W:\n    name = 'x'\n    sources = []\nWORKLOAD = W()\n")
-    with pytest.raises(UsageError, match="WORKLOAD is a W and lacks forms, identity, values"):
-        load_workload_file(path)
-
-
 def test_a_missing_file() -> None:
     with pytest.raises(UsageError, match="there is no file"):
         load_workload_file(Path("/nowhere/mine.py"))
@@ -172,8 +144,3 @@ def test_sources_are_checked(wrong: dict[str, Any]) -> None:
     records = Reference(target="datasets.text:TextLines")
     with pytest.raises(UsageError):
         Source(**{"name": "lines", "records": records, **wrong})
-
-
-def test_sources_by_name() -> None:
-    with pytest.raises(UsageError, match="no source 'line'"):
-        word_count(text=[__file__]).source("line")

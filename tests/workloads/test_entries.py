@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import workloads
 from harness.errors import UsageError
 from workloads.accident import two_highways
 from workloads.base import QUERY, TASKS, RecordSource, Reference, Workload
@@ -52,23 +50,6 @@ def test_its_tasks_read_its_sources(name: str) -> None:
     for operator in program.topology.operators:
         for task in range(operator.parallelism):
             assert program.task(operator.name, task).memory >= 1
-
-
-@pytest.mark.parametrize("name", WITH_TASKS)
-def test_the_rate_is_that_of_all_sources_together(name: str) -> None:
-    workload = all_workloads()[name].make()
-    timeline = timeline_of(workload, start_us=START_US, batch_s=1)
-    program = program_of(workload, timeline=timeline, rate=700)
-    total = sum(program.topology.input_rates(operator).sum() for operator in program.sources)
-    assert total == pytest.approx(700)
-
-
-def test_every_file_is_a_workload_or_what_they_share() -> None:
-    folder = Path(str(workloads.__file__)).parent
-    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base", "checks", "entries"}
-    files -= {"files", "own", "sizes"}  # how one's own file is loaded
-    files -= {"packages", "join"}  # the join of Borealis' live figures is offered to nobody
-    assert len(files) == len(all_workloads()), "a workload's file ends with ENTRY"
 
 
 def test_a_workload_that_is_not_there_is_refused() -> None:

@@ -40,19 +40,3 @@ def test_its_tasks_give_what_its_query_gives(spark: SparkSession) -> None:
     by_tasks = by_operators(program, workload, sources)
     require_equal(by_query(spark, workload, sources), by_tasks)
     assert len(by_tasks) > 100
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_the_example_gives_the_hottest_reading(spark: SparkSession) -> None:
-    workload = load_workload_file(EXAMPLE)
-    source = workload.sources[0].records.build()
-    payloads = [[*source.payloads(partition, 0, 200), b""] for partition in range(2)]
-    results = by_query(spark, workload, {"readings": steady(payloads, 100)})
-    first = results[results["window_start"] == results["window_start"].min()]
-    expected: dict[int, int] = {}
-    for records in payloads:
-        for record in records[:100]:  # the first second, which the earliest window ends with
-            sensor, hundredths = map(int, record.split(b","))
-            expected[sensor] = max(hundredths, expected.get(sensor, hundredths))
-    assert dict(zip(first["sensor"], first["hottest"], strict=True)) == expected

@@ -24,10 +24,3 @@ def test_every_report_of_both_is_in_a_result(priorities: tuple[int, ...], tasks:
     south = rows["location"] >= FAR
     assert int(reports[~south].sum()) == 0.75 * RATE_PER_S * SECONDS
     assert int(reports[south].sum()) == 0.25 * RATE_PER_S * SECONDS
-
-
-def test_each_highway_is_a_query_with_its_priority() -> None:
-    workload = two_highways(priorities=(3, 1))
-    timeline = timeline_of(workload, start_us=0, batch_s=1)
-    queries = program_of(workload, timeline=timeline, rate=RATE_PER_S).topology.queries
-    assert [(each.name, each.priority) for each in queries] == [("north", 3), ("south", 1)]

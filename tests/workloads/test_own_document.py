@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -46,14 +45,6 @@ def changed(tmp_path: Path, *change: str) -> Workload:
     path = tmp_path / f"orders_{abs(hash(change))}.py"
     path.write_text(FILE.replace(*change))
     return load_workload_file(path)
-
-
-def test_the_file_is_loaded_and_generates(orders: Path) -> None:
-    workload = load_workload_file(orders)
-    assert workload.slide_s == workload.window_s == 10
-    records = [json.loads(value) for value in workload.sources[0].records.build().payloads(3, 7, 9)]
-    assert len(records) == 9
-    assert all(0 <= record["shop"] < 200 for record in records)
 
 
 def test_its_results_compare_by_their_types(orders: Path) -> None:

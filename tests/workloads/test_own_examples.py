@@ -17,7 +17,7 @@ from harness.engines.structured.local import sampled
 from harness.errors import UsageError
 from harness.measure.values import normalized, types_of
 from harness.measure.versions import compare
-from workloads.base import RecordedSource, Reference, Source, Workload
+from workloads.base import Reference, Source, Workload
 from workloads.own import load_workload_file
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ EXAMPLES = ROOT / "docs/examples"
 FILES = ("sessions", "conversions", "temperatures", "packaged", "visits", "late")
 WINDOW = "window_start"
 SOURCE = Source(name="in", records=Reference(target=f"{__file__}:None", parameters={}))
-DOCUMENT = (ROOT / "docs/own-workload.md").read_text()
 
 
 @pytest.fixture
@@ -41,11 +40,6 @@ def here(tmp_path: Path) -> Path:
         shutil.copy(path, target)
     runpy.run_path(str(tmp_path / "make_temperatures.py"))
     return tmp_path
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_the_document_names_every_example(name: str) -> None:
-    assert f"examples/{name}.py" in DOCUMENT
 
 
 @pytest.mark.spark
@@ -161,14 +155,6 @@ EXPECTED = {
     "temperatures": _temperatures,
     "packaged": _packaged,
 }
-
-
-def test_a_recording_is_replayed_at_its_own_pace(here: Path) -> None:
-    workload = load_workload_file(here / "temperatures.py")
-    built = workload.sources[0].records.build()
-    assert isinstance(built, RecordedSource)
-    assert built.first_unix_s % 86_400 < 60, "the recording begins at midnight"
-    assert built.per_s == pytest.approx(800 / 3600, rel=0.01)
 
 
 def test_a_package_is_found_beside_the_file(here: Path) -> None:

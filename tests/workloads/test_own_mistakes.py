@@ -165,15 +165,6 @@ def test_every_format_gives_the_same_records(tmp_path: Path, ending: str) -> Non
     assert again == recording.payloads(0, 0, 2), "it begins anew"
 
 
-def test_records_keep_their_distance_in_event_time(tmp_path: Path) -> None:
-    path = _lines(tmp_path / "paced.jsonl", *({"at": at} for at in TIMES_MS))
-    recording = Recording(str(path), "at", "ms", 1)
-    rate = RateProfile(tuple(recording.rates(8.0, 2.5, 2.0)))
-    assert rate.duration_s == pytest.approx(2.5)
-    sent_s = rate.intended_s(np.arange(4)).tolist()
-    assert sent_s == pytest.approx([1.0, 1.25, 1.25, 2.0])
-
-
 @pytest.mark.parametrize("ends", ["jsonl", "csv"])
 def test_a_record_keeps_its_recorded_time(tmp_path: Path, ends: str) -> None:
     """Two at the same instant, then none for an hour; times without a zone are in UTC."""

@@ -9,7 +9,6 @@ from tests.workloads.agreement import START_US, ordered, require_equal
 from workloads.accident import accidents
 from workloads.base import Workload
 from workloads.synthetic import synthetic
-from workloads.toolkit.accuracy import local_accuracy
 from workloads.toolkit.local import run_locally
 from workloads.toolkit.operators import TableProgram, program_of, timeline_of
 from workloads.toolkit.partial import PartialRuns, places, recorded
@@ -47,13 +46,6 @@ def test_with_every_task_alive_it_is_the_whole_program(name: str) -> None:
     require_equal(ordered(runs.results(alive).to_pandas(), workload), ordered(whole, workload))
 
 
-def test_nothing_comes_without_a_whole_tree() -> None:
-    workload, rate = WORKLOADS["world-cup"]
-    _, _, runs = started(workload, rate)
-    assert runs.results([("slice", 0), ("slice", 1), ("merge", 0)]).num_rows == 0, "no sink"
-    assert runs.results([("merge", 0), ("top", 0)]).num_rows == 0, "no source"
-
-
 def test_a_living_tree_gives_what_its_partitions_hold() -> None:
     """Half of the recovery topology sums the keys of half of the sources, exactly."""
     workload, rate = WORKLOADS["synthetic"]
@@ -63,23 +55,3 @@ def test_a_living_tree_gives_what_its_partitions_hold() -> None:
     found = ordered(runs.results(half).to_pandas(), workload)
     # Sources 0 and 1 have the keys 0 to 19, which O2 halves.
     require_equal(found, full[full["key"] < 10].reset_index(drop=True))
-
-
-def test_a_join_needs_both_of_its_inputs() -> None:
-    workload, rate = WORKLOADS["traffic"]
-    _, _, runs = started(workload, rate)
-    one = [("jams", 0), ("window", 0), ("speeds", 0)]
-    assert runs.results(one).num_rows == 0
-    both = runs.results([*one, ("incidents", 0)])
-    share = local_accuracy(workload, both, runs.results())
-    assert share is not None
-    assert 0 < share < 1
-
-
-def test_the_input_follows_the_rates_that_are_planned() -> None:
-    workload, rate = WORKLOADS["world-cup"]
-    program, sources, _ = started(workload, rate)
-    counts = sources["requests"].group_by("partition").aggregate([("offset", "count")])
-    sent = dict(zip(*(counts.column(i).to_pylist() for i in range(2)), strict=True))
-    for partition, planned in enumerate(program.topology.operators[0].rate or ()):
-        assert sent[partition] == int(SECONDS * planned)

@@ -8,27 +8,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasets.worldcup.format import RECORD, decode
-from datasets.worldcup.generator import Day66
 from harness.errors import UsageError
-from tests.datasets.logs import genuine_log
 from tests.levels import amount
 from tests.workloads.agreement import (
     START_US,
     by_operators,
-    by_query,
-    require_equal,
     source_table,
-    steady,
 )
 from workloads.toolkit.operators import timeline_of
-from workloads.worldcup import TOP, parse_top, program, world_cup
+from workloads.worldcup import TOP, program, world_cup
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 Records = list[list[tuple[int, bytes]]]
 
@@ -102,69 +97,6 @@ def test_operators_equal_counting_by_hand(
     assert as_dict(found) == by_hand
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-@given(partitions=st.lists(events, min_size=2, max_size=2), shape=st.sampled_from([(4, 1), (2, 2)]))
-@settings(
-    max_examples=3,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-def test_query_equals_operators(
-    spark: SparkSession, partitions: Records, shape: tuple[int, int]
-) -> None:
-    workload = world_cup(window_s=shape[0], slide_s=shape[1])
-    code = program(
-        timeline=timeline_of(workload, start_us=START_US, batch_s=0.5), slicers=2, mergers=1
-    )
-    sources = {"requests": source_table(partitions)}
-    require_equal(by_query(spark, workload, sources), by_operators(code, workload, sources))
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_query_equals_operators_on_genuine_records(spark: SparkSession) -> None:
-    records = decode(genuine_log().read_bytes())
-    servers = np.unique(records["server"])
-    # 42 s of the log, replayed 4 times as fast; a server is in one partition, as in the papers.
-    partitions: Records = [[] for _ in range(4)]
-    elapsed_ms = (records["timestamp"].astype(int) - int(records["timestamp"][0])) * 250
-    for place, time_ms, record in zip(
-        np.searchsorted(servers, records["server"]) % 4, elapsed_ms, records, strict=True
-    ):
-        partitions[place].append((int(time_ms), record.tobytes()))
-    workload = world_cup(partitions=4, window_s=4, slide_s=1)
-    code = program(
-        timeline=timeline_of(workload, start_us=START_US, batch_s=0.25), slicers=4, mergers=2
-    )
-    sources = {"requests": source_table(partitions)}
-    found = by_query(spark, workload, sources)
-    require_equal(found, by_operators(code, workload, sources))
-    whole = [parse_top(top) for top in found["top"]]
-    assert max(len(top) for top in whole) == TOP
-    assert as_dict(found) == counted_by_hand(partitions, 4000, 1000)
-
-
-def test_a_result_is_read_back() -> None:
-    assert parse_top("22:121 114:105") == [(22, 121), (114, 105)]
-    assert parse_top("") == []
-
-
-def test_slices_travel_as_they_fill() -> None:
-    """100 tuples of one partition leave O1 at once; the rest waits for the pane's end."""
-    workload = world_cup(window_s=2, slide_s=1)
-    timeline = timeline_of(workload, start_us=START_US, batch_s=0.5)
-    task = program(timeline=timeline, slicers=2, mergers=1).task("slice", 0)
-    source = steady([[request(i % 3) for i in range(250)]], 500)
-    state, (sent,) = task.process(task.initial(), 0, [source])
-    assert sum(sent.column("requests").to_pylist()) == 200
-    assert sent.num_rows == 2 * 3, "two slices of three objects"
-    assert task.state_tuples(state) == 3
-    state, (rest,) = task.process(state, 1, [source.slice(0, 0)])
-    assert sum(rest.column("requests").to_pylist()) == 50
-    assert task.state_tuples(state) == 0
-
-
 def test_the_papers_degrees() -> None:
     workload = world_cup()
     topology = program(timeline=timeline_of(workload, start_us=START_US, batch_s=1)).topology
@@ -172,10 +104,3 @@ def test_the_papers_degrees() -> None:
     assert topology.input_rates("slice").sum() == pytest.approx(40_718, abs=1)
     with pytest.raises(UsageError, match="31 slicers"):
         program(timeline=timeline_of(workload, start_us=START_US, batch_s=1), slicers=31)
-
-
-def test_generated_records_are_what_the_query_reads() -> None:
-    source = world_cup(partitions=3).sources[0]
-    built = source.records.build()
-    assert isinstance(built, Day66)
-    assert {len(payload) for payload in built.payloads(2, 0, 100)} == {20}

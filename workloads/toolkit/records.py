@@ -1,6 +1,6 @@
 """Records taken apart by Spark, without losing the ones that only move event time.
 
-Tests: ``tests/workloads/test_streaming.py``."""
+Tests: ``tests/workloads/test_agreement.py``."""
 
 from __future__ import annotations
 
