@@ -27,7 +27,7 @@ from harness.results.kills import Unrecovered
 from harness.results.record import Outcome, Profile
 from tests.cluster.test_neighbours import cluster_of
 from tests.engines.contract import EngineContract, EngineKindContract, Sharing
-from tests.engines.toy import REPEATED, WORKLOAD, ToyCluster, ToyKind
+from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
 from tests.load.test_generator import Broker
 
 RATE_PER_S, LOAD_S = 200.0, 2.0
@@ -146,24 +146,6 @@ def test_tentative_results_that_are_corrected_equal_the_twin(
     assert values["accuracy_last"] == 1
 
 
-def test_revisions_are_judged_by_the_value_that_stays(measured: Callable[..., Outcome]) -> None:
-    """Each result comes first wrong and then right; after the failure ten come again, so."""
-    values = measured("revise", KILL).values
-    assert values["output_equals_truth"], values["difference_from_truth"]
-    assert values["output_equals_twin"], values["difference_from_twin"]
-    assert values["contradictions"] == values["uncorrected"] == 0
-    assert values["accuracy_first"] == 0
-    assert values["accuracy_last"] == 1
-    assert values["tentative"] == values["corrections"] == values["results"]
-    assert values["setbacks"] == REPEATED
-    assert values["twin_setbacks"] == values["twin_duplicates"] == 0
-    assert values["duplicates"] == 2 * REPEATED, "both values of each come again"
-    assert values["early_versions"] == values["results"] + REPEATED
-    assert 0 < values["early_error"] < 1
-    assert values["first_latency_p50_s"] <= values["latency_p50_s"]
-    assert values["recovery_s"] is not None
-
-
 @pytest.mark.slow
 def test_what_a_machine_holds_is_found_by_the_same_passes(
     toy_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -199,24 +181,6 @@ def test_an_engine_that_forgets_is_found_out(measured: Callable[..., Outcome]) -
     assert not values["output_equals_twin"]
     assert values["twin_equals_truth"]
     assert 0 < values["accuracy_first"] < 1
-
-
-@pytest.mark.slow
-@pytest.mark.deep
-def test_an_engine_that_hangs_after_a_failure_did_not_recover(
-    measured: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The machine is not the cause: output ended. Missing results are lost."""
-    monkeypatch.setattr(passes, "LOOK_S", 0.1)
-    monkeypatch.setattr(passes, "STALLED_S", 0.5)
-    values = measured("hang", KILL).values
-    assert values["stalled"]
-    assert values["died"] is None
-    assert values["twin_equals_truth"]
-    assert values["output_equals_truth"] is False
-    assert values["recovery_s"] is None
-    assert values["recovery_why_not"] == Unrecovered.STALLED.value
-    assert 0 < values["recovery_at_least_s"] < LOAD_S
 
 
 @pytest.mark.slow

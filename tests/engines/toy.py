@@ -44,12 +44,6 @@ WINDOW_MS, DELAY_MS = 100, 100
 NODE = Node(name="r1n1", rack="r1", worker="r1w1", host="127.0.1.1")
 
 
-_FOR_GOOD = ("hang", "die")
-"""Schemes under which nothing follows a failure."""
-
-
-REPEATED = 10
-"""Results that the scheme of revisions delivers again after a failure."""
 COPY = "copy"
 """The form of a workload that the toy runs."""
 
@@ -114,7 +108,7 @@ class Toy:
         return [Setting(part=NODE.name, name="speed", asked=None, reported="1")]
 
     def closes_after_s(self, workload: Workload) -> float:
-        return 0.0 if self._scheme == "revise" else DELAY_MS / 1000
+        return DELAY_MS / 1000
 
     def begin(self, work: Work) -> None:
         self.used, self._work, self._events = True, work, []
@@ -165,29 +159,19 @@ class Toy:
         newest = dict.fromkeys(range(self._work.load.streams[0].partitions), 0)
         waiting: list[dict[str, Any]] = []
         guesses: list[dict[str, Any]] = []
-        since_checkpoint: list[dict[str, Any]] = []
         alive = True
         while not self._stopping.is_set():
-            was, alive = alive, self._notice(alive)
-            if alive and not was and self._scheme == "revise":
-                for result in since_checkpoint[-REPEATED:]:
-                    self._revise(producer, result)
+            alive = self._notice(alive)
             self._dead = self._dead or not alive
             if not alive and self._scheme not in ("guess", "forget"):
                 self._cluster.felt.set()
-            if (not alive and self._scheme in ("wait", "revise")) or (
-                self._dead and self._scheme in _FOR_GOOD
-            ):
+            if (not alive and self._scheme == "wait") or (self._dead and self._scheme == "die"):
                 time.sleep(0.01)
                 continue
             for message in consumer.consume(500, 0.02):
                 at = message.timestamp()[1]
                 newest[message.partition()] = at
-                if message.value() and self._scheme == "revise":
-                    # A dead node reads nothing, so this is new, or read again after a failure.
-                    self._revise(producer, answer(message.value(), at))
-                    since_checkpoint.append(answer(message.value(), at))
-                elif message.value() and (alive or self._scheme == "guess"):
+                if message.value() and (alive or self._scheme == "guess"):
                     waiting.append(answer(message.value(), at))
                 elif message.value():
                     self._cluster.felt.set()
@@ -211,11 +195,6 @@ class Toy:
             self._send(producer, {**result, "length": 0}, Stability.TENTATIVE)
             guesses.append(result)
             self._cluster.felt.set()
-
-    def _revise(self, producer: Producer, result: dict[str, Any]) -> None:
-        """Deliver an early version of a result, and then the value that stays."""
-        self._send(producer, {**result, "length": result["length"] - 1}, Stability.REVISION)
-        self._send(producer, result, Stability.REVISION)
 
     def _correct(self, producer: Producer, guesses: list[dict[str, Any]]) -> None:
         """Take every tentative result back, and deliver the right one."""
@@ -247,10 +226,10 @@ class Toy:
 
 
 class ToyKind(EngineKind):
-    """The toy, with six schemes.
+    """The toy, with four schemes.
 
-    One replaces each value by a better one, one waits out a failure, one forgets what came
-    meanwhile, one guesses and corrects its guesses, and two do not survive it."""
+    One waits out a failure, one guesses and corrects its guesses, one forgets what came meanwhile,
+    and one does not survive it."""
 
     name = "toy"
     form = COPY
@@ -259,11 +238,7 @@ class ToyKind(EngineKind):
     schemes: ClassVar[Mapping[str, ClusterNeeds]] = {
         "wait": ClusterNeeds(summary="catches up"),
         "guess": ClusterNeeds(summary="goes on with tentative results and corrects them"),
-        "revise": ClusterNeeds(
-            summary="delivers each result twice, and some again after a failure"
-        ),
         "forget": ClusterNeeds(summary="loses", racks=2),
-        "hang": ClusterNeeds(summary="does nothing more after a failure"),
         "die": ClusterNeeds(summary="ends with a failure"),
     }
 

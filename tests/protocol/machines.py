@@ -151,17 +151,6 @@ def set_window(t: TaskUnderTest, window: int) -> None:
     t.machine.inlet.window = t.machine.inlet.reading = t.machine.outlet.window = window
 
 
-def small(task: int = 1, **options: Any) -> TaskUnderTest:
-    """Return a copy whose buffers hold four batches, with a checkpoint every three."""
-    t = TaskUnderTest(task, **options)
-    set_window(t, 4)
-    return t
-
-
-def acknowledge(t: TaskUnderTest, below: int) -> list[do.TaskEffect]:
-    return t.tell(told.BatchesAcknowledged(cause=CAUSE, task=1, downstream=2, below=below))
-
-
 def join_of_two(*, fences: bool = True, **rules: Any) -> TaskUnderTest:
     """Return a sink with two upstream tasks, 0 and 1; it owns its partition if it ``fences``."""
     wiring = layered([2, 1], [(0, 1, "full")], memory=2, names=["source", "sink"])

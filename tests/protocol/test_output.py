@@ -22,25 +22,6 @@ def read(*entries: OutputEntry) -> list[OutputRecord]:
     return [record for entry in entries for record in reader.accept(entry)]
 
 
-def test_a_fence_brings_what_the_partition_lacks() -> None:
-    backlog = (stable(0), stable(1), stable(2))
-    entries = (OutputFence(term=1), batch(1, 1, stable(0)), OutputFence(term=2, records=backlog))
-    assert read(*entries, batch(1, 2, stable(1)), batch(2, 1, stable(3))) == [
-        stable(0), stable(1), stable(2), stable(3)
-    ]  # fmt: skip
-    assert read(*entries, OutputFence(term=2, records=(stable(3),))) == list(backlog), "once"
-
-
-def test_a_reader_knows_where_the_partition_ends() -> None:
-    reader = OutputReader()
-    tentative = [OutputRecord(kind=Kind.TENTATIVE, batch=b) for b in (1, 2)]
-    reader.accept(OutputFence(term=1))
-    reader.accept(batch(1, 1, stable(0), *tentative))
-    assert (reader.next_stable, reader.next_tentative) == (1, 3)
-    reader.accept(batch(1, 2, OutputRecord(kind=Kind.UNDO, batch=1), stable(1)))
-    assert (reader.next_stable, reader.next_tentative) == (2, 2)
-
-
 @given(
     st.lists(
         st.builds(

@@ -12,15 +12,13 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.engines.tasks import control
 from harness.engines.tasks.control import Connection, Listener, connect, frame_of
-from harness.engines.tasks.control import _framed as framed
-from harness.engines.tasks.handshake import STRANGER_BYTES, Handshake
+from harness.engines.tasks.handshake import STRANGER_BYTES
 from harness.engines.tasks.wire import SILENT_MS, contexts
 from harness.errors import EnvironmentFailure
 from tests.engines.tasks.kit import certificates, in_a_loop
@@ -61,16 +59,6 @@ def meeting(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         listener.stop()
 
     return run
-
-
-@meeting
-async def test_frames_arrive_whole_and_in_order(server: Connection, client: Connection) -> None:
-    for number in range(100):
-        client.send({"number": number, "text": "ä" * number * 100})
-    for number in range(100):
-        assert await server.receive() == {"number": number, "text": "ä" * number * 100}
-    server.send({"back": None})
-    assert await client.receive() == {"back": None}
 
 
 @meeting
@@ -123,40 +111,6 @@ async def test_a_stranger_is_refused(words: bytes) -> None:
         assert not served
         assert listener.refused == 1
         writer.close()
-
-
-@pytest.mark.parametrize("place", [0, 5, 9, 12, 20])
-@in_a_loop
-async def test_a_frame_with_a_wrong_bit_is_an_end(place: int) -> None:
-    """A wrong length must not wait for bytes that never come."""
-    reader, frame = asyncio.StreamReader(), bytearray(frame_of({"number": 7}))
-    frame[place] ^= 1
-    reader.feed_data(bytes(frame))
-    writer = SimpleNamespace(get_extra_info=lambda name: None)
-    async with asyncio.timeout(10):
-        assert await Connection(reader, writer).receive() is None  # type: ignore[arg-type]
-
-
-@in_a_loop
-async def test_who_does_not_know_the_secret_is_no_coordinator() -> None:
-    over = asyncio.Event()
-
-    async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        stranger = Handshake(SECRET, dialed=False)
-        writer.write(framed(stranger.greeting))
-        proof = stranger.take(await read_step(reader))
-        writer.write(framed(proof[:-1] + bytes([proof[-1] ^ 1])))
-        with suppress(OSError):
-            await reader.read()
-        await closed(writer)
-        over.set()
-
-    server = await asyncio.start_server(pretend, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    with pytest.raises(EnvironmentFailure, match="secret"):
-        await connect("127.0.0.1", port, SECRET, within_s=10)
-    await over.wait()
-    server.close()
 
 
 def test_nobody_there_is_said_so() -> None:

@@ -16,7 +16,7 @@ from harness.engines.tasks.coordinator import CoordinatorProcess, Deciding
 from harness.engines.tasks.directory import LASTING_US, ConnectedNode
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.ports import Clock
-from harness.engines.tasks.reports import ACCEPTING, Hello, Report, read_report
+from harness.engines.tasks.reports import Hello, Report, read_report
 from harness.engines.tasks.routes import news_of
 from harness.hosting.codec import CorruptData, to_parts
 from harness.protocol.inputs import HeartbeatReceived
@@ -109,26 +109,6 @@ async def test_two_nodes_without_a_way_between_them_are_named_once(
         "no answer, as if a firewall drops the packets"
     )
     assert "firewall" in event["remedy"]
-    await here.deciding.stop(clear=False)
-
-
-@in_a_loop
-async def test_a_node_without_a_file_descriptor_is_not_taken_for_one_behind_a_firewall(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    here = Reports(monkeypatch)
-    here.begin()
-    for _ in range(20):
-        trouble = {"where": ACCEPTING, "what": "Too many open files"}
-        here.process._take(here.other, read_report({"trouble": trouble}))
-        here.unreachable()
-        here.go_on(1)
-    assert here.problems == [], "it says itself why"
-    assert here.events[-1]["what"] == "Too many open files"
-    here.unreachable()
-    here.go_on(LASTING_US / 1e6)
-    here.unreachable()
-    assert len(here.problems) == 1, "it says no more"
     await here.deciding.stop(clear=False)
 
 

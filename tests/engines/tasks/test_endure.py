@@ -10,16 +10,11 @@ import pytest
 
 from harness.cluster.base import Node
 from harness.endurance.draw import (
-    AWAY_S,
-    BACK_S,
-    RACK_BACK_S,
     RACK_GAP_S,
     RUN_S,
     SERVERS,
     Choice,
-    choose,
     schedule,
-    workloads_for,
 )
 from harness.endurance.endure import Tally
 from harness.endurance.trial import Disturb, Verdict, judged
@@ -117,16 +112,6 @@ def test_what_is_wrong_is_counted(entries: list[OutputEntry], wrong: dict[str, i
     assert verdict(FENCE, *entries) == wrong
 
 
-def test_every_contender_meets_every_workload() -> None:
-    workloads = workloads_for([], seed=3)
-    contenders = list(SYSTEMS)
-    chosen = [choose(3, number, workloads, contenders) for number in range(32)]
-    assert chosen == [choose(3, number, workloads, contenders) for number in range(32)]
-    assert len({(choice.contender, choice.workload.name) for choice in chosen}) == 32
-    assert {choice.tight for choice in chosen} == {True, False}
-    assert {choice.away_s for choice in chosen} == set(AWAY_S)
-
-
 @pytest.mark.parametrize("contender", list(SYSTEMS))
 def test_a_tight_pass_has_a_slot_for_every_copy(contender: str) -> None:
     choice = Choice(contender=contender, workload=WORDS, away_s=2.0, tight=True)
@@ -154,20 +139,6 @@ def test_schedules_kill_everything_and_leave_time() -> None:
         assert all(b - a >= RACK_GAP_S - 0.01 for a, b in pairwise(racks))
         last = [d.at_s + d.for_s for d in schedule(1, number, NODES)]
         assert last == sorted(last)
-
-
-def test_what_is_dead_is_not_killed_again() -> None:
-    for number in range(20):
-        away_s = AWAY_S[number % len(AWAY_S)]
-        dead_until_s: dict[str, float] = {}
-        for one in schedule(3, number, NODES, away_s=away_s):
-            nodes = [node.name for node in NODES if one.target in (node.name, node.rack)]
-            if one.kind is not Disturb.KILL:
-                continue
-            if len(nodes) == 1 and any(dead_until_s.get(n.name, 0) <= one.at_s for n in NODES):
-                assert dead_until_s.get(one.target, 0) <= one.at_s + 0.001
-            back_s = BACK_S if len(nodes) == 1 else RACK_BACK_S
-            dead_until_s |= dict.fromkeys(nodes, one.at_s + away_s + back_s)
 
 
 def test_with_cuts_one_rack_at_a_time_is_away_and_the_other_not_killed() -> None:

@@ -26,8 +26,6 @@ from harness.engines.tasks.pacing import Links, Speed
 from harness.engines.tasks.parameters import TaskParameters
 from harness.errors import UsageError
 from harness.protocol.coordinator.registry import NodeInfo
-from harness.protocol.scheme import Recovery
-from harness.protocol.schemes import SCHEMES
 from tests.engines.tasks.kit import WIRING, WORDS
 from tests.engines.tasks.kit import job as make_job
 from workloads.base import QUERY, Reference
@@ -39,12 +37,6 @@ KIND = TaskEngineKind()
 def nodes(slots: int = 4) -> tuple[NodeInfo, ...]:
     names = [("r1n1", "r1"), ("r1n2", "r1"), ("r2n1", "r2"), ("r2n2", "r2")]
     return tuple(NodeInfo(name=name, rack=rack, slots=slots) for name, rack in names)
-
-
-def test_it_knows_every_scheme_of_the_protocol() -> None:
-    assert set(KIND.schemes) == set(SCHEMES)
-    for scheme in SCHEMES:
-        assert KIND.lacks(Setup(scheme=scheme), WORDS, SPEC) is None
 
 
 def test_it_says_what_it_cannot_run() -> None:
@@ -90,12 +82,6 @@ def test_parameters_are_plain_values() -> None:
 def test_parameters_that_no_cluster_could_use_are_refused(wrong: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         TaskParameters(**wrong)
-
-
-def test_intervals_are_counted_in_batches() -> None:
-    scheme = scheme_of(given("global", checkpoint_s=2.0), WIRING, 0.1)
-    assert scheme.recovery is Recovery.GLOBAL
-    assert scheme.checkpoint_every == 20
 
 
 def test_lost_tasks_get_nodes_in_the_given_order() -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from harness.engines.tasks import messages as module
-from harness.engines.tasks.direct import Peers
 from harness.engines.tasks.messages import Messages
 from harness.engines.tasks.routes import Address
 from harness.errors import UsageError
 from harness.hosting.codec import Encoded
-from harness.hosting.frames import HEADER, Header, Hosts, run_id, unpack_header
+from harness.hosting.frames import HEADER, Header, Hosts, unpack_header
 from harness.protocol import inputs as told
-from tests.engines.tasks.kit import in_a_loop
 
 PART = pa.table({"word": ["a"], "n": [1]})
 
@@ -162,70 +160,3 @@ def test_a_message_over_the_limit_ends_the_run_with_a_word(
     one.says(1, batch(0, 1))
     assert "shorter batches" in one.refused[0].remedy
     assert other.got == []
-
-
-def raised(error: UsageError) -> None:
-    raise error
-
-
-class Live:
-    """A node with real connections that counts the batches of its tasks."""
-
-    def __init__(self, number: int, tasks: range) -> None:
-        self.peers = Peers(number, 1, b"known to all")
-        self.tasks, self.came = tasks, 0
-        self.messages = Messages(
-            number, 1, "pass", self.peers, deliver=self.take, soon=lambda message: None,
-            too_large=raised,
-        )  # fmt: skip
-        self.peers.receiver = self
-        self.all: Callable[[], None] = lambda: None
-
-    def take(self, message: told.TaskMessage, due_us: int) -> None:
-        assert message.task in self.tasks
-        self.came += 1
-        self.all()
-
-    def received(self, node: int, boot: int, header: Header, body: memoryview) -> None:
-        self.messages.received(node, boot, header, body)
-
-    def hold_sources(self, held: bool) -> None:
-        """Do nothing: it has none."""
-
-
-@pytest.mark.slow
-@in_a_loop
-async def test_a_full_edge_of_a_hundred_by_a_hundred_tasks() -> None:
-    """Ten nodes with ten tasks of each end send 10,000 messages a batch in 100 frames a batch."""
-    from asyncio import Event
-
-    nodes, wide, batches = 10, 100, 3
-    live = [Live(n, range(wide + 10 * n, wide + 10 * n + 10)) for n in range(nodes)]
-    entries = []
-    for number, node in enumerate(live):
-        address = await node.peers.listen("127.0.0.1")
-        for task in node.tasks:
-            node.messages.hosted(task, 1, here=True)
-        entries.append(entry(number, address, node.messages.hosts))
-    for node in live:
-        node.messages.routed({"run": "pass", "nodes": entries, "gone": []})
-    whole = Event()
-    expected = (nodes - 1) * 10 * 10 * batches
-
-    def check() -> None:
-        if all(node.came == expected for node in live):
-            whole.set()
-
-    for node in live:
-        node.all = check
-    for number in range(batches):
-        for place, node in enumerate(live):
-            for up in range(10 * place, 10 * place + 10):
-                for down in range(wide, 2 * wide):
-                    node.messages.send(down, None, batch(up, down, number))
-            node.messages.flush()
-    await whole.wait()
-    assert all(node.messages.lost == node.peers.dropped == 0 for node in live)
-    assert run_id("pass") != run_id("another")
-    for node in live:
-        node.peers.close()

@@ -10,10 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from redis import asyncio as redis
 from redis.exceptions import (
     AuthenticationError,
     MasterDownError,
@@ -212,27 +210,6 @@ async def test_a_write_that_no_replica_has_is_not_stored(endpoint: RedisEndpoint
         await store.close()
 
 
-def test_what_a_replica_has_is_stored(endpoint: RedisEndpoint, tmp_path: Path) -> None:
-    port = free_port()
-    follows = f"replicaof 127.0.0.1 {endpoint.port}\nmasterauth {WORD}\n"
-
-    @in_a_loop
-    async def store_it() -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(stores, "WAIT_MS", 30_000)
-            store = Store(replace(endpoint, replicas=1), f"{os.getpid()}-followed")
-            assert await put(store, 1, 5)
-            assert await store.put_registry(1, 1, b"decisions") is None
-            other = Store(replace(endpoint, port=port), f"{os.getpid()}-followed")
-            assert await at(other) == b"at 5"
-            await store.clear()
-            await store.close()
-            await other.close()
-
-    with serving(tmp_path, port, follows):
-        store_it()
-
-
 def test_a_server_with_an_append_only_file_survives_a_kill(tmp_path: Path) -> None:
     """By the configuration of a local cluster with that option."""
     port = free_port()
@@ -308,63 +285,3 @@ async def test_only_a_lack_of_memory_is_a_full_store(
         assert "Redis at nowhere:1 has refused every change" in failure.what
         assert failure.remedy == stores.REMEDIES.get(code, "look at its log and its settings")
     await store.close()
-
-
-async def demote(client: redis.Redis, directory: Path) -> None:
-    await client.replicaof("127.0.0.1", 1)
-
-
-async def stop_saving(client: redis.Redis, directory: Path) -> None:
-    """Let a save fail for lack of its directory: from then on the server takes no changes."""
-    await client.config_set("save", "3600 1")
-    directory.joinpath("redis.conf").unlink()
-    directory.rmdir()
-    await client.bgsave()
-    while (await client.info("persistence"))["rdb_last_bgsave_status"] == "ok":
-        await asyncio.sleep(0.01)
-
-
-async def promote(client: redis.Redis, directory: Path) -> None:
-    await client.replicaof("NO", "ONE")
-
-
-async def save_nothing(client: redis.Redis, directory: Path) -> None:
-    await client.config_set("stop-writes-on-bgsave-error", "no")
-
-
-@pytest.mark.parametrize(
-    ("happen", "mend", "words"),
-    [(demote, promote, "READONLY"), (stop_saving, save_nothing, "MISCONF")],
-)
-def test_a_server_that_takes_no_changes_for_a_while_is_not_full(
-    tmp_path: Path, happen: Any, mend: Any, words: str
-) -> None:
-    port, directory = free_port(), tmp_path / "redis"
-    directory.mkdir()
-    endpoint = RedisEndpoint(host="127.0.0.1", port=port, password=WORD)
-
-    @in_a_loop
-    async def store_it() -> None:
-        client = redis.Redis(**endpoint.parameters())
-        store, lasting = Store(endpoint, "run"), list[EnvironmentFailure]()
-        store.refused = lasting.append
-        assert await put(store, 1, 5)
-        await happen(client, directory)
-        with pytest.raises(RedisError, match=words):
-            await put(store, 1, 10)
-        with pytest.raises(RedisError, match=words):
-            await store.put_registry(1, 1, b"decisions")
-        assert await at(store) == b"at 5", "it still answers"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(stores, "REFUSED_S", 0.0)
-            with pytest.raises(RedisError):
-                await put(store, 1, 10)
-        (failure,) = lasting
-        assert words in failure.what
-        await mend(client, directory)
-        assert await put(store, 1, 10), "it is repeated"
-        await store.close()
-        await client.aclose()
-
-    with serving(directory, port):
-        store_it()

@@ -10,7 +10,7 @@ import pytest
 from harness.errors import ProtocolViolation
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.scheme import Recovery, Tentative
+from harness.protocol.scheme import Tentative
 from harness.protocol.task.inlet import READ_AHEAD
 from harness.protocol.task.lifecycle import Phase
 from harness.simulator.topologies import chain
@@ -149,14 +149,3 @@ def test_a_checkpoint_that_the_store_refuses_is_tried_again_ever_more_rarely() -
     for number in range(3, 5):
         t.compute(number)
     assert [e for e in t.compute(5) if isinstance(e, do.StoreCheckpoint)]
-
-
-def test_a_sink_that_was_replaced_keeps_no_more_checkpoints_than_its_window() -> None:
-    """Its output does not wait for the store, and epochs are completed without it."""
-    t = TaskUnderTest(3, every=1, window=2, recovery=Recovery.GLOBAL)
-    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
-    for batch in range(4):
-        effects = t.compute(batch, 2)
-        published = only(effects, do.PublishOutput)
-        t.give(told.OutputPublished, sequence=published.sequence)
-    assert list(t.machine.durability.unstored) == [3, 4]

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Any
 
 from harness.engines.tasks.virtual.loop import Process
-from harness.engines.tasks.virtual.streams import End, VirtualStreams
+from harness.engines.tasks.virtual.streams import VirtualStreams
 
 SERVER, CLIENT = "10.0.0.1", "10.0.1.1"
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -41,10 +41,6 @@ class Pair:
         with closing(self.loop):
             self.loop.run_until_complete(all_of_it())
 
-    def ends(self, process: Process) -> list[End]:
-        """Return the ends of a process's connections."""
-        return [end for end in self.loop.network.ends if end.process is process]
-
 
 async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Accept, and say nothing."""
@@ -74,13 +70,13 @@ class Reads:
             self.seen.append((type(error).__name__, round(loop.now, 1)))
 
 
-def says(*words: str, every_s: float = 1.0) -> Talk:
+def says(*words: str) -> Talk:
     """Return the talk of a process that writes words."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for word in words:
             writer.write(f"{word}\n".encode())
-            await asyncio.sleep(every_s)
+            await asyncio.sleep(1.0)
         await asyncio.sleep(1_000)
 
     return talk
@@ -115,48 +111,3 @@ def test_a_socket_gives_a_silent_peer_up_after_its_own_time() -> None:
         pair.run(cut)
     assert reads.seen == [("TimeoutError", 3.1)]
     assert stubborn.seen == []
-
-
-def test_a_killed_process_ends_its_connections_and_a_dark_machine_does_not() -> None:
-    killed, dark = Reads(), Reads()
-    for reader in (killed, dark):
-        pair = Pair(silence, reader)
-
-        async def die(pair: Pair = pair, power: bool = reader is dark) -> None:
-            await asyncio.sleep(1)
-            if power:
-                pair.loop.network.cut(SERVER, "*", True)
-            pair.server.kill()
-            pair.loop.network.died(pair.server)
-            await asyncio.sleep(60)
-
-        pair.run(die)
-    assert killed.seen == [("end", 1.1)]
-    assert dark.seen == []
-
-
-def test_a_frozen_listener_accepts_and_is_silent_and_a_dead_one_refuses() -> None:
-    reads, found = Reads(), list[str]()
-    pair = Pair(says("late"), reads)
-
-    async def try_it() -> None:
-        pair.server.freeze(True)
-        await asyncio.sleep(20)
-        assert reads.seen == [], "it is connected, and hears nothing"
-        pair.server.freeze(False)
-        await asyncio.sleep(2)
-        pair.server.kill()
-        pair.loop.network.died(pair.server)
-
-        async def again() -> None:
-            try:
-                await asyncio.open_connection(SERVER, 7000)
-            except OSError as error:
-                found.append(type(error).__name__)
-
-        pair.client.start(again)
-        await asyncio.sleep(1)
-
-    pair.run(try_it)
-    assert reads.seen[0][0] == "late"
-    assert found == ["ConnectionRefusedError"]
