@@ -95,6 +95,21 @@ class Node:
     """The worker's address, which Spark uses as its host name."""
 
 
+def nodes_of(spec: ClusterSpec, host: Callable[[int, int], str]) -> tuple[Node, ...]:
+    """Return every node of that shape; ``host(rack, worker)``, both from 1, is an address."""
+    return tuple(
+        Node(
+            name=f"r{rack}n{(worker - 1) * spec.nodes_per_worker + number}",
+            rack=f"r{rack}",
+            worker=f"r{rack}w{worker}",
+            host=host(rack, worker),
+        )
+        for rack in range(1, spec.racks + 1)
+        for worker in range(1, spec.workers_per_rack + 1)
+        for number in range(1, spec.nodes_per_worker + 1)
+    )
+
+
 TOGETHER = "+"
 """Separator of nodes in one target, for an action on all of them at the same instant: "r1n1+r1n2".
 A worker that they share lives on."""

@@ -14,8 +14,9 @@ import pytest
 
 from harness.cluster.agent import agent
 from harness.cluster.agent.place import Place
-from harness.cluster.agent.workers import AgentWorkers
-from harness.cluster.base import Action, ClusterSpec, Node
+from harness.cluster.agent.programs import Program
+from harness.cluster.agent.workers import Workers
+from harness.cluster.base import Action, ClusterSpec, Node, nodes_of
 from harness.cluster.launching import LaunchedProcess, Launcher
 from harness.cluster.local.network import Loopback
 from harness.cluster.local.servers import Worker
@@ -27,7 +28,6 @@ from harness.cluster.processes import (
     members,
     read_stat,
 )
-from harness.cluster.workers import Program, nodes_of
 from harness.errors import UsageError
 from tests.cluster.helpers import FAMILY, end_run, eventually, silent
 
@@ -80,13 +80,14 @@ class Rig:
             return self.made[node.worker]
 
         launchers = {node.worker: launcher for node in self.nodes}
-        self.workers = AgentWorkers(launchers, self.nodes, make, Loopback(), directory)
+        self.workers = Workers(launchers, self.nodes, make, Loopback())
         self.workers.begin()
         eventually(lambda: all(worker.answers() for worker in self.made.values()))
 
     def apply(self, action: Action, *names: str, rack: bool = False) -> dict[str, set[int]]:
         nodes = [node for node in self.nodes if node.name in names]
-        victims = self.workers.apply(action, nodes, rack=rack)
+        with self.workers.prepare(action, nodes, rack=rack) as prepared:
+            victims = prepared.apply()
         assert [victim.node for victim in victims] == list(names)
         return {victim.node: set(victim.processes) for victim in victims}
 
@@ -289,7 +290,8 @@ def test_a_program_dies_with_its_node_and_comes_back_with_it(rig: Rig) -> None:
 def test_a_program_counts_as_a_part_of_an_engine(rig: Rig) -> None:
     launched(rig, "r1n1")
     nodes = [node for node in rig.nodes if node.rack == "r1"]
-    first, second = rig.workers.apply(Action.KILL, nodes, rack=True)
+    with rig.workers.prepare(Action.KILL, nodes, rack=True) as prepared:
+        first, second = prepared.apply()
     assert (first.felt, second.felt) == (True, False)
     rig.workers.restore(silent)
     (program,) = rig.workers.programs()

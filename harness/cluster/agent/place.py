@@ -8,14 +8,22 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from harness.cluster.agent.agent import Agent, Ended, Started
+from harness.cluster.agent.wire import Caller, FarAgent
 from harness.cluster.clocks import Clock
 from harness.cluster.launching import LaunchedProcess, Launcher
+from harness.cluster.run_directory import PYTHON
+from harness.cluster.spark import spark_environment
 from harness.errors import EnvironmentFailure
+
+_COMPARE_S = 2.0
+"""Interval of comparisons of clocks, which also tell the agent that the harness lives."""
+_END_LIMIT_S = 30.0
 
 
 class Place:
@@ -96,6 +104,91 @@ class Place:
                 known.unlink()
             self.copied(f"{path}/{name}")
         return copy
+
+
+class Stream(Protocol):
+    """The input of an agent that is a program elsewhere."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes. Raises `OSError` after the end."""
+
+    def finish(self, within_s: float) -> bool:
+        """End the input and wait for the agent's end; return False if it does not come."""
+
+
+class FarPlace(Place):
+    """A place whose agent is a program behind a stream, from `connect` to `close`."""
+
+    java_home: Path
+    spark_home: Path
+    python_path: str
+    """PYTHONPATH of what is started there."""
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self._caller = Caller(name, self._write)
+        self._stream: Stream | None = None
+        self._closed = threading.Event()
+        super().__init__(name, FarAgent(self._caller), directory)
+
+    @property
+    def lost(self) -> str | None:
+        return self._caller.lost
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables of everything that is started there."""
+        return {
+            **spark_environment(self.java_home, self.spark_home, self.python_path),
+            "PYTHONNOUSERSITE": "1",
+            "PYSPARK_PYTHON": PYTHON,
+        }
+
+    def connect(
+        self,
+        mirror: Path,
+        talk: Callable[[Callable[[bytes], None], Callable[[bytes], None]], Stream],
+        remedy: str,
+    ) -> None:
+        """Start the agent. ``talk`` starts its stream: output and errors go to the two functions.
+
+        Raises `EnvironmentFailure` with its last words and ``remedy`` when it does not answer."""
+        self.mirror = mirror
+        log = mirror / "logs" / f"agent-{self.name.replace('/', '_')}.log"
+        log.touch()
+
+        def note(data: bytes) -> None:
+            with log.open("ab") as file:
+                file.write(data)
+
+        self._stream = talk(self._caller.feed, note)
+        try:
+            self.clock.compare(self.agent.clock_unix_s)
+        except EnvironmentFailure as error:
+            last = log.read_text(errors="replace").strip().splitlines()[-8:]
+            raise EnvironmentFailure(
+                f"{self.name}: the agent did not start; its last words:\n"
+                + "\n".join(f"    {line}" for line in last),
+                remedy=remedy,
+            ) from error
+        threading.Thread(target=self._compare, name=f"clock-{self.name}", daemon=True).start()
+
+    def close(self) -> None:
+        """End everything on it. May be called twice."""
+        self._closed.set()
+        if self._stream is not None and self.lost is None:
+            self._stream.finish(_END_LIMIT_S)
+        self._caller.lose("the cluster has ended")
+
+    def _compare(self) -> None:
+        while not self._closed.wait(_COMPARE_S) and self.lost is None:
+            try:
+                self.clock.compare(self.agent.clock_unix_s, rounds=2)
+            except EnvironmentFailure:  # lost, which others see, or busy
+                continue
+
+    def _write(self, data: bytes) -> None:
+        if self._stream is None:
+            raise BrokenPipeError("it was not started")
+        self._stream.write(data)
 
 
 class AgentChild:

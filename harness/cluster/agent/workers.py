@@ -12,17 +12,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster.agent.agent import Ended, Part, Processes, Struck
-from harness.cluster.agent.place import AgentLauncher, AgentProcess, Place
+from harness.cluster.agent.agent import Part, Processes, Struck
+from harness.cluster.agent.place import AgentLauncher, Place
+from harness.cluster.agent.programs import Program, Share
 from harness.cluster.base import Action, Node, Prepared, Usage, Victim
 from harness.cluster.launching import Server, wait_for
 from harness.cluster.links import WorkerLink, WorkerNetwork
 from harness.cluster.processes import HostProcess
-from harness.cluster.run_directory import check_name
-from harness.cluster.workers import PROGRAMS, Program, Share, Slot, Workers
+from harness.errors import UsageError
 from harness.text import Notify
 
 _RESUMED_LIMIT_S = 12.0
@@ -47,11 +47,17 @@ _SIGNALS = {
 
 
 @dataclass(slots=True, kw_only=True)
-class AgentSlot(Slot):
-    """A worker that an agent starts."""
+class Slot:
+    """One worker, over all its incarnations."""
 
+    name: str
     launcher: AgentLauncher
     """Starts what has the worker's environment."""
+    shares: list[Share] = field(default_factory=list)
+    incarnation: int = 0
+    cut: bool = False
+    link: WorkerLink | None = None
+    """The link that was declared for it."""
     worker: Server | None = None
 
     @property
@@ -60,68 +66,10 @@ class AgentSlot(Slot):
         return self.launcher.place
 
 
-class AgentProgram(Program):
-    """A launched program whose files are its machine's."""
+class Workers:
+    """The workers of one cluster, on one or several machines.
 
-    place: Place
-
-    @property
-    def log(self) -> Path:
-        return self.place.log(self.title)
-
-    @property
-    def directory(self) -> Path:
-        return self.place.copied_directory(f"{PROGRAMS}/{self.title}")
-
-    @property
-    def own_directory(self) -> Path:
-        """Its working directory on its machine."""
-        return self.place.directory / PROGRAMS / self.title
-
-    def renew(self) -> None:
-        self.incarnation += 1
-        check_name(self.title)
-        agent, directory = self.place.agent, f"{PROGRAMS}/{self.title}"
-        agent.remove(directory)
-        agent.make(directory)
-        for name, text in self.files.items():
-            agent.write(f"{directory}/{name}", text)
-
-
-class ProgramChild:
-    """A launched program's process."""
-
-    def __init__(self, share: Share, started: AgentProcess) -> None:
-        """Take over a process, whose CPU time goes to ``share`` when it ends."""
-        self._share, self._started = share, started
-        self._counted_cpu_s: float | None = None
-        self._lock = threading.Lock()
-
-    @property
-    def pid(self) -> int:
-        return self._started.process.pid
-
-    def exit_code(self) -> int | None:
-        code = self._started.process.poll()
-        if (ended := self._started.process.ended) is not None:
-            self._count(ended)
-        return code
-
-    def end(self, within_s: float) -> int:
-        self.exit_code()
-        ended = self._started.process.end(within_s)
-        self._count(ended)
-        return ended.left_behind
-
-    def _count(self, ended: Ended) -> None:
-        """Add what it has used, and no earlier count of the same, to its node's."""
-        with self._lock:
-            self._share.spent_cpu_s += ended.cpu_s - (self._counted_cpu_s or 0.0)
-            self._counted_cpu_s = ended.cpu_s
-
-
-class AgentWorkers(Workers[AgentSlot]):
-    """Workers on one or several machines."""
+    Safe to use from several threads: the injector acts while others look."""
 
     def __init__(
         self,
@@ -129,7 +77,6 @@ class AgentWorkers(Workers[AgentSlot]):
         nodes: Sequence[Node],
         make: Callable[[Node, int], Server],
         network: WorkerNetwork,
-        run_directory: Path,
         *,
         before: int = 0,
     ) -> None:
@@ -138,14 +85,17 @@ class AgentWorkers(Workers[AgentSlot]):
         ``launchers`` start what belongs to a worker, by its name. ``make(node, incarnation)``
         builds, without starting it, the worker under a node. ``before``: number of incarnations of
         earlier workers with the same names."""
-        slots = {
-            name: AgentSlot(name=name, incarnation=before, launcher=launcher)
+        self._slots = {
+            name: Slot(name=name, incarnation=before, launcher=launcher)
             for name, launcher in launchers.items()
         }
-        super().__init__(slots, nodes, run_directory)
+        self._lock = threading.RLock()
+        for node in nodes:
+            self._slots[node.worker].shares.append(Share(node=node))
+        self._shared = any(len(slot.shares) > 1 for slot in self._slots.values())
         self._make = make
         self._network = network
-        self._pool = ThreadPoolExecutor(len(slots), thread_name_prefix="agents")
+        self._pool = ThreadPoolExecutor(len(self._slots), thread_name_prefix="agents")
 
     def begin(self) -> list[Server]:
         """Start every worker; the caller waits for them."""
@@ -160,6 +110,7 @@ class AgentWorkers(Workers[AgentSlot]):
             return max(slot.incarnation for slot in self._slots.values())
 
     def alive(self) -> dict[str, bool]:
+        """See `Cluster.alive`."""
         with self._lock:
             return {
                 share.node.name: self._lives(slot, share)
@@ -168,6 +119,7 @@ class AgentWorkers(Workers[AgentSlot]):
             }
 
     def usage(self) -> dict[str, Usage]:
+        """See `Cluster.usage`."""
         with self._lock:
             for program in self.programs():
                 _ = program.exit_code  # counts those that have ended
@@ -189,11 +141,8 @@ class AgentWorkers(Workers[AgentSlot]):
             method=f"{METHOD} {how}",
         )
 
-    def apply(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> Sequence[Victim]:
-        with self.prepare(action, nodes, rack=rack) as prepared:
-            return prepared.apply()
-
     def prepare(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> Prepared:
+        """See `Cluster.prepare`. ``rack``: workers that carry several nodes go as a whole."""
         shares = [self._find(node.name)[1] for node in nodes]
         whole = rack or not self._shared
         with self._lock:
@@ -201,15 +150,20 @@ class AgentWorkers(Workers[AgentSlot]):
                 case Action.RESTART:
                     return Prepared(lambda: self._restart(shares))
                 case Action.CUT | Action.HEAL:
-                    worker = shares[0].node.worker
-                    why = f"cut off alone: the nodes of worker {worker} share its network"
-                    self._demand_whole(shares, whole, why)
+                    if not whole:
+                        node = shares[0].node
+                        raise UsageError(
+                            f"node {node.name} cannot be cut off alone: the nodes of worker "
+                            f"{node.worker} share its network",
+                            remedy="cut its rack, or start a cluster with one node to a worker",
+                        )
                     living = self._look(shares, whole=True)
                     return Prepared(lambda: self._wire(action, shares, living))
                 case _:
                     return self._strike(action, shares, whole=whole)
 
     def shape(self, workers: Iterable[str], link: WorkerLink | None) -> None:
+        """See `Cluster.shape`; takes the workers' names."""
         with self._lock:
             for worker in sorted(workers):
                 if link is not None or self._slots[worker].link is not None:
@@ -225,7 +179,7 @@ class AgentWorkers(Workers[AgentSlot]):
             if frozen := [share for share in everyone if share.paused]:
                 with self._strike(Action.RESUME, frozen, whole=True) as strike:
                     strike.apply()
-            self._wait_for_reregistration([s for s in self._slots.values() if self.runs(s)])
+            self._wait_for_reregistration([s for s in self._slots.values() if self._runs(s)])
             missing = [slot for slot in self._slots.values() if not self._registered(slot)]
             if missing:
                 shares = [share for slot in missing for share in slot.shares]
@@ -246,41 +200,81 @@ class AgentWorkers(Workers[AgentSlot]):
                 place.agent.end_all()
         self._pool.shutdown(wait=False)
 
-    def runs(self, slot: AgentSlot) -> bool:
-        worker = slot.worker
-        return worker is not None and worker.child is not None and worker.child.running()
+    def register_host(self, node: str, host: HostProcess) -> None:
+        """See `Cluster.register_host`."""
+        slot, share = self._find(node)
+        if not self._shared:
+            raise UsageError(
+                f"node {node} is a whole worker, so no process can be registered for it",
+                remedy="start the cluster with nodes_per_worker of 2 or more",
+            )
+        if not slot.place.agent.hosts(slot.name, host):
+            raise UsageError(
+                f"process {host.pid} of worker {host.worker!r} cannot host node {node}: it is no "
+                f"living process of worker {slot.name}",
+                remedy="register what `HostProcess.here()` says in the node's own task, while it "
+                "runs",
+            )
+        with self._lock:
+            if share.host is not None and share.host.identity != host.identity:
+                part = Part(node=node, worker=slot.name, shared=True, host=share.host)
+                share.spent_cpu_s += slot.place.agent.look([part])[node].cpu_s
+                share.paused = False
+            share.host = host
 
-    def hosts(self, slot: AgentSlot, host: HostProcess) -> bool:
-        return slot.place.agent.hosts(slot.name, host)
-
-    def tree_cpu_s(self, slot: AgentSlot, host: HostProcess) -> float:
-        part = Part(node="", worker=slot.name, shared=True, host=host)
-        return slot.place.agent.look([part])[""].cpu_s
-
-    def new_program(
+    def launch(
         self,
-        share: Share,
-        name: str,
+        node: str,
         argv: Sequence[str],
+        *,
+        name: str,
         env: Mapping[str, str],
         files: Mapping[str, str],
     ) -> Program:
-        program = AgentProgram(share, name, argv, env, files, self._run_directory)
-        program.place = self._slots[share.node.worker].place
+        """See `Cluster.launch`."""
+        slot, share = self._find(node)
+        program = Program(share, slot.launcher, f"{node}-{name}", argv, env, files)
+        if wrong := [file for file in files if Path(file).name != file]:
+            raise UsageError(
+                f"{wrong[0]!r} cannot name a file of a program", remedy="leave out directories"
+            )
+        with self._lock:
+            if not self._runs(slot):
+                raise UsageError(
+                    f"{argv[0]} cannot be started on {node}, which is dead",
+                    remedy="restart the node first",
+                )
+            if before := share.programs.get(program.name):
+                if not before.stopped:
+                    raise UsageError(
+                        f"node {node} has a program {name!r} already",
+                        remedy="stop it first, or give this one another name",
+                    )
+                program.incarnation = before.incarnation
+            program.start(self._network)
+            share.programs[program.name] = program
         return program
 
-    def spawn(self, slot: AgentSlot, program: Program) -> ProgramChild:
-        assert isinstance(program, AgentProgram)
-        child = slot.launcher.spawn(
-            program.name,
-            self._network.within(slot.name, program.argv),
-            environment=program.environment,
-            log_name=program.title,
-            directory=program.own_directory,
-        )
-        return ProgramChild(program.share, child)
+    def programs(self) -> list[Program]:
+        """Return the launched programs of all nodes."""
+        return [program for share in self._everyone() for program in share.programs.values()]
 
-    def _begin(self, slot: AgentSlot) -> Server:
+    def _start_again(self, shares: Iterable[Share]) -> list[Program]:
+        """Start the programs of restarted nodes again; those that still live are left alone."""
+        started = []
+        for share in shares:
+            share.killed = False
+            for program in share.programs.values():
+                if not program.stopped and not program.alive:
+                    program.start(self._network)
+                    started.append(program)
+        return started
+
+    def _runs(self, slot: Slot) -> bool:
+        worker = slot.worker
+        return worker is not None and worker.child is not None and worker.child.running()
+
+    def _begin(self, slot: Slot) -> Server:
         slot.incarnation += 1
         slot.worker = self._make(slot.shares[0].node, slot.incarnation)
         slot.worker.begin()
@@ -291,7 +285,7 @@ class AgentWorkers(Workers[AgentSlot]):
         with self._lock:
             for share in shares:
                 slot = self._slots[share.node.worker]
-                was_dead = not self.runs(slot)
+                was_dead = not self._runs(slot)
                 pids: list[int] = []
                 if was_dead:
                     worker = self._begin(slot)
@@ -411,15 +405,28 @@ class AgentWorkers(Workers[AgentSlot]):
             for node, found in place.agent.look(parts, whole=whole).items()
         }
 
-    def _lives(self, slot: AgentSlot, share: Share) -> bool:
+    def _everyone(self) -> list[Share]:
+        return [share for slot in self._slots.values() for share in slot.shares]
+
+    def _find(self, node: str) -> tuple[Slot, Share]:
+        for slot in self._slots.values():
+            for share in slot.shares:
+                if share.node.name == node:
+                    return slot, share
+        raise UsageError(
+            f"this cluster has no node {node!r}",
+            remedy=f"use one of {', '.join(share.node.name for share in self._everyone())}",
+        )
+
+    def _lives(self, slot: Slot, share: Share) -> bool:
         if slot.place.lost is not None or share.paused or slot.cut or not self._registered(slot):
             return False
         return share.host is None or slot.place.agent.lives(share.host.identity)
 
-    def _registered(self, slot: AgentSlot) -> bool:
-        return self.runs(slot) and slot.worker is not None and slot.worker.answers()
+    def _registered(self, slot: Slot) -> bool:
+        return self._runs(slot) and slot.worker is not None and slot.worker.answers()
 
-    def _wait_for_reregistration(self, slots: Sequence[AgentSlot]) -> None:
+    def _wait_for_reregistration(self, slots: Sequence[Slot]) -> None:
         deadline = time.monotonic() + _RESUMED_LIMIT_S
         while time.monotonic() < deadline and not all(map(self._registered, slots)):
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The containers of one cluster: made, configured, followed, and found again by their labels."""
+"""The containers of a cluster's workers and their network: made, cut, shaped and counted."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import os
 import random
 import tarfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from harness.cluster.agent.place import FarPlace
 from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL, failing
-from harness.cluster.links import Traffic, WorkerLink, able, lay
-from harness.cluster.processes import RUN_VARIABLE
+from harness.cluster.links import Bytes, Traffic, WorkerLink, able, lay
+from harness.cluster.local.network import Loopback
 from harness.errors import EnvironmentFailure
 
-CONFIGURATION = "/etc/faultline"
+_FIRST_WORKER = 10
+"""Last number of the first worker's address."""
 _OWN_INTERFACE = (
     "cd /sys/class/net && for name in *; do "
     '[ "$name" = lo ] || echo "$name $(cat "$name/iflink")"; done'
@@ -28,211 +30,138 @@ _ONCE = "once"
 """The role of a container that lives for one command."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerSpec:
-    """One container before it exists."""
+class Containers(Loopback):
+    """A bridge of the daemon with a container for each worker; nothing is made before `make`."""
 
-    role: str
-    """"kafka", "redis", "master", or the name of a worker."""
-    command: tuple[str, ...]
-    address: str
-    files: Mapping[str, str]
-    """Texts by file name in `CONFIGURATION`; only the container's user can read them."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables without secrets: every user of the daemon can see them."""
-    log_name: str | None = None
-    """Name of its log in the run directory; by default its role."""
+    cuts = True
+    method = (
+        "Network: bytes of the container's interfaces, each connection to the network sampled "
+        "before it is cut."
+    )
 
+    def __init__(self, workers_per_rack: int) -> None:
+        self._in_rack = workers_per_rack
+        self._subnet = ""
+        self._hosts: dict[str, str] = {}
+        self._spent: dict[str, Bytes] = {}
+        """Bytes of earlier connections to the network."""
+        self._links: dict[str, WorkerLink | None] = {}
+        self._shapes: frozenset[str] | None = None
 
-@dataclass(slots=True)
-class Used:
-    """Sums of counters that start again from zero with each container or connection."""
-
-    cpu_s: float = 0.0
-    received_bytes: int = 0
-    sent_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """The daemon's counters of one container."""
-
-    used: Used
-    """Since it was started, and connected to the network."""
-    resident_bytes: int | None
-    """Memory in use, without inactive file pages; None where the daemon does not count it."""
-
-
-class Containers:
-    """The containers of one run, on a network of its own."""
-
-    def __init__(self, client: Any, run: str, image: str, directory: Path) -> None:
-        self._client, self._run, self._image = client, run, image
-        self._directory = directory
-        self._followers: list[threading.Thread] = []
-        self.subnet = ""
-
-    def make_network(self) -> None:
-        """Make a bridge with a free range of addresses."""
+    def make(self, client: Any, run: str, image: str) -> None:
+        """Make the network, with a free range of addresses."""
         from docker.errors import APIError
 
         import docker
 
+        self._client, self._run, self._image = client, run, image
         choice = random.SystemRandom()
         for _ in range(_SUBNET_ATTEMPTS):
-            prefix = f"10.{choice.randint(64, 250)}.{choice.randint(0, 255)}"
-            pool = docker.types.IPAMPool(subnet=f"{prefix}.0/24", gateway=f"{prefix}.1")
+            subnet = f"10.{choice.randint(64, 250)}.{choice.randint(0, 255)}"
+            pool = docker.types.IPAMPool(subnet=f"{subnet}.0/24", gateway=f"{subnet}.1")
             try:
-                self._network = self._client.networks.create(
-                    f"faultline-{self._run}",
+                self._network = client.networks.create(
+                    f"faultline-{run}",
                     driver="bridge",
                     ipam=docker.types.IPAMConfig(pool_configs=[pool]),
-                    labels={RUN_LABEL: self._run},
+                    labels={RUN_LABEL: run},
                 )
             except APIError as error:
                 if "overlap" not in str(error):
                     raise
                 continue
-            self.subnet = prefix
+            self._subnet, self.host = subnet, f"{subnet}.1"
             return
         raise EnvironmentFailure(
             f"no free address range for a network in {_SUBNET_ATTEMPTS} attempts",
             remedy="`docker network prune` removes networks that nobody uses",
         )
 
-    @property
-    def gateway(self) -> str:
-        """The address of the daemon's machine, where drivers listen."""
-        return self.address(1)
+    def worker_host(self, rack: int, number: int) -> str:
+        """Return the address of a worker's container."""
+        return f"{self._subnet}.{_FIRST_WORKER + (rack - 1) * self._in_rack + number - 1}"
 
-    def address(self, number: int) -> str:
-        """Return the address of a container by its number in this cluster's network."""
-        return f"{self.subnet}.{number}"
-
-    def start(self, plan: ContainerSpec, *, shared: Iterable[Path]) -> None:
-        """Make and start a container; an earlier one of its name is removed first.
+    def create(
+        self, worker: str, host: str, command: Sequence[str], shared: Sequence[Path] = ()
+    ) -> Any:
+        """Make a container with an open input, and return it.
 
         The directories ``shared`` have the same paths inside."""
-        name = self._name(plan.role)
-        with failing(f"the container {name} could not be started"):
-            self.remove(plan.role)
+        with failing(f"the container of {worker} could not be made"):
             container = self._client.containers.create(
                 self._image,
-                ["sh", "/opt/bin/role", *plan.command],
-                name=name,
-                hostname=plan.role,
+                list(command),
+                name=self._name(worker),
+                hostname=worker,
                 user=f"{os.getuid()}:{os.getgid()}",
-                environment={
-                    "FAULTLINE_HOST": plan.address,
-                    RUN_VARIABLE: self._run,
-                    "FAULTLINE_ROLE": plan.role,
-                    **plan.environment,
-                },
-                labels={RUN_LABEL: self._run, ROLE_LABEL: plan.role},
+                labels={RUN_LABEL: self._run, ROLE_LABEL: worker},
                 volumes={str(path): {"bind": str(path), "mode": "rw"} for path in shared},
                 network=self._network.name,
                 networking_config={
-                    self._network.name: self._client.api.create_endpoint_config(
-                        ipv4_address=plan.address
-                    )
+                    self._network.name: self._client.api.create_endpoint_config(ipv4_address=host)
                 },
                 init=True,  # reaps the Python workers that an executor leaves behind
-                detach=True,
+                stdin_open=True,
+                log_config={"type": "none"},  # the daemon would keep the agent's answers
             )
-            container.put_archive("/", _archive(plan.files))
-            container.start()
-        self.follow(
-            lambda: container.logs(stream=True, follow=True), self.log(plan.log_name or plan.role)
+            container.put_archive("/", _users())
+        self._hosts[worker] = host
+        return container
+
+    def of(self, worker: str) -> Any:
+        """Return the container of a worker. Raises `docker.errors.NotFound`."""
+        return self._client.containers.get(self._name(worker))
+
+    def cut(self, worker: str) -> None:
+        """Take a container off the network. Its connections stay open on both sides."""
+        with failing(f"{worker} could not be cut off"):
+            self._spent[worker] = self.counted(worker)
+            self._network.disconnect(self.of(worker), force=True)
+
+    def heal(self, worker: str) -> None:
+        """Connect it again under its old address, with its declared link."""
+        with failing(f"{worker} could not be healed"):
+            self._network.connect(self.of(worker), ipv4_address=self._hosts[worker])
+            if (link := self._links.get(worker)) is not None:
+                self._lay(worker, link)
+
+    def counted(self, worker: str) -> Bytes:
+        with failing(f"the bytes of {worker} could not be counted"):
+            stats = self._client.api.stats(self.of(worker).id, stream=False, one_shot=True)
+        spent = self._spent.get(worker, Bytes(received=0, sent=0))
+        networks = (stats.get("networks") or {}).values()
+        return Bytes(
+            received=spent.received + sum(each["rx_bytes"] for each in networks),
+            sent=spent.sent + sum(each["tx_bytes"] for each in networks),
         )
 
-    def remove(self, role: str) -> None:
-        """Remove a container that may not be there."""
-        from docker.errors import NotFound
+    def shapes(self) -> frozenset[str]:
+        """Return the kinds of link that can be laid, tried on an unused device."""
+        if self._shapes is None:
+            traffic = self._traffic("none", first="ip link add try0 type bridge &&")
+            self._shapes = able("try0", traffic)
+        return self._shapes
 
-        try:
-            self.of(role).remove(force=True, v=True)
-        except NotFound:
-            return
+    def shape(self, worker: str, link: WorkerLink | None) -> None:
+        self._links[worker] = link
+        if self.of(worker).attrs["NetworkSettings"]["Networks"]:  # else `heal` lays it
+            self._lay(worker, link)
 
-    def of(self, role: str) -> Any:
-        """Return the container of a role. Raises `docker.errors.NotFound`."""
-        return self._client.containers.get(self._name(role))
-
-    def states(self) -> dict[str, str]:
-        """Return "running", "paused", "exited", ... by role, with one request to the daemon."""
-        return states(self._client, self._run)
-
-    def counted(self, role: str) -> Counted:
-        """Return the counters of the present container of a role; zeros where none runs."""
-        from docker.errors import APIError, NotFound
-
-        try:
-            container = self.of(role)
-            if container.status in ("running", "paused"):
-                stats = self._client.api.stats(container.id, stream=False, one_shot=True)
-                return read_counters(stats)
-        except (APIError, NotFound):  # it has just ended
-            pass
-        return Counted(used=Used(), resident_bytes=0)
-
-    def execute(
-        self, role: str, argv: Sequence[str], environment: Mapping[str, str], directory: Path
-    ) -> tuple[str, Callable[[], Iterable[bytes]]]:
-        """Start a command in a running container; return its id and its output to come."""
-        name = self.of(role).id
-        made = self._client.api.exec_create(
-            name, list(argv), environment=dict(environment), workdir=str(directory)
-        )["Id"]
-        stream = self._client.api.exec_start(made, stream=True)
-        return made, lambda: stream
-
-    def executed(self, command: str) -> int | None:
-        """Return the exit code of an `execute`; None while it runs, -9 if its container is gone."""
-        from docker.errors import NotFound
-
-        try:
-            found = self._client.api.exec_inspect(command)
-        except NotFound:
-            return -9
-        code = found["ExitCode"]
-        if found["Running"] or code is None:
-            return None
-        return 128 - code if code > 128 else int(code)
-
-    def log(self, name: str) -> Path:
-        """Return the file to which a container's output is copied, which outlives it."""
-        return self._directory / "logs" / f"{name}.log"
-
-    def cut(self, role: str) -> None:
-        """Take a container off the network. Its connections stay open on both sides."""
-        self._network.disconnect(self.of(role), force=True)
-
-    def heal(self, role: str, address: str) -> None:
-        """Connect a container again to its network, under its old address."""
-        self._network.connect(self.of(role), ipv4_address=address)
-
-    def shape(self, role: str, link: WorkerLink | None) -> None:
+    def _lay(self, worker: str, link: WorkerLink | None) -> None:
         """Lay a link on both ends of a container's cable; see `harness.cluster.links`."""
-        container = self.of(role)
+        container = self.of(worker)
         code, output = container.exec_run(["sh", "-c", _OWN_INTERFACE])
         inner, _, peer = output.decode().strip().partition(" ")
         if code != 0 or not peer.isdecimal():
             raise EnvironmentFailure(
-                f"the interface of {role} was not found: {output.decode(errors='replace')[-300:]}",
+                f"the interface of {worker} was not found: "
+                f"{output.decode(errors='replace')[-300:]}",
                 remedy="see whether it is on a network: `docker inspect` shows it",
             )
         lay(link, inner, self._traffic(f"container:{container.id}"))
         # The bridge's end of the cable, on the daemon's machine: what reaches the container.
-        lay(link, self._device(int(peer)), self._traffic("host"))
-
-    def shapes(self) -> frozenset[str]:
-        """Return the kinds of link that can be laid, tried on an unused device."""
-        return able("try0", self._traffic("none", first="ip link add try0 type bridge &&"))
-
-    def _device(self, number: int) -> str:
-        """Return a network device of the daemon's machine by its number there."""
-        found = self._once("host", f"cd /sys/class/net && grep -lx {number} */ifindex")
-        return found.partition("/")[0]
+        found = self._once("host", f"cd /sys/class/net && grep -lx {peer} */ifindex")
+        lay(link, found.partition("/")[0], self._traffic("host"))
 
     def _once(self, network: str, script: str) -> str:
         """Return the output of a script in a container of its own that may change networks.
@@ -267,77 +196,85 @@ class Containers:
 
         return call
 
-    def forget(self) -> None:
-        """Wait for the ends of the logs, after the containers are gone."""
-        for follower in self._followers:
-            follower.join(10)
-
-    def _name(self, role: str) -> str:
-        return f"faultline-{self._run}-{role}"
-
-    def follow(self, output: Callable[[], Iterable[bytes]], log: Path) -> None:
-        """Copy an output into a file, on a thread of its own."""
-
-        def copy() -> None:
-            from docker.errors import DockerException
-            from requests.exceptions import RequestException
-            from urllib3.exceptions import HTTPError
-
-            with log.open("ab", buffering=0) as file:
-                try:
-                    for chunk in output():
-                        file.write(chunk)
-                except (DockerException, RequestException, HTTPError, OSError):
-                    return  # the container is gone, or the daemon
-
-        log.touch()
-        thread = threading.Thread(target=copy, name=f"log {log.stem}", daemon=True)
-        thread.start()
-        self._followers.append(thread)
+    def _name(self, worker: str) -> str:
+        return f"faultline-{self._run}-{worker}"
 
 
-def states(client: Any, run: str) -> dict[str, str]:
-    """Return the states of a run's containers by role."""
+class ContainerPlace(FarPlace):
+    """A worker's container, whose first process is its agent."""
+
+    java_home, spark_home = Path("/opt/java"), Path("/opt/spark")
+    python_path = "/opt/faultline"
+
+    def __init__(self, worker: str, host: str, run: str) -> None:
+        super().__init__(worker, Path("/tmp/faultline") / run)
+        self._host, self._run = host, run
+
+    def open(self, containers: Containers, mirror: Path, shared: Sequence[Path]) -> None:
+        """Start the container and its agent. Raises `EnvironmentFailure`."""
+        command = ["python", "-m", "harness.cluster.agent", str(self.directory), self._run]
+        container = containers.create(self.name, self._host, command, shared)
+
+        def talk(hear: Callable[[bytes], None], log: Callable[[bytes], None]) -> Attached:
+            with failing(f"the container of {self.name} could not be started"):
+                attached = Attached(container, hear, log, self._caller.lose)
+                container.start()
+            return attached
+
+        self.connect(mirror, talk, "the daemon's machine may be short of memory")
+
+
+class Attached:
+    """The streams of a container's first process."""
+
+    def __init__(
+        self,
+        container: Any,
+        hear: Callable[[bytes], None],
+        log: Callable[[bytes], None],
+        end: Callable[[str], None],
+    ) -> None:
+        streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+        self._socket = container.attach_socket(params=streams)
+        self._raw = getattr(self._socket, "_sock", self._socket)
+
+        def read() -> None:
+            from docker.utils.socket import STDOUT, frames_iter
+
+            with suppress(OSError):
+                for stream, data in frames_iter(self._socket, tty=False):
+                    (hear if stream == STDOUT else log)(data)
+            end("its container has ended")
+
+        self._reader = threading.Thread(target=read, name="container", daemon=True)
+        self._reader.start()
+
+    def write(self, data: bytes) -> None:
+        self._raw.sendall(data)
+
+    def finish(self, within_s: float) -> bool:
+        """Wait for its end; the container is removed with all that is in it."""
+        self._reader.join(within_s)
+        return not self._reader.is_alive()
+
+
+def workers_of(client: Any, run: str) -> Mapping[str, bool]:
+    """Return the containers of a run by worker: True if it runs."""
     with failing(f"the containers of run {run} cannot be listed"):
         found = client.api.containers(all=True, filters={"label": f"{RUN_LABEL}={run}"})
-    roles = {each["Labels"][ROLE_LABEL]: each["State"] for each in found}
-    roles.pop(_ONCE, None)  # it lives for a moment, and is no server
-    return roles
+    states = {each["Labels"][ROLE_LABEL]: each["State"] == "running" for each in found}
+    states.pop(_ONCE, None)  # it lives for a moment, and is no worker
+    return dict(sorted(states.items()))
 
 
-def read_counters(stats: Mapping[str, Any]) -> Counted:
-    """Read the counters from the daemon's answer to `stats`."""
-    cpu_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage", 0)
-    memory = stats.get("memory_stats", {})
-    detail = memory.get("stats", {})
-    cached = detail.get("inactive_file", detail.get("total_inactive_file", 0))
-    networks = (stats.get("networks") or {}).values()
-    used = Used(
-        cpu_s=cpu_ns / 1e9,
-        received_bytes=sum(each["rx_bytes"] for each in networks),
-        sent_bytes=sum(each["tx_bytes"] for each in networks),
-    )
-    resident = memory["usage"] - cached if "usage" in memory else None
-    return Counted(used=used, resident_bytes=resident)
-
-
-def _archive(files: Mapping[str, str]) -> bytes:
-    """Pack configuration, and a name for the user, without which Java does not start."""
-    uid, gid = os.getuid(), os.getgid()
+def _users() -> bytes:
+    """Pack a name for the container's user, without which Java does not start."""
     users = "root:x:0:0:root:/tmp:/bin/sh\n"
-    if uid != 0:
-        users += f"faultline:x:{uid}:{gid}:Faultline:/tmp:/bin/sh\n"
+    if os.getuid() != 0:
+        users += f"faultline:x:{os.getuid()}:{os.getgid()}:Faultline:/tmp:/bin/sh\n"
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        _add(tar, "etc/passwd", users, mode=0o644, owner=(0, 0))
-        for name, text in files.items():
-            _add(tar, f"{CONFIGURATION[1:]}/{name}", text, mode=0o400, owner=(uid, gid))
+        entry = tarfile.TarInfo("etc/passwd")
+        entry.size, entry.mode = len(users), 0o644
+        tar.addfile(entry, io.BytesIO(users.encode()))
     return buffer.getvalue()
-
-
-def _add(tar: tarfile.TarFile, name: str, text: str, *, mode: int, owner: tuple[int, int]) -> None:
-    entry = tarfile.TarInfo(name)
-    content = text.encode()
-    entry.size, entry.mode = len(content), mode
-    entry.uid, entry.gid = owner
-    tar.addfile(entry, io.BytesIO(content))

@@ -118,7 +118,7 @@ def remove_run(client: Any, run: str) -> None:
 REPOSITORY_NAME = "faultline"
 BASE_VARIABLE = "FAULTLINE_DOCKER_BASE"
 _CONTEXT = (
-    "build.lock", "requirements.lock", "docker/Dockerfile", "docker/fetch.py", "docker/role",
+    "build.lock", "requirements.lock", "docker/Dockerfile", "docker/fetch.py",
     "harness", "workloads", "datasets",
 )  # fmt: skip
 """Files and folders of the image. A record depends on those that are named as files."""

@@ -17,26 +17,39 @@ Worker n of rack r listens on 127.0.r.n, so Spark sees as many hosts as there ar
 from __future__ import annotations
 
 import secrets
+import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from harness.cluster.agent.place import AgentLauncher, Place
-from harness.cluster.agent.workers import AgentWorkers
-from harness.cluster.base import BROKER, STORE, Action, ClusterSpec, Prepared
+from harness.cluster.agent.programs import PROGRAMS
+from harness.cluster.agent.workers import Workers
+from harness.cluster.base import (
+    BROKER,
+    STORE,
+    Action,
+    ClusterSpec,
+    Node,
+    Prepared,
+    RunningProgram,
+    Usage,
+    Victim,
+    nodes_of,
+)
 from harness.cluster.configuration import BrokerIdentity
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.launching import Launcher, Server, wait_for
+from harness.cluster.links import WorkerLink
 from harness.cluster.local import breaking
 from harness.cluster.local.network import LocalNetwork, Loopback, Namespaces
 from harness.cluster.local.servers import KafkaBroker, Master, RedisDaemon, SparkDaemons, Worker
-from harness.cluster.owned import Programs, find_programs
+from harness.cluster.owned import OwnedCluster, Programs, find_programs
 from harness.cluster.ownership import ClusterRecord, Remove
-from harness.cluster.processes import Machine, is_alive
+from harness.cluster.processes import HostProcess, Machine, is_alive
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import SparkAccess, server_environment
-from harness.cluster.workers import ClusterOfWorkers, nodes_of
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
 
@@ -44,11 +57,11 @@ _LEAST_MEMORY_MB = 512
 """Spark refuses executors under 450 MiB."""
 
 
-class LocalCluster(ClusterOfWorkers):
+class LocalCluster(OwnedCluster):
     """Kafka, Redis, a Spark master and its workers as children of this process."""
 
     backend = "local"
-    _workers: AgentWorkers | None = None
+    _workers: Workers | None = None
     _breaks = True
     """True if its servers are targets (`Cluster.breakable`)."""
     daemon_settings: Mapping[str, str] = MappingProxyType({})
@@ -73,6 +86,13 @@ class LocalCluster(ClusterOfWorkers):
             self.backend = "local-namespaces"
         self._nodes = nodes_of(spec, self._network.worker_host)
 
+    @property
+    def workers(self) -> Workers:
+        """The workers. Raises `UsageError` if the cluster is not running."""
+        self.demand_started()
+        assert self._workers is not None
+        return self._workers
+
     def find_parts(self, report: Notify) -> None:
         self.programs = self._given_programs or find_programs(report)
 
@@ -95,6 +115,29 @@ class LocalCluster(ClusterOfWorkers):
             secret=self._secret,
         )
 
+    def nodes(self) -> Sequence[Node]:
+        return self._nodes
+
+    def alive(self) -> Mapping[str, bool]:
+        return self.workers.alive()
+
+    def usage(self) -> Mapping[str, Usage]:
+        return self.workers.usage()
+
+    def register_host(self, node: str, host: HostProcess) -> None:
+        self.workers.register_host(node, host)
+
+    def launch(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        name: str = "program",
+        env: Mapping[str, str] | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> RunningProgram:
+        return self.workers.launch(node, argv, name=name, env=env or {}, files=files or {})
+
     def health(self) -> None:
         self.demand_started()
         for server in (self._broker, self._redis, self._master):
@@ -116,7 +159,8 @@ class LocalCluster(ClusterOfWorkers):
         servers = self._servers().values() if self._breaks else ()
         started = [server for server in servers if breaking.revive(server)]
         wait_for(started, report)
-        super().restore(report)
+        self.health()
+        self.workers.restore(report)
 
     def prepare(self, action: Action, target: str) -> Prepared:
         if target in self.breakable():
@@ -128,7 +172,15 @@ class LocalCluster(ClusterOfWorkers):
                 remedy="use pause and resume (the node falls silent, its connections stay open), "
                 "or nodes with a network of their own: --network namespaces, or --cluster docker",
             )
-        return super().prepare(action, target)
+        return self.workers.prepare(action, self.resolve(target), rack=self.is_rack(target))
+
+    def apply(self, action: Action, target: str) -> Sequence[Victim]:
+        with self.prepare(action, target) as prepared:
+            return prepared.apply()
+
+    def shape(self, target: str, link: WorkerLink | None) -> None:
+        super().shape(target, link)
+        self.workers.shape({node.worker for node in self.resolve(target)}, link)
 
     def shapes(self) -> frozenset[str]:
         self.demand_started()
@@ -136,6 +188,10 @@ class LocalCluster(ClusterOfWorkers):
 
     def tidy(self) -> None:
         super().tidy()
+        used = {program.directory for program in self.workers.programs() if program.alive}
+        for directory in (self.run_directory / PROGRAMS).glob("*"):
+            if directory not in used:
+                shutil.rmtree(directory, ignore_errors=True)
         self._launcher.place.agent.tidy()
 
     def _build(self) -> None:
@@ -186,8 +242,8 @@ class LocalCluster(ClusterOfWorkers):
         """Return the broker's identity; on loopback addresses nothing is encrypted."""
         return BrokerIdentity()
 
-    def _new_workers(self, *, before: int = 0) -> AgentWorkers:
-        return AgentWorkers(
+    def _new_workers(self, *, before: int = 0) -> Workers:
+        return Workers(
             self._launchers(),
             self._nodes,
             lambda node, incarnation: Worker(
@@ -202,7 +258,6 @@ class LocalCluster(ClusterOfWorkers):
                 within=self._network.within,
             ),
             self._network,
-            self.run_directory,
             before=before,
         )
 

@@ -7,7 +7,7 @@ starts its workers and ends them with the connection, so that nothing is left of
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +15,18 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from harness.cluster.agent.place import AgentLauncher
-from harness.cluster.base import Action, ClusterSpec, Prepared, RunningProgram, demand_near
+from harness.cluster.base import (
+    Action,
+    ClusterSpec,
+    Prepared,
+    RunningProgram,
+    demand_near,
+    nodes_of,
+)
 from harness.cluster.clocks import Sample
 from harness.cluster.configuration import BrokerIdentity
+from harness.cluster.far import FarCluster
 from harness.cluster.links import WorkerLink
-from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.servers import SparkDaemons
 from harness.cluster.machines.certificates import run_certificate
 from harness.cluster.machines.machine import Machine
 from harness.cluster.machines.network import MachineNetwork
@@ -28,15 +34,10 @@ from harness.cluster.machines.settings import Host, Machines
 from harness.cluster.machines.ssh import Loop
 from harness.cluster.owned import MINIMUM_FREE_BYTES, Programs
 from harness.cluster.ownership import Remove
-from harness.cluster.run_directory import PYTHON, make_place, write_python
+from harness.cluster.run_directory import make_place
 from harness.cluster.spark import SparkAccess
-from harness.cluster.workers import nodes_of
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
-
-_WORKERS_JAVA = "-XX:-UsePerfData -Djava.io.tmpdir=."
-"""Files of an executor's virtual machine go where it works, and are removed with that."""
-
 
 _ENCRYPTED = {
     "spark.network.crypto.enabled": "true",
@@ -45,7 +46,7 @@ _ENCRYPTED = {
 """Settings of every Spark process: what they send to each other is encrypted with the secret."""
 
 
-class MachinesCluster(LocalCluster):
+class MachinesCluster(FarCluster[Machine]):
     """Workers on machines that are reached by SSH."""
 
     daemon_settings = _ENCRYPTED
@@ -77,7 +78,7 @@ class MachinesCluster(LocalCluster):
         self.backend = machines.name
 
     @property
-    def machines(self) -> Sequence[Machine]:
+    def places(self) -> Sequence[Machine]:
         """The machines that are connected."""
         return tuple(self._machines.values())
 
@@ -85,7 +86,7 @@ class MachinesCluster(LocalCluster):
         super().find_parts(report)
         try:
             self._connect(report)
-            self._at_once(lambda machine: machine.send(self.programs, report))
+            self.at_once(lambda machine: machine.send(self.programs, report))
         except BaseException:
             self._disconnect()
             raise
@@ -93,8 +94,8 @@ class MachinesCluster(LocalCluster):
     def bring_up(self, report: Notify) -> None:
         report("starting an agent on each machine")
         self._report = report
-        self._at_once(lambda machine: machine.open(self.run, self.run_directory))
-        for machine in self.machines:
+        self.at_once(lambda machine: machine.open(self.run, self.run_directory))
+        for machine in self.places:
             self._demand_room(machine)
             if machine.host.address is None:
                 towards = machine.agent.address_towards(self._addresses.here)
@@ -103,7 +104,7 @@ class MachinesCluster(LocalCluster):
         if services.ssh is not None:
             self._addresses.host = services.address or self._addresses.of[services.ssh]
         self._nodes = nodes_of(self.spec, self._addresses.worker_host)
-        self._at_once(self._addresses.open_on)
+        self.at_once(self._addresses.open_on)
         self.demand_clocks()
         super().bring_up(report)
 
@@ -120,33 +121,10 @@ class MachinesCluster(LocalCluster):
         )
 
     def spark_access(self) -> SparkAccess:
-        access = super().spark_access()
-        return replace(access, executor_python=PYTHON, driver_host=self._addresses.here)
+        return replace(super().spark_access(), driver_host=self._addresses.here)
 
     def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
-        return {
-            **super().spark_conf(racks=racks),
-            **_ENCRYPTED,
-            "spark.executor.extraJavaOptions": _WORKERS_JAVA,
-        }
-
-    def driver_environment(self) -> dict[str, str]:
-        """Return a driver's environment, in which the nodes' Python has the same name as there."""
-        found = super().driver_environment()
-        place = self.run_directory / "bin"
-        if not place.exists():
-            place.mkdir(mode=0o700)
-            write_python(place)
-        return {**found, "PATH": f"{place}:{found.get('PATH', '')}"}
-
-    def health(self) -> None:
-        super().health()
-        for machine in self.machines:
-            if machine.lost is not None:
-                raise EnvironmentFailure(
-                    f"the machine {machine.name} is lost: {machine.lost}",
-                    remedy="see whether it is up and its network whole; then run the command again",
-                )
+        return {**super().spark_conf(racks=racks), **_ENCRYPTED}
 
     def prepare(self, action: Action, target: str) -> Prepared:
         if action in (Action.CUT, Action.HEAL):
@@ -180,11 +158,11 @@ class MachinesCluster(LocalCluster):
         return self._file.file.clock_limit_ms / 1000
 
     def clocks(self) -> Mapping[str, Sample | None]:
-        return {node.name: self._machine_of(node.worker).clock.best() for node in self._nodes}
+        return {node.name: self.place_of(node.worker).clock.best() for node in self._nodes}
 
     def demand_clocks(self) -> None:
         """Compare all clocks. Raises `EnvironmentFailure` for one that would decide latencies."""
-        for machine in self.machines:
+        for machine in self.places:
             demand_near(f"of {machine.name}", machine.clock.compare(machine.agent.clock_unix_s))
 
     def checkpoint_location(self, name: str) -> str:
@@ -222,7 +200,7 @@ class MachinesCluster(LocalCluster):
         """See `Cluster.launch`; paths of this machine become those of the node's."""
         self.demand_started()
         (found,) = (each for each in self.resolve(node) if each.name == node)
-        machine = self._machine_of(found.worker)
+        machine = self.place_of(found.worker)
 
         def there(text: str) -> str:
             return machine.translated(text, self.programs, lambda text: None)
@@ -238,51 +216,24 @@ class MachinesCluster(LocalCluster):
     def tidy(self) -> None:
         super().tidy()
         self._remove_checkpoints()
-        for machine in self.machines:
-            if machine.lost is None:
-                machine.agent.tidy()
 
     def _broker_identity(self) -> BrokerIdentity:
         addresses = sorted({self._addresses.host, self._addresses.here})
         return BrokerIdentity(tls=run_certificate(addresses))
 
     def _site(self, here: AgentLauncher) -> tuple[AgentLauncher, Programs]:
-        self._here = here
+        own = super()._site(here)
         ssh = self._file.file.services.ssh
         if ssh is None:
-            return super()._site(here)
+            return own
         machine = self._machines[ssh]
-        launcher = replace(self._launcher_on(machine), host=self._addresses.host)
+        launcher = replace(self.launcher_on(machine), host=self._addresses.host)
         return launcher, machine.server_programs(self.programs, self._report)
 
-    def _launchers(self) -> Mapping[str, AgentLauncher]:
-        return {
-            node.worker: self._launcher_on(self._machine_of(node.worker)) for node in self._nodes
-        }
-
-    def _launcher_on(self, machine: Machine) -> AgentLauncher:
-        return replace(
-            self._here,
-            directory=machine.directory,
-            environment=machine.environment(),
-            place=machine,
-        )
-
-    def _daemons_of(self, worker: str) -> SparkDaemons:
-        machine = self._machine_of(worker)
-        daemons = replace(
-            self._daemons,
-            launcher=self._launcher_on(machine),
-            java=machine.sent.java_home / "bin" / "java",
-            spark_home=machine.sent.spark_home,
-        )
-        daemons.prepare()
-        return daemons
-
     def _places(self) -> Mapping[str, Machine]:
-        return {node.worker: self._machine_of(node.worker) for node in self._nodes}
+        return {node.worker: self.place_of(node.worker) for node in self._nodes}
 
-    def _machine_of(self, worker: str) -> Machine:
+    def place_of(self, worker: str) -> Machine:
         rack, _, number = worker.removeprefix("r").partition("w")
         return self._machines[self._file.host_of(int(rack), int(number)).ssh]
 
@@ -310,17 +261,12 @@ class MachinesCluster(LocalCluster):
             raise failures[0]
         services = self._file.file.services
         given = services.address if services.ssh is None else None
-        self._addresses.here = given or self.machines[0].connection.own_address
+        self._addresses.here = given or self.places[0].connection.own_address
         self._addresses.host = self._addresses.here
-
-    def _at_once(self, work: Callable[[Machine], None]) -> None:
-        with ThreadPoolExecutor(len(self._machines)) as pool:
-            for future in [pool.submit(work, machine) for machine in self.machines]:
-                future.result()
 
     def _demand_room(self, machine: Machine) -> None:
         facts = machine.agent.facts()
-        workers = sum(self._machine_of(node.worker) is machine for node in self._nodes)
+        workers = sum(self.place_of(node.worker) is machine for node in self._nodes)
         needed = workers * self.spec.memory_mb_per_worker << 20
         if facts.memory_bytes < needed:
             raise EnvironmentFailure(

@@ -4,51 +4,22 @@ from __future__ import annotations
 
 import shlex
 import sys
-import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from harness.cache import cache_directory
-from harness.cluster.agent.place import Place
-from harness.cluster.agent.wire import Caller, FarAgent
+from harness.cluster.agent.place import FarPlace
 from harness.cluster.machines import sending
 from harness.cluster.machines.sending import Bundle
 from harness.cluster.machines.settings import Host
-from harness.cluster.machines.ssh import Connection, Loop, Talking
+from harness.cluster.machines.ssh import Connection, Loop
 from harness.cluster.owned import Programs
 from harness.cluster.run_directory import PYTHON
-from harness.cluster.spark import REPOSITORY, spark_environment
-from harness.errors import EnvironmentFailure
+from harness.cluster.spark import REPOSITORY
 from harness.text import Notify
 
-_COMPARE_S = 2.0
-"""Interval of comparisons of clocks, which also tell the agent that the harness lives."""
-_END_LIMIT_S = 30.0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """What is on a machine, with its place there and here."""
-
-    directory: Path
-    code: Path
-    packages: Path
-    java_home: Path
-    python: Path | None
-    """Our own interpreter; None where the machine's is used."""
-
-    @property
-    def spark_home(self) -> Path:
-        """PySpark's directory."""
-        return self.packages / "pyspark"
-
-    @property
-    def python_path(self) -> str:
-        """PYTHONPATH of what is started there."""
-        return f"{self.code}:{self.packages}"
-
-
-class Machine(Place):
+class Machine(FarPlace):
     """A machine with an agent, from `open` to `close`."""
 
     def __init__(self, host: Host, loop: Loop, *, directory: str, config: Path | None) -> None:
@@ -62,14 +33,7 @@ class Machine(Place):
             self.connection.close()
             raise
         self.sent_bytes = 0
-        self._talking: Talking | None = None
-        self._closed = threading.Event()
-        self._caller = Caller(host.ssh, self._write)
-        super().__init__(host.ssh, FarAgent(self._caller), Path(self.found.directory))
-
-    @property
-    def lost(self) -> str | None:
-        return self._caller.lost
+        super().__init__(host.ssh, Path(self.found.directory))
 
     def send(self, programs: Programs, report: Notify) -> None:
         """Send what it lacks."""
@@ -77,73 +41,36 @@ class Machine(Place):
         if self.found.python is None:
             wanted.append(sending.python())
         self.titles = {bundle.name: self._send(bundle, report) for bundle in wanted}
+        self.code, packages, self.java_home = (
+            Path(self.found.directory) / self.titles[name] for name in ("code", "packages", "jre")
+        )
+        self.spark_home, self.python_path = packages / "pyspark", f"{self.code}:{packages}"
 
     def _send(self, bundle: Bundle, report: Notify) -> str:
         self.sent_bytes += sending.send(self.connection, self.found, bundle, report)
         return bundle.title
 
-    @property
-    def sent(self) -> Sent:
-        """The places of what was sent."""
-        root = Path(self.found.directory)
-        python = self.titles.get("python")
-        return Sent(
-            directory=root,
-            code=root / self.titles["code"],
-            packages=root / self.titles["packages"],
-            java_home=root / self.titles["jre"],
-            python=None if python is None else root / python,
-        )
-
-    def environment(self) -> dict[str, str]:
-        """Return the variables of everything that is started there."""
-        sent = self.sent
-        return {
-            **spark_environment(sent.java_home, sent.spark_home, sent.python_path),
-            "PYTHONNOUSERSITE": "1",
-            "PYSPARK_PYTHON": PYTHON,
-        }
-
     def open(self, run: str, mirror: Path) -> None:
         """Start the agent, with a directory of the run. Raises `EnvironmentFailure`."""
-        self.mirror = mirror
         self.directory = Path(self.found.directory) / "runs" / run
-        log = mirror / "logs" / f"agent-{self.host.ssh.replace('/', '_')}.log"
-        sent = self.sent
-        first = f"{sent.python}/bin/python" if sent.python else str(self.found.python)
-        libraries = f"LD_LIBRARY_PATH={shlex.quote(f'{sent.python}/lib')} " if sent.python else ""
+        python = self.titles.get("python")
+        root = f"{self.found.directory}/{python}"
+        first = str(self.found.python) if python is None else f"{root}/bin/python"
+        libraries = "" if python is None else f"LD_LIBRARY_PATH={shlex.quote(f'{root}/lib')} "
         command = (
-            f"PYTHONPATH={shlex.quote(sent.python_path)} {libraries}"
+            f"PYTHONPATH={shlex.quote(self.python_path)} {libraries}"
             f"PYTHONNOUSERSITE=1 exec {shlex.quote(first)} -m harness.cluster.agent "
             f"{shlex.quote(str(self.directory))} {shlex.quote(run)}"
         )
-
-        def note(data: bytes) -> None:
-            with log.open("ab") as file:
-                file.write(data)
-
-        log.touch()
-        self._talking = self.connection.talk(
-            command, self._caller.feed, note, lambda why: self._caller.lose(why)
+        self.connect(
+            mirror,
+            lambda hear, log: self.connection.talk(command, hear, log, self._caller.lose),
+            "if it is a library that the machine lacks, install it there; a wrong bundle is sent "
+            f"again after `rm -r` in {self.found.directory}",
         )
-        try:
-            self.clock.compare(self.agent.clock_unix_s)
-        except EnvironmentFailure as error:
-            last = log.read_text(errors="replace").strip().splitlines()[-8:]
-            raise EnvironmentFailure(
-                f"{self.host.ssh}: the agent did not start; its last words:\n"
-                + "\n".join(f"    {line}" for line in last),
-                remedy="if it is a library that the machine lacks, install it there; a wrong "
-                f"bundle is sent again after `rm -r` in {self.found.directory}",
-            ) from error
-        threading.Thread(target=self._compare, name=f"clock-{self.name}", daemon=True).start()
 
     def close(self) -> None:
-        """End everything on it, then the connection."""
-        self._closed.set()
-        if self._talking is not None and self.lost is None:
-            self._talking.finish(_END_LIMIT_S)
-        self._caller.lose("the cluster has ended")
+        super().close()
         self.connection.close()
 
     def server_programs(self, here: Programs, report: Notify) -> Programs:
@@ -154,19 +81,18 @@ class Machine(Place):
 
         return replace(
             here,
-            java_home=self.sent.java_home,
-            spark_home=self.sent.spark_home,
+            java_home=self.java_home,
+            spark_home=self.spark_home,
             broker_jars=there(here.broker_jars),
             redis_server=there(here.redis_server),
         )
 
     def translated(self, text: str, programs: Programs, report: Notify) -> str:
         """Return a text in which paths of this machine are those of the other, and send them."""
-        sent = self.sent
         for here, there in (
-            (programs.java_home, sent.java_home),
-            (programs.spark_home, sent.spark_home),
-            (REPOSITORY, sent.code),
+            (programs.java_home, self.java_home),
+            (programs.spark_home, self.spark_home),
+            (REPOSITORY, self.code),
         ):
             text = text.replace(f"{here}/", f"{there}/")
         if text == sys.executable:
@@ -187,15 +113,3 @@ class Machine(Place):
             self.titles[str(path)] = title
             text = text.replace(str(path), f"{self.found.directory}/{title}")
         return text
-
-    def _compare(self) -> None:
-        while not self._closed.wait(_COMPARE_S) and self.lost is None:
-            try:
-                self.clock.compare(self.agent.clock_unix_s, rounds=2)
-            except EnvironmentFailure:  # lost, which others see, or busy
-                continue
-
-    def _write(self, data: bytes) -> None:
-        if self._talking is None:
-            raise BrokenPipeError("it was not started")
-        self._talking.write(data)

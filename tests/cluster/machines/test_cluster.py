@@ -56,7 +56,7 @@ class TestMachinesCluster(ClusterContract):
 
     def test_nothing_was_sent_that_was_there(self, cluster: Cluster) -> None:
         assert isinstance(cluster, MachinesCluster)
-        sent = {machine.name: machine.sent_bytes for machine in cluster.machines}
+        sent = {machine.name: machine.sent_bytes for machine in cluster.places}
         assert sent.pop("m5") > 0, "the jars of the broker, and Redis"
         assert sent == dict.fromkeys(["m1", "m2", "m3", "m4"], 0)
 
