@@ -61,7 +61,7 @@ Examples:
 def up(*, backend: str, append_only: bool, keep: bool, as_json: bool, **shape: int) -> None:
     """Start a cluster and leave it running until `./faultline cluster down`.
 
-    One on machines ends with its connections, so this command then waits for Ctrl-C."""
+    One on machines or in containers ends with its connections: this command waits for Ctrl-C."""
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
 

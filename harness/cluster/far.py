@@ -14,7 +14,7 @@ from harness.cluster.local.servers import SparkDaemons
 from harness.cluster.owned import Programs
 from harness.cluster.run_directory import PYTHON, write_python
 from harness.cluster.spark import SparkAccess
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, UsageError
 
 _WORKERS_JAVA = "-XX:-UsePerfData -Djava.io.tmpdir=."
 """Files of an executor's virtual machine go where it works, and are removed with that."""
@@ -24,6 +24,9 @@ P = TypeVar("P", bound=FarPlace)
 
 class FarCluster(LocalCluster, Generic[P]):
     """Workers on places with agents of their own; drivers, and by default servers, on this one."""
+
+    kind_of_place = "the machine"
+    """Its name in messages."""
 
     @property
     @abstractmethod
@@ -39,6 +42,14 @@ class FarCluster(LocalCluster, Generic[P]):
         with ThreadPoolExecutor(max(1, len(self.places))) as pool:
             for future in [pool.submit(work, place) for place in self.places]:
                 future.result()
+
+    def release(self) -> None:
+        raise UsageError(
+            "a cluster with agents elsewhere ends with its connections, so it cannot outlive this "
+            "command",
+            remedy="give the same --cluster to the command that uses it; what was sent stays on "
+            "the machines, so each start takes seconds",
+        )
 
     def spark_access(self) -> SparkAccess:
         return replace(super().spark_access(), executor_python=PYTHON)
@@ -65,9 +76,6 @@ class FarCluster(LocalCluster, Generic[P]):
                     remedy=f"see whether {self.kind_of_place} is up and its network whole; then "
                     "run the command again",
                 )
-
-    kind_of_place = "the machine"
-    """Its name in messages."""
 
     def tidy(self) -> None:
         super().tidy()

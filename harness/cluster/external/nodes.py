@@ -6,15 +6,15 @@ worker. Racks, and all actions other than kills, go to whole workers, by the wor
 
 from __future__ import annotations
 
-import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from harness.cluster.base import Action, Node, Usage, Victim, demand_near
 from harness.cluster.clocks import Clock, Sample
@@ -33,6 +33,27 @@ _CLOCK_ROUNDS = 3
 NOT_COUNTED = "not counted: the description of this cluster has no command `usage`"
 COUNTED = "whatever the command `usage` of this cluster's description counts"
 NOT_TOLD_APART = "not counted: the nodes of a worker share what its command `usage` counts"
+
+
+class _Counts(msgspec.Struct):
+    """The output of the command `usage`."""
+
+    cpu_s: float | None = None
+    resident_bytes: int | None = None
+    received_bytes: int | None = None
+    sent_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """A whole worker, or one node's process on it."""
+
+    name: str
+    worker: Node
+    alone: bool = False
+    """True for a node that shares its worker."""
+    host: HostProcess | None = None
+    """Its registered process; None where it has none."""
 
 
 class ExternalNodes:
@@ -58,9 +79,10 @@ class ExternalNodes:
         self._silent: dict[str, Action] = {}
         """Workers that were paused or cut, and by which action."""
         self._shared = per_worker > 1
-        self._workers = {worker.worker: worker for worker in settings.nodes}
+        self._workers = {
+            node.worker: _Target(name=node.name, worker=node) for node in settings.nodes
+        }
         self._hosts: dict[str, HostProcess] = {}
-        self._hosts_lock = threading.Lock()
         self._clocks: dict[str, Sample] = {}
         self.nodes = tuple(
             replace(worker, name=f"{worker.rack}n{(_place(worker) - 1) * per_worker + number}")
@@ -76,18 +98,18 @@ class ExternalNodes:
                 "no process can be registered for it",
                 remedy="use one node to a worker here",
             )
-        if not self._process_is_up(node, host):
+        if host.worker not in ("", node.worker) or not self._is_up(self._alone(node, host)):
             raise UsageError(
                 f"process {host.pid} cannot host node {node.name}: by the command `up_process` it "
                 f"is no living process of worker {node.worker}",
                 remedy="register what `HostProcess.here()` says in the node's own task, while it "
                 "runs",
             )
-        with self._hosts_lock:
-            self._hosts[node.name] = host
+        self._hosts[node.name] = host
 
     def alive(self) -> dict[str, bool]:
-        up = self._on_all(self._settings.nodes, self._is_up)
+        """See `Cluster.alive`."""
+        up = self._on_all(self._workers.values(), self._is_up)
         return {
             node.name: up[name] and name not in self._silent and self._hosted(node)
             for node in self.nodes
@@ -96,7 +118,7 @@ class ExternalNodes:
 
     def demand_up(self) -> None:
         """Raise `EnvironmentFailure` unless every worker is up."""
-        up = self._on_all(self._settings.nodes, self._is_up)
+        up = self._on_all(self._workers.values(), self._is_up)
         if down := [name for name, lives in up.items() if not lives]:
             raise EnvironmentFailure(
                 f"{', '.join(down)} of {self._settings.path} {'is' if len(down) == 1 else 'are'} "
@@ -111,51 +133,50 @@ class ExternalNodes:
         """Do an action in one sweep, after a look at which nodes are up.
 
         ``rack``: the target is a rack, so its workers are affected as a whole."""
-        if self._shared and not rack and action is not Action.RESTART:
-            if action is Action.KILL:
-                return self._kill_processes(nodes)
+        alone = self._shared and not rack and action is not Action.RESTART
+        if alone and action is not Action.KILL:
             raise UsageError(
                 f"the cluster of {self._settings.path} cannot {action} {nodes[0].name} alone: the "
                 f"nodes of worker {nodes[0].worker} share it",
                 remedy=f"{action} its rack, or start a cluster with one node to a worker",
             )
         with self._lock:
-            workers = [self._workers[name] for name in dict.fromkeys(n.worker for n in nodes)]
-            up = self._on_all(workers, self._is_up)
-            done = self._on_all(workers, lambda w: self._act(action, w, was_up=up[w.name]))
-        if action is Action.KILL:
-            with self._hosts_lock:
+            targets = {
+                node.name: self._alone(node) if alone else self._workers[node.worker]
+                for node in nodes
+            }
+            distinct = {target.name: target for target in targets.values()}.values()
+            up = self._on_all(distinct, self._is_up)
+            done = self._on_all(distinct, lambda target: self._act(action, target, up[target.name]))
+            if action is Action.KILL and not alone:
                 for node in nodes:
                     self._hosts.pop(node.name, None)
-        return [replace(done[self._workers[node.worker].name], node=node.name) for node in nodes]
+        return [replace(done[targets[node.name].name], node=node.name) for node in nodes]
 
     def restore(self, report: Notify) -> None:
         """Mend broken workers, start dead ones, and wait."""
-        workers = self._settings.nodes
+        workers = self._workers.values()
         with self._lock:
             for worker in workers:
                 if action := self._silent.get(worker.name):
                     mend = Action.RESUME if action is Action.PAUSE else Action.HEAL
-                    self._act(mend, worker, was_up=True)
+                    self._act(mend, worker, True)
             up = self._on_all(workers, self._is_up)
             for worker in workers:
                 if not up[worker.name]:
                     report(f"starting node {worker.name} again")
                     self._run(self._settings.actions[Action.RESTART], worker)
             for worker in workers:
-                if not self._becomes(partial(self._is_up, worker), RETURN_LIMIT_S):
+                if not self._becomes(worker, up=True, within_s=RETURN_LIMIT_S):
                     raise EnvironmentFailure(
                         f"node {worker.name} is not up {format_duration(RETURN_LIMIT_S)} after it "
                         "was started again",
                         remedy="look at it; its command `restart` may do nothing",
                     )
             self.check_clocks()
-        with self._hosts_lock:  # the engine starts killed nodes again, as other processes
-            self._hosts = {
-                node.name: host
-                for node in self.nodes
-                if (host := self._hosts.get(node.name)) and self._process_is_up(node, host)
-            }
+            for node in self.nodes:  # the engine starts killed nodes again, as other processes
+                if not self._hosted(node):
+                    del self._hosts[node.name]
 
     def clocks(self) -> dict[str, Sample | None]:
         """Return the last comparison of each clock; None without a command `clock`."""
@@ -168,143 +189,119 @@ class ExternalNodes:
         if (command := self._settings.clock) is None:
             return
 
-        def compared(node: Node) -> Sample:
-            return Clock().compare(lambda: self._clock(command, node), rounds=_CLOCK_ROUNDS)
+        def compared(worker: _Target) -> Sample:
+            return Clock().compare(lambda: self._clock(command, worker), rounds=_CLOCK_ROUNDS)
 
-        self._clocks = self._on_all(self._settings.nodes, compared)
+        self._clocks = self._on_all(self._workers.values(), compared)
         for name, sample in self._clocks.items():
             demand_near(f"of node {name}", sample)
 
-    def _clock(self, command: Command, node: Node) -> float:
-        said = self._run(command, node).strip()
+    def _clock(self, command: Command, worker: _Target) -> float:
+        said = self._run(command, worker).strip()
         try:
             return float(said)
         except ValueError as error:
             raise EnvironmentFailure(
-                f"the command `clock` of node {node.name} said {said[:80]!r}",
+                f"the command `clock` of node {worker.name} said {said[:80]!r}",
                 remedy="it must print seconds since 1970, as `date +%s.%N` does",
             ) from error
 
     def usage(self) -> dict[str, Usage]:
+        """See `Cluster.usage`."""
         command = self._settings.usage
         if command is None or self._shared:
-            nothing = Usage(
-                cpu_s=None,
-                resident_bytes=None,
-                received_bytes=None,
-                sent_bytes=None,
-                method=NOT_TOLD_APART if self._shared else NOT_COUNTED,
-            )
+            method = NOT_TOLD_APART if self._shared else NOT_COUNTED
+            nothing = Usage(**msgspec.structs.asdict(_Counts()), method=method)
             return dict.fromkeys((node.name for node in self.nodes), nothing)
-        return dict(self._on_all(self._settings.nodes, lambda node: self._usage(command, node)))
+        return self._on_all(self._workers.values(), lambda worker: self._usage(command, worker))
 
-    def _usage(self, command: Command, node: Node) -> Usage:
-        said = self._run(command, node)
+    def _usage(self, command: Command, worker: _Target) -> Usage:
+        said = self._run(command, worker)
         try:
-            counts: dict[str, Any] = json.loads(said)
-            return Usage(
-                cpu_s=counts.get("cpu_s"),
-                resident_bytes=counts.get("resident_bytes"),
-                received_bytes=counts.get("received_bytes"),
-                sent_bytes=counts.get("sent_bytes"),
-                method=COUNTED,
-            )
-        except (ValueError, AttributeError) as error:
+            counts = msgspec.json.decode(said, type=_Counts)
+        except msgspec.MsgspecError as error:
             raise EnvironmentFailure(
-                f"the command `usage` of node {node.name} said {said[:80]!r}",
+                f"the command `usage` of node {worker.name} said {said[:80]!r}",
                 remedy="it must print a JSON object with cpu_s, resident_bytes, received_bytes and "
                 "sent_bytes, or some of them",
             ) from error
+        return Usage(**msgspec.structs.asdict(counts), method=COUNTED)
 
-    def _act(self, action: Action, node: Node, *, was_up: bool) -> Victim:
-        victim_if = {Action.RESTART: not was_up, Action.RESUME: True, Action.HEAL: True}
-        if not victim_if.get(action, was_up):
-            return Victim(node=node.name, reached=False, at_unix_s=time.time())
+    def _act(self, action: Action, target: _Target, was_up: bool) -> Victim:
+        parts = 1 if target.alone else None
+        fits = {Action.RESTART: not was_up, Action.RESUME: True, Action.HEAL: True}
+        if not fits.get(action, was_up):
+            return Victim(
+                node=target.name,
+                reached=False,
+                executors=0 if target.alone else None,
+                at_unix_s=time.time(),
+            )
+        command = self._settings.kill_process if target.alone else self._settings.actions[action]
+        assert command is not None, "nodes share a worker only where there is one"
         began_unix_s = time.time()
-        self._run(self._settings.actions[action], node)
+        done = self._started(command, target)
         at_unix_s = time.time()
-        gone = action is not Action.KILL or self._becomes(lambda: not self._is_up(node))
-        if not gone:
+        demand_success(done)
+        if action is Action.KILL and not self._becomes(target, up=False):
+            kill, up = ("kill_process", "up_process") if target.alone else ("kill", "up")
             raise EnvironmentFailure(
-                f"node {node.name} is up {format_duration(EFFECT_LIMIT_S)} after its command `kill`"
-                " ended well",
-                remedy="the command does not kill it, or `up` asks something else that lives: try "
-                "both by hand",
+                f"node {target.name} is up {format_duration(EFFECT_LIMIT_S)} after its command "
+                f"`{kill}` ended well",
+                remedy=f"the command does not kill it, or `{up}` asks something else that lives: "
+                "try both by hand",
             )
         if action in (Action.PAUSE, Action.CUT):
-            self._silent[node.name] = action
-        else:
-            self._silent.pop(node.name, None)
-        return Victim(node=node.name, reached=True, began_unix_s=began_unix_s, at_unix_s=at_unix_s)
+            self._silent[target.name] = action
+        elif not target.alone:
+            self._silent.pop(target.name, None)
+        return Victim(
+            node=target.name,
+            reached=True,
+            executors=parts,
+            began_unix_s=began_unix_s,
+            at_unix_s=at_unix_s,
+        )
 
-    def _becomes(self, condition: Callable[[], bool], within_s: float = EFFECT_LIMIT_S) -> bool:
-        deadline = time.monotonic() + within_s
-        while not condition():
+    def _becomes(self, target: _Target, *, up: bool, within_s: float | None = None) -> bool:
+        deadline = time.monotonic() + (EFFECT_LIMIT_S if within_s is None else within_s)
+        while self._is_up(target) != up:
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
         return True
 
-    def _kill_processes(self, nodes: Sequence[Node]) -> list[Victim]:
-        """Kill all in one sweep, after a look at which of them live."""
-        up = self._on_all(nodes, self._lives_here)
-        victims = self._on_all(
-            nodes, lambda node: self._kill_process(node) if up[node.name] else _missed(node)
-        )
-        return [victims[node.name] for node in nodes]
-
-    def _kill_process(self, node: Node) -> Victim:
-        assert self._settings.kill_process is not None
-        host, worker = self._hosts[node.name], self._workers[node.worker]
-        began_unix_s = time.time()
-        done = self._started(self._settings.kill_process, worker, pid=str(host.pid))
-        at_unix_s = time.time()
-        demand_success(done)
-        if not self._becomes(lambda: not self._process_is_up(node, host)):
-            raise EnvironmentFailure(
-                f"process {host.pid} of node {node.name} is up {format_duration(EFFECT_LIMIT_S)} "
-                "after the command `kill_process` ended well",
-                remedy="try it and `up_process` by hand, where the worker is",
-            )
-        return Victim(
-            node=node.name,
-            reached=True,
-            executors=1,
-            began_unix_s=began_unix_s,
-            at_unix_s=at_unix_s,
-        )
-
-    def _lives_here(self, node: Node) -> bool:
-        host = self._hosts.get(node.name)
-        return host is not None and self._process_is_up(node, host)
+    def _alone(self, node: Node, host: HostProcess | None = None) -> _Target:
+        """Return a node as one process of its worker, by default the registered one."""
+        worker = self._workers[node.worker].worker
+        host = host or self._hosts.get(node.name)
+        return _Target(name=node.name, worker=worker, alone=True, host=host)
 
     def _hosted(self, node: Node) -> bool:
-        host = self._hosts.get(node.name)
-        return host is None or self._process_is_up(node, host)
+        """Return True unless the node's registered process is gone."""
+        return node.name not in self._hosts or self._is_up(self._alone(node))
 
-    def _process_is_up(self, node: Node, host: HostProcess) -> bool:
-        command = self._settings.up_process
-        assert command is not None, "given together with kill_process"
-        if host.worker not in ("", node.worker):
+    def _is_up(self, target: _Target) -> bool:
+        if target.alone and target.host is None:
             return False
-        worker = self._workers[node.worker]
-        return self._started(command, worker, pid=str(host.pid)).returncode == 0
+        command = self._settings.up_process if target.alone else self._settings.up
+        assert command is not None, "given together with kill_process"
+        return self._started(command, target).returncode == 0
 
-    def _is_up(self, node: Node) -> bool:
-        return self._started(self._settings.up, node).returncode == 0
+    def _run(self, command: Command, target: _Target) -> str:
+        return demand_success(self._started(command, target))
 
-    def _run(self, command: Command, node: Node) -> str:
-        return demand_success(self._started(command, node))
-
-    def _started(
-        self, command: Command, node: Node, **more: str
-    ) -> subprocess.CompletedProcess[str]:
-        values = {**self._settings.variables[node.name], **more}
+    def _started(self, command: Command, target: _Target) -> subprocess.CompletedProcess[str]:
+        values = dict(self._settings.variables[target.worker.name])
+        if target.host is not None:
+            values["pid"] = str(target.host.pid)
         return run_command(command.filled(values), self._settings, self._environment)
 
-    def _on_all(self, nodes: Sequence[Node], do: Callable[[Node], Any]) -> dict[str, Any]:
-        with ThreadPoolExecutor(max(1, len(nodes))) as pool:
-            return dict(zip((node.name for node in nodes), pool.map(do, nodes), strict=True))
+    def _on_all(self, targets: Collection[_Target], do: Callable[[_Target], Any]) -> dict[str, Any]:
+        with ThreadPoolExecutor(max(1, len(targets))) as pool:
+            return dict(
+                zip((target.name for target in targets), pool.map(do, targets), strict=True)
+            )
 
 
 def run_command(
@@ -344,10 +341,6 @@ def demand_success(done: subprocess.CompletedProcess[str]) -> str:
             remedy="try the command by hand",
         )
     return done.stdout
-
-
-def _missed(node: Node) -> Victim:
-    return Victim(node=node.name, reached=False, executors=0, at_unix_s=time.time())
 
 
 def _place(worker: Node) -> int:

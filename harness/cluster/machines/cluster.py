@@ -113,13 +113,6 @@ class MachinesCluster(FarCluster[Machine]):
         self._disconnect()
         self._remove_checkpoints()
 
-    def release(self) -> None:
-        raise UsageError(
-            "a cluster on machines ends with its connections, so it cannot outlive this command",
-            remedy="give --cluster and the file to the command that uses it; what was sent stays "
-            "on the machines, so each start takes seconds",
-        )
-
     def spark_access(self) -> SparkAccess:
         return replace(super().spark_access(), driver_host=self._addresses.here)
 
