@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.cluster.ownership import NOBODY, ClusterRecord, ClusterRecords, Remove, end_processes
+from harness.cluster.ownership import NOBODY, ClusterRecord, ClusterRecords, Remove
 from harness.cluster.processes import Machine, identify
 from harness.cluster.run_directory import (
     check_room,
+    end_processes,
     make_layout,
     make_place,
     remove_secrets,
@@ -218,7 +219,7 @@ class OwnedCluster(Cluster):
         """End a failed start: no process is left, the logs stay until the next start."""
         assert self._record is not None
         self._end_keeper()
-        end_processes(self._record)
+        end_processes(self.run, self.run_directory)
         try:
             self._remove(self._record)
         except EnvironmentFailure as failure:  # why it failed says more; the next start tries again

@@ -19,7 +19,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,16 +31,15 @@ from harness.cluster.processes import (
     ProcessIdentity,
     ProcessStat,
     is_alive,
-    marked,
-    read_stat,
-    signal_all,
-    wait_until_gone,
 )
-from harness.cluster.run_directory import read_journal, remove_run_directory, remove_secrets
+from harness.cluster.run_directory import (
+    end_processes,
+    processes_of,
+    remove_run_directory,
+    remove_secrets,
+)
 from harness.errors import EnvironmentFailure
 from harness.text import Notify, format_duration
-
-_GONE_LIMIT_S = 15.0
 
 NOBODY = ProcessIdentity(pid=0, started_ticks=0)
 """The identity of no process: the owner of clusters that the next sweep may remove."""
@@ -80,12 +78,7 @@ class ClusterRecord:
 
     def processes(self) -> list[ProcessStat]:
         """Return its living processes, by environment and by journal."""
-        found = {stat.identity: stat for stat in marked(self.run)}
-        for _, identity in read_journal(self.directory):
-            stat = read_stat(identity.pid)
-            if stat is not None and stat.identity == identity and stat.pid != os.getpid():
-                found[identity] = stat
-        return list(found.values())
+        return processes_of(self.run, self.directory)
 
 
 def state_directory() -> Path:
@@ -151,7 +144,8 @@ class ClusterRecords:
         """Kill all processes of a cluster; remove its backend's parts, its directory, its record.
 
         ``remove`` does the backend's part: `harness.cluster.backends.remove_made`."""
-        end_processes(record)
+        if record.machine == Machine.here():
+            end_processes(record.run, record.directory)
         remove(record)
         if record.keep:
             remove_secrets(record.directory)
@@ -167,24 +161,6 @@ class ClusterRecords:
 
     def _path(self, run: str) -> Path:
         return self.root / f"{run}.json"
-
-
-def end_processes(record: ClusterRecord) -> None:
-    """SIGKILL every process of the cluster and wait until none is left.
-
-    Raises `EnvironmentFailure` if one survives, because it hangs in a system call."""
-    if record.machine != Machine.here():
-        return
-    killed = signal_all(record.processes, signal.SIGKILL).processes
-    reached = [stat.identity for stat in killed]
-    if not wait_until_gone(reached, limit_s=_GONE_LIMIT_S):
-        left = ", ".join(str(identity.pid) for identity in reached if is_alive(identity))
-        raise EnvironmentFailure(
-            f"processes {left} of the cluster in {record.directory} were killed "
-            f"{_GONE_LIMIT_S:.0f} s ago and are still there",
-            remedy="they hang in the kernel (a dead disk or network mount?): see `ps -o stat,wchan`"
-            f" for them, then run `faultline cluster down {record.run}` again",
-        )
 
 
 def _read_record(path: Path) -> ClusterRecord | None:

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -15,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.processes import ProcessIdentity
+from harness.cluster.processes import (
+    ProcessIdentity,
+    ProcessStat,
+    is_alive,
+    marked,
+    read_stat,
+    signal_all,
+    wait_until_gone,
+)
 from harness.errors import EnvironmentFailure, UsageError
 
 PYTHON = "faultline-python"
@@ -24,6 +33,7 @@ _PLACES = ("logs", "secrets", "tmp", "spark-local")
 _SECRET_PLACES = ("secrets", "driver-conf", "kafka", "redis")
 
 
+_GONE_LIMIT_S = 15.0
 _REMOVALS = 3
 """Attempts at a removal: a dying process may have made a file where one was just removed."""
 
@@ -60,6 +70,34 @@ def read_journal(directory: Path) -> list[tuple[str, ProcessIdentity]]:
         except (ValueError, KeyError):
             continue
     return found
+
+
+def processes_of(run: str, directory: Path) -> list[ProcessStat]:
+    """Return the living processes of a run on this machine.
+
+    They are found by their environment, and by the journal: Redis writes over its own."""
+    found = {stat.identity: stat for stat in marked(run)}
+    for _, identity in read_journal(directory):
+        stat = read_stat(identity.pid)
+        if stat is not None and stat.identity == identity and stat.pid != os.getpid():
+            found[identity] = stat
+    return list(found.values())
+
+
+def end_processes(run: str, directory: Path) -> None:
+    """SIGKILL every process of a run on this machine and wait until none is left.
+
+    Raises `EnvironmentFailure` if one survives, because it hangs in a system call."""
+    done = signal_all(lambda: processes_of(run, directory), signal.SIGKILL)
+    reached = [stat.identity for stat in done.processes]
+    if not wait_until_gone(reached, limit_s=_GONE_LIMIT_S):
+        left = ", ".join(str(identity.pid) for identity in reached if is_alive(identity))
+        raise EnvironmentFailure(
+            f"processes {left} of the cluster in {directory} were killed {_GONE_LIMIT_S:.0f} s ago "
+            "and are still there",
+            remedy="they hang in the kernel (a dead disk or network mount?): see `ps -o stat,wchan`"
+            f" for them, then run `faultline cluster down {run}` again",
+        )
 
 
 def write_private(path: Path, text: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import signal
 import socket
 import struct
@@ -13,10 +14,14 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from harness.cluster.ownership import ClusterRecord
 from harness.cluster.processes import (
     RUN_VARIABLE,
     WORKER_VARIABLE,
+    Machine,
+    identify,
     members,
     signal_all,
     wait_until_gone,
@@ -113,6 +118,18 @@ def family(run: str, worker: str | None = None) -> Iterator[tuple[subprocess.Pop
             yield process, int(process.stdout.readline())
         finally:
             end_run(run)
+
+
+def cluster_of(pid: int | None, directory: Path) -> ClusterRecord:
+    """Make a record of a cluster that a process of this machine owns, or none."""
+    return ClusterRecord(
+        run=f"test-{secrets.token_hex(8)}",
+        directory=directory,
+        machine=Machine.here(),
+        owner=None if pid is None else identify(pid),
+        keep=False,
+        started_unix_s=time.time(),
+    )
 
 
 def end_run(run: str) -> None:

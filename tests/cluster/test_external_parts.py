@@ -17,6 +17,7 @@ import yaml
 
 from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.external import nodes as nodes_module
 from harness.cluster.external import servers
 from harness.cluster.external.cluster import (
     ExternalCluster,
@@ -311,8 +312,10 @@ def test_what_is_silent_is_not_alive_and_is_mended_by_restore(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_commands_that_fail_are_told(tmp_path: Path) -> None:
+def test_commands_that_fail_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes_module, "EFFECT_LIMIT_S", 0.3)
     cases = {
+        "is up 300 ms after its command `kill` ended well": "true",
         "ended with exit code 3: no": "sh -c 'echo no >&2; exit 3'",
         "cannot be started": "no-such-program",
         "did not end within 0.2 s": "sleep 60",

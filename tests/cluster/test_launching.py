@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.launching import LaunchedProcess, Launcher, Server, free_port, wait_for
-from harness.cluster.run_directory import read_journal, write_private
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import end_run, eventually, silent
 
@@ -73,18 +71,6 @@ def test_a_server_that_answers_is_reported(begun: Callable[..., Script]) -> None
     said: list[str] = []
     wait_for([begun(READY)], said.append)
     assert said == ["the test server answers"]
-
-
-def test_what_waits_for_another_server_starts_after_it(begun: Callable[..., Script]) -> None:
-    first, order = begun(READY), []
-
-    def then(server: Server) -> list[Server]:
-        order.append(server)
-        return [begun(READY)] if server is first else []
-
-    wait_for([first], silent, then=then)
-    assert len(order) == 2
-    assert order[0] is first
 
 
 def test_an_exit_is_told_with_its_code_and_last_lines(begun: Callable[..., Script]) -> None:
@@ -160,12 +146,6 @@ def test_a_missing_program_is_named(launcher: Launcher) -> None:
         launcher.spawn("java", ["/no/such/java"])
 
 
-def test_every_start_is_in_the_journal(launcher: Launcher, begun: Callable[..., Script]) -> None:
-    server = begun(READY)
-    assert server.child is not None
-    assert read_journal(launcher.directory) == [("script", server.child.identity)]
-
-
 def test_a_server_inherits_nothing_of_the_users(
     launcher: Launcher, begun: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,19 +163,3 @@ def test_a_free_port_is_outside_of_the_range_for_clients() -> None:
     assert len(set(ports)) > 15
     if low > 12_000:
         assert all(port < low for port in ports)
-
-
-def test_no_free_port_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: socket.socket, address: object) -> None:
-        raise OSError("taken")
-
-    monkeypatch.setattr(socket.socket, "bind", refuse)
-    with pytest.raises(EnvironmentFailure, match="no free TCP port"):
-        free_port()
-
-
-def test_private_files_are_private_from_the_first_byte(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
-    path.touch(mode=0o644)
-    write_private(path, "x")
-    assert path.stat().st_mode & 0o777 == 0o600

@@ -25,7 +25,6 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from harness.cluster import owned
 from harness.cluster.agent import agent as agents
 from harness.cluster.backends import remove_made
 from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec
@@ -259,16 +258,6 @@ def test_a_broker_that_is_killed_is_told_and_taken_ports_are_replaced(
 
 
 @pytest.mark.cluster
-def test_a_full_disk_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owned, "MINIMUM_FREE_BYTES", 1 << 60)
-    cluster = LocalCluster(SMALL, remove=remove_made)
-    with pytest.raises(EnvironmentFailure, match="MB are free") as caught:
-        cluster.start(silent)
-    assert "free some disk space" in caught.value.remedy
-    assert not cluster.run_directory.exists()
-
-
-@pytest.mark.cluster
 def test_a_start_that_fails_leaves_no_process_and_its_logs_until_the_next(tmp_path: Path) -> None:
     broken = replace(find_programs(silent), broker_jars=tmp_path)
     cluster = LocalCluster(SMALL, programs=broken, remove=remove_made)
@@ -280,15 +269,6 @@ def test_a_start_that_fails_leaves_no_process_and_its_logs_until_the_next(tmp_pa
     assert not (cluster.run_directory / "secrets").exists()
     ClusterRecords().sweep(silent, remove_made)
     assert not cluster.run_directory.exists()
-
-
-@pytest.mark.cluster
-def test_a_java_that_is_not_there_is_told(tmp_path: Path) -> None:
-    broken = replace(find_programs(silent), java_home=tmp_path)
-    cluster = LocalCluster(SMALL, programs=broken, remove=remove_made)
-    with pytest.raises(EnvironmentFailure, match="bin/java cannot be started") as caught:
-        cluster.start(silent)
-    assert "faultline doctor" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

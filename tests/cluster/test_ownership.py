@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +12,17 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.backends import remove_made
-from harness.cluster.ownership import ClusterRecord, ClusterRecords, state_directory
+from harness.cluster.ownership import (
+    ClusterRecord,
+    ClusterRecords,
+    neighbours,
+    state_directory,
+    warn_of_neighbours,
+)
 from harness.cluster.processes import Machine, ProcessIdentity, identify, is_alive, marked
 from harness.cluster.run_directory import journal_path, read_journal, write_journal, write_private
 from harness.errors import EnvironmentFailure
-from tests.cluster.helpers import end_run, eventually, family, silent
+from tests.cluster.helpers import cluster_of, end_run, family, silent
 
 pytestmark = pytest.mark.slow
 
@@ -29,31 +33,19 @@ DEAD = ProcessIdentity(pid=OWN.pid, started_ticks=OWN.started_ticks - 1)
 
 
 @pytest.fixture
-def run() -> Iterator[str]:
-    name = f"test-{secrets.token_hex(8)}"
-    yield name
-    end_run(name)
-
-
-@pytest.fixture
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRecords:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return ClusterRecords()
 
 
 @pytest.fixture
-def record(tmp_path: Path, run: str) -> ClusterRecord:
+def record(tmp_path: Path) -> Iterator[ClusterRecord]:
     directory = tmp_path / "run"
     directory.mkdir()
     journal_path(directory).touch()
-    return ClusterRecord(
-        run=run,
-        directory=directory,
-        machine=Machine.here(),
-        owner=OWN,
-        keep=False,
-        started_unix_s=time.time(),
-    )
+    record = cluster_of(os.getpid(), directory)
+    yield record
+    end_run(record.run)
 
 
 def test_a_record_survives_a_round_trip(records: ClusterRecords, record: ClusterRecord) -> None:
@@ -63,20 +55,40 @@ def test_a_record_survives_a_round_trip(records: ClusterRecords, record: Cluster
     assert records.records() == []
 
 
-def test_the_cluster_of_a_living_harness_is_left_alone(
+@pytest.mark.parametrize("owner", [OWN, None], ids=["of a living harness", "left up"])
+def test_what_is_not_abandoned_is_left_alone(
+    records: ClusterRecords, record: ClusterRecord, owner: ProcessIdentity | None
+) -> None:
+    records.add(replace(record, owner=owner))
+    with family(record.run) as (process, _):
+        assert records.sweep(silent, remove_made) == []
+        assert process.poll() is None
+
+
+def test_others_that_live_here_are_neighbours_and_named(
     records: ClusterRecords, record: ClusterRecord
 ) -> None:
-    records.add(record)
-    with family(record.run) as (process, _):
-        assert records.sweep(silent, remove_made) == []
-        assert process.poll() is None
-
-
-def test_a_released_cluster_is_left_alone(records: ClusterRecords, record: ClusterRecord) -> None:
-    records.add(replace(record, owner=None))
-    with family(record.run) as (process, _):
-        assert records.sweep(silent, remove_made) == []
-        assert process.poll() is None
+    said: list[str] = []
+    warn_of_neighbours(said.append)
+    assert said == []
+    parent = identify(os.getppid())
+    assert parent is not None
+    elsewhere = replace(record.machine, hostname="another")
+    gone = replace(parent, started_ticks=1)
+    for name, owner, machine in (
+        ("own", OWN, record.machine),
+        ("left-up", None, record.machine),
+        ("parent's", parent, record.machine),
+        ("elsewhere", parent, elsewhere),
+        ("gone", gone, record.machine),
+    ):
+        records.add(replace(record, run=name, owner=owner, machine=machine))
+    assert {one.run for one in neighbours(records)} == {"left-up", "parent's"}
+    warn_of_neighbours(said.append)
+    shown = "\n".join(said)
+    assert f"a cluster of process {os.getppid()} (local, up for" in shown
+    assert "a cluster that was left up (local" in shown
+    assert "cluster status" in shown
 
 
 def test_the_cluster_of_a_dead_harness_is_cleaned_up(
@@ -180,15 +192,6 @@ def test_a_broken_record_is_named(records: ClusterRecords) -> None:
     assert "delete the file" in caught.value.remedy
 
 
-def test_a_relative_state_directory_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "state")
-    assert state_directory() == Path.home() / ".local" / "state" / "faultline"
-
-
-def test_the_register_is_private(records: ClusterRecords) -> None:
-    assert records.root.stat().st_mode & 0o777 == 0o700
-
-
 def test_a_state_directory_that_cannot_be_written_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,12 +216,3 @@ def test_the_keeper_buries_the_cluster_when_its_owner_is_killed(
         assert keeper.wait(30) == 0
         assert marked(record.run) == []
     assert not record.directory.exists()
-
-
-def test_the_keeper_leaves_a_released_cluster_alone(
-    records: ClusterRecords, record: ClusterRecord
-) -> None:
-    records.add(replace(record, owner=None))
-    keeper = subprocess.Popen([sys.executable, "-m", "harness.cluster.keeper", record.run])
-    assert keeper.wait(30) == 0
-    eventually(lambda: record.directory.exists())

@@ -12,7 +12,6 @@ import time
 import pytest
 
 from harness.cluster.processes import (
-    Machine,
     ProcessIdentity,
     ProcessStat,
     identify,
@@ -32,14 +31,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def run() -> str:
     return f"test-{secrets.token_hex(8)}"
-
-
-def test_an_identity_is_a_pid_and_a_start_time() -> None:
-    own = identify(os.getpid())
-    assert own is not None
-    assert own.pid == os.getpid()
-    assert is_alive(own)
-    assert not is_alive(ProcessIdentity(pid=own.pid, started_ticks=own.started_ticks - 1))
 
 
 def test_a_program_name_with_spaces_and_parentheses_is_read(tmp_path: object) -> None:
@@ -64,23 +55,11 @@ def test_a_zombie_counts_as_gone() -> None:
     process.wait()
 
 
-def test_children_in_sessions_of_their_own_belong_to_the_worker(run: str) -> None:
-    with family(run, "r1w1") as (process, child), family(run, "r1w2"):
-        assert {stat.pid for stat in members(run)["r1w1"]} == {process.pid, child}
-        assert sorted(members(run)) == ["r1w1", "r1w2"]
-        assert len(marked(run)) == 4
-
-
 def test_an_orphan_is_found_after_its_parent_died(run: str) -> None:
     with family(run, "r1w1") as (process, child):
         process.kill()
         process.wait()
         assert {stat.pid for stat in members(run)["r1w1"]} == {child}
-
-
-def test_another_run_is_not_ours(run: str) -> None:
-    with family(run):
-        assert marked(run[:-1]) == []
 
 
 def test_the_caller_is_spared_even_if_marked(run: str) -> None:
@@ -137,8 +116,3 @@ def test_signals_work_where_the_kernel_has_no_pid_descriptors(
         assert send_signal(identity, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         assert not send_signal(identity, signal.SIGKILL)
-
-
-def test_the_machine_is_told_by_boot_and_namespace() -> None:
-    assert Machine.here() == Machine.here()
-    assert Machine.here().boot

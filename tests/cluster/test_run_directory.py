@@ -77,9 +77,3 @@ def test_a_removal_that_was_interrupted_is_finished_by_the_next(
     assert journal_path(directory).exists(), "the next one still knows what it is"
     remove_run_directory(directory)
     assert not directory.exists()
-
-
-def test_a_directory_that_is_no_run_directory_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "precious").touch()
-    remove_run_directory(tmp_path)
-    assert (tmp_path / "precious").exists()

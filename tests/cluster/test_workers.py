@@ -133,11 +133,6 @@ def test_a_rack_dies_at_once_with_each_nodes_own_victims(rig: Rig) -> None:
     assert rig.dead() == {"r2n1", "r2n2"}
 
 
-def test_killing_the_dead_reaches_nobody(rig: Rig) -> None:
-    rig.apply(Action.KILL, "r1n1")
-    assert rig.apply(Action.KILL, "r1n1") == {"r1n1": set()}
-
-
 def test_a_paused_node_is_stopped_and_goes_on_after_resume(rig: Rig) -> None:
     pids = rig.made["r1w1"].pids()
     assert rig.apply(Action.PAUSE, "r1n1") == {"r1n1": pids}
@@ -145,14 +140,6 @@ def test_a_paused_node_is_stopped_and_goes_on_after_resume(rig: Rig) -> None:
     assert rig.dead() == {"r1n1"}
     rig.apply(Action.RESUME, "r1n1")
     eventually(lambda: {s.state for pid in pids if (s := read_stat(pid))} <= {"S", "R"})
-    assert rig.dead() == set()
-
-
-def test_a_paused_node_can_be_killed(rig: Rig) -> None:
-    pids = rig.made["r1w1"].pids()
-    rig.apply(Action.PAUSE, "r1n1")
-    assert rig.apply(Action.KILL, "r1n1") == {"r1n1": pids}
-    rig.workers.restore(silent)
     assert rig.dead() == set()
 
 
@@ -164,14 +151,6 @@ def test_a_restart_is_a_new_incarnation_and_leaves_the_living_alone(rig: Rig) ->
     assert started["r1n1"] < rig.made["r1w1"].pids()
     assert started["r1n2"] == set()
     assert rig.dead() == set()
-
-
-def test_restore_brings_everything_back(rig: Rig) -> None:
-    rig.apply(Action.KILL, "r1n1")
-    rig.apply(Action.PAUSE, "r2n1", "r2n2")
-    rig.workers.restore(silent)
-    assert rig.dead() == set()
-    assert [rig.made[name].incarnation for name in ("r1w1", "r1w2", "r2w1", "r2w2")] == [2, 1, 1, 1]
 
 
 def test_usage_counts_earlier_incarnations(rig: Rig) -> None:
@@ -205,16 +184,6 @@ def test_nodes_of_one_worker_die_alone(shared: Rig) -> None:
     assert shared.made["r1w1"].child.running()
 
 
-def test_a_new_incarnation_registers_in_place_of_the_old(shared: Rig) -> None:
-    child = shared.made["r1w1"].child
-    assert child is not None
-    (host,) = shared.made["r1w1"].pids() - {child.process.pid}
-    shared.workers.register_host("r1n2", host_of(host))
-    shared.apply(Action.KILL, "r1n2")
-    shared.workers.register_host("r1n2", host_of(child.process.pid))
-    assert shared.dead() == set()
-
-
 def test_a_rack_of_shared_workers_dies_as_a_whole(shared: Rig) -> None:
     child = shared.made["r1w1"].child
     assert child is not None
@@ -226,10 +195,6 @@ def test_a_rack_of_shared_workers_dies_as_a_whole(shared: Rig) -> None:
     assert shared.dead() == {"r1n1", "r1n2", "r1n3", "r1n4"}
 
 
-def test_a_node_without_a_known_process_is_not_killed(shared: Rig) -> None:
-    assert shared.apply(Action.KILL, "r1n2") == {"r1n2": set()}
-
-
 def test_only_a_process_of_its_worker_can_host_a_node(shared: Rig) -> None:
     (host, *_) = shared.made["r2w1"].pids()
     with pytest.raises(UsageError, match="no living process of worker r1w1"):
@@ -238,11 +203,6 @@ def test_only_a_process_of_its_worker_can_host_a_node(shared: Rig) -> None:
         pass
     with pytest.raises(UsageError, match="cannot host node"):
         shared.workers.register_host("r1n1", host_of(gone.pid))
-
-
-def test_an_unknown_node_is_refused(shared: Rig) -> None:
-    with pytest.raises(UsageError, match="no node 'r9n9'"):
-        shared.workers.register_host("r9n9", host_of(os.getpid()))
 
 
 PROGRAM = """
@@ -285,27 +245,6 @@ def test_a_program_dies_with_its_node_and_comes_back_with_it(rig: Rig) -> None:
     assert program.pid in started
     assert pids_of(program).isdisjoint(pids), "an empty directory of its own"
     assert "secret" in program.log.with_name("r1n1-engine.1.log").read_text()
-
-
-def test_a_program_counts_as_a_part_of_an_engine(rig: Rig) -> None:
-    launched(rig, "r1n1")
-    nodes = [node for node in rig.nodes if node.rack == "r1"]
-    with rig.workers.prepare(Action.KILL, nodes, rack=True) as prepared:
-        first, second = prepared.apply()
-    assert (first.felt, second.felt) == (True, False)
-    rig.workers.restore(silent)
-    (program,) = rig.workers.programs()
-    assert program.alive
-    assert program.incarnation == 2
-
-
-def test_a_paused_program_stands_still_and_lives(rig: Rig) -> None:
-    program, pids = launched(rig, "r2n1")
-    rig.apply(Action.PAUSE, "r2n1")
-    eventually(lambda: {s.state for pid in pids if (s := read_stat(pid))} == {"T"})
-    assert program.alive
-    rig.apply(Action.RESUME, "r2n1")
-    eventually(lambda: {s.state for pid in pids if (s := read_stat(pid))} <= {"S", "R"})
 
 
 def test_a_stopped_program_is_gone_for_good_and_stays_counted(rig: Rig) -> None:

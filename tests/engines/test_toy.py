@@ -25,7 +25,7 @@ from harness.load import generator
 from harness.measurement import Context
 from harness.results.kills import Unrecovered
 from harness.results.record import Outcome, Profile
-from tests.cluster.test_neighbours import cluster_of
+from tests.cluster.helpers import cluster_of
 from tests.engines.contract import EngineContract, EngineKindContract, Sharing
 from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
 from tests.load.test_generator import Broker

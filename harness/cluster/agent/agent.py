@@ -40,8 +40,8 @@ from harness.cluster.processes import (
     tree,
     wait_until_gone,
 )
-from harness.cluster.run_directory import read_journal, remove_run_directory
-from harness.errors import EnvironmentFailure, UsageError
+from harness.cluster.run_directory import end_processes, remove_run_directory
+from harness.errors import UsageError
 
 KILLED_LIMIT_S = 10.0
 """Longest wait for the end of killed processes."""
@@ -461,27 +461,6 @@ def _directories_of(pid: int) -> set[str]:
         return {str((proc / "cwd").readlink()), *spill}
     except OSError:  # it ended meanwhile
         return set()
-
-
-def end_processes(run: str, directory: Path) -> None:
-    """SIGKILL every process of a run on this machine and wait until all are gone."""
-
-    def everyone() -> list[ProcessStat]:
-        """Find them by their environment, and by the journal: Redis writes over its own."""
-        found = {stat.identity: stat for stat in marked(run)}
-        for _, identity in read_journal(directory):
-            stat = read_stat(identity.pid)
-            if stat is not None and stat.identity == identity:
-                found[identity] = stat
-        return list(found.values())
-
-    done = signal_all(everyone, signal.SIGKILL)
-    identities = [stat.identity for stat in done.processes]
-    if not wait_until_gone(identities, limit_s=KILLED_LIMIT_S):
-        raise EnvironmentFailure(
-            f"some processes of run {run} were killed and are still there",
-            remedy="they hang in the kernel: see `ps -o pid,stat,wchan` on that machine",
-        )
 
 
 def end_run(run: str, directory: Path) -> None:

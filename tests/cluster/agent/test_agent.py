@@ -17,8 +17,6 @@ from harness.cluster.agent.wire import Caller, FarAgent, Frames, Reply, frame
 from harness.cluster.processes import (
     PROGRAM_VARIABLE,
     WORKER_VARIABLE,
-    HostProcess,
-    is_alive,
     marked,
 )
 from harness.errors import EnvironmentFailure, UsageError
@@ -73,51 +71,12 @@ def test_a_process_without_its_marks_is_ended_too(agent: Agent) -> None:
     assert ended.exit_code == -signal.SIGKILL
 
 
-def test_what_is_paused_lives_and_is_no_other_than_before(agent: Agent) -> None:
-    started = agent.start("r1n1-x", SLEEPER, environment=MARKS, log_name="x")
-    agent.strike(agent.arm(WHOLE, whole=True), signal.SIGSTOP)
-
-    def frozen() -> bool:
-        (looked,) = agent.look(WHOLE)["r1n1"].processes
-        return (looked.state, looked.pid) == ("T", started.pid)
-
-    eventually(frozen)  # a process on another core runs on for a moment
-    assert agent.ended(started.number) is None
-    dropped = agent.arm(WHOLE, whole=True)
-    agent.drop(dropped)
-    agent.drop(dropped)
-    assert agent.end(started.number, 0.1).left_behind == 0
-
-
 def test_what_a_program_leaves_is_found_when_it_is_ended(agent: Agent) -> None:
     leaver = ("sh", "-c", "sleep 600 & exit 3")
     started = agent.start("r1n1-x", leaver, environment=MARKS, log_name="x")
     eventually(lambda: agent.ended(started.number) is not None)
     ended = agent.end(started.number, 0.1)
     assert (ended.exit_code, ended.left_behind) == (3, 1)
-
-
-def test_nodes_of_one_worker_are_told_apart(agent: Agent) -> None:
-    worker = {WORKER_VARIABLE: "r1w1"}
-    hosts = []
-    for name in ("a", "b"):
-        started = agent.start(name, SLEEPER, environment=worker, log_name=name)
-        assert started.identity is not None
-        hosts.append(
-            HostProcess(
-                worker="r1w1", pid=started.pid, started_ticks=started.identity.started_ticks
-            )
-        )
-    # A process whose program the kernel is still loading has no environment for a moment.
-    eventually(lambda: all(agent.hosts("r1w1", host) for host in hosts))
-    assert not agent.hosts("r2w1", hosts[0])
-    parts = [
-        Part(node=f"r1n{number}", worker="r1w1", shared=True, host=host)
-        for number, host in enumerate(hosts, start=1)
-    ]
-    struck = agent.strike(agent.arm(parts[:1], whole=False), signal.SIGKILL)
-    assert [stat.pid for stat in struck.groups["r1n1"].processes] == [hosts[0].pid]
-    assert is_alive(hosts[1].identity)
 
 
 def test_files_are_private_and_below_the_runs_directory(agent: Agent) -> None:

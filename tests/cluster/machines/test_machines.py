@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.cluster.agent.agent import Part
 from harness.cluster.machines import sending
 from harness.cluster.machines.machine import Machine as Reached
 from harness.cluster.machines.settings import Host
 from harness.cluster.machines.ssh import Connection, Loop
 from harness.cluster.owned import find_programs
-from harness.cluster.processes import WORKER_VARIABLE
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import eventually, silent
 from tests.cluster.machines.kit import Network, needs_machines, poor_path
@@ -55,23 +51,6 @@ def reached(network: Network, loop: Loop, config: Path, tmp_path: Path) -> Itera
     assert network.machines[0].processes() == [], "it waits for the agent's end"
     assert list((network.machines[0].cache / "runs").iterdir()) == []
     assert list(network.machines[0].tmp.iterdir()) == []
-
-
-def test_its_agent_starts_counts_and_kills_on_time(reached: Reached) -> None:
-    assert reached.sent_bytes == 0, "everything was there"
-    marks = {WORKER_VARIABLE: "r1w1"}
-    started = reached.agent.start("x", ["sleep", "600"], environment=marks, log_name="x")
-    part = [Part(node="r1n1", worker="r1w1")]
-    held = reached.agent.arm(part, whole=True)
-    due = time.time() + 0.3
-    struck = reached.agent.strike(held, signal.SIGKILL, reached.there_unix_s(due))
-    assert reached.here_unix_s(struck.began_unix_s) - due < 0.25
-    ended = reached.agent.ended(started.number)
-    assert ended is not None
-    assert ended.exit_code == -signal.SIGKILL
-    sample = reached.clock.best()
-    assert abs(sample.offset_s) <= sample.bound_s + 0.001, "it is the same clock"
-    assert sample.bound_s < 0.1
 
 
 def test_logs_and_files_are_copied_as_they_grow(reached: Reached, tmp_path: Path) -> None:

@@ -21,13 +21,8 @@ from harness.cluster.owned import find_programs
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import (
     PEER,
-    PORT,
-    broken,
-    connected,
     eventually,
-    listener,
     silent,
-    unacknowledged,
 )
 from tests.cluster.links import Laid, LinkContract
 from tests.cluster.machines.kit import ROOT, Network, needs_machines, poor_path, why_no_cut
@@ -87,26 +82,6 @@ class TestLinks(LinkContract):
         opened.agent.shape(WorkerLink(bytes_per_s=1000))
         opened.agent.write("large", "x" * 200_000)  # 200 s by that link, more than a call may take
         assert opened.agent.files(".")["large"] == 200_000
-
-
-@needs_cuts
-def test_no_byte_passes_a_cut_and_ssh_does(opened: Reached, network: Network) -> None:
-    run(opened, listener("received"))
-    with connected(network.machines[0].address, PORT) as connection:
-        connection.sendall(b"a")
-        eventually(lambda: opened.agent.read("received") == b"a")
-        opened.agent.cut_off()
-        before = opened.agent.crossed()
-        connection.sendall(b"b")
-        assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
-        assert opened.agent.read("received") == b"a"
-        assert opened.agent.crossed() == before
-        assert not broken(connection)
-        opened.agent.heal()
-        eventually(lambda: opened.agent.read("received") == b"ab")
-        crossed = opened.agent.crossed()
-        assert crossed.received > before.received
-        assert crossed.sent > before.sent
 
 
 @needs_cuts
