@@ -40,16 +40,26 @@ class Backend:
     code: str
     """The module or package that makes its clusters; measurements on them depend on it."""
     make: Make
-    servers: Callable[[ClusterRecord], Mapping[str, bool]]
-    """Returns the servers of a cluster on record, by name: True if it lives."""
-    remove: Callable[[ClusterRecord], None]
-    """Removes what the backend made for a cluster on record, apart from local processes and the run
-    directory. May be called twice, and for a cluster of which nothing is left."""
     enter: Callable[[Sequence[str]], None] = _stay
     """Takes the arguments of a command that will make such a cluster, before anything is begun; may
     replace this process by the same command elsewhere."""
     outlives: bool = True
     """True if its clusters can outlive the process that started them."""
+
+    def servers(self, record: ClusterRecord) -> Mapping[str, bool]:
+        """Return the servers of a cluster on record, by name: True if it lives."""
+        found: Mapping[str, bool] = self._module().servers(record)
+        return found
+
+    def remove(self, record: ClusterRecord) -> None:
+        """Remove what the backend made for a cluster on record.
+
+        That is apart from local processes and the run directory. May be called twice, and for a
+        cluster of which nothing is left."""
+        self._module().remove(record)
+
+    def _module(self) -> Any:
+        return import_module(f"{self.code}.cluster")  # it loads what servers need
 
     def refusal(self, actions: Iterable[Action]) -> tuple[str, str] | None:
         """Return the impossible ones of ``actions`` with a remedy; None if all are possible."""
@@ -108,15 +118,6 @@ def _enter_namespaces(arguments: Sequence[str]) -> None:
         enter(arguments)
 
 
-def _on_use(module: str, name: str) -> Callable[[ClusterRecord], Any]:
-    """Return a function of a module that is imported with the first call."""
-    return lambda record: getattr(import_module(module), name)(record)
-
-
-def _nothing(record: ClusterRecord) -> None:
-    """Do nothing: a local cluster consists of processes and a directory."""
-
-
 def _make_docker(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
     from harness.cluster.docker.cluster import DockerCluster
 
@@ -139,8 +140,6 @@ _EXTERNAL = Backend(
     capabilities=frozenset(),
     code="harness.cluster.external",
     make=_make_external,
-    servers=_on_use("harness.cluster.external.cluster", "servers"),
-    remove=_on_use("harness.cluster.external.cluster", "remove"),
 )
 
 _MACHINES = Backend(
@@ -150,8 +149,6 @@ _MACHINES = Backend(
     capabilities=_BREAK,
     code="harness.cluster.machines",
     make=_make_external,
-    servers=_on_use("harness.cluster.local.cluster", "servers"),
-    remove=_nothing,
 )
 
 _ALL = (
@@ -162,8 +159,6 @@ _ALL = (
         breaks=frozenset({BROKER, STORE}),
         code="harness.cluster.local",
         make=_make_local,
-        servers=_on_use("harness.cluster.local.cluster", "servers"),
-        remove=_nothing,
     ),
     Backend(
         name="local-namespaces",
@@ -172,8 +167,6 @@ _ALL = (
         breaks=frozenset({BROKER, STORE}),
         code="harness.cluster.local",
         make=_make_namespaces,
-        servers=_on_use("harness.cluster.local.cluster", "servers"),
-        remove=_nothing,
         enter=_enter_namespaces,
     ),
     Backend(
@@ -184,8 +177,6 @@ _ALL = (
         outlives=False,
         code="harness.cluster.docker",
         make=_make_docker,
-        servers=_on_use("harness.cluster.docker.cluster", "servers"),
-        remove=_on_use("harness.cluster.docker.cluster", "remove"),
     ),
 )
 

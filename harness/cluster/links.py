@@ -9,10 +9,9 @@ rather than all of a worker's, the engine delays messages at the receiver
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from harness.errors import EnvironmentFailure, UsageError
 
@@ -70,26 +69,53 @@ class Bytes:
     sent: int
 
 
-class WorkerNetwork(Protocol):
-    """The network under the workers of a cluster."""
+class Loopback:
+    """The network under the workers of a cluster; here addresses of the loopback device.
+
+    They need no setting up. Networks that can cut workers off inherit from it."""
+
+    host = "127.0.0.1"
+    """The address of Kafka, Redis, the Spark master and drivers."""
+    cuts = False
+    """True if workers can be cut off."""
+    method = (
+        "Network: None, because Linux keeps no per-process byte counter that can be read without "
+        "root."
+    )
+    """The way in which bytes are counted, or the reason why they are not."""
+
+    def worker_host(self, rack: int, number: int) -> str:
+        """Return the address of a rack's worker, so that Spark sees different hosts."""
+        return f"127.0.{rack}.{number}"
+
+    def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
+        """Set it up for these workers, whose addresses are given by name."""
 
     def within(self, worker: str, command: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` in the worker's network."""
+        return list(command)
 
     def cut(self, worker: str) -> None:
         """Take a worker off the network; its processes go on."""
+        raise AssertionError("the cluster refuses this before it comes here")
 
     def heal(self, worker: str) -> None:
         """Put it back."""
+        raise AssertionError("the cluster refuses this before it comes here")
+
+    def shapes(self) -> frozenset[str]:
+        """Return the kinds of link that can be laid."""
+        return frozenset()
 
     def shape(self, worker: str, link: WorkerLink | None) -> None:
         """Lay a link under a worker, both ways; None takes it away."""
 
-    method: str
-    """The way in which bytes are counted, or the reason why they are not."""
-
     def counted(self, worker: str) -> Bytes | None:
         """Return a worker's bytes; None where there is no counter."""
+        return None
+
+    def close(self) -> None:
+        """Remove it, after every process has ended."""
 
 
 def interface_bytes(device: str, text: str | None = None) -> Bytes | None:

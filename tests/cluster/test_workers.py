@@ -18,7 +18,7 @@ from harness.cluster.agent.programs import Program
 from harness.cluster.agent.workers import Workers
 from harness.cluster.base import Action, ClusterSpec, Node, nodes_of
 from harness.cluster.launching import LaunchedProcess, Launcher
-from harness.cluster.local.network import Loopback
+from harness.cluster.links import Loopback
 from harness.cluster.local.servers import Worker
 from harness.cluster.processes import (
     WORKER_VARIABLE,

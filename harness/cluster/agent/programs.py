@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.cluster.agent.agent import Ended
 from harness.cluster.agent.place import AgentLauncher, AgentProcess
 from harness.cluster.base import Node, RunningProgram
-from harness.cluster.links import WorkerNetwork
+from harness.cluster.links import Loopback
 from harness.cluster.processes import PROGRAM_VARIABLE, WORKER_VARIABLE, HostProcess
 from harness.cluster.run_directory import check_name
 
@@ -80,7 +80,7 @@ class Program(RunningProgram):
     def directory(self) -> Path:
         return self._launcher.place.copied_directory(f"{PROGRAMS}/{self.title}")
 
-    def start(self, network: WorkerNetwork) -> None:
+    def start(self, network: Loopback) -> None:
         """Begin the next incarnation, in an empty directory with its files."""
         self.incarnation += 1
         check_name(self.title)

@@ -20,7 +20,7 @@ from harness.cluster.agent.place import AgentLauncher, Place
 from harness.cluster.agent.programs import Program, Share
 from harness.cluster.base import Action, Node, Prepared, Usage, Victim
 from harness.cluster.launching import Server, wait_for
-from harness.cluster.links import WorkerLink, WorkerNetwork
+from harness.cluster.links import Loopback, WorkerLink
 from harness.cluster.processes import HostProcess
 from harness.errors import UsageError
 from harness.text import Notify
@@ -76,7 +76,7 @@ class Workers:
         launchers: Mapping[str, AgentLauncher],
         nodes: Sequence[Node],
         make: Callable[[Node, int], Server],
-        network: WorkerNetwork,
+        network: Loopback,
         *,
         before: int = 0,
     ) -> None:

@@ -14,8 +14,7 @@ from typing import Any
 
 from harness.cluster.agent.place import FarPlace
 from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL, failing
-from harness.cluster.links import Bytes, Traffic, WorkerLink, able, lay
-from harness.cluster.local.network import Loopback
+from harness.cluster.links import Bytes, Loopback, Traffic, WorkerLink, able, lay
 from harness.errors import EnvironmentFailure
 
 _FIRST_WORKER = 10

@@ -41,9 +41,9 @@ from harness.cluster.base import (
 from harness.cluster.configuration import BrokerIdentity
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.launching import Launcher, Server, wait_for
-from harness.cluster.links import WorkerLink
+from harness.cluster.links import Loopback, WorkerLink
 from harness.cluster.local import breaking
-from harness.cluster.local.network import LocalNetwork, Loopback, Namespaces
+from harness.cluster.local.network import Namespaces
 from harness.cluster.local.servers import KafkaBroker, Master, RedisDaemon, SparkDaemons, Worker
 from harness.cluster.owned import OwnedCluster, Programs, find_programs
 from harness.cluster.ownership import ClusterRecord, Remove
@@ -75,7 +75,7 @@ class LocalCluster(OwnedCluster):
         remove: Remove,
         keep: bool = False,
         programs: Programs | None = None,
-        network: LocalNetwork | None = None,
+        network: Loopback | None = None,
     ) -> None:
         """Start nothing yet; ``network`` is by default made of loopback addresses."""
         _check(spec)
@@ -340,3 +340,7 @@ def servers(record: ClusterRecord) -> dict[str, bool]:
         for name, identity in newest.items()
         if name not in ("keeper", "kafka-format") and not name.startswith("network of ")
     }
+
+
+def remove(record: ClusterRecord) -> None:
+    """Do nothing: a local cluster consists of processes and a directory."""

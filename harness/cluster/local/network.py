@@ -17,12 +17,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from harness.cluster.links import (
     Bytes,
+    Loopback,
     WorkerLink,
-    WorkerNetwork,
     able,
     complaint,
     interface_bytes,
@@ -41,67 +40,7 @@ _ENTER = ("unshare", "--user", "--map-root-user", "--net", "--")
 _PREFIX = "10.77"
 
 
-class LocalNetwork(WorkerNetwork, Protocol):
-    """The network of a local cluster."""
-
-    host: str
-    """The address of Kafka, Redis, the Spark master and drivers."""
-    cuts: bool
-    """True if workers can be cut off."""
-
-    def worker_host(self, rack: int, number: int) -> str:
-        """Return the address of a rack's worker."""
-
-    def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
-        """Set it up for these workers, whose addresses are given by name."""
-
-    def shapes(self) -> frozenset[str]:
-        """Return the kinds of link that can be laid (`harness.cluster.links`)."""
-
-    def close(self) -> None:
-        """Remove it, after every process has ended."""
-
-
-class Loopback:
-    """Addresses of the loopback device, which need no setting up."""
-
-    host = "127.0.0.1"
-    cuts = False
-    method = (
-        "Network: None, because Linux keeps no per-process byte counter that can be read without "
-        "root."
-    )
-
-    def worker_host(self, rack: int, number: int) -> str:
-        """Return a separate loopback address, so that Spark sees different hosts."""
-        return f"127.0.{rack}.{number}"
-
-    def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
-        """Do nothing: Linux has all of 127.0.0.0/8 on its loopback device."""
-
-    def within(self, worker: str, command: Sequence[str]) -> list[str]:
-        return list(command)
-
-    def cut(self, worker: str) -> None:
-        """Fail: the cluster refuses cuts on loopback before."""
-        raise AssertionError("the cluster refuses this before it comes here")
-
-    heal = cut
-
-    def shapes(self) -> frozenset[str]:
-        return frozenset()
-
-    def shape(self, worker: str, link: WorkerLink | None) -> None:
-        """Do nothing: all processes of the machine share the loopback device."""
-
-    def counted(self, worker: str) -> Bytes | None:
-        return None
-
-    def close(self) -> None:
-        """Do nothing: nothing was set up."""
-
-
-class Namespaces:
+class Namespaces(Loopback):
     """A bridge, and a namespace per worker."""
 
     host = f"{_PREFIX}.0.1"

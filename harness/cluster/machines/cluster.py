@@ -27,6 +27,8 @@ from harness.cluster.clocks import Sample
 from harness.cluster.configuration import BrokerIdentity
 from harness.cluster.far import FarCluster
 from harness.cluster.links import WorkerLink
+from harness.cluster.local.cluster import remove as remove
+from harness.cluster.local.cluster import servers as servers
 from harness.cluster.machines.certificates import run_certificate
 from harness.cluster.machines.machine import Machine
 from harness.cluster.machines.network import MachineNetwork

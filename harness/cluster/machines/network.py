@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from harness.cluster.agent.place import Place
-from harness.cluster.links import Bytes, WorkerLink
-from harness.cluster.local.network import Loopback
+from harness.cluster.links import Bytes, Loopback, WorkerLink
 from harness.cluster.machines.settings import Machines
 from harness.errors import UsageError
 
