@@ -5,15 +5,12 @@ Nearly everything here runs inside namespaces. Outside, one test starts this ver
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,8 +24,7 @@ from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Namespaces, why_not
 from harness.cluster.ownership import ClusterRecords
-from harness.cluster.processes import is_alive, marked, send_signal, wait_until_gone
-from harness.cluster.run_directory import read_journal
+from harness.cluster.processes import marked
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import SPEC, ClusterContract, Driver
@@ -96,9 +92,9 @@ def test_namespaces_end_with_the_process_that_made_them(tmp_path: Path) -> None:
 NOBODYS = ("198.51.100.7", 4242)
 """An address of documentation (RFC 5737), where nothing answers."""
 _OPEN = """
-import json, os, sys
+import json, sys
 from harness.cluster.backends import remove_made
-from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Namespaces
 from harness.cluster.processes import marked
@@ -110,7 +106,6 @@ with LocalCluster(
     cluster.start(lambda text: None)
     host, port = cluster.kafka.bootstrap.split(":")
     master = cluster.spark_conf()["spark.master"].rpartition(":")[2]
-    holders = [holder.pid for holder in network._holders.values()]
     print(json.dumps({
         "run": cluster.run,
         "ports": [[host, int(port)], [cluster.redis.host, cluster.redis.port],
@@ -118,38 +113,10 @@ with LocalCluster(
         "directory": str(cluster.run_directory),
         "pids": [stat.pid for stat in marked(cluster.run)],
         "secrets": [cluster.kafka.password, cluster.redis.password, cluster._secret],
-        "networks": [os.readlink(f"/proc/{pid}/ns/net") for pid in [os.getpid(), *holders]],
     }), flush=True)
-    if sys.stdin.readline() == "break\\n":
-        assert all(victim.reached for victim in cluster.apply(Action.KILL, "r1"))
-        assert all(victim.reached for victim in cluster.apply(Action.CUT, "r2n1"))
-        network._holders["r2w1"].kill()
-        network._holders["r2w1"].wait()
-        print("broken", flush=True)
-        sys.stdin.read()
+    sys.stdin.read()
 """
-"""A cluster inside that prints everything that a stranger would have to find out, and waits.
-
-On request it kills a rack, cuts off the node of the other one, and ends the process that keeps that
-node's namespace."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """A harness inside with its cluster, seen from outside."""
-
-    process: subprocess.Popen[str]
-    told: Mapping[str, Any]
-    records: ClusterRecords
-    """The place of the cluster."""
-
-    def break_it(self) -> None:
-        """Break all of it and wait."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write("break\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == "broken\n"
+"""A cluster inside that prints everything that a stranger would have to find out, and waits."""
 
 
 @only_outside
@@ -157,11 +124,9 @@ class Opened:
 @pytest.mark.spark
 @pytest.mark.deep
 class TestHarnessInside:
-    """The last test kills it."""
-
     @pytest.fixture(scope="class")
     @classmethod
-    def opened(cls) -> Iterator[Opened]:
+    def told(cls) -> Iterator[Mapping[str, Any]]:
         if why := why_not():
             pytest.skip(f"no namespaces here: {why}")
         with tempfile.TemporaryDirectory() as home:
@@ -182,15 +147,15 @@ class TestHarnessInside:
             )
             assert process.stdout is not None
             try:
-                told = json.loads(process.stdout.readline())
-                yield Opened(process=process, told=told, records=records)
+                yield json.loads(process.stdout.readline())
             finally:
                 process.communicate(timeout=60)
                 records.sweep(silent, remove_made)
 
-    def test_a_stranger_reaches_no_port_file_or_process_of_it(self, opened: Opened) -> None:
+    def test_a_stranger_reaches_no_port_file_or_process_of_it(
+        self, told: Mapping[str, Any]
+    ) -> None:
         """A process under another user id, with the places of everything."""
-        told = opened.told
         assert len(told["pids"]) >= 5
         reached = try_as_stranger(
             ports=[*((host, port) for host, port in told["ports"]), NOBODYS],
@@ -204,41 +169,6 @@ class TestHarnessInside:
         assert (reached.signalled, reached.looked, reached.entered) == ([], [], [])
         assert reached.commands, "command lines are everybody's"
         assert not [secret for secret in told["secrets"] if secret in "".join(reached.commands)]
-
-    def test_what_is_killed_in_mid_run_leaves_nothing_after_the_next_start(
-        self, opened: Opened
-    ) -> None:
-        """A rack, the network of a node, its namespace, and then the harness with its keeper."""
-        run, directory = opened.told["run"], Path(opened.told["directory"])
-        opened.break_it()
-        keeper = dict(read_journal(directory))["keeper"]
-        send_signal(keeper, signal.SIGKILL)
-        assert wait_until_gone([keeper], limit_s=10)
-        opened.process.kill()
-        opened.process.wait()
-        (record,) = opened.records.records()
-        left = record.processes()
-        assert len(left) >= 4, "three servers and a worker, or nothing is tested"
-        assert lives_in(opened.told["networks"])
-
-        (buried,) = opened.records.sweep(silent, remove_made)  # as every start begins
-
-        assert buried.run == run
-        assert marked(run) == []
-        assert not any(is_alive(each.identity) for each in left)
-        assert not directory.exists()
-        assert opened.records.records() == []
-        eventually(lambda: not lives_in(opened.told["networks"]))
-
-
-def lives_in(networks: Sequence[str]) -> list[str]:
-    """Return the processes in these network namespaces; without one, a namespace is gone."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/ns/net"):
-        with contextlib.suppress(OSError):  # it has just ended, or is another user's
-            if os.readlink(path) in networks:
-                found.append(path.parts[2])
-    return found
 
 
 @only_inside
