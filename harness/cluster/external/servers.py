@@ -28,28 +28,24 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
     from confluent_kafka.admin import NewTopic
 
     brokers = reach_kafka(kafka)
-    admin = kafka.admin()
     if brokers < kafka.replication:
         raise EnvironmentFailure(
             f"Kafka has {brokers} broker(s), and topics are to have {kafka.replication} copies",
             remedy="lower kafka.replication",
         )
     topic = f"{kafka.topic_prefix}probe"
+    wanted = NewTopic(
+        topic, 1, kafka.replication, config={"message.timestamp.type": "LogAppendTime"}
+    )
+    refused: list[Any] = []
     try:
-        stamped = {"message.timestamp.type": "LogAppendTime"}
-        wanted = NewTopic(topic, 1, kafka.replication, config=stamped)
-        for future in admin.create_topics([wanted], operation_timeout=_WITHIN_S).values():
+        for future in kafka.admin().create_topics([wanted], operation_timeout=_WITHIN_S).values():
             future.result(_WITHIN_S)
         producer = Producer({**kafka.confluent(), "message.timeout.ms": round(_WITHIN_S * 1000)})
-        refused: list[Any] = []
         producer.produce(topic, b"probe", on_delivery=lambda error, _: refused.append(error))
         producer.flush(_WITHIN_S)
         if refused != [None]:
-            raise EnvironmentFailure(
-                f"Kafka takes no record: {refused or 'no answer'}",
-                remedy="this user must be allowed to write topics that begin with "
-                f"{kafka.topic_prefix}",
-            )
+            raise _not_allowed("takes no record", refused or "no answer", "write topics", kafka)
         if (clock := BrokerClock(kafka, topic).compare()) is not None:
             demand_near("of the Kafka broker", clock)
         consumer = Consumer({**kafka.confluent(), "group.id": topic})
@@ -57,20 +53,23 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
         message = consumer.poll(_WITHIN_S)
         consumer.close()
         if message is None or message.error() is not None:
-            raise EnvironmentFailure(
-                "Kafka gives back no record that it took: "
-                f"{message.error() if message else 'none came'}",
-                remedy="this user must be allowed to read topics and groups that begin with "
-                f"{kafka.topic_prefix}",
+            why = message.error() if message else "none came"
+            raise _not_allowed(
+                "gives back no record that it took", why, "read topics and groups", kafka
             )
     except KafkaException as error:
-        raise EnvironmentFailure(
-            f"Kafka lets no topic be made: {error.args[0]}",
-            remedy="this user must be allowed to make and delete topics that begin with "
-            f"{kafka.topic_prefix}",
+        raise _not_allowed(
+            "lets no topic be made", error.args[0], "make and delete topics", kafka
         ) from error
     finally:
         remove_topics(kafka)
+
+
+def _not_allowed(what: str, why: object, needs: str, kafka: KafkaEndpoint) -> EnvironmentFailure:
+    return EnvironmentFailure(
+        f"Kafka {what}: {why}",
+        remedy=f"this user must be allowed to {needs} that begin with {kafka.topic_prefix}",
+    )
 
 
 def reach_kafka(kafka: KafkaEndpoint) -> int:
