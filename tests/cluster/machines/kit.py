@@ -20,9 +20,14 @@ import pytest
 import yaml
 
 from harness.cluster.machines import sending
+from harness.cluster.machines.machine import Machine as Reached
+from harness.cluster.machines.settings import Host
+from harness.cluster.machines.ssh import Loop
 from harness.cluster.owned import find_programs
 from tests.cluster.helpers import silent
 
+DIRECTORY = "~/.cache/faultline"
+"""Where sent files are on a machine, as a file of hosts says by default."""
 ROOT = Path("/var/tmp")
 """Not below /tmp, which each machine has for itself."""
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -255,6 +260,17 @@ class Network:
 
 def ip(command: str, prefix: Iterable[str] = (), *, check: bool = True) -> None:
     subprocess.run([*prefix, "ip", *command.split()], check=check, capture_output=not check)
+
+
+def open_machine(network: Network, loop: Loop, mirror: Path) -> Reached:
+    """Start the agent of the first machine; its logs are copied to ``mirror``."""
+    (mirror / "logs").mkdir()
+    machine = Reached(
+        Host(ssh="m1"), loop, directory=DIRECTORY, config=network.directory / "config"
+    )
+    machine.send(find_programs(silent), silent)
+    machine.open(f"test-{mirror.name}", mirror)
+    return machine
 
 
 @contextmanager

@@ -3,57 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.cluster.machines import sending
 from harness.cluster.machines.machine import Machine as Reached
-from harness.cluster.machines.settings import Host
 from harness.cluster.machines.ssh import Connection, Loop
-from harness.cluster.owned import find_programs
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import eventually, silent
-from tests.cluster.machines.kit import Network, needs_machines, poor_path
+from tests.cluster.machines.kit import DIRECTORY, Network, needs_machines, poor_path
 
 pytestmark = [needs_machines, pytest.mark.cluster]
 
-DIRECTORY = "~/.cache/faultline"
-
-
-@pytest.fixture(scope="module")
-def network() -> Iterator[Network]:
-    with Network(1) as network:
-        yield network
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
-
-
-@pytest.fixture
-def config(network: Network) -> Path:
-    return network.directory / "config"
-
-
-@pytest.fixture
-def reached(network: Network, loop: Loop, config: Path, tmp_path: Path) -> Iterator[Reached]:
-    (tmp_path / "logs").mkdir()
-    machine = Reached(Host(ssh="m1"), loop, directory=DIRECTORY, config=config)
-    machine.send(find_programs(silent), silent)
-    machine.open(f"test-{tmp_path.name}", tmp_path)
-    yield machine
-    machine.close()
-    assert network.machines[0].processes() == [], "it waits for the agent's end"
-    assert list((network.machines[0].cache / "runs").iterdir()) == []
-    assert list(network.machines[0].tmp.iterdir()) == []
-
 
 def test_logs_and_files_are_copied_as_they_grow(reached: Reached, tmp_path: Path) -> None:
+    assert reached.sent_bytes == 0, "everything was there"
     reached.agent.make("programs/x")
     script = "echo one; echo kept > programs/x/file; read line; echo two"
     reached.agent.start("x", ["sh", "-c", script], environment={}, log_name="x")
@@ -63,20 +28,15 @@ def test_logs_and_files_are_copied_as_they_grow(reached: Reached, tmp_path: Path
 
 
 def test_what_was_started_ends_with_a_connection_that_dies(
-    network: Network, loop: Loop, config: Path, tmp_path: Path
+    network: Network, reached: Reached
 ) -> None:
-    (tmp_path / "logs").mkdir()
-    machine = Reached(Host(ssh="m1"), loop, directory=DIRECTORY, config=config)
-    machine.send(find_programs(silent), silent)
-    machine.open(f"test-{tmp_path.name}", tmp_path)
-    machine.agent.start("x", ["sleep", "600"], environment={}, log_name="x")
+    reached.agent.start("x", ["sleep", "600"], environment={}, log_name="x")
     assert any("sleep" in line for line in network.machines[0].processes())
-    machine.connection.abort()
+    reached.connection.abort()
     eventually(lambda: network.machines[0].processes() == [], limit_s=30)
     assert list((network.machines[0].cache / "runs").iterdir()) == []
     with pytest.raises(EnvironmentFailure, match="the agent on m1 cannot be used"):
-        machine.agent.facts()
-    machine.close()
+        reached.agent.facts()
 
 
 @pytest.mark.parametrize(
@@ -136,10 +96,8 @@ def test_a_machine_without_our_python_is_found_out(
         connection.close()
 
 
-def test_a_full_disk_is_told_and_leaves_no_half_of_it(
-    network: Network, loop: Loop, config: Path
-) -> None:
-    connection = Connection("m1", loop, config=config)
+def test_a_full_disk_is_told_and_leaves_no_half_of_it(network: Network, loop: Loop) -> None:
+    connection = Connection("m1", loop, config=network.directory / "config")
     inside = "/tmp/small"
     made = connection.run(f"mkdir {inside} && mount -t tmpfs -o size=2m none {inside}")
     assert made.code == 0, made.errors

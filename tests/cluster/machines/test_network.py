@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,45 +14,26 @@ import pytest
 from harness.cluster.agent import network as data_network
 from harness.cluster.links import RATE, WorkerLink
 from harness.cluster.machines.machine import Machine as Reached
-from harness.cluster.machines.settings import Host
 from harness.cluster.machines.ssh import Loop
-from harness.cluster.owned import find_programs
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import (
     PEER,
     eventually,
-    silent,
 )
 from tests.cluster.links import Laid, LinkContract
-from tests.cluster.machines.kit import ROOT, Network, needs_machines, poor_path, why_no_cut
+from tests.cluster.machines.kit import (
+    ROOT,
+    Network,
+    needs_machines,
+    open_machine,
+    poor_path,
+    why_no_cut,
+)
 
 needs_cuts = pytest.mark.skipif(
     why_no_cut() is not None, reason=f"no machine can be cut off here: {why_no_cut()}"
 )
 pytestmark = [needs_machines, pytest.mark.cluster]
-
-DIRECTORY = "~/.cache/faultline"
-
-
-@pytest.fixture(scope="module")
-def network() -> Iterator[Network]:
-    with Network(1) as network:
-        yield network
-
-
-@pytest.fixture
-def reached(network: Network, tmp_path: Path) -> Iterator[Reached]:
-    (tmp_path / "logs").mkdir()
-    loop = Loop()
-    config = network.directory / "config"
-    machine = Reached(Host(ssh="m1"), loop, directory=DIRECTORY, config=config)
-    machine.send(find_programs(silent), silent)
-    machine.open(f"test-{tmp_path.name}", tmp_path)
-    yield machine
-    machine.close()
-    loop.close()
-    assert network.machines[0].processes() == []
-    assert network.machines[0].rules() == ""
 
 
 @pytest.fixture
@@ -100,20 +80,14 @@ def test_a_crash_of_the_agent_undoes_it(opened: Reached, network: Network) -> No
     eventually(lambda: machine.processes() == [], limit_s=20)
 
 
-def test_a_machine_that_cannot_be_cut_says_what_to_grant(tmp_path: Path) -> None:
+def test_a_machine_that_cannot_be_cut_says_what_to_grant(loop: Loop, tmp_path: Path) -> None:
     place = ROOT / f"faultline-{tmp_path.name}"
     with poor_path(place) as path, Network(1, path=path) as network:
-        (tmp_path / "logs").mkdir()
-        loop = Loop()
-        config = network.directory / "config"
-        machine = Reached(Host(ssh="m1"), loop, directory=DIRECTORY, config=config)
-        machine.send(find_programs(silent), silent)
-        machine.open("test-poor", tmp_path)
+        machine = open_machine(network, loop, tmp_path)
         with pytest.raises(EnvironmentFailure, match=r"m1: .* there is no program ip") as caught:
             machine.agent.open_network(network.machines[0].address, [network.host])
         assert "sudo -n true" in caught.value.remedy
         machine.close()
-        loop.close()
         assert network.machines[0].processes() == []
 
 
