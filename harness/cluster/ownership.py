@@ -17,14 +17,15 @@ cluster that was left up, share processor and disk. Of other users' clusters onl
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harness.cluster.processes import (
     Machine,
@@ -107,7 +108,7 @@ class ClusterRecords:
     def add(self, record: ClusterRecord) -> None:
         """Write the record so that a crash leaves either all of it or nothing."""
         draft = self.root / f".{record.run}.draft"
-        draft.write_text(json.dumps(asdict(record) | {"directory": str(record.directory)}))
+        draft.write_bytes(msgspec.json.encode(record, enc_hook=str))
         draft.rename(self._path(record.run))
 
     def remove(self, run: str) -> None:
@@ -165,21 +166,12 @@ class ClusterRecords:
 
 def _read_record(path: Path) -> ClusterRecord | None:
     try:
-        entry = json.loads(path.read_text())
-        owner = entry["owner"]
-        return ClusterRecord(
-            run=entry["run"],
-            directory=Path(entry["directory"]),
-            machine=Machine(**entry["machine"]),
-            owner=None if owner is None else ProcessIdentity(**owner),
-            keep=entry["keep"],
-            started_unix_s=entry["started_unix_s"],
-            backend=entry["backend"],
-            resources=entry["resources"],
+        return msgspec.json.decode(
+            path.read_bytes(), type=ClusterRecord, dec_hook=lambda kind, value: kind(value)
         )
     except FileNotFoundError:  # another harness removed it between the listing and now
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except msgspec.MsgspecError as error:
         raise EnvironmentFailure(
             f"the cluster record {path} cannot be read: {error}",
             remedy="delete the file if you have no cluster running",
