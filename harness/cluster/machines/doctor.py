@@ -71,9 +71,7 @@ def _reached(host: Host, connection: Connection, directory: str) -> Finding:
     lines = (done.output + connection.run(_TRY).output).splitlines()
     values = dict(line.partition(" ")[::2] for line in lines)
     trip_s = min(_took_s(lambda: connection.run("true")) for _ in range(_ROUNDS))
-    sent_s = _took_s(
-        lambda: connection.send("cat >/dev/null", [b"\0" * (1 << 18)] * 16, lambda size: None)
-    )
+    sent_s = _took_s(lambda: connection.run("cat >/dev/null", [b"\0" * (1 << 18)] * 16))
     offset_s = float(values.get("clock") or before) - (before + after) / 2
     told = [
         f"{host.rack}, {host.workers} worker(s); {values.get('cores', '?')} cores, "

@@ -307,17 +307,19 @@ def send(connection: Connection, host: Host, bundle: Bundle, report: Notify) -> 
     target = f"{host.directory}/{bundle.title}"
     draft = f"{host.directory}/.draft-{uuid4().hex}"
 
-    def sent(size: int) -> None:
+    def pieces() -> Iterator[bytes]:
         nonlocal total
-        total += size
+        for piece in archive(bundle.files()):
+            total += len(piece)
+            yield piece
 
     paths = [shlex.quote(path) for path in (draft, target)]
-    done = connection.send(
+    done = connection.run(
         f"mkdir {paths[0]} && tar -xf - -C {paths[0]} && "
         f"{{ mv -T {paths[0]} {paths[1]} 2>/dev/null || [ -d {paths[1]} ]; }} "
         f"|| {{ rm -rf {paths[0]}; exit 4; }}; rm -rf {paths[0]}",
-        archive(bundle.files()),
-        sent,
+        pieces(),
+        within_s=None,
     )
     if done.code != 0:
         full = "No space left" in done.errors or "quota" in done.errors.lower()

@@ -124,33 +124,16 @@ class Connection:
         """The address of this machine on the way to it."""
         return str(self._connection.get_extra_info("sockname")[0])
 
-    def run(self, command: str, *, within_s: float = 60.0) -> Done:
-        """Run a shell command to its end."""
-
-        async def work() -> Done:
-            done = await self._connection.run(command, encoding=None)
-            return Done(
-                code=-1 if done.returncode is None else done.returncode,
-                output=_text(done.stdout),
-                errors=_text(done.stderr),
-            )
-
-        try:
-            return self._loop.wait(work(), within_s)
-        except (OSError, asyncssh.Error) as error:
-            raise self._failed(f"the connection was lost ({error})") from error
-        except Late as error:
-            raise self._failed(f"a command did not end within {within_s:g} s") from error
-
-    def send(self, command: str, pieces: Iterable[bytes], sent: Callable[[int], None]) -> Done:
-        """Run a command with ``pieces`` as its input; ``sent`` hears the bytes of each."""
+    def run(
+        self, command: str, pieces: Iterable[bytes] = (), *, within_s: float | None = 60.0
+    ) -> Done:
+        """Run a shell command with ``pieces`` as its input, to its end."""
 
         async def work() -> Done:
             process = await self._connection.create_process(command, encoding=None)
             try:
                 for piece in pieces:
                     process.stdin.write(piece)
-                    sent(len(piece))
                     await process.stdin.drain()
                 process.stdin.write_eof()
             except (BrokenPipeError, ConnectionError):
@@ -163,11 +146,11 @@ class Connection:
             )
 
         try:
-            return self._loop.wait(work())
+            return self._loop.wait(work(), within_s)
+        except Late as error:
+            raise self._failed(f"a command did not end within {within_s:g} s") from error
         except (OSError, asyncssh.Error) as error:
-            raise self._failed(
-                f"the connection was lost while files were sent ({error})"
-            ) from error
+            raise self._failed(f"the connection was lost ({error})") from error
 
     def talk(
         self,
