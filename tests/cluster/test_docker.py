@@ -84,7 +84,7 @@ class TestDockerCluster(ClusterContract):
         here.apply(Action.CUT, "r1n1")
         here.apply(Action.HEAL, "r1n1")
         container = here.containers.of("r1w1")
-        shown = here.containers._once(f"container:{container.id}", "tc qdisc show dev eth0")
+        shown = here.containers._once(f"container:{container.id}", "tc qdisc show")
         assert "tbf" in shown
         assert "rate 4Mbit" in shown
 

@@ -244,6 +244,8 @@ class Attached:
                 for stream, data in frames_iter(self._socket, tty=False):
                     (hear if stream == STDOUT else log)(data)
             end("its container has ended")
+            self._socket.close()
+            self._raw.close()
 
         self._reader = threading.Thread(target=read, name="container", daemon=True)
         self._reader.start()
