@@ -287,6 +287,7 @@ def outages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         {
             "engine": "tasks",
             "scheme": kills["scheme"],
+            "failures": kills["failures"],
             "pass": kills[["run", *CELL]].astype(str).agg("/".join, axis=1),
             "outage_s": kills["outside_s"],
             "not_over": ~kills["over"].astype(bool),

@@ -26,7 +26,9 @@ from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.failures.files import read_schedule
 from harness.measurement import Origin
+from harness.pages.answers import answers, lines
 from harness.pages.assessment import SMOKE_DECIDES, Assessment
+from harness.pages.questions import QUESTIONS
 from harness.pages.report import ReportWriter, WrittenReport
 from harness.pages.sentences import score_lines
 from harness.results.provenance import machine_name
@@ -335,6 +337,10 @@ def _summarize(
     if any(claim.why == SMOKE_DECIDES for item in judged for claim in item.claims):
         click.echo(f"\n{SMOKE_DECIDES}")
     _name_failed(records)
+    if found := answers(judged, QUESTIONS):
+        click.echo("\nwhat was found:")
+        for line in lines(found):
+            click.echo(line)
     click.echo("\nsentences, each counted once:")
     for line in score_lines(judged):
         click.echo(f"  {line}")

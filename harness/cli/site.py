@@ -51,9 +51,11 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
     from harness.cli.measure import check_out
     from harness.cli.options import DEFAULT_OUT
     from harness.errors import UsageError
+    from harness.pages.answers import in_readme
     from harness.pages.site import SHIPPED_SITE, Set, write_site
     from harness.results.archive import readable, records
     from harness.results.library import SHIPPED
+    from harness.results.provenance import ROOT
 
     tell = elapsed_reporter()
     if shipped and (out or len(sources) > 1):
@@ -80,6 +82,10 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
                 remedy="name the directory that holds records/, or an archive of it",
             )
     written = write_site(sets, into, tell=tell)
+    if shipped:
+        readme = ROOT / "README.md"
+        site = SHIPPED_SITE.relative_to(ROOT).as_posix()
+        readme.write_text(in_readme(readme.read_text(), written.findings, site))
     for warning in written.warnings:
         click.echo(f"faultline: {warning}", err=True)
     size_mb = sum(path.stat().st_size for path in into.rglob("*") if path.is_file()) / 1e6

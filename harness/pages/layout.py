@@ -11,8 +11,12 @@ import jinja2
 
 from harness.measure.metrics import METRICS
 from harness.measurement import Origin
+from harness.pages.answer_picture import in_words, picture
+from harness.pages.answers import answers
 from harness.pages.assessment import Assessment
+from harness.pages.cards import Files
 from harness.pages.outages import outages
+from harness.pages.questions import QUESTIONS
 from harness.pages.sentences import counted, counts
 from harness.results.provenance import describe_machine, describe_versions
 from harness.results.record import Profile
@@ -31,10 +35,11 @@ def templates(*before: Path) -> jinja2.Environment:
     )
 
 
-def overview(judged: Sequence[Assessment]) -> dict[str, Any]:
+def overview(judged: Sequence[Assessment], files: Files) -> dict[str, Any]:
     """Return the content of the first page, but for its list of figures.
 
-    Machine and versions are those of the newest record, of this process without any."""
+    The pictures of its findings go into ``files``. Machine and versions are those of the newest
+    record, of this process without any."""
     claims = counted(judged)
     records = [record for item in judged for record in item.campaign.records]
     newest = max(records, key=lambda record: record.started_unix_s, default=None)
@@ -42,6 +47,14 @@ def overview(judged: Sequence[Assessment]) -> dict[str, Any]:
         "machine": describe_machine() if newest is None else newest.machine,
         "versions": describe_versions() if newest is None else newest.stated_versions,
         "profiles": ", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
+        "findings": [
+            {
+                "answer": each,
+                "figure": files.picture(f"finding-{each.question.id}", ("svg+xml", picture(each))),
+                "alt": in_words(each),
+            }
+            for each in answers(judged, QUESTIONS)
+        ],
         "outages": outages(judged),
         **counts(judged),
         "broken": [c for c in claims if c.kind.value == "invariant" and c.held is False],

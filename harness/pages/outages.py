@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from harness.pages.assessment import Assessment
 from harness.results.kills import Kill
 from harness.running.discovery import page_of
 
+EVERY: Mapping[str, Any] = MappingProxyType({})
 LATE_FOR = "results were late for"
 MEASURES = ("late_for_s", "outage_s", "recovery_s")
 """Columns of an experiment's table that measure an outage. The last is that of records from before
@@ -39,14 +41,7 @@ def outages(judged: Sequence[Assessment]) -> list[dict[str, Any]]:
 def _of_figure(item: Assessment) -> dict[str, Any] | None:
     if item.experiment.origin is not Origin.MEASURED:
         return None
-    kills = _kills(item)
-    if kills is None:
-        return None
-    rows = [
-        {"engine": _engine(str(engine)), "scheme": str(scheme), **row}
-        for (engine, scheme), mine in kills.groupby(["engine", "scheme"], sort=False)
-        if (row := _summary(mine)) is not None
-    ]
+    rows = outage_rows(item)
     if not rows:
         return None
     return {
@@ -55,6 +50,20 @@ def _of_figure(item: Assessment) -> dict[str, Any] | None:
         "measure": LATE_FOR,
         "rows": rows,
     }
+
+
+def outage_rows(item: Assessment, where: Mapping[str, Any] = EVERY) -> list[dict[str, Any]]:
+    """Return the outages of a figure's kills, those with these values, by engine and scheme."""
+    kills = _kills(item)
+    if kills is None:
+        return []
+    kills = kills[[all(kill[name] == value for name, value in where.items())
+                   for kill in kills.to_dict("records")]]  # fmt: skip
+    return [
+        {"engine": _engine(str(engine)), "scheme": str(scheme), **row}
+        for (engine, scheme), own in kills.groupby(["engine", "scheme"], sort=False)
+        if (row := _summary(own)) is not None
+    ]
 
 
 def _kills(item: Assessment) -> pd.DataFrame | None:
@@ -103,6 +112,7 @@ def _summary(kills: pd.DataFrame) -> dict[str, Any] | None:
         "at_least_s": shown_s,
         "interval_s": None if sample.low is None else (sample.low, sample.high),
         "outage": f"{'' if known else 'more than '}{shown_s:.3g} s{_between(sample)}",
+        "passes": sample.n,
         "count": f"{kill_count} {'kill' if kill_count == 1 else 'kills'} in "
         f"{sample.n} {'pass' if sample.n == 1 else 'passes'}",
         "never": int(not_over.sum()),

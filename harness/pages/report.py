@@ -131,7 +131,8 @@ class ReportWriter:
         }
         pages["index.html"] = environment.get_template("index.html.j2").render(
             **shared,
-            **overview(judged),
+            **overview(judged, Files(self._folder, inline=True)),
+            killed=(),
             title="Faultline report",
             groups=groups,
             records=self._store.records,

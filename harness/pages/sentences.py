@@ -58,6 +58,11 @@ def _broken(verdict: Verdict) -> bool:
 
 def counted(judged: Iterable[Assessment]) -> Sequence[Verdict]:
     """Return the one verdict of each sentence, in the order in which the sentences come."""
+    return [each.verdict for each in standing(judged)]
+
+
+def standing(judged: Iterable[Assessment]) -> Sequence[Judged]:
+    """Return the same with the figure of each."""
     return [_standing(found) for found in _by_sentence(judged)]
 
 
@@ -71,12 +76,12 @@ def _by_sentence(judged: Iterable[Assessment]) -> Sequence[Sequence[Judged]]:
     return [sorted(each, key=lambda one: (one.basis, one.rank)) for each in found.values()]
 
 
-def _standing(ordered: Sequence[Judged]) -> Verdict:
+def _standing(ordered: Sequence[Judged]) -> Judged:
     """Return the verdict that counts of those about one sentence."""
-    first = [next(each).verdict for _, each in groupby(ordered, key=lambda each: each.basis)]
-    decided = [verdict for verdict in first if verdict.held is not None]
-    measured = [verdict for verdict in first if verdict.word is not Word.NOT_MEASURED]
-    broken = [each.verdict for each in ordered if _broken(each.verdict)]
+    first = [next(each) for _, each in groupby(ordered, key=lambda each: each.basis)]
+    decided = [each for each in first if each.verdict.held is not None]
+    measured = [each for each in first if each.verdict.word is not Word.NOT_MEASURED]
+    broken = [each for each in ordered if _broken(each.verdict)]
     return [*broken, *decided, *measured, *first][0]
 
 
@@ -106,14 +111,26 @@ def counts(judged: Sequence[Assessment]) -> dict[str, Any]:
 
 def live_line(judged: Iterable[Assessment]) -> str:
     """Return "of 118 sentences of papers 68 were measured live, and 3 are decided by that"."""
-    sentences = [each for each in _by_sentence(judged) if each[0].verdict.kind is ClaimKind.PAPER]
-    live = [each[0].verdict for each in sentences if each[0].verdict.basis is Basis.LIVE]
-    measured = [verdict for verdict in live if verdict.word is not Word.NOT_MEASURED]
-    decided = sum(verdict.held is not None for verdict in measured)
+    items = list(judged)
+    sentences = sum(each.kind is ClaimKind.PAPER for each in counted(items))
+    measured = measured_live(items)
+    decided = sum(each.verdict.held is not None for each in measured)
     return (
-        f"of {len(sentences)} sentences of papers {len(measured)} were measured live, and "
+        f"of {sentences} sentences of papers {len(measured)} were measured live, and "
         f"{decided} of these are decided by that"
     )
+
+
+def measured_live(judged: Iterable[Assessment]) -> list[Judged]:
+    """Return the verdicts on sentences of papers that were measured live."""
+    first = [each[0] for each in _by_sentence(judged)]
+    return [
+        each
+        for each in first
+        if each.verdict.kind is ClaimKind.PAPER
+        and each.verdict.basis is Basis.LIVE
+        and each.verdict.word is not Word.NOT_MEASURED
+    ]
 
 
 def score(judged: Iterable[Assessment]) -> list[dict[str, Any]]:

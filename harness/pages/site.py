@@ -17,12 +17,12 @@ from typing import Any
 
 from harness import __version__
 from harness.experiment import Experiment
-from harness.figures.style import styled
 from harness.measurement import Origin
 from harness.pages import points
+from harness.pages.answers import Answer, answers
 from harness.pages.assessment import Assessment, assess
 from harness.pages.cards import Files, card, groups_of
-from harness.pages.drawing import TEXT_AS_TEXT, light_picture, lightened, saved
+from harness.pages.drawing import light_picture
 from harness.pages.facets import (
     FACETS,
     NOT_RECORDED,
@@ -31,12 +31,10 @@ from harness.pages.facets import (
     of_record,
     union,
 )
-from harness.pages.headline import draw as drawn_outages
-from harness.pages.headline import in_words
 from harness.pages.kill_picture import STYLE, draw, words
 from harness.pages.kills import MEANINGS, PHASES, Kill, kills_of, seconds
 from harness.pages.layout import TEMPLATES, overview, templates
-from harness.pages.outages import outages
+from harness.pages.questions import QUESTIONS
 from harness.pages.walk import campaigns
 from harness.results import archive
 from harness.results.library import SHIPPED
@@ -47,7 +45,6 @@ from harness.running.code import of_other_code
 from harness.running.discovery import GROUPS, all_experiments, page_of
 from harness.text import Notify
 
-HEADLINE = "figures/outages.svg"
 SOURCES = "site.json"
 """The file with the digest of the records that a site was made from."""
 SHIPPED_SITE = SHIPPED / "site"
@@ -70,6 +67,7 @@ class WrittenSite:
     pages: Sequence[Path]
     kills: int
     warnings: Sequence[str]
+    findings: Sequence[Answer]
 
 
 def write_site(sets: Sequence[Set], into: Path, *, tell: Notify = lambda text: None) -> WrittenSite:
@@ -84,8 +82,6 @@ def write_site(sets: Sequence[Set], into: Path, *, tell: Notify = lambda text: N
     for each in sets:
         for machine in RecordStore(each.root).machines():
             shown.add(each, machine)
-    if (headline := _headline(shown.judged)) is not None:
-        (into / HEADLINE).write_bytes(headline)
     pages = _Pages(shown, digest([each.root for each in sets])).all(sets)
     for stale in {f"{group}.html" for group in GROUPS} - {*pages}:
         (into / stale).unlink(missing_ok=True)
@@ -95,7 +91,8 @@ def write_site(sets: Sequence[Set], into: Path, *, tell: Notify = lambda text: N
     (into / "style.css").write_text("".join(path.read_text() for path in styles))
     shutil.copyfile(TEMPLATES / "site.js", into / "site.js")
     written = [into / name for name in pages]
-    return WrittenSite(into / "index.html", written, len(shown.kills), shown.warnings)
+    found = answers(shown.judged, QUESTIONS)
+    return WrittenSite(into / "index.html", written, len(shown.kills), shown.warnings, found)
 
 
 def digest(roots: Sequence[Path]) -> str:
@@ -219,17 +216,6 @@ def _unknown(store: RecordStore) -> Iterator[str]:
             yield f"records of {name} are left out: this version has no such experiment"
 
 
-def _headline(judged: Sequence[Assessment]) -> bytes | None:
-    """Return the picture of every outage, None if no figure measures one."""
-    figures = outages(judged)
-    if not figures:
-        return None
-    live = (item for item in judged if item.experiment.origin is Origin.MEASURED)
-    profiles = ", ".join(sorted({item.profile.value for item in live}))
-    with styled(TEXT_AS_TEXT):
-        return lightened(saved(drawn_outages(figures, f"{profiles} profile"), "svg"))
-
-
 def _described(label: str, machine: str, records: Sequence[Record]) -> dict[str, Any]:
     """Return the content of a set's line on the first page."""
     ordered = sorted(records, key=lambda record: record.started_unix_s)
@@ -298,7 +284,8 @@ class _Pages:
             "home.html.j2",
             "index.html",
             "what breaking the cluster showed",
-            **overview(shown.judged),
+            **overview(shown.judged, Files(shown.into, inline=False)),
+            killed={kill.found.record.experiment for kill in shown.kills},
             groups=self._groups,
             sets=shown.sets,
             warnings=shown.warnings,
@@ -306,8 +293,6 @@ class _Pages:
             unmeasured=_unmeasured(shown),
             faceted=[card["facets"] for card in shown.cards],
             trends=False,
-            headline=HEADLINE,
-            headline_alt=in_words(outages(shown.judged)),
         )
 
     def _group(self, group: Mapping[str, Any]) -> str:
@@ -452,6 +437,7 @@ def _kill_row(kill: Kill) -> dict[str, Any]:
         "engine": kill.facets["engine"][0],
         "cells": [words(kill.phase(name)) if kill.phase(name).known else "–" for name in PHASES],
         "facets": kill.facets,
+        "experiment": record.experiment,
     }
 
 

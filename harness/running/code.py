@@ -45,13 +45,15 @@ def of_other_code(records: Iterable[Record]) -> Mapping[str, int]:
 
     Records of an experiment that this checkout does not have count too."""
     known = {each.measurement.id: each.measurement for each in all_experiments()}
-
-    @functools.cache
-    def now(experiment: str, backend: str) -> str:
-        return code_of(known[experiment], recorded_backend(backend))
-
     return Counter(
         record.experiment
         for record in records
-        if record.experiment not in known or record.code != now(record.experiment, record.backend)
+        if record.experiment not in known
+        or record.code != _now(known[record.experiment], record.backend)
     )
+
+
+@functools.cache
+def _now(measurement: Measurement, backend: str) -> str:
+    """Return the fingerprint in this checkout, which does not change while a command runs."""
+    return code_of(measurement, recorded_backend(backend))

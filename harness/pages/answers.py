@@ -1,0 +1,376 @@
+"""Answers to a reader's first questions, made from tables and verdicts; no number is typed.
+
+A `Question` says which numbers it takes and in which sentences they stand
+(`harness.pages.questions` has the list). It has no answer while one of the numbers of its first
+sentence is missing, or a claim behind it does not hold.
+
+Tests: ``tests/pages/test_answers.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from string import Formatter
+from typing import Any
+
+import pandas as pd
+
+from harness.claims import Basis, Verdict, Word
+from harness.claims.samples import FEWEST, Sample, median_of
+from harness.measurement import Origin
+from harness.pages.assessment import Assessment
+from harness.pages.outages import outage_rows
+from harness.results.record import TOO_FEW_CORES, Profile
+from harness.running.code import of_other_code
+from harness.running.discovery import page_of
+
+Items = Mapping[str, Assessment]
+"""What was judged, by the experiment's id."""
+UNITS: Mapping[str, Callable[[float], str]] = {
+    "s": "{:.3g} s".format,
+    "share": lambda value: f"{100 * value:.0f} %",
+    "percent": "{:.2g} %".format,
+    "times": "{:.3g}".format,
+    "": "{:,.0f}".format,
+}
+"""The form of a number of each unit."""
+_PASS = ("run", "variant", "workload", "failures", "repeat", "topology", "depth")
+"""Columns that tell passes apart, those that a table has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A measured number with its interval, in words and for a picture."""
+
+    label: str
+    figure: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    longer: bool = False
+    """True if it is longer than the value, which was the end of watching."""
+    n: int
+    """Number of independent samples behind it."""
+    text: str
+
+    @property
+    def few(self) -> bool:
+        """True if it was measured too seldom for an interval; what is counted needs none."""
+        return bool(self.figure) and self.low is None and self.n < FEWEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outages:
+    """The outages of a figure's kills as users see them, by engine and scheme."""
+
+    figure: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The label of each scheme that is taken; by default all are, with their engines."""
+
+    def numbers(self, items: Items) -> dict[str, Number]:
+        """Return the numbers by scheme; by engine and scheme where all are taken."""
+        rows = outage_rows(items[self.figure], self.where) if self.figure in items else []
+        if self.labels:
+            rows = [row for row in rows if row["scheme"] in self.labels]
+        return {self._key(row): self._number(row) for row in rows}
+
+    def _key(self, row: Mapping[str, Any]) -> str:
+        return row["scheme"] if self.labels else f"{row['engine']}, {row['scheme']}"
+
+    def _number(self, row: Mapping[str, Any]) -> Number:
+        low, high = row["interval_s"] or (None, None)
+        return Number(
+            label=self.labels.get(row["scheme"], f"{row['engine']}, {row['scheme']}"),
+            figure=self.figure,
+            value=row["at_least_s"],
+            low=low,
+            high=high,
+            longer=row["median_s"] is None,
+            n=row["passes"],
+            text=row["outage"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """The median over passes of a column, in the rows with certain values."""
+
+    name: str
+    """Its name in sentences and labels."""
+    figure: str
+    table: str = ""
+    column: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    """A value by column, several, or a function of the column that returns a mask."""
+    over: Mapping[str, Any] = field(default_factory=dict)
+    """Divide by the rows of the same pass that have these values instead."""
+    take: Callable[[pd.Series[Any]], Sample | None] = median_of
+    """The statistic of the values of all passes."""
+    unit: str = "s"
+    label: str = ""
+    """Its label in the picture; without one it is only in the text."""
+
+    def numbers(self, items: Items) -> dict[str, Number]:
+        """Return the number by its name; nothing if it was not measured."""
+        frame = items[self.figure].tables().get(self.table) if self.figure in items else None
+        if frame is None or self.column not in frame:
+            return {}
+        sample = self._sample(frame)
+        if sample is None:
+            return {}
+        form = UNITS[self.unit]
+        between = ""
+        if sample.low is not None and sample.high is not None:
+            between = f" ({form(sample.low)} to {form(sample.high)})"
+        number = Number(
+            label=self.label, figure=self.figure, value=sample.value, low=sample.low,
+            high=sample.high, n=sample.n, text=form(sample.value) + between,
+        )  # fmt: skip
+        return {self.name: number}
+
+    def _sample(self, frame: pd.DataFrame) -> Sample | None:
+        rows = _where(frame, self.where)
+        if f"{self.column}_low" in rows:  # a table of medians
+            rows = rows.dropna(subset=self.column).sort_values("n", kind="stable")
+            return _given(rows.iloc[-1], self.column) if len(rows) else None
+        by = [name for name in _PASS if name in frame]
+        values = rows.groupby(by)[self.column].median() if by else rows[self.column]
+        if self.over:
+            whole = _where(frame, {**self.where, **self.over})
+            values = values / whole.groupby(by)[self.column].median()
+        return self.take(values)
+
+
+def largest(values: pd.Series[Any]) -> Sample | None:
+    """Return the largest value, which has no interval."""
+    known = values.dropna()
+    return (
+        Sample(value=float(known.max()), low=None, high=None, n=len(known)) if len(known) else None
+    )
+
+
+def _where(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows with these values, one condition after the other."""
+    for name, value in values.items():
+        if callable(value):
+            mask = value(frame[name])
+        else:
+            mask = frame[name].isin(value if isinstance(value, tuple) else (value,))
+        frame = frame[mask]
+    return frame
+
+
+def _given(row: pd.Series[Any], column: str) -> Sample:
+    low, high = (row[f"{column}_{end}"] for end in ("low", "high"))
+    known = pd.notna(low) and pd.notna(high)
+    return Sample(
+        value=float(row[column]),
+        low=float(low) if known else None,
+        high=float(high) if known else None,
+        n=int(row["n"]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Numbers that are counted from all verdicts, such as that of sentences that fail."""
+
+    count: Callable[[Sequence[Assessment]], Mapping[str, tuple[str, int]]]
+    """Returns label and number by name."""
+
+    def numbers(self, items: Items) -> dict[str, Number]:
+        """Return the numbers by name; they need no interval."""
+        return {
+            name: Number(label=label, figure="", value=n, n=n, text=str(n))
+            for name, (label, n) in self.count([*items.values()]).items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question, the numbers that answer it, and the sentences in which they stand."""
+
+    id: str
+    words: str
+    parts: Sequence[Outages | Column | Counted]
+    sentences: Sequence[str]
+    """A name in braces is a number with its interval; ``{all}`` is a list of the picture's. A
+    sentence with a missing number is left out; without the first one there is no answer."""
+    axis: str
+    claims: Sequence[str] = ()
+    """Claims behind it, as ``experiment/id``: if one does not hold there is no answer, and one
+    that is not decided speaks against it."""
+    limits: Sequence[str] = ()
+    """What speaks against it whatever was measured."""
+    details: Callable[[Sequence[Assessment]], Sequence[Mapping[str, str]]] = lambda judged: ()
+    """Further lines: ``text``, and the link ``href`` with its ``title``."""
+    run: str
+    """The command that checks it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """A figure that an answer rests on."""
+
+    words: str
+    """What it rests on: ``live, 1 to 5 passes``."""
+    title: str
+    href: str
+    records: str
+    """The experiment whose records it shows: its kills have this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A finding: the answer to a question, what it rests on, and what speaks against it."""
+
+    question: Question
+    sentences: Sequence[str]
+    bars: Sequence[Number]
+    grounds: Sequence[Ground]
+    against: Sequence[str]
+    details: Sequence[Mapping[str, str]]
+
+
+def answers(judged: Sequence[Assessment], questions: Sequence[Question]) -> list[Answer]:
+    """Return the answers that the measured figures give, in the order of the questions."""
+    items: dict[str, Assessment] = {}
+    for item in judged:
+        items.setdefault(item.experiment.id, item)
+    found = (_answer(question, items) for question in questions)
+    return [each for each in found if each is not None]
+
+
+def _answer(question: Question, items: Items) -> Answer | None:
+    claims = _claims(question, items)
+    if any(claim.word is Word.DOES_NOT_HOLD for claim in claims):
+        return None
+    numbers: dict[str, Number] = {}
+    for part in question.parts:
+        numbers |= part.numbers(items)
+    slots = {name: number.text for name, number in numbers.items()}
+    bars = [
+        replace(each, label=text)
+        for each in numbers.values()
+        if each.label and (text := _filled(each.label, slots)) is not None
+    ]
+    slots["all"] = _listed([f"{bar.text} under {bar.label}" for bar in bars])
+    sentences = [_filled(each, slots) for each in question.sentences]
+    if sentences[0] is None or not bars:
+        return None
+    limits = [text for each in question.limits if (text := _filled(each, slots)) is not None]
+    used = [each for each in dict.fromkeys(n.figure for n in numbers.values()) if each]
+    return Answer(
+        question=question,
+        sentences=[each for each in sentences if each is not None],
+        bars=bars,
+        grounds=[_ground(items[name], numbers.values()) for name in used],
+        against=[*_doubts(used, items, numbers.values()), *_open(claims), *limits],
+        details=question.details([*items.values()]),
+    )
+
+
+def _filled(sentence: str, slots: Mapping[str, str]) -> str | None:
+    """Return a sentence with its numbers; None where one is missing."""
+    names = {name for _, name, _, _ in Formatter().parse(sentence) if name}
+    return sentence.format_map(slots) if names <= {*slots} else None
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return "; ".join([*texts[:-1], f"and {texts[-1]}"] if len(texts) > 1 else texts)
+
+
+def _claims(question: Question, items: Items) -> list[Verdict]:
+    by_name = {f"{name}/{claim.id}": claim for name, item in items.items() for claim in item.claims}
+    return [by_name[name] for name in question.claims if name in by_name]
+
+
+def _ground(item: Assessment, numbers: Collection[Number]) -> Ground:
+    live = item.experiment.origin is Origin.MEASURED
+    counts = sorted({n.n for n in numbers if n.figure == item.experiment.id})
+    words = item.experiment.origin.value
+    if live:
+        least = f"{counts[0]} to " if counts[0] < counts[-1] else ""
+        words = f"{Basis.LIVE}, {least}{_passes(counts[-1])}"
+    return Ground(
+        words=words,
+        title=item.experiment.title,
+        href=f"{page_of(item.experiment)}.html#{item.experiment.anchor}",
+        records=item.experiment.measurement.id,
+    )
+
+
+def _passes(n: int) -> str:
+    return f"{n} pass" if n == 1 else f"{n} passes"
+
+
+def _doubts(used: Sequence[str], items: Items, numbers: Collection[Number]) -> list[str]:
+    """Return what the records themselves say against their numbers."""
+    found = []
+    if any(items[name].profile is Profile.SMOKE for name in used):
+        found.append("the smoke profile, whose runs are too short to decide it")
+    live = {name for name in used if items[name].experiment.origin is Origin.MEASURED}
+    few = {n.n for n in numbers if n.figure in live and n.few}
+    if few:
+        found.append(
+            f"few samples: some numbers come from {_passes(min(few))}, an interval takes {FEWEST}"
+        )
+    records = [record for name in used for record in items[name].campaign.valid]
+    if any(of_other_code(items[name].campaign.valid) for name in used):
+        found.append("made by older code: the code of today would measure it otherwise")
+    if doubts := sum(bool(record.again) for record in records):
+        found.append(f"{doubts} of {len(records)} runs are in doubt: others used the machine")
+    if short := sum(bool(record.values.get(TOO_FEW_CORES)) for record in records):
+        found.append(f"{short} of {len(records)} runs had too few idle cores for their times")
+    return found
+
+
+def _open(claims: Sequence[Verdict]) -> list[str]:
+    return [f"{claim.word}: “{claim.text}”" for claim in claims if claim.held is None]
+
+
+def lines(found: Sequence[Answer]) -> list[str]:
+    """Return the answers as lines of text for a terminal."""
+    return [
+        line
+        for number, each in enumerate(found, 1)
+        for line in (
+            f"{number}. {each.question.words}",
+            *(f"   {sentence}" for sentence in each.sentences),
+            f"   rests on: {_rests_on(each)}",
+            *([f"   against it: {_first(each.against)}"] if each.against else []),
+            f"   check it: {each.question.run}",
+        )
+    ]
+
+
+def _rests_on(answer: Answer) -> str:
+    known = [f"{each.words} ({each.title})" for each in answer.grounds]
+    return "; ".join(known) or "the verdicts of all figures"
+
+
+def _first(against: Sequence[str]) -> str:
+    more = f" (and {len(against) - 1} more in the report)" if len(against) > 1 else ""
+    return f"{against[0]}{more}"
+
+
+def in_readme(readme: str, found: Sequence[Answer], site: str) -> str:
+    """Return a README with these answers in place of those between its two marks.
+
+    ``site`` is the path of the pages from the README."""
+    before, rest = readme.split(_BEGIN)
+    _, after = rest.split(_END)
+    lines = [
+        f"{number}. **{each.question.words}** {each.sentences[0]} "
+        f"*{'; '.join(dict.fromkeys(ground.words for ground in each.grounds)) or 'all verdicts'}* "
+        f"([more]({site}/index.html#finding-{each.question.id}), "
+        f"[picture]({site}/figures/finding-{each.question.id}.svg), `{each.question.run}`)"
+        for number, each in enumerate(found, 1)
+    ]
+    text = "\n".join(lines)
+    return f"{before}{_BEGIN}\n{text}\n{_END}{after}"
+
+
+_BEGIN = "<!-- findings: made by ./faultline site --shipped -->"
+_END = "<!-- end of the findings -->"
