@@ -17,22 +17,9 @@ import pandas as pd
 
 from experiments.dpc import _live
 from experiments.live._runs import outcome_of
-from harness.claims import (
-    Rule,
-    applied,
-    median_of,
-    paper,
-    rows,
-    rows_of,
-)
+from harness.claims import Rule, applied, median_of, paper, rows, rows_of
 from harness.cluster.base import Action
-from harness.experiment import (
-    Context,
-    Outcome,
-    Point,
-    Profile,
-    Results,
-)
+from harness.experiment import Context, Outcome, Point, Profile, Results
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLUE, VERMILION

@@ -17,14 +17,7 @@ import pandas as pd
 
 from experiments.dpc import _shared
 from harness.claims import invariant, quantity
-from harness.experiment import (
-    Context,
-    Experiment,
-    Outcome,
-    Point,
-    Profile,
-    Results,
-)
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Axes, Chart, Panel
 from harness.figures.style import BLUE
 from harness.protocol.scheme import Policy

@@ -30,8 +30,11 @@ LOOKS: Mapping[str, Look] = {
     "full-rep+DRA": Look("full-rep+DRA", BLUE, "s"),
     "RPPG+RAS": Look("RPPG+RAS", GREEN, "^"),
 }
-WIDTHS = dict(zip(MECHANISMS, (4.6, 3.4, 2.2, 1.1), strict=True))
-"""Of the lines: later mechanisms are drawn over earlier ones, which would be hidden where two are
+LINES: Mapping[str, Mapping[str, Any]] = {
+    name: {**LOOKS[name].kwargs(), "linewidth": width, "markersize": 3.5 + width}
+    for name, width in zip(MECHANISMS, (4.6, 3.4, 2.2, 1.1), strict=True)
+}
+"""Later mechanisms are drawn over earlier ones, which would be hidden where two are
 equal, as they often are."""
 RATES = (60, 100, 140, 180, 220)
 """Tuples per second of each gateway; 100 is the paper's default, the others are lost: chosen."""
@@ -55,11 +58,6 @@ NOTES = (
     "A replica on its primary's node dies with it, so it costs and does not help. Full replication "
     "leaves out sources and the sink, which can run at one place alone.",
 )
-
-
-def line(name: str) -> dict[str, Any]:
-    """How a mechanism's line is drawn: keyword arguments for ``Axes.plot``."""
-    return {**LOOKS[name].kwargs(), "linewidth": WIDTHS[name], "markersize": 3.5 + WIDTHS[name]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,23 +14,17 @@ import pandas as pd
 
 from experiments.edge import _deployment
 from experiments.edge._deployment import GATEWAYS, MASTER, MECHANISMS, Deployment, deploy
-from experiments.edge._runs import (
-    CHECKPOINT_S,
-    HEARTBEAT_TIMEOUT_S,
-    RESTART_S,
-    STRIKES_AFTER_S,
-)
+from experiments.edge._runs import CHECKPOINT_S, HEARTBEAT_TIMEOUT_S, RESTART_S, STRIKES_AFTER_S
 from experiments.live._runs import task_run
 from experiments.ppa._topology import SPEC, kept
 from harness.claims import Cause, Claim, Finding, not_asked
 from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import Links, TaskParameters
+from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Scheduling
 from harness.failures.generators import one_target
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.schedulers import STORE, replica_of
-from harness.results.record import Outcome, Point, Profile
 from workloads.accident import accidents
 from workloads.base import Workload
 

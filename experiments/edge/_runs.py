@@ -14,9 +14,7 @@ import pandas as pd
 
 from experiments.edge._deployment import MECHANISMS, RATES, Deployment
 from harness.claims.samples import FEWEST
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
+from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Results
 from harness.seeds import DEFAULT_SEED
 
 INPUT_S, DRAIN_S = 60, 30

@@ -38,10 +38,9 @@ from experiments.edge._runs import (
     Setting,
     nearest,
 )
-from harness.measurement import Context
+from harness.experiment import Context, Point
 from harness.planning.schedulers import STORE, acker, replica_of
 from harness.planning.tiers import paper_network
-from harness.results.record import Point
 from harness.seeds import generator
 
 PACKET_S = 0.2

@@ -48,12 +48,9 @@ from harness.claims import (
     paper,
     together,
 )
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.figures.chart import Figure
 from harness.figures.style import legend_below, stamp
-from harness.measurement import Context
-from harness.results.record import Outcome, Point
-from harness.results.tables import Results
 
 PARTS: dict[str, tuple[float, ...]] = {
     "overall": (),

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from experiments.edge import _deployment
 from experiments.edge._deployment import MASTER
-from harness.claims import Finding, every, found, hypothesis
+from harness.claims import hypothesis, rows
 from harness.experiment import Experiment
-from harness.figures.chart import Figure
-from harness.figures.style import BLACK, BLUE, GREY, stamp
+from harness.figures.chart import Chart, Line, Panel
+from harness.figures.style import BLACK, BLUE, GREY, Look
 from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import scheduler
 from harness.planning.rppg import rppg
@@ -124,9 +124,10 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 LOOKS = {
-    "equal": ("equal probabilities", GREY, "o"), "learned": ("learned from the past", BLUE, "s"),
-    "known": ("known in advance", BLACK, "*"),
-}  # fmt: skip
+    "equal": Look("equal probabilities", GREY, "o"),
+    "learned": Look("learned from the past", BLUE, "s"),
+    "known": Look("known in advance", BLACK, "*"),
+}
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -142,42 +143,46 @@ def table(results: Results) -> pd.DataFrame:
     return found.drop(columns="std")
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw the expected recovery over the budget; a line per predictor."""
-    axes = figure.subplots()
-    for name, (label, colour, marker) in LOOKS.items():
-        rows = table[table["predictor"] == name].sort_values("budget")
-        axes.errorbar(
-            100 * rows["budget"], rows["mean"], yerr=rows["half_width"].tolist(),
-            color=colour, marker=marker, capsize=2, label=label,
-        )  # fmt: skip
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("budget for fault tolerance (% of the application)")
-    axes.set_ylabel("expected recovery of tasks\nwithout a replica (s a day)")
-    axes.legend(loc="lower left")
-    count = int(table["count"].max())
-    stamp(figure, f"computed from LANL's records; mean of {count} assignments, 95 % interval")
-
-
-@hypothesis(
-    "learned-better",
-    "Plans by rates learned from the past leave less risk than by equal probabilities",
+expected, half = rows["mean"], rows["half_width"]
+draw = Chart(
+    [
+        Panel(
+            [
+                Line(
+                    x=100 * rows["budget"],
+                    y="mean",
+                    by="predictor",
+                    looks=LOOKS,
+                    ends=(expected - half, expected + half),
+                )
+            ],
+            "budget for fault tolerance (% of the application)",
+            "expected recovery of tasks\nwithout a replica (s a day)",
+            y_range=(0, None),
+            legend={"loc": "lower left"},
+        )
+    ],
+    stamp=lambda table: (
+        f"computed from LANL's records; mean of {table['count'].max()} assignments, 95 % interval"
+    ),
 )
-def learned_better(table: pd.DataFrame) -> Finding:
-    wide = table.pivot_table(index="budget", columns="predictor", values="mean")
-    gains = table[table["predictor"] == "learned"].set_index("budget")["gain_percent"]
-    return every(wide["learned"] < wide["equal"], gain_percent=gains.to_dict())
+left = rows.pivot_table(index="budget", columns="predictor", values="mean")
+gains = rows[rows["predictor"] == "learned"].set_index("budget")["gain_percent"]
+gain = rows.groupby("predictor")["gain_percent"].mean()
 
-
-@hypothesis("half-of-knowing", "Learning gains at least half of what knowing the future would")
-def half_of_knowing(table: pd.DataFrame) -> Finding:
-    gain = table.groupby("predictor")["gain_percent"].mean()
-    learned, known = float(gain["learned"]), float(gain["known"])
-    return found(learned >= 0.5 * known, learned_percent=learned, known_percent=known)
-
-
-CLAIMS = [learned_better, half_of_knowing]
-
+CLAIMS = [
+    hypothesis(
+        "learned-better",
+        "Plans by rates learned from the past leave less risk than by equal probabilities",
+    ).every(left["learned"] < left["equal"], gain_percent=gains.to_dict()),
+    hypothesis(
+        "half-of-knowing", "Learning gains at least half of what knowing the future would"
+    ).holds(
+        gain["learned"] >= 0.5 * gain["known"],
+        learned_percent=gain["learned"],
+        known_percent=gain["known"],
+    ),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,

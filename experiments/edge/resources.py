@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.edge import _deployment, _live, _runs, _storm
-from experiments.edge._deployment import MECHANISMS, RATES, deploy, line
+from experiments.edge._deployment import LINES, MECHANISMS, RATES, deploy
 from experiments.edge._live import BATCH_S, Tables, about_live
 from experiments.edge._runs import INPUT_S
 from experiments.ppa._topology import SPEC
@@ -43,12 +43,8 @@ from harness.claims import (
     unmeasured,
 )
 from harness.cluster.base import Cluster
-from harness.experiment import Experiment
-from harness.figures.chart import Figure
-from harness.figures.style import stamp
-from harness.measurement import Context
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.figures.chart import Axes, Chart, Line, Panel
 
 COPY_MB = 128
 """Memory of a task, replica, acker or store: Storm's default heap of an executor."""
@@ -200,22 +196,24 @@ def table(results: Results) -> pd.DataFrame:
     return _runs.per_run(results, list(MEASURES))
 
 
-def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = STAMP) -> None:
-    """Draw a panel per resource, means over the repetitions.
-
-    ``stamped`` is the origin of the numbers."""
-    table = _runs.averaged(table)
-    panels = figure.subplots(1, len(MEASURES))
-    for axes, (measure, label), letter in zip(panels, MEASURES.items(), "abc", strict=True):
-        for name in MECHANISMS:
-            rows = table[table["mechanism"] == name].sort_values("rate")
-            axes.plot(rows["rate"], rows[measure], **line(name))
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("input rate (tuples/s per gateway)")
-        axes.set_ylabel(label)
-        axes.set_title(f"({letter})", loc="left")
-    panels[0].legend(loc="lower right", fontsize=7)
-    stamp(figure, stamped)
+def _drawing(stamp: str, table: Callable[[Any], pd.DataFrame], **more: Any) -> Chart:
+    """Return a panel per resource, means over the repetitions of what ``table`` returns."""
+    return Chart(
+        [
+            Panel(
+                [Line(x="rate", y=measure, by="mechanism", looks=LINES)],
+                "input rate (tuples/s per gateway)",
+                label,
+                title=f"({letter})",
+                y_range=(0, None),
+                legend={"loc": "lower right", "fontsize": 7} if letter == "a" else None,
+            )
+            for (measure, label), letter in zip(MEASURES.items(), "abc", strict=True)
+        ],
+        prepare=lambda tables: _runs.averaged(table(tables)),
+        stamp=stamp,
+        **more,
+    )
 
 
 OTHERS = [name for name in MECHANISMS if name != "full-rep+DRA"]
@@ -320,7 +318,7 @@ EXPERIMENT = Experiment(
         "about the cores of ck-only+DRA, but more network."
     ),
     table=table,
-    draw=draw,
+    draw=_drawing(STAMP, lambda table: table),
     claims=CLAIMS,
     notes=(
         *_deployment.NOTES,
@@ -340,13 +338,12 @@ def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
     return {"used": _runs.per_run(results, [*MEASURES, "copies", "missing"])}
 
 
-def draw_live(tables: Tables, figure: Figure) -> None:
-    """Draw on the axes of `edge/resources`, with the paper's numbers in words."""
-    draw(tables["used"], figure, stamped=LIVE_STAMP)
+def _printed(panels: Sequence[Axes], _: pd.DataFrame) -> None:
+    """Write the paper's numbers into the first panel."""
     full, others = (
         " to ".join(f"{each:g}" for each in cores) for cores in (FULL_CORES, OTHER_CORES)
     )
-    axes = figure.axes[0]
+    axes = panels[0]
     axes.set_ylim(top=1.25 * axes.get_ylim()[1])
     axes.annotate(
         f"printed: full-rep+DRA {full} cores,\nthe others {others}", (0.03, 0.97),
@@ -426,7 +423,7 @@ LIVE_EXPERIMENT = replace(
     figure="Figure 9, live",
     title="What the four mechanisms take of processor, memory and network, live",
     table=tabulate_live,
-    draw=draw_live,
+    draw=_drawing(LIVE_STAMP, lambda tables: tables["used"], finish=_printed),
     claims=LIVE_CLAIMS,
     notes=(
         "Nodes of live/edge-throughput, as fast as this machine is, no failure; replicas on their "

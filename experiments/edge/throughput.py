@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.edge import _deployment, _live, _storm
-from experiments.edge._deployment import GATEWAYS, MECHANISMS, line
+from experiments.edge._deployment import GATEWAYS, LINES, MECHANISMS
 from experiments.edge._live import SCALES, Scale, Tables, about_live
 from experiments.edge._runs import (
     FAILURE_S,
@@ -148,7 +148,7 @@ def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _storm.STAMP) ->
     titles = ("(a) fail-free condition", f"(b) failure injected at {FAILURE_S} s")
     for axes, failure, title in zip(panels, (False, True), titles, strict=True):
         for name in MECHANISMS:
-            looks = {**line(name), "marker": ""}
+            looks = {**LINES[name], "marker": ""}
             for rows in _runs_of(table[table["failure"] == failure], name):
                 axes.plot(rows["second"], rows["tuples_per_s"], drawstyle="steps-post", **looks)
                 looks.update(label="_another run", linewidth=0.5)

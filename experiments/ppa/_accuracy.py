@@ -22,11 +22,10 @@ import pandas as pd
 import pyarrow as pa
 
 from experiments.ppa import _random
-from harness.claims import Rule
-from harness.figures.chart import Figure
-from harness.measurement import Context
+from harness.claims import Rule, rows
+from harness.experiment import Context, Outcome, Point, Profile
+from harness.figures.chart import Line, Panel
 from harness.planning.base import ReplicationPlan
-from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
 from harness.topology.model import Topology
 from workloads.base import Workload
@@ -272,12 +271,20 @@ def computed(table: pd.DataFrame, **values: object) -> pd.DataFrame:
     return _random.select(table, engine=COMPUTED, **values)
 
 
-def panels_of(figure: Figure, rows: int = 1) -> Any:
-    """Return a row of panels per measure, with a column per query and shares on both axes."""
-    panels = figure.subplots(rows, len(QUERIES), sharex=rows > 1, sharey=True, squeeze=False)
-    for axes in panels.flat:
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1.02)
-    for axes, name in zip(panels[0], QUERIES, strict=True):
-        axes.set_title(name, loc="left")
-    return panels
+def by_query(
+    lines: Sequence[Line], x: str, y: str, *, queries: Sequence[str] = QUERIES
+) -> list[Panel]:
+    """Return a panel per query, with shares on both axes and a legend in the last one."""
+    return [
+        Panel(
+            lines,
+            x,
+            "" if name != queries[0] else y,
+            title=name,
+            x_range=(-0.02, 1.02),
+            y_range=(-0.02, 1.02),
+            legend={"loc": "upper left"} if name == queries[-1] else None,
+            where=rows["query"] == name,
+        )
+        for name in queries
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -13,12 +14,10 @@ import pandas as pd
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, WINDOWS_S, Contender, Recovered
 from harness.claims import Finding, every
+from harness.experiment import Context, Origin, Point, Profile, Results
 from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, GREY, SKY, VERMILION, stamp
-from harness.measurement import Context
 from harness.protocol.scheme import Recovery
-from harness.results.record import Point, Profile
-from harness.results.tables import Results
 
 SIMULATED = "simulated"
 """The engine of these points. Live engines add points of their own."""
@@ -77,6 +76,9 @@ def single_s(point: Point, context: Context) -> float:
     places = _recovery.one_location() if smoke else _recovery.locations()
     return sum(weight * recovered(point, failed, context).latency_s() for failed, weight in places)
 
+
+simulated = partial(_random.computed, origin=Origin.SIMULATED)
+"""Returns the measurement of a simulated figure."""
 
 # Shown: no record depends on what follows.
 

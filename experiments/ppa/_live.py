@@ -18,10 +18,9 @@ from harness.claims.samples import FEWEST
 from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
+from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Scheduling
 from harness.failures.generators import one_target
 from harness.failures.schedule import Schedule
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
 from harness.topology.model import Topology
 from workloads.base import Workload
 from workloads.traffic import traffic_jams

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from harness.claims import Finding, Rule, Sample, applied, every, found, quantity
+from harness.claims import Finding, Rule, Sample, applied, every, found, quantity, rows
 from harness.claims.quantity import Quantity
 from harness.claims.rules import Comparison
 from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Scheduling
-from harness.figures.chart import Axes, Figure
-from harness.figures.style import PLANNERS, not_measured, stamp
+from harness.figures.chart import Axes, Chart, Line, Panel
+from harness.figures.style import PLANNERS, not_measured
 from harness.planning.base import budget_of
 from harness.planning.planners import planner
 from harness.seeds import DEFAULT_SEED, generator
@@ -140,11 +140,12 @@ def computed(
     seconds: Sequence[float],
     repeats: Mapping[Profile, int] = ONCE,
     alone: bool = False,
+    origin: Origin = Origin.COMPUTED,
 ) -> Measurement:
     """Return the measurement of a computed figure; ``seconds`` of a run by profile."""
     return Measurement(
         id=id,
-        origin=Origin.COMPUTED,
+        origin=origin,
         grid=grid,
         repeats=repeats,
         seconds_per_run=dict(zip(Profile, seconds, strict=True)),
@@ -174,42 +175,44 @@ def summary(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return table.drop(columns="std")
 
 
-def draw_panels(
-    table: pd.DataFrame, figure: Figure, *, planners: Sequence[str], x_label: str
-) -> None:
-    """Draw the four panels: colour and marker by planner, line by variant, intervals as bands."""
-    panels = figure.subplots(2, 2, sharex=True, sharey=True)
-    for axes, (panel, (title, variants)) in zip(panels.flat, PANELS.items(), strict=True):
-        for variant, line in zip(variants, ("-", "--", ":"), strict=False):
-            for name in planners:
-                rows = select(table, panel=panel, variant=variant, planner=name)
-                draw_band(axes, rows, name, x="x", line=line, label=f", {variant}")
-        axes.set_title(f"({panel}) {title}", loc="left")
-        legends([axes], loc="upper left", fontsize=7, handlelength=2.6)
-        axes.set_ylim(0, 1)
-        axes.set_xlim(0, 1)
-    for axes in panels[1]:
-        axes.set_xlabel(x_label)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("output fidelity (mean, 95 % interval)")
-    stamp(figure, f"{table['count'].max()} random topologies per point; degree ranges chosen")
+def bands(**given: Any) -> Line:
+    """Return a curve per planner with its interval; ``given``: the line's other fields."""
+    mean, half = rows["mean"], rows["half_width"]
+    return Line(
+        y="mean", by="planner", looks=PLANNERS, ends=(mean - half, mean + half), band=True, **given
+    )
 
 
-def draw_band(
-    axes: Axes, rows: pd.DataFrame, name: str, *, x: str, line: str = "-", label: str = ""
-) -> None:
-    """Draw a planner's curve with its interval, if there is one; ``label`` follows its name."""
-    if rows.empty:
-        return
-    look = PLANNERS[name]
-    axes.plot(
-        rows[x], rows["mean"], color=look.color, marker=look.marker, markersize=3.5,
-        linestyle=line, label=f"{look.label}{label}",
-    )  # fmt: skip
-    axes.fill_between(
-        rows[x], rows["mean"] - rows["half_width"], rows["mean"] + rows["half_width"],
-        color=look.color, alpha=0.12, linewidth=0,
-    )  # fmt: skip
+def four_panels(x_label: str) -> Chart:
+    """Return the drawing of the four panels: colour by planner, line by variant."""
+    return Chart(
+        [
+            Panel(
+                [
+                    bands(
+                        x="x",
+                        where=rows["variant"] == variant,
+                        label=lambda name, variant=variant: f"{PLANNERS[name].label}, {variant}",
+                        style={"linestyle": line, "markersize": 3.5},
+                    )
+                    for variant, line in zip(variants, ("-", "--", ":"), strict=False)
+                ],
+                x_label,
+                "output fidelity (mean, 95 % interval)",
+                title=f"({panel}) {title}",
+                x_range=(0, 1),
+                y_range=(0, 1),
+                legend={"loc": "upper left", "fontsize": 7, "handlelength": 2.6},
+                where=rows["panel"] == panel,
+            )
+            for panel, (title, variants) in PANELS.items()
+        ],
+        columns=2,
+        layout={"sharex": True, "sharey": True},
+        stamp=lambda table: (
+            f"{table['count'].max()} random topologies per point; degree ranges chosen"
+        ),
+    )
 
 
 def legends(panels: Iterable[Axes], **options: Any) -> None:

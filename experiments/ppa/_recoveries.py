@@ -10,12 +10,7 @@ import pandas as pd
 
 from experiments.live._judged import SAMPLED, Tables, bar_of, columns_of, worst_of
 from experiments.ppa._topology import PACED, SIMULATED
-from harness.claims import (
-    Claim,
-    Finding,
-    hypothesis,
-    median_of,
-)
+from harness.claims import Claim, Finding, hypothesis, median_of
 from harness.figures.chart import Axes, Figure
 from harness.results.kills import Unrecovered
 

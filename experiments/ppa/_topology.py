@@ -21,18 +21,17 @@ from experiments.ppa._recovery import LEVELS, MACHINE, SOURCES, SYNTHETIC, TASKS
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
+from harness.experiment import Context, Outcome, Point
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.hosting.restoration import Restorations
 from harness.judging.failures import regained
 from harness.judging.run import LiveRun, Variant, measure_each
 from harness.measure.recovery import CALM_S
-from harness.measurement import Context
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
 from harness.protocol.wiring import Wiring
 from harness.results.kills import SERIES, Kill
-from harness.results.record import Outcome, Point
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.options import Costs, Network, Options
 from harness.simulator.synthetic import counts

@@ -41,15 +41,12 @@ from harness.claims import (
     paper,
     unmeasured,
 )
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
 from harness.hosting.codec import encode
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED, generator
 from workloads.synthetic import KEYED, KeyedTuples, synthetic
 from workloads.toolkit.operators import program_of, timeline_of
@@ -127,16 +124,14 @@ def _batch(rate: int, source: int, context: Context) -> pa.Table:
     )
 
 
-MEASUREMENT = Measurement(
-    id="ppa/checkpoint-cost",
-    origin=Origin.SIMULATED,
+MEASUREMENT = _latency.simulated(
+    "ppa/checkpoint-cost",
     grid=_random.everywhere(
         [{"engine": engine, "rate": rate} for engine in ENGINES for rate in RATES]
     ),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 0.4, Profile.PAPER: 3.0},
+    seconds=(1.0, 0.4, 3.0),
     run=run,
-    scheduling=Scheduling(alone=True),
+    alone=True,
 )
 
 

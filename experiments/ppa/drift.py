@@ -35,18 +35,15 @@ from experiments.live._six_nodes import SPEC
 from experiments.ppa import _accuracy, _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S, WINDOW_S
 from experiments.ppa._live import PRIMARIES, all_at_once, live_measurement, setup
-from harness.claims import Finding, at_most, every, found, hypothesis, invariant, unmeasured
+from harness.claims import all_of, applied, hypothesis, invariant, quantity, rows, rows_of
 from harness.engines.base import EventKind
-from harness.experiment import Experiment
-from harness.figures.chart import Figure
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.figures.chart import Chart, Figure, Line, Panel
 from harness.figures.style import BLACK, BLUE, GREY, VERMILION, not_measured, stamp
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context
 from harness.planning.adaptation import adapt
 from harness.planning.base import flags
 from harness.planning.planners import planner
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.topology.fidelity import Evaluator
 from harness.topology.model import Topology
 from workloads.accident import two_highways
@@ -64,7 +61,11 @@ RATIOS = {
     Profile.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 }
 KEPT, ANEW, ADAPTED = "kept", "made anew", "adapted"
-LOOKS = {KEPT: (GREY, "v"), ANEW: (BLUE, "s"), ADAPTED: (VERMILION, "o")}
+LOOKS: Mapping[str, Mapping[str, str]] = {
+    KEPT: {"color": GREY, "marker": "v"},
+    ANEW: {"color": BLUE, "marker": "s"},
+    ADAPTED: {"color": VERMILION, "marker": "o"},
+}
 PLANNER = "refined"
 GOOD_ENOUGH = 0.99
 
@@ -246,35 +247,6 @@ def table(results: Results) -> pd.DataFrame:
     return results.series("steps", ("ratio",)).drop(columns="run")
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw OF on the way, replicas started, and the OF that each of them kept."""
-    panels = figure.subplots(1, 3)
-    near = min(table["ratio"].unique(), key=lambda ratio: abs(ratio - SHOWN))
-    shown = table[table["ratio"] == near]
-    for name, (colour, marker) in LOOKS.items():
-        rows = shown[shown["way"] == name]
-        for axes, column in zip(panels, ("value", "started"), strict=False):
-            axes.plot(rows["progress"], rows[column], color=colour, marker=marker, label=name)
-    for axes in panels[:2]:
-        axes.set_xlabel("from June 14 (0) to June 30, 1998 (1)")
-        axes.set_title(f"{near:.0%} of the tasks replicated", loc="left")
-    panels[0].set_ylabel("output fidelity in the worst case")
-    panels[0].legend(loc="best", title="the plan is")
-    panels[1].set_ylabel("replicas started so far")
-    kept = _kept(table)
-    for name in (ANEW, ADAPTED):
-        colour, marker = LOOKS[name]
-        rows = kept[(kept["way"] == name) & (kept["started"] > 0)]
-        panels[2].plot(rows["ratio"], rows["per_replica"], color=colour, marker=marker, label=name)
-    panels[2].set_xlabel("replicated share of all tasks")
-    panels[2].set_ylabel("OF kept per replica started")
-    panels[2].set_title("mean over the way, all budgets", loc="left")
-    panels[2].set_xlim(0, 1)
-    stamp(
-        figure, "computed: servers' shares of both days from the archive, a straight line between"
-    )
-
-
 def _values(table: pd.DataFrame) -> pd.DataFrame:
     return table.pivot_table(index=["ratio", "progress"], columns="way", values="value")
 
@@ -297,47 +269,63 @@ def _kept(table: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(per_replica=frame["kept"] / frame["started"].where(frame["started"] > 0))
 
 
-@invariant("within", "An adapted plan keeps at least 99 % of a new plan's OF at every step")
-def within(table: pd.DataFrame) -> Finding:
-    values = _values(table)
-    share = (values[ADAPTED] / values[ANEW]).where(values[ANEW] > 0).dropna()
-    return every(share >= GOOD_ENOUGH - 1e-9, smallest_share=float(share.min()), steps=len(share))
-
-
-@hypothesis("kept-loses", "A plan that is kept loses to a new one as the load drifts")
-def kept_loses(table: pd.DataFrame) -> Finding:
-    values = _values(table)
-    lost = values[ANEW] - values[KEPT]
-    return found(
-        lost.max() > 1e-9,
-        mean_lost=float(lost.mean()),
-        largest_lost=float(lost.max()),
-        where=_random.place(lost.idxmax()),
-    )
-
-
-@hypothesis(
-    "fewer-replicas",
-    "Adapting starts far fewer replicas than planning anew",
-    because="Where a new plan differs from the old one in few replicas, these are presumably the "
-    "very ones without which adapting would stay more than 1 % below it, and there is nothing to "
-    "save. Adapting can save replicas only where a new plan moves many.",
+each: dict[str, Any] = {"by": "way", "looks": LOOKS}
+distance = (rows["ratio"] - SHOWN).abs()
+steps: dict[str, Any] = {
+    "x": "from June 14 (0) to June 30, 1998 (1)",
+    "title": f"{SHOWN:.0%} of the tasks replicated",
+    "table": "steps",
+    "where": distance == distance.min(),
+}
+draw = Chart(
+    [
+        Panel(
+            [Line(x="progress", y="value", **each)],
+            y="output fidelity in the worst case",
+            legend={"loc": "best", "title": "the plan is"},
+            **steps,
+        ),
+        Panel([Line(x="progress", y="started", **each)], y="replicas started so far", **steps),
+        Panel(
+            [Line(x="ratio", y="per_replica", where=rows["started"] > 0, **each)],
+            "replicated share of all tasks",
+            "OF kept per replica started",
+            title="mean over the way, all budgets",
+            x_range=(0, 1),
+            table="kept",
+        ),
+    ],
+    prepare=lambda table: {"steps": table, "kept": _kept(table)},
+    stamp="computed: servers' shares of both days from the archive, a straight line between",
 )
-def fewer_replicas(table: pd.DataFrame) -> Finding:
-    last = _started(table)
-    adapted, anew = _random.named(last[ADAPTED]), _random.named(last[ANEW])
-    held = sum(adapted.values()) <= FEWER * sum(anew.values())
-    return found(held, adapted=adapted, anew=anew, needed_share=FEWER)
-
+values, started, kept = quantity(_values)(), quantity(_started)(), quantity(_kept)()
+share = (values[ADAPTED] / values[ANEW]).where(values[ANEW] > 0).dropna()
+lost = values[ANEW] - values[KEPT]
 
 CLAIMS = [
-    within,
-    kept_loses,
-    fewer_replicas,
+    invariant(
+        "within", "An adapted plan keeps at least 99 % of a new plan's OF at every step"
+    ).every(share >= GOOD_ENOUGH - 1e-9, smallest_share=share.min(), steps=applied(len, share)),
+    hypothesis("kept-loses", "A plan that is kept loses to a new one as the load drifts").holds(
+        lost.max() > 1e-9,
+        mean_lost=lost.mean(),
+        largest_lost=lost.max(),
+        where=applied(_random.place, lost.idxmax()),
+    ),
+    hypothesis(
+        "fewer-replicas",
+        "Adapting starts far fewer replicas than planning anew",
+        because="Where a new plan differs from the old one in few replicas, these are presumably "
+        "the very ones without which adapting would stay more than 1 % below it, and there is "
+        "nothing to save. Adapting can save replicas only where a new plan moves many.",
+    ).holds(
+        started[ADAPTED].sum() <= FEWER * started[ANEW].sum(),
+        adapted=applied(_random.named, started[ADAPTED]),
+        anew=applied(_random.named, started[ANEW]),
+        needed_share=FEWER,
+    ),
     hypothesis("per-replica", "Adapting keeps more OF per replica started than planning anew")(
-        _random.descending(
-            lambda table: _kept(table).groupby("way")["per_replica"].mean()[[ADAPTED, ANEW]]
-        )
+        _random.descending(kept.groupby("way")["per_replica"].mean()[[ADAPTED, ANEW]])
     ),
 ]
 EXPERIMENT = Experiment(
@@ -382,16 +370,13 @@ def draw_live(tables: Tables, figure: Figure) -> None:
     if not len(windows):
         not_measured(axes)
     for name in (KEPT, ADAPTED):
-        colour, marker = LOOKS[name]
-        for _, rows in windows[windows["way"] == name].groupby("run"):
-            axes.plot(
-                rows["window_start_s"] + WINDOW_S, rows["accuracy"], color=colour, marker=marker,
-                linewidth=1, label=f"the plan is {name}",
-            )  # fmt: skip
+        for _, own in windows[windows["way"] == name].groupby("run"):
+            look = {**LOOKS[name], "linewidth": 1, "label": f"the plan is {name}"}
+            axes.plot(own["window_start_s"] + WINDOW_S, own["accuracy"], **look)
         for value in ways[ways["way"] == name]["of"].dropna().unique():
-            axes.axhline(value, color=colour, linestyle=":", linewidth=1)
+            axes.axhline(value, color=LOOKS[name]["color"], linestyle=":", linewidth=1)
     for at_s in ways["changed_s"].dropna():
-        axes.axvline(at_s, color=LOOKS[ADAPTED][0], linewidth=0.8)
+        axes.axvline(at_s, color=LOOKS[ADAPTED]["color"], linewidth=0.8)
     if len(ways):
         kill_at_s = float(ways["kill_at_s"].iloc[0])
         for at_s, what in ((SWAP_S, "the load moves"), (kill_at_s, "the rack dies")):
@@ -410,36 +395,13 @@ def draw_live(tables: Tables, figure: Figure) -> None:
     stamp(figure, f"{MACHINE}; a rack killed for seconds")
 
 
-@hypothesis("as-fidelity", "The accuracy of tentative output is the OF of the plan that ran")
-def as_fidelity(tables: Tables) -> Finding:
-    ways = tables["ways"]
-    apart = (ways["measured"].astype(float) - ways["of"].astype(float)).abs()
-    known = len(ways) > 0 and bool(apart.notna().all())
-    shown = ways.groupby("way")[["of", "measured"]].mean().round(3).to_dict("index")
-    return at_most(float(apart.max()) if known else None, NEAR, by_way=shown)
-
-
-@hypothesis("follows", "A plan that follows the load keeps more of the output than the one before")
-def follows(tables: Tables) -> Finding:
-    ways = tables["ways"]
-    by = ways.pivot_table(index="run", columns="way", values="measured", aggfunc="first")
-    if not {KEPT, ADAPTED} <= set(by.columns) or bool(by.isna().any(axis=None)):
-        return unmeasured()
-    means = by.mean().round(3).to_dict()
-    return every(by[ADAPTED] > by[KEPT], mean_accuracy=means)
-
-
-@hypothesis("caught-up", "Replicas that were started have caught up before the failure")
-def caught_up(tables: Tables) -> Finding:
-    ways = tables["ways"]
-    mine = ways[ways["way"] == ADAPTED]
-    if not len(mine):
-        return unmeasured()
-    took = mine["ready_after_s"].astype(float)
-    ready_s = mine["changed_s"].astype(float) + took
-    held = bool(mine["all_ready"].all() and (ready_s < mine["kill_at_s"].astype(float)).all())
-    return found(held, started=mine["started"].tolist(), ready_after_s=took.round(3).tolist())
-
+ways = rows_of("ways")
+apart = (ways["measured"].astype(float) - ways["of"].astype(float)).abs()
+accuracy = ways.pivot_table(index="run", columns="way", values="measured", aggfunc="first")
+accuracy = accuracy.reindex(columns=[KEPT, ADAPTED]).dropna()
+following = ways[ways["way"] == ADAPTED]
+took_s = following["ready_after_s"].astype(float)
+ready_s = following["changed_s"].astype(float) + took_s
 
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,
@@ -450,7 +412,29 @@ LIVE_EXPERIMENT = replace(
     statement="Plan adaptation is described, and left to later work.",
     table=tabulate_live,
     draw=draw_live,
-    claims=[equal_output, as_fidelity, follows, caught_up],
+    claims=[
+        equal_output,
+        hypothesis(
+            "as-fidelity", "The accuracy of tentative output is the OF of the plan that ran"
+        ).at_most(
+            apart.max(skipna=False),
+            NEAR,
+            by_way=ways.groupby("way")[["of", "measured"]].mean().round(3).to_dict("index"),
+        ),
+        hypothesis(
+            "follows", "A plan that follows the load keeps more of the output than the one before"
+        ).every(
+            accuracy[ADAPTED] > accuracy[KEPT],
+            mean_accuracy=accuracy.mean().round(3).to_dict(),
+        ),
+        hypothesis(
+            "caught-up", "Replicas that were started have caught up before the failure"
+        ).holds(
+            all_of(following["all_ready"] & (ready_s < following["kill_at_s"].astype(float))),
+            started=following["started"].tolist(),
+            ready_after_s=took_s.round(3).tolist(),
+        ),
+    ],
     notes=(
         "Accident detection on two highways of two partitions, each with an aggregator of its "
         "own, both with one writer: 7 tasks, of which the plan replicates at most 60 %. The "

@@ -9,6 +9,7 @@ with the plan that `harness.planning.refined` makes for these failures, and with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,17 +17,10 @@ import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import applied, hypothesis, invariant, quantity, rows
-from harness.experiment import (
-    Context,
-    Experiment,
-    Outcome,
-    Point,
-    Profile,
-    Results,
-)
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.failures.generators import BurstSizes
-from harness.figures.chart import Figure
-from harness.figures.style import PLANNERS, stamp
+from harness.figures.chart import Chart, Line, Panel
+from harness.figures.style import BLACK, PLANNERS, Look
 from harness.planning.base import flags
 from harness.planning.expected import Expected, Failures
 from harness.planning.optimum import expected_bound
@@ -145,8 +139,12 @@ MEASUREMENT = _random.computed(
 
 # Shown: no record depends on what follows.
 
-LABELS = {"sa": "SA, for the worst case", "greedy": "Greedy", "expected": "for these failures"}
-LOOKS = {"sa": PLANNERS["sa"], "greedy": PLANNERS["greedy"], "expected": PLANNERS["refined"]}
+LOOKS = {
+    "sa": replace(PLANNERS["sa"], label="SA, for the worst case"),
+    "greedy": PLANNERS["greedy"],
+    "expected": replace(PLANNERS["refined"], label="for these failures"),
+    "bound": Look("proven bound", BLACK, "", ":"),
+}
 ROUNDING = 1e-6
 """The solver's own, of its bound."""
 WITHIN, WITHIN_MS = 0.01, 500.0
@@ -164,28 +162,36 @@ def table(results: Results) -> pd.DataFrame:
     return frame.assign(lost=lost, gap=gap.fillna(0.0)).drop(columns="run")
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per model: the expected loss that is left, over the budget."""
-    panels = figure.subplots(1, len(MODELS), sharey=True)
-    for axes, (model, about) in zip(panels, MODELS.items(), strict=True):
-        mine = table[table["model"] == model]
-        for name in PLANS if len(mine) else ():
-            means = mine[mine["plan"] == name].groupby("ratio")["lost"].mean()
-            look = LOOKS[name]
-            axes.plot(means.index, means, color=look.color, marker=look.marker, label=LABELS[name])
-        if len(mine):
-            rows = mine[mine["plan"] == "expected"]
-            floor = ((1 - rows["bound"]) / (1 - rows["nothing"])).groupby(rows["ratio"]).mean()
-            axes.plot(floor.index, floor, color="black", linestyle=":", label="proven bound")
-        axes.set_title(f"{model}\n", loc="left")
-        axes.text(0, 1.015, about, transform=axes.transAxes, fontsize=7.5)
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1.02)
-        axes.set_xlabel("replicated share of all resources")
-    panels[0].set_ylabel("expected loss of OF that is left\n(share of that without replicas)")
-    _random.legends(panels[::-1], loc="lower left")
-    count = int(table["topology"].nunique())
-    stamp(figure, f"computed: {count} random topologies; racks, nodes and placement chosen")
+def _means(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean loss that is left by model, plan and ratio; the bound's as another plan."""
+    bound = table[table["plan"] == "expected"].assign(plan="bound")
+    bound["lost"] = (1 - bound["bound"]) / (1 - bound["nothing"])
+    both = pd.concat([table, bound])
+    return both.groupby(["model", "plan", "ratio"])["lost"].mean().reset_index()
+
+
+draw = Chart(
+    [
+        Panel(
+            [Line(x="ratio", y="lost", by="plan", looks=LOOKS)],
+            "replicated share of all resources",
+            "" if number else "expected loss of OF that is left\n(share of that without replicas)",
+            title=f"{model}\n{about}",
+            title_style={"loc": "left", "fontsize": 8},
+            x_range=(0, 1),
+            y_range=(0, 1.02),
+            legend={"loc": "lower left"} if model == "worst case" else None,
+            where=rows["model"] == model,
+        )
+        for number, (model, about) in enumerate(MODELS.items())
+    ],
+    prepare=_means,
+    layout={"sharey": True},
+    stamp=lambda table: (
+        f"computed: {table['topology'].nunique()} random topologies; racks, nodes and placement "
+        "chosen"
+    ),
+)
 
 
 def _lost(table: pd.DataFrame) -> pd.DataFrame:

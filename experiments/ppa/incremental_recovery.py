@@ -9,9 +9,7 @@ import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import Finding, every, found, paper
-from harness.experiment import Experiment
-from harness.figures.chart import Figure
-from harness.measurement import Context
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.planning.incremental import (
     Incremental,
     RecoveryOrder,
@@ -19,8 +17,6 @@ from harness.planning.incremental import (
     area,
     fidelity_curve,
 )
-from harness.results.record import Outcome, Point
-from harness.results.tables import Results
 
 ORDERS: tuple[RecoveryOrder, ...] = (Incremental(), TopologicalOrder())
 NAMES = tuple(order.name for order in ORDERS)
@@ -59,13 +55,6 @@ def table(results: Results) -> pd.DataFrame:
     """Return the mean OF per panel, variant, order and share of arrived resources (``x``)."""
     frame = results.series("curves", ("panel", "variant"))
     return _random.summary(frame, ("panel", "variant", "planner", "x"))
-
-
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw four panels, INC and TO in their colours, variants by line."""
-    _random.draw_panels(
-        table, figure, planners=NAMES, x_label="resources that have arrived (share)"
-    )
 
 
 def _inside(table: pd.DataFrame) -> pd.DataFrame:
@@ -117,7 +106,7 @@ EXPERIMENT = Experiment(
         "phase of the recovery."
     ),
     table=table,
-    draw=draw,
+    draw=_random.four_panels("resources that have arrived (share)"),
     claims=CLAIMS,
     notes=(
         *_random.NOTES,

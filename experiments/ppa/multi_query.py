@@ -20,15 +20,12 @@ from experiments.live._six_nodes import SPEC
 from experiments.ppa import _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S
 from experiments.ppa._live import PRIMARIES, all_at_once, live_measurement, setup
-from harness.claims import Cause, Finding, at_most, every, hypothesis, paper, unmeasured
-from harness.experiment import Experiment
-from harness.figures.chart import Figure
+from harness.claims import Cause, Finding, at_most, every, hypothesis, paper, rows, unmeasured
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.figures.chart import Chart, Figure, Panel
 from harness.figures.style import PLANNERS, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context
 from harness.planning.planners import planner
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.topology.generate import Priorities, Specification
 from workloads.accident import HIGHWAYS, two_highways
 
@@ -126,20 +123,23 @@ def table(results: Results) -> pd.DataFrame:
     return _random.with_lead(means, frame, SETTING, _random.CONTESTANTS)
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per kind of priorities."""
-    panels = figure.subplots(1, 3, sharey=True)
-    for axes, (kind, title) in zip(panels, TITLES.items(), strict=True):
-        for name in _random.CONTESTANTS:
-            rows = _random.select(table, priorities=kind.value, planner=name)
-            _random.draw_band(axes, rows, name, x="ratio")
-        axes.set_title(title, loc="left")
-        axes.set_xlabel("replicated share of all resources")
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1)
-    panels[0].set_ylabel("output fidelity weighted by priority\n(mean, 95 % interval)")
-    _random.legends(panels, loc="upper left")
-    stamp(figure, f"{table['count'].max()} random topologies per point; priorities chosen")
+draw = Chart(
+    [
+        Panel(
+            [_random.bands(x="ratio")],
+            "replicated share of all resources",
+            "" if number else "output fidelity weighted by priority\n(mean, 95 % interval)",
+            title=title,
+            x_range=(0, 1),
+            y_range=(0, 1),
+            legend={"loc": "upper left"},
+            where=rows["priorities"] == kind.value,
+        )
+        for number, (kind, title) in enumerate(TITLES.items())
+    ],
+    layout={"sharey": True},
+    stamp=lambda table: f"{table['count'].max()} random topologies per point; priorities chosen",
+)
 
 
 def _margin(table: pd.DataFrame) -> pd.Series[float]:

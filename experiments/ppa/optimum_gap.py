@@ -14,14 +14,7 @@ import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import applied, hypothesis, invariant, rows
-from harness.experiment import (
-    Context,
-    Experiment,
-    Outcome,
-    Point,
-    Profile,
-    Results,
-)
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Figure
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.planning.optimum import Optimum

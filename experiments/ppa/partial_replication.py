@@ -30,12 +30,7 @@ from experiments.live._runs import outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
 from experiments.ppa._live import live_measurement
 from experiments.ppa._partial_series import ACTIVE_HALF, FIRST, LOOKS, TENTATIVE, draw_live
-from experiments.ppa._recoveries import (
-    at_the_real_instants,
-    in_vain,
-    simulated_near,
-    summary_of,
-)
+from experiments.ppa._recoveries import at_the_real_instants, in_vain, simulated_near, summary_of
 from experiments.ppa._recovery import RATES, SYNTHETIC, Contender
 from experiments.ppa._topology import PACED, SIMULATED, Recoveries, Row, Shape
 from harness.claims import (
@@ -53,15 +48,9 @@ from harness.claims import (
     together,
     unmeasured,
 )
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Figure
-from harness.figures.style import (
-    BLACK,
-    stamp,
-)
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
+from harness.figures.style import BLACK, stamp
 
 WINDOW_S = 30
 INTERVALS_S = (5, 10, 15, 20, 30)
@@ -97,16 +86,15 @@ def grid(intervals: Sequence[int]) -> list[Point]:
     ]
 
 
-MEASUREMENT = Measurement(
-    id="ppa/partial-replication",
-    origin=Origin.SIMULATED,
+MEASUREMENT = _latency.simulated(
+    "ppa/partial-replication",
     grid={
         Profile.SMOKE: grid((15,)),
         Profile.QUICK: grid(INTERVALS_S),
         Profile.PAPER: grid(INTERVALS_S),
     },
     repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 0.1, Profile.PAPER: 0.1},
+    seconds=(0.5, 0.1, 0.1),
     run=run,
 )
 

@@ -19,20 +19,19 @@ from harness.claims import (
     Finding,
     Rule,
     all_of,
+    applied,
     at_least,
     at_most,
-    every,
     found,
     hypothesis,
     paper,
+    quantity,
+    rows,
 )
-from harness.experiment import Experiment
-from harness.figures.chart import Axes, Figure
-from harness.figures.style import PLANNERS, stamp
-from harness.measurement import Context
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.figures.chart import Chart, Limit, Line, Panel
+from harness.figures.style import PLANNERS
 from harness.planning.planners import planner
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import generator
 from harness.topology.generate import Specification, random_topology
 from harness.topology.model import Topology
@@ -110,29 +109,29 @@ def table(results: Results) -> pd.DataFrame:
     return times.assign(tasks=grouped["tasks"].mean()).reset_index()
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw (a) Q1 over the resource consumption, (b) random topologies over the operators."""
-    left, right = figure.subplots(1, 2)
-    _draw_part(left, table[table["part"] == "a"], "resource consumption (share)")
-    left.set_title("(a) Q1, 20 MC-trees", loc="left")
-    _draw_part(right, table[table["part"] == "b"], "operators")
-    right.axhline(500, color="#767676", linewidth=0.9, linestyle=":")
-    right.annotate(
-        "half a second", (10, 500), xytext=(0, 3), textcoords="offset points", fontsize=7
-    )
-    right.set_title(f"(b) 10 to 20 tasks per operator, consumption {RATIO}", loc="left")
-    left.set_ylabel("processor time to plan (ms, logarithmic)")
-    stamp(figure, "mean with least and greatest; processor time on this machine")
-
-
-def _draw_part(axes: Axes, part: pd.DataFrame, label: str) -> None:
-    for name in part["planner"].unique():
-        own = part[part["planner"] == name].sort_values("x")
-        spread = np.array([own["mean"] - own["min"], own["max"] - own["mean"]])
-        axes.errorbar(own["x"], own["mean"], yerr=spread, capsize=2, **PLANNERS[name].kwargs())
-    axes.set_yscale("log")
-    axes.set_xlabel(label)
-    _random.legends([axes], loc="best")
+times = Line(x="x", y="mean", by="planner", looks=PLANNERS, ends=("min", "max"))
+draw = Chart(
+    [
+        Panel(
+            [times],
+            "resource consumption (share)",
+            "processor time to plan (ms, logarithmic)",
+            title="(a) Q1, 20 MC-trees",
+            log="y",
+            legend={"loc": "best"},
+            where=rows["part"] == "a",
+        ),
+        Panel(
+            [times, Limit(y=500, text="half a second", at=(10, 500))],
+            "operators",
+            title=f"(b) 10 to 20 tasks per operator, consumption {RATIO}",
+            log="y",
+            legend={"loc": "best"},
+            where=rows["part"] == "b",
+        ),
+    ],
+    stamp="mean with least and greatest; processor time on this machine",
+)
 
 
 ORDERS, AT_MOST = 100, 10**2.5
@@ -176,12 +175,7 @@ def _exponent(table: pd.DataFrame) -> float | None:
     return None if slope is None else float(slope)
 
 
-@paper("half-a-second", "SA and greedy both finish within half a second with up to 50 operators")
-def half_a_second(table: pd.DataFrame) -> Finding:
-    large = _times(table, "b").unstack().dropna()
-    return every(large < 500, **_random.named(large))
-
-
+large = quantity(_times)("b")
 CLAIMS = [
     paper(
         "printed-dp",
@@ -196,9 +190,11 @@ CLAIMS = [
         rule=BOUNDED,
         because=MORE_PLANS,
     )(lambda table: _slower(table, "dp")),
-    half_a_second,
+    paper(
+        "half-a-second", "SA and greedy both finish within half a second with up to 50 operators"
+    ).every(large.unstack().dropna() < 500, also=applied(_random.named, large.unstack().dropna())),
     paper("greedy-faster", "Greedy has a shorter runtime than SA")(
-        _random.ahead(lambda table: (t := _times(table, "b"))["sa"] - t["greedy"])
+        _random.ahead(large["sa"] - large["greedy"])
     ),
     paper(
         "growth",

@@ -18,16 +18,13 @@ import pandas as pd
 from experiments._unprinted import draw_readings
 from experiments.ppa import _random
 from harness.claims import Claim, Finding, Rule, at_most, found, hypothesis, paper
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Figure
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, stamp
-from harness.measurement import Context
 from harness.planning.incremental import Incremental, fidelity_curve
 from harness.planning.planners import planner
 from harness.planning.readings import PRINTED, QUICK, Readings
 from harness.planning.structure_aware import StructureAware
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.topology.generate import Priorities, Specification
 from harness.topology.model import JoinRates, Topology
 

@@ -9,7 +9,7 @@ the same input without the other tasks' outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,27 +41,26 @@ from harness.claims import (
     Rule,
     Sample,
     all_of,
+    applied,
     at_least,
     at_most,
     difference_of,
-    every,
     found,
     hypothesis,
     invariant,
     median_of,
     paper,
+    quantity,
+    rows_of,
     together,
 )
 from harness.claims.samples import FEWEST
-from harness.experiment import Experiment
-from harness.figures.chart import Axes, Figure
-from harness.figures.style import BLUE, VERMILION, legend_below, not_measured, stamp
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.figures.chart import Chart, Line
+from harness.figures.style import BLUE, VERMILION
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context
 from harness.planning.base import ReplicationPlan
 from harness.planning.planners import planner
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 from harness.topology.fidelity import Objective
 from harness.topology.model import Topology
@@ -186,7 +185,11 @@ CLOSE = 0.15
 BY_INPUT = Rule(version=3, since="2026-11-25", seen_seeds=(DEFAULT_SEED, 71701))
 """Version 2 judged the distance of the means over three inputs, and the inputs decided it."""
 RISING = 0.9
-COLOURS = {"of": BLUE, "ic": VERMILION}
+LOOKS: Mapping[str, Mapping[str, Any]] = {
+    "of": {"color": BLUE, "linewidth": 4, "alpha": 0.5},
+    "ic": {"color": VERMILION},
+}
+"""OF below IC, and broader: where the two coincide both are seen."""
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -198,35 +201,36 @@ def _means(table: pd.DataFrame) -> pd.DataFrame:
     return _accuracy.mean_by(table, ["query", "engine", "objective", "ratio"])
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per query: the metric as a dashed line, the accuracy as a solid one."""
-    table = _means(table)
-    (panels,) = _accuracy.panels_of(figure)
-    for axes, name in zip(panels, _accuracy.QUERIES, strict=True):
-        for objective in Objective:
-            rows = _random.select(table, query=name, objective=objective.value)
-            if len(rows):
-                _draw_objective(axes, rows, objective)
-        axes.set_xlabel("resource consumption (share)")
-    panels[0].set_ylabel("OF or IC, and query accuracy (share)")
-    _random.legends(panels[::-1], loc="upper left")
-    stamp(figure, f"{_accuracy.STAMP}; bands: range of {table['count'].max()} inputs")
+RESOURCES = "resource consumption (share)"
+SHARES = "OF or IC, and query accuracy (share)"
+each: dict[str, Any] = {"x": "ratio", "by": "objective", "looks": LOOKS}
+dashed = {"linestyle": "--", "marker": "o", "markerfacecolor": "white"}
 
 
-def _draw_objective(axes: Axes, rows: pd.DataFrame, objective: Objective) -> None:
-    """Draw OF below IC, and broader: where the two coincide both are seen."""
-    name, colour = objective.value.upper(), COLOURS[objective.value]
-    look: Any = {"color": colour, "marker": "o"}
-    if objective is Objective.OF:
-        look |= {"linewidth": 4, "alpha": 0.5}
-    axes.plot(
-        rows["ratio"], rows["value"], linestyle="--", markerfacecolor="white", label=f"{name}-SA",
-        **look,
-    )  # fmt: skip
-    axes.plot(rows["ratio"], rows["accuracy"], label=f"{name}-SA-Accuracy", **look)
-    axes.fill_between(
-        rows["ratio"], rows["lowest"], rows["highest"], color=colour, alpha=0.12, linewidth=0
-    )
+def _named(what: str) -> Callable[[str], str]:
+    return lambda objective: f"{objective.upper()}-SA{what}"
+
+
+draw = Chart(
+    _accuracy.by_query(
+        [
+            Line(y="value", label=_named(""), style=dashed, **each),
+            Line(
+                y="accuracy",
+                label=_named("-Accuracy"),
+                ends=("lowest", "highest"),
+                band=True,
+                style={"marker": "o"},
+                **each,
+            ),
+        ],
+        RESOURCES,
+        SHARES,
+    ),
+    prepare=_means,
+    layout={"sharey": True},
+    stamp=lambda table: f"{_accuracy.STAMP}; bands: range of {_means(table)['count'].max()} inputs",
+)
 
 
 def _distances(table: pd.DataFrame, query: str, objective: Objective) -> pd.Series[float]:
@@ -237,12 +241,6 @@ def _distances(table: pd.DataFrame, query: str, objective: Objective) -> pd.Seri
 
 def _distance(table: pd.DataFrame, query: str, objective: Objective) -> Sample | None:
     return median_of(_distances(table, query, objective))
-
-
-@invariant("no-more-than-all", "No part of a query gives more right answers than the whole")
-def no_more_than_all(table: pd.DataFrame) -> Finding:
-    accuracy = _accuracy.computed(_means(table))["accuracy"]
-    return every(accuracy <= 1 + 1e-12, highest_accuracy=float(accuracy.max()))
 
 
 def _predicts(table: pd.DataFrame, query: str) -> Finding:
@@ -290,8 +288,11 @@ def q2_ic(table: pd.DataFrame) -> Finding:
     return replace(judged, sample=distance.sample)
 
 
+accuracy = applied(_accuracy.computed, quantity(_means)())["accuracy"]
 CLAIMS = [
-    no_more_than_all,
+    invariant(
+        "no-more-than-all", "No part of a query gives more right answers than the whole"
+    ).every(accuracy <= 1 + 1e-12, highest_accuracy=accuracy.max()),
     paper(
         "q1-close",
         "On Q1 both OF and IC predict the accuracy well",
@@ -365,36 +366,26 @@ def means_by(plans: pd.DataFrame, maker: str) -> pd.DataFrame:
     return mine.groupby(by, sort=False)[measures].mean().reset_index()
 
 
-def draw_live(tables: Tables, figure: Figure) -> None:
-    """Draw a panel per query: metric dashed, measured accuracy solid, computed one dotted."""
-    panels = figure.subplots(1, len(QUERIES), sharey=True)
-    plans = tables["plans"]
-    for axes, name in zip(panels, QUERIES, strict=True):
-        for objective in Objective:
-            part = plans[(plans["query"] == name) & (plans["objective"] == objective.value)]
-            _live_draw_objective(axes, part.sort_values("ratio"), objective)
-        if name not in set(plans["query"]):
-            not_measured(axes)
-        axes.set_title(name, loc="left")
-        axes.set_xlabel("resource consumption (share)")
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1.02)
-    panels[0].set_ylabel("OF or IC, and query accuracy (share)")
-    legend_below(figure, panels[0], columns=6)
-    stamp(figure, f"{MACHINE}; a rack killed for seconds")
-
-
-def _live_draw_objective(axes: Axes, part: pd.DataFrame, objective: Objective) -> None:
-    name, colour = objective.value.upper(), COLOURS[objective.value]
-    for column, line, marker, label in (
-        ("value", "--", "o", f"{name}-SA"),
-        ("measured", "-", "s", f"{name}-SA-Accuracy, live"),
-        ("computed", ":", "x", f"{name}-SA-Accuracy, computed"),
-    ):
-        axes.plot(
-            part["ratio"], part[column], color=colour, linestyle=line, marker=marker, label=label,
-            markerfacecolor="white" if column == "value" else colour,
-        )  # fmt: skip
+draw_live = Chart(
+    _accuracy.by_query(
+        [
+            Line(y="value", label=_named(""), style=dashed, **each),
+            Line(y="measured", label=_named("-Accuracy, live"), style={"marker": "s"}, **each),
+            Line(
+                y="computed",
+                label=_named("-Accuracy, computed"),
+                style={"marker": "x", "linestyle": ":"},
+                **each,
+            ),
+        ],
+        RESOURCES,
+        SHARES,
+        queries=QUERIES,
+    ),
+    prepare=lambda tables: tables["plans"].sort_values("ratio"),
+    layout={"sharey": True},
+    stamp=f"{MACHINE}; a rack killed for seconds",
+)
 
 
 def _of(tables: Tables, query: str) -> dict[str, pd.DataFrame]:
@@ -436,17 +427,8 @@ def q2_not_with_ic(tables: Tables) -> Finding:
     return found(None if rising is None else not rising, **along)
 
 
-@hypothesis(
-    "live-as-computed",
-    "The accuracy of live tentative output is the one computed without a cluster",
-)
-def live_as_computed(tables: Tables) -> Finding:
-    plans = tables["plans"].dropna()
-    apart = (plans["measured"] - plans["computed"]).abs()
-    mean, largest = (float(apart.mean()), float(apart.max())) if len(apart) else (None, None)
-    return at_most(mean, ALIKE, mean_distance=mean, largest_distance=largest)
-
-
+whole = rows_of("plans").dropna()
+apart = (whole["measured"] - whole["computed"]).abs()
 LIVE_CLAIMS = [
     equal_output,
     paper(
@@ -460,7 +442,10 @@ LIVE_CLAIMS = [
     ),
     live_q1_rises,
     q2_not_with_ic,
-    live_as_computed,
+    hypothesis(
+        "live-as-computed",
+        "The accuracy of live tentative output is the one computed without a cluster",
+    ).at_most(apart.mean(), ALIKE, mean_distance=apart.mean(), largest_distance=apart.max()),
 ]
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,

@@ -5,7 +5,7 @@ pass."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -34,14 +34,11 @@ from harness.claims import (
 )
 from harness.claims.rules import Sentence
 from harness.claims.samples import FEWEST
-from harness.experiment import Experiment
-from harness.figures.chart import Figure
-from harness.figures.style import PLANNERS, not_measured, stamp
-from harness.measurement import Context
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.figures.chart import Chart, Line, Panel
+from harness.figures.style import PLANNERS
 from harness.planning.base import ReplicationPlan
 from harness.planning.planners import planner
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.topology.model import Topology
 
 RATIOS = {**_random.RATIOS, Profile.SMOKE: (0.2, 0.4)}
@@ -89,24 +86,33 @@ def _means(table: pd.DataFrame) -> pd.DataFrame:
     return _accuracy.mean_by(table, ["query", "engine", "planner", "ratio"])
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a column per query, means over the inputs: OF above, accuracy below."""
-    table = _means(table)
-    panels = _accuracy.panels_of(figure, rows=len(MEASURES))
-    for row, (measure, label) in zip(panels, MEASURES.items(), strict=True):
-        for axes, query in zip(row, _accuracy.QUERIES, strict=True):
-            for name in _accuracy.CONTESTANTS:
-                rows = _random.select(table, query=query, planner=name)
-                under = {"linewidth": 5, "markersize": 9, "alpha": 0.45} if name == "dp" else {}
-                if len(rows):
-                    axes.plot(rows["ratio"], rows[measure], **PLANNERS[name].kwargs(), **under)
-        row[0].set_ylabel(f"{label} (share)")
-    for axes in panels[1]:
-        axes.set_xlabel("resource consumption (share)")
-    _random.legends([*panels[0][::-1], *panels[1]], loc="upper left")
-    stamp(figure, _accuracy.STAMP)
+LOOKS: Mapping[str, Mapping[str, Any]] = {
+    "dp": {**PLANNERS["dp"].kwargs(), "linewidth": 5, "markersize": 9, "alpha": 0.45},
+    **{name: PLANNERS[name].kwargs() for name in ("sa", "greedy")},
+}
+"""DP below the others, and broader: where they coincide all are seen."""
 
 
+def _panels(measures: Mapping[str, str], queries: Sequence[str]) -> list[Panel]:
+    return [
+        panel
+        for measure, label in measures.items()
+        for panel in _accuracy.by_query(
+            [Line(x="ratio", y=measure, by="planner", looks=LOOKS)],
+            "resource consumption (share)" if measure != "value" else "",
+            f"{label} (share)",
+            queries=queries,
+        )
+    ]
+
+
+draw = Chart(
+    _panels(MEASURES, _accuracy.QUERIES),
+    columns=len(_accuracy.QUERIES),
+    layout={"sharex": True, "sharey": True},
+    prepare=_means,
+    stamp=_accuracy.STAMP,
+)
 OTHERS = (_accuracy.FULL_EDGE, _accuracy.OWN_PAGES)
 
 
@@ -251,28 +257,13 @@ def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
     return tables_by(results, "planner")
 
 
-def draw_live(tables: Tables, figure: Figure) -> None:
-    """Draw a column per query, OF above, live accuracy below; the axes of `ppa/query-fidelity`."""
-    plans = tables["plans"]
-    panels = figure.subplots(2, len(QUERIES), sharex=True, sharey=True)
-    for row, (measure, label) in zip(panels, LIVE_MEASURES.items(), strict=True):
-        for axes, query in zip(row, QUERIES, strict=True):
-            for name in _accuracy.CONTESTANTS:
-                part = plans[(plans["query"] == query) & (plans["planner"] == name)]
-                part = part.sort_values("ratio")
-                under = {"linewidth": 5, "markersize": 11, "alpha": 0.45} if name == "dp" else {}
-                axes.plot(part["ratio"], part[measure], **PLANNERS[name].kwargs(), **under)
-            axes.set_xlim(0, 1)
-            axes.set_ylim(-0.02, 1.02)
-            if query not in set(plans["query"]):
-                not_measured(axes)
-        row[0].set_ylabel(f"{label} (share)")
-    for axes, query in zip(panels[0], QUERIES, strict=True):
-        axes.set_title(query, loc="left")
-    for axes in panels[1]:
-        axes.set_xlabel("resource consumption (share)")
-    panels[0][-1].legend(loc="upper left")
-    stamp(figure, f"{MACHINE}; a rack killed for seconds")
+draw_live = Chart(
+    _panels(LIVE_MEASURES, QUERIES),
+    columns=len(QUERIES),
+    layout={"sharex": True, "sharey": True},
+    prepare=lambda tables: tables["plans"].sort_values("ratio"),
+    stamp=f"{MACHINE}; a rack killed for seconds",
+)
 
 
 def _accuracies(tables: Tables) -> tuple[pd.DataFrame, bool, dict[str, Any]]:

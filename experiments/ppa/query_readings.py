@@ -18,14 +18,11 @@ from experiments._unprinted import Parameter, Regions
 from experiments.ppa import _accuracy, _random
 from experiments.ppa._accuracy import Reading, read_as
 from harness.claims import Finding, found, hypothesis
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Figure
 from harness.figures.style import stamp
-from harness.measurement import Context
 from harness.planning.incremental import fidelity_curve
 from harness.planning.planners import planner, recovery_order
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.topology.fidelity import Objective
 
 TASKS: Mapping[str, tuple[int, int | None]] = {

@@ -10,11 +10,7 @@ import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import Cause, Finding, Rule, found, paper
-from harness.experiment import Experiment
-from harness.figures.chart import Figure
-from harness.measurement import Context
-from harness.results.record import Outcome, Point
-from harness.results.tables import Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -70,16 +66,6 @@ def _over_next(frame: pd.DataFrame, setting: Sequence[str], name: str) -> pd.Dat
         )
         for panel, variants in HIGHER.items()
         for pair in pairwise(variants)
-    )
-
-
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw four panels, SA and greedy in their colours, variants by line."""
-    _random.draw_panels(
-        table,
-        figure,
-        planners=_random.CONTESTANTS,
-        x_label="replicated share of all resources",
     )
 
 
@@ -191,7 +177,7 @@ EXPERIMENT = Experiment(
         "active replication ratio; the difference is greater with a smaller ratio."
     ),
     table=table,
-    draw=draw,
+    draw=_random.four_panels("replicated share of all resources"),
     claims=CLAIMS,
     notes=(
         *_random.NOTES,

@@ -11,8 +11,9 @@ has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,15 +51,12 @@ from harness.claims import (
 from harness.claims.rules import Sentence
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Experiment
-from harness.figures.chart import Axes, Figure
-from harness.figures.style import PLANNERS, not_measured, stamp
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.figures.chart import Chart, Line
+from harness.figures.style import PLANNERS
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context
 from harness.planning.incremental import area, fidelity_curve
 from harness.planning.planners import recovery_order
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 from harness.topology.model import Topology
 
@@ -228,23 +226,30 @@ def table(results: Results) -> pd.DataFrame:
     return _accuracy.mean_by(frame, ["query", "engine", "planner", "arrived"])
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per query: OF dashed, accuracy solid, steps as in the definition."""
-    (panels,) = _accuracy.panels_of(figure)
-    for axes, query in zip(panels, _accuracy.QUERIES, strict=True):
-        for name in ORDERS:
-            rows = _random.select(table, query=query, planner=name)
-            look = PLANNERS[name]
-            for measure, line, label in (("value", "--", "OF"), ("accuracy", "-", "accuracy")):
-                if len(rows):
-                    axes.step(
-                        rows["arrived"], rows[measure], where="post", color=look.color,
-                        linestyle=line, label=f"{look.label}, {label}",
-                    )  # fmt: skip
-        axes.set_xlabel("resources that have arrived (share)")
-    panels[0].set_ylabel("OF and query accuracy (share)")
-    _random.legends(panels[::-1], loc="upper left")
-    stamp(figure, _accuracy.STAMP)
+def _steps(measures: Mapping[str, tuple[str, str]], **style: Any) -> list[Line]:
+    """Return the steps of each order; ``measures``: label and line of each."""
+    return [
+        Line(
+            x="arrived",
+            y=measure,
+            by="planner",
+            looks={name: {"color": PLANNERS[name].color} for name in ORDERS},
+            label=lambda name, label=label: f"{PLANNERS[name].label}, {label}",
+            style={"drawstyle": "steps-post", "linestyle": line, **style},
+        )
+        for measure, (label, line) in measures.items()
+    ]
+
+
+ARRIVED = "resources that have arrived (share)"
+SHARES = "OF and query accuracy (share)"
+draw = Chart(
+    _accuracy.by_query(
+        _steps({"value": ("OF", "--"), "accuracy": ("accuracy", "-")}), ARRIVED, SHARES
+    ),
+    layout={"sharey": True},
+    stamp=_accuracy.STAMP,
+)
 
 
 @invariant("all-back", "With all resources back both orders give every answer")
@@ -355,32 +360,17 @@ def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
     }
 
 
-def draw_live(tables: Tables, figure: Figure) -> None:
-    """Draw a panel per query: OF dashed, live accuracy solid; as in `ppa/recovery-accuracy`."""
-    panels = figure.subplots(1, len(QUERIES), sharey=True)
-    curves = tables["curves"].groupby(BY, sort=False)[MEASURES].mean().reset_index()
-    for axes, query in zip(panels, QUERIES, strict=True):
-        mine = curves[curves["query"] == query]
-        for name in ORDERS:
-            _draw_order(axes, mine[mine["planner"] == name].sort_values("arrived"), name)
-        if not len(mine):
-            not_measured(axes)
-        axes.set_title(query, loc="left")
-        axes.set_xlabel("resources that have arrived (share)")
-        axes.set_xlim(-0.03, 1.03)
-        axes.set_ylim(-0.03, 1.03)
-    panels[0].set_ylabel("OF and query accuracy (share)")
-    panels[-1].legend(loc="upper left")
-    stamp(figure, f"{MACHINE}, all killed at once, back one after the other")
-
-
-def _draw_order(axes: Axes, part: pd.DataFrame, name: str) -> None:
-    look = PLANNERS[name]
-    for measure, line, label in (("value", "--", "OF"), ("measured", "-", "accuracy, live")):
-        axes.step(
-            part["arrived"], part[measure], where="post", color=look.color, linestyle=line,
-            marker=look.marker, markersize=5, label=f"{look.label}, {label}",
-        )  # fmt: skip
+draw_live = Chart(
+    _accuracy.by_query(
+        _steps({"value": ("OF", "--"), "measured": ("accuracy, live", "-")}, marker="o"),
+        ARRIVED,
+        SHARES,
+        queries=QUERIES,
+    ),
+    prepare=lambda tables: tables["curves"].groupby(BY)[MEASURES].mean().reset_index(),
+    layout={"sharey": True},
+    stamp=f"{MACHINE}, all killed at once, back one after the other",
+)
 
 
 @hypothesis(

@@ -10,10 +10,7 @@ import pandas as pd
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._latency import ACTIVE, CHECKPOINT, REPLAY
 from harness.claims import Cause, Finding, Rule, every, found, paper, unmeasured
-from harness.experiment import Experiment
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.seeds import DEFAULT_SEED
 
 
@@ -29,12 +26,11 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = Measurement(
-    id="ppa/recovery-correlated",
-    origin=Origin.SIMULATED,
+MEASUREMENT = _latency.simulated(
+    "ppa/recovery-correlated",
     grid=_latency.grid(),
     repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 1.4, Profile.PAPER: 1.4},
+    seconds=(0.3, 1.4, 1.4),
     run=run,
 )
 

@@ -26,21 +26,10 @@ from experiments.ppa._live import live_measurement
 from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
 from experiments.ppa._recoveries import MEASURED, in_vain, summary_of, weighted
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
-from experiments.ppa._topology import (
-    LIVE,
-    PACED,
-    SIMULATED,
-    Contender,
-    Recoveries,
-    Row,
-    Shape,
-)
+from experiments.ppa._topology import LIVE, PACED, SIMULATED, Contender, Recoveries, Row, Shape
 from harness.claims import Cause, Finding, found, paper
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Figure
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -48,12 +37,11 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"latency_s": _latency.single_s(point, context)})
 
 
-MEASUREMENT = Measurement(
-    id="ppa/recovery-single",
-    origin=Origin.SIMULATED,
+MEASUREMENT = _latency.simulated(
+    "ppa/recovery-single",
     grid=_latency.grid(),
     repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 1.2, Profile.PAPER: 1.2},
+    seconds=(0.1, 1.2, 1.2),
     run=run,
 )
 

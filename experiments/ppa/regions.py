@@ -19,16 +19,13 @@ from numpy.typing import NDArray
 from experiments._unprinted import Parameter, Regions
 from experiments.ppa import _random
 from harness.claims import Finding, Rule, every, hypothesis
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Figure
 from harness.figures.style import stamp
-from harness.measurement import Context
 from harness.planning.incremental import Incremental, TopologicalOrder, area, fidelity_curve
 from harness.planning.planners import planner
 from harness.planning.readings import PRINTED
 from harness.planning.structure_aware import StructureAware
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.topology.generate import FULL, GENERAL, STRUCTURED, Specification
 from harness.topology.partitioning import Partitioning
 

@@ -7,24 +7,16 @@ One rack of 40 nodes is lost at once. In virtual time, with counts instead of tu
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pandas as pd
 
 from experiments.ppa import _latency, _random, _recovery
 from harness.claims import applied, hypothesis, rows
-from harness.experiment import (
-    Context,
-    Experiment,
-    Measurement,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-    Results,
-)
-from harness.figures.chart import Figure
-from harness.figures.style import SCHEMES, stamp
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.figures.chart import Chart, Line, Panel
+from harness.figures.style import SCHEMES
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
@@ -124,22 +116,21 @@ def grid(leaves: tuple[int, ...]) -> list[Point]:
     return [{"leaves": count, "plan": plan} for count in leaves for plan in PLANS]
 
 
-MEASUREMENT = Measurement(
-    id="ppa/scale",
-    origin=Origin.SIMULATED,
+MEASUREMENT = _latency.simulated(
+    "ppa/scale",
     grid={
         Profile.SMOKE: grid((64,)),
         Profile.QUICK: grid(LEAVES[:2]),
         Profile.PAPER: grid(LEAVES),
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 1.7, Profile.PAPER: 100.0},
+    seconds=(0.4, 1.7, 100.0),
     run=run,
 )
 
 # Shown: no record depends on what follows.
 
-LABELS = {"checkpoint": "checkpoint", "ppa": "PPA-0.5", "active": "active replication"}
+LOOKS = {**SCHEMES, "ppa": replace(SCHEMES["ppa"], label="PPA-0.5")}
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -148,21 +139,19 @@ def table(results: Results) -> pd.DataFrame:
     return found.sort_values(["plan", "nodes"], ignore_index=True)
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw latency over nodes, a line per plan."""
-    axes = figure.subplots()
-    for plan, label in LABELS.items():
-        rows = table[table["plan"] == plan]
-        look = {"color": SCHEMES[plan].color, "marker": SCHEMES[plan].marker, "label": label}
-        _latency.draw_range(axes, rows["nodes"].to_numpy(), rows, **look)
-    axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("nodes with primaries (logarithmic); bars: range of the repeats")
-    axes.set_ylabel("recovery latency after a rack's loss (s)")
-    axes.legend()
-    stamp(figure, "simulated, virtual time; costs chosen")
-
-
+draw = Chart(
+    [
+        Panel(
+            [Line(x="nodes", y="mean", by="plan", looks=LOOKS, ends=("min", "max"))],
+            "nodes with primaries (logarithmic); bars: range of the repeats",
+            "recovery latency after a rack's loss (s)",
+            log="x",
+            y_range=(0, None),
+            legend={},
+        )
+    ],
+    stamp="simulated, virtual time; costs chosen",
+)
 means = rows.pivot_table(index="nodes", columns="plan", values="mean")
 growth_s = applied(_random.named, means[list(PLANS)].iloc[-1] - means[list(PLANS)].iloc[0])
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from experiments.dpc import (
     _live,
@@ -16,6 +18,7 @@ from experiments.dpc import (
     checkpoint_overhead,
     reconciliation,
 )
+from experiments.dpc._table2 import FAILURE_S
 from harness.protocol.scheme import Method, Policy, Scheme
 from harness.results.record import Profile
 from harness.results.tables import Results
@@ -105,3 +108,22 @@ def test_a_run_that_waits_for_a_bucket_less_moves_no_delay() -> None:
     (row,) = reconciliation.table(Results(runs, {})).to_dict("records")
     assert row["delay_s"] == 0.1246
     assert (row["kept_tuples"], row["runs"]) == (9000, 5)
+
+
+def test_panels_that_share_an_axis_show_what_is_highest_in_the_second() -> None:
+    redo = reconciliation.LOW_PER_S * FAILURE_S
+    points = pd.DataFrame(
+        [
+            {"method": method, "state": state, "redo": redo * more, "delay_s": delay_s}
+            for method in ("checkpoint", "undo")
+            for state, more, delay_s in (
+                (reconciliation.SMALL, 1, 0.1), (12_000, 1, 0.2),
+                (reconciliation.SMALL, 9, 0.9),
+            )
+        ]
+    )  # fmt: skip
+    figure = Figure()
+    reconciliation.LIVE_EXPERIMENT.draw({"points": points, "passes": pd.DataFrame()}, figure)
+    for axes in figure.axes:
+        drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.lines])
+        assert axes.get_ylim()[0] <= drawn.min() < drawn.max() <= axes.get_ylim()[1]

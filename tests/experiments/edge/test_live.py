@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pandas as pd
 import pytest
 
 from experiments.edge import latency as edge_latency
 from experiments.edge import resources as edge_resources
 from experiments.edge import throughput
-from experiments.edge._deployment import MECHANISMS, RATES, deploy
+from experiments.edge._deployment import MECHANISMS, deploy
 from experiments.edge._live import TASKS, Scale, setup
 from experiments.ppa._topology import SPEC
-from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
 from workloads.accident import accidents
 from workloads.toolkit.operators import program_of, timeline_of
@@ -56,18 +53,6 @@ def test_an_outage_weighs_what_it_weighs_in_the_paper_s_minute() -> None:
     gone = edge_latency.measures(edge_latency.reports(lost), SCALE, offered_per_s=10)
     assert gone["success"] == pytest.approx(1 - 0.5 / 6), "thirty seconds are over"
     assert gone["throughput_per_s"] < 10
-
-
-def used(cores: Mapping[str, tuple[float, float]], network: Mapping[str, float]) -> pd.DataFrame:
-    rows = [
-        {"mechanism": name, "rate": rate, "cores": cores[name][number],
-         "memory_mb": 100 * cores[name][number], "network_kb_per_s": network[name] * rate,
-         "copies": 30, "missing": 0.0, "repeat": repeat}
-        for repeat in range(FEWEST)
-        for number, rate in enumerate((RATES[0], RATES[-1]))
-        for name in MECHANISMS
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
 
 
 def test_resources_are_those_of_the_testbed_s_nodes() -> None:

@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 from experiments.live import _plans
-from experiments.live._plans import topology_of
 from experiments.live._six_nodes import SPEC
 from experiments.ppa import _highways, _live, drift, query_accuracy, recovery_accuracy
-from experiments.ppa._live import HERE, KILL_AT_S, LATE_S, THERE
+from experiments.ppa._live import HERE, KILL_AT_S, THERE
 from experiments.ppa.recovery_accuracy import NODES, ORDERS, Arrivals
 from harness.engines.tasks.parameters import TaskParameters
 from harness.planning.planners import recovery_order
@@ -77,13 +76,6 @@ def test_each_figure_shows_its_own_plans_of_the_shared_runs() -> None:
     assert query_accuracy.means_by(runs, "objective")["value"].tolist() == [0.6]
     planners = query_accuracy.means_by(runs, "planner")
     assert dict(zip(planners["planner"], planners["value"], strict=True)) == {"sa": 0.4, "dp": 0.9}
-
-
-def test_the_rack_is_back_when_all_that_counts_has_come() -> None:
-    topology = topology_of(two_highways(seed=1, share=0.5), _highways.RATE_PER_S)
-    given = _live.setup(topology.task_count, (0,), 5.0).parameters
-    assert isinstance(given, TaskParameters)
-    assert given.restart_s == pytest.approx(5.0 + LATE_S)
 
 
 def test_a_querys_accuracy_is_of_its_own_locations_while_the_rack_is_away() -> None:
