@@ -8,15 +8,14 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, WINDOWS_S, Contender, Recovered
 from harness.claims import Finding, every
 from harness.experiment import Context, Origin, Point, Profile, Results
-from harness.figures.chart import Axes, Figure
-from harness.figures.style import BLUE, GREY, SKY, VERMILION, stamp
+from harness.figures.chart import Chart, Line, Panel
+from harness.figures.style import BLUE, GREY, SKY, VERMILION
 from harness.protocol.scheme import Recovery
 
 SIMULATED = "simulated"
@@ -83,9 +82,22 @@ simulated = partial(_random.computed, origin=Origin.SIMULATED)
 # Shown: no record depends on what follows.
 
 LOOKS = {
-    "Active-5s": (BLUE, "s"), "Active-30s": (SKY, "D"), "CKP-5s": ("#E08A5B", "v"),
-    "CKP-15s": (VERMILION, "o"), "CKP-30s": ("#8C3D00", "^"), "Storm": (GREY, "X"),
+    name: {"color": colour, "marker": marker, "linestyle": "none", "label": name}
+    for name, colour, marker in (
+        ("Active-5s", BLUE, "s"), ("Active-30s", SKY, "D"), ("CKP-5s", "#E08A5B", "v"),
+        ("CKP-15s", VERMILION, "o"), ("CKP-30s", "#8C3D00", "^"), ("Storm", GREY, "X"),
+    )
 }  # fmt: skip
+"""Colour and marker by contender, in the order of the legend."""
+GROUPS = {
+    (window_s, rate): f"window {window_s} s\n{rate:,} tuples/s"
+    for window_s, rate in product(WINDOWS_S, RATES)
+}
+AXIS: Mapping[str, Any] = {
+    "ticks": dict(enumerate(GROUPS.values())),
+    "x_range": (-0.5, len(GROUPS) - 0.5),
+}
+"""The axis of `placed`."""
 NOTES = (
     *_recovery.NOTES,
     "The intervals are lost except checkpoints every 30 s; 5, 15 and 30 s are chosen. Active-Xs "
@@ -181,29 +193,24 @@ def grows(table: pd.DataFrame, least: float, most: float | None = None) -> Findi
     return every_entry(inside, growth, factor_for_twice_the_rate=factors, **numbers)
 
 
-def draw_range(axes: Axes, x: Any, rows: pd.DataFrame, **look: Any) -> None:
-    """Draw means with the range of the repetitions, unless there is no row."""
-    if len(rows):
-        spread = [(rows["mean"] - rows["min"]).tolist(), (rows["max"] - rows["mean"]).tolist()]
-        axes.errorbar(x, rows["mean"], yerr=spread, capsize=2, **look)
+def placed(table: pd.DataFrame) -> pd.DataFrame:
+    """Add ``at``, the place of a row: contenders in groups of window and rate."""
+    group = [[*GROUPS].index(cell) for cell in zip(table["window_s"], table["rate"], strict=True)]
+    offset = {name: 0.12 * (number - 2.5) for number, name in enumerate(LOOKS)}
+    return table.assign(at=group + table["contender"].map(offset))
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw groups of (window, rate) from left to right, a marker per contender."""
-    axes = figure.subplots()
-    shown = zip(table["window_s"], table["rate"], strict=True)
-    groups = sorted({*product(WINDOWS_S, RATES), *shown})
-    present = [name for name in CONTENDERS if name in set(table["contender"])]
-    for number, name in enumerate(present):
-        rows = table[table["contender"] == name].set_index(["window_s", "rate"])
-        offset = (number - (len(present) - 1) / 2) * 0.12
-        x = np.array([groups.index(place) for place in rows.index]) + offset
-        colour, marker = LOOKS[name]
-        draw_range(axes, x, rows, color=colour, marker=marker, linestyle="none", label=name)
-    axes.set_yscale("log")
-    axes.set_xticks(range(len(groups)), [f"window {w} s\n{r:,} tuples/s" for w, r in groups])
-    axes.set_xlabel("window length and rate of each source task")
-    axes.set_ylabel("recovery latency (s, logarithmic)")
-    axes.legend(loc="upper left", ncols=3)
-    axes.set_ylim(top=axes.get_ylim()[1] * 8)
-    stamp(figure, f"{_recovery.STAMP}; bars: range of {table['count'].max()} failures")
+draw = Chart(
+    [
+        Panel(
+            [Line(x="at", y="mean", by="contender", looks=LOOKS, ends=("min", "max"))],
+            "window length and rate of each source task",
+            "recovery latency (s, logarithmic)",
+            log="y",
+            legend={"loc": "upper left", "ncols": 3},
+            **AXIS,
+        )
+    ],
+    prepare=placed,
+    stamp=lambda table: f"{_recovery.STAMP}; bars: range of {table['count'].max()} failures",
+)

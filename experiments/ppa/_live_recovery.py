@@ -4,113 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.live._judged import FROM_OUTSIDE, Tables, equal_output, worst_of
-from experiments.ppa import _topology
+from experiments.ppa import _latency, _topology
 from experiments.ppa._recoveries import (
     at_the_real_instants,
-    draw_samples,
     fastest,
-    measured_panels,
+    in_time,
+    measured,
     simulated_near,
+    summary_of,
 )
 from experiments.ppa._topology import LIVE, PACED, SIMULATED
 from experiments.ppa.recovery_correlated import RAPIDLY
 from harness.claims import Cause, Claim, Finding, Rule, Sample, all_of, paper, ratio_of
-from harness.figures.chart import Axes, Figure
-from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
+from harness.figures.chart import Chart
 from harness.measure.windows import LATER_S
 from harness.seeds import DEFAULT_SEED
 
 SINGLE, CORRELATED = "single node", "all 15 nodes"
 FAILURES = (SINGLE, CORRELATED)
 
-
 # Shown: no record depends on what follows.
 CELL = ["window_s", "rate"]
-LOOKS = {
-    "Active-5s": (BLUE, "s"), "CKP-5s": ("#E08A5B", "v"), "CKP-15s": (VERMILION, "o"),
-    "CKP-30s": ("#8C3D00", "^"), "Storm": (GREY, "X"),
-}  # fmt: skip
-"""Colour and marker by contender, in the order of the legend."""
-ENGINES = {SIMULATED: 0.0, PACED: 0.5, LIVE: 1.0}
-"""Filled part of each engine's marker."""
+SHIFTS = {SIMULATED: -0.04, PACED: 0.0, LIVE: 0.04}
 
 
-def draw_latencies(samples: pd.DataFrame, figure: Figure) -> None:
-    """Draw a column per failure: groups of (window, rate), marks of contenders.
+def _shown(tables: Tables) -> pd.DataFrame:
+    """Return medians with intervals, and the place of each: groups of (window, rate)."""
+    samples, by = tables["samples"], ["engine", *CELL, "contender", "failure"]
+    every = [at_the_real_instants(samples, engine, by[1:]) for engine in SHIFTS]
+    found = summary_of(pd.concat(every, ignore_index=True), by)
+    found = _latency.placed(found)
+    return found.assign(at=found["at"] + found["engine"].map(SHIFTS))
 
-    Above as the engine reports it, below seen from outside: medians with intervals, all samples."""
-    groups = list(dict.fromkeys(zip(samples["window_s"], samples["rate"], strict=True)))
-    panels = measured_panels(figure, len(FAILURES), fastest(samples))
-    for column, failure in enumerate(FAILURES):
-        mine = samples[samples["failure"] == failure]
-        for axes, measure in zip(panels[:, column], ("latency_s", "outside_s"), strict=True):
-            _panel(axes, mine, groups, measure)
-        panels[0][column].set_title(failure, loc="left")
-        panels[1][column].set_xlabel("window length in the papers and rate of each source task")
-    _legend(figure, samples)
-    stamp(
-        figure,
+
+draw_latencies = Chart(
+    measured(
+        "contender",
+        _latency.LOOKS,
+        "failure",
+        {failure: failure for failure in FAILURES},
+        "window length in the papers and rate of each source task",
+        **_latency.AXIS,
+    ),
+    columns=len(FAILURES),
+    layout={"sharex": True, "sharey": True},
+    prepare=_shown,
+    legend={},
+    stamp=lambda tables: (
         "34 processes of one machine, killed for real, and the same in virtual time; speed of a "
-        f"node chosen: {_topology.TUPLES_PER_S:,.0f} tuples/s",
-    )
-
-
-def _panel(
-    axes: Axes, rows: pd.DataFrame, groups: Sequence[tuple[float, int]], measure: str
-) -> None:
-    width = 0.8 / len(LOOKS)
-    for number, contender in enumerate(LOOKS):
-        for engine in ENGINES:
-            mine = at_the_real_instants(rows[rows["contender"] == contender], engine, CELL)
-            colour, marker = LOOKS[contender]
-            shift = (list(ENGINES).index(engine) - 1) * width / 4
-            for cell, cells in mine.groupby(CELL, sort=False):
-                x = groups.index(cell) + (number - (len(LOOKS) - 1) / 2) * width + shift
-                unknown = cells[measure].isna()
-                if unknown.all() or (unknown.any() and measure == "latency_s"):
-                    continue  # nothing is seen of a simulation, or one never came back
-                draw_samples(
-                    axes, x, cells, measure, color=colour, marker=marker, **_filling(engine, colour)
-                )
-    if not axes.has_data():
-        not_measured(axes)
-    axes.set_yscale("log")
-    axes.set_xticks(range(len(groups)), [f"window {w:g} s\n{r:,} tuples/s" for w, r in groups])
-    axes.set_xlim(-0.5, len(groups) - 0.5)
-
-
-def _filling(engine: str, colour: str) -> dict[str, Any]:
-    if engine == SIMULATED:
-        return {"markerfacecolor": "none"}
-    if engine == LIVE:
-        return {"markerfacecolor": colour, "fillstyle": "full"}
-    return {"fillstyle": "left", "markerfacecoloralt": "white"}
-
-
-def _legend(figure: Figure, samples: pd.DataFrame) -> None:
-    from matplotlib.lines import Line2D
-
-    shown = [
-        Line2D([], [], color=LOOKS[c][0], marker=LOOKS[c][1], linestyle="none", label=c)
-        for c in LOOKS
-        if c in set(samples["contender"])
-    ]
-    shown += [
-        Line2D(
-            [], [], color="#444444", marker="o", linestyle="none", label=e, **_filling(e, "#444444")
-        )
-        for e in ENGINES
-        if e in set(samples["engine"])
-    ]
-    figure.legend(handles=shown, loc="outside lower center", ncols=len(shown))
-
-
+        f"node chosen: {_topology.TUPLES_PER_S:,.0f} tuples/s{in_time(fastest(tables['samples']))}"
+    ),
+)
 MUCH = 5.0
 """Active is "much lower" if the passive ways take at least this many times as long."""
 PROPORTION = (1.5, 2.5)

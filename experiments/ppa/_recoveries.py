@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.live._judged import SAMPLED, Tables, bar_of, columns_of, worst_of
-from experiments.ppa._topology import PACED, SIMULATED
-from harness.claims import Claim, Finding, hypothesis, median_of
-from harness.figures.chart import Axes, Figure
+from experiments.live._judged import SAMPLED, Tables, columns_of, worst_of
+from experiments.ppa._topology import LIVE, PACED, SIMULATED
+from harness.claims import Claim, Finding, hypothesis, median_of, rows
+from harness.figures.chart import Line, Looks, Panel
 from harness.results.kills import Unrecovered
 
 # Shown: no record depends on what follows.
@@ -36,8 +36,8 @@ LEAST_S = 1e-3
 
 
 def in_time(faster: float) -> str:
-    """Return an axis' addition where a run is ``faster`` than the papers'."""
-    return "" if faster == 1 else f"\nall times are 1/{faster:g} of the papers'"
+    """Return a stamp's addition where a run is ``faster`` than the papers'."""
+    return "" if faster == 1 else f"; all times are 1/{faster:g} of the papers'"
 
 
 def fastest(table: pd.DataFrame) -> float:
@@ -45,33 +45,51 @@ def fastest(table: pd.DataFrame) -> float:
     return float(table["faster"].max()) if len(table) else 1.0
 
 
-def measured_panels(figure: Figure, columns: int, faster: float) -> Any:
-    """Return two rows of panels: above as the engine reports it, below seen from outside."""
-    panels = figure.subplots(2, columns, sharex=True, sharey=True)
-    panels[0][0].set_ylabel("as the engine reports it\n(s, logarithmic)")
-    panels[1][0].set_ylabel("seen from outside\n(s, logarithmic)" + in_time(faster))
-    return panels
+def measured(
+    by: str, looks: Looks, over: str, columns: Mapping[Any, str], x: str, **given: Any
+) -> list[Panel]:
+    """Return two rows of panels: above as the engine reports it, below seen from outside.
 
+    ``columns``: the values of the column ``over``, a panel each, with their titles. Medians with
+    intervals are at ``at``, a series for each value of ``by``; simulated ones are hollow, those
+    without the declared speed pale. An arrow marks a lower bound. ``given``: more of each panel."""
+    each: dict[str, Any] = {"x": "at", "by": by, "looks": looks}
 
-def draw_samples(
-    axes: Axes, x: float, cell: pd.DataFrame, measure: str, *, color: str, **look: Any
-) -> None:
-    """Draw each sample of a cell, and their median with its interval."""
-    points_of(axes, x, cell, measure, color=color, least=LEAST_S)
-    bar_of(axes, x, cell[measure].astype(float).tolist(), color=color, least=LEAST_S, **look)
+    def median(measure: str, engine: str, **style: Any) -> Line:
+        ends = (rows[f"{measure}_low"], rows[f"{measure}_high"])
+        middle, low, high = (end.clip(lower=LEAST_S) for end in (rows[measure], *ends))
+        shown = (rows["engine"] == engine) & rows[measure].notna()
+        return Line(y=middle, ends=(low, high), where=shown, style=style, **each)
 
-
-def points_of(
-    axes: Axes, x: float, cell: pd.DataFrame, measure: str, *, color: str, least: float
-) -> None:
-    """Draw each sample of a cell: a dot, or an arrow upwards where its time is a lower bound.
-
-    ``least``: the begin of a logarithmic axis, at which smaller values are drawn."""
-    bound = (cell["in_vain"] > 0) & (measure == "outside_s")
-    for rows, marker, size in ((cell[~bound], ".", 2), (cell[bound], r"$\uparrow$", 8)):
-        shown = rows[measure].astype(float).clip(lower=least)
-        axes.plot([x] * len(shown), shown, linestyle="none", marker=marker, markersize=size,
-                  color=color, alpha=0.5)  # fmt: skip
+    hollow = {"markerfacecolor": "none", "linestyle": "none"}
+    pale = {"alpha": 0.5, "label": "_"}
+    arrow = {"marker": r"$\uparrow$", "markersize": 9, "linestyle": "none", "label": "_"}
+    bound = Line(y="outside_s", where=rows["in_vain"] > 0, style=arrow, **each)
+    shown = {
+        "as the engine reports it; hollow:\nsimulated (s, logarithmic)": [
+            median("latency_s", SIMULATED, **hollow),
+            median("latency_s", PACED),
+            median("latency_s", LIVE, **pale),
+        ],
+        "seen from outside\n(s, logarithmic)": [
+            median("outside_s", PACED),
+            median("outside_s", LIVE, **pale),
+            bound,
+        ],
+    }
+    return [
+        Panel(
+            lines,
+            "" if label.startswith("as") else x,
+            label if number == 0 else "",
+            title=title if label.startswith("as") else "",
+            log="y",
+            where=rows[over] == value,
+            **given,
+        )
+        for label, lines in shown.items()
+        for number, (value, title) in enumerate(columns.items())
+    ]
 
 
 def simulated_near(kills: str, *cell: str) -> Claim:

@@ -352,15 +352,17 @@ def draw_live(tables: Tables, figure: Figure) -> None:
     shown = [*costs["ratio"].dropna(), *costs["of_process"].dropna()]
     axes.set_ylim(min([0.0, *shown]), 1.1 * max([PROHIBITIVE, *shown]))
     axes.set_xlim(left=0)
-    axes.set_xlabel(
-        "checkpoint interval in the papers (s); windows of 30 s" + in_time(fastest(costs))
-    )
+    axes.set_xlabel("checkpoint interval in the papers (s); windows of 30 s")
     axes.set_ylabel("processor time of checkpoints\nper processor time of the tasks")
     if len(costs):
         axes.legend(loc="center right")
     else:
         not_measured(axes)
-    stamp(figure, "15 processes of one machine, as fast as it is; counted by the kernel")
+    stamp(
+        figure,
+        "15 processes of one machine, as fast as it is; counted by the kernel"
+        f"{in_time(fastest(costs))}",
+    )
 
 
 @invariant(

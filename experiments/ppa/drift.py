@@ -371,7 +371,7 @@ def draw_live(tables: Tables, figure: Figure) -> None:
         not_measured(axes)
     for name in (KEPT, ADAPTED):
         for _, own in windows[windows["way"] == name].groupby("run"):
-            look = {**LOOKS[name], "linewidth": 1, "label": f"the plan is {name}"}
+            look: dict[str, Any] = {**LOOKS[name], "linewidth": 1, "label": f"the plan is {name}"}
             axes.plot(own["window_start_s"] + WINDOW_S, own["accuracy"], **look)
         for value in ways[ways["way"] == name]["of"].dropna().unique():
             axes.axhline(value, color=LOOKS[name]["color"], linestyle=":", linewidth=1)

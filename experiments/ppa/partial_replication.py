@@ -29,8 +29,15 @@ from experiments.live._judged import (
 from experiments.live._runs import outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
 from experiments.ppa._live import live_measurement
-from experiments.ppa._partial_series import ACTIVE_HALF, FIRST, LOOKS, TENTATIVE, draw_live
-from experiments.ppa._recoveries import at_the_real_instants, in_vain, simulated_near, summary_of
+from experiments.ppa._recoveries import (
+    at_the_real_instants,
+    fastest,
+    in_time,
+    in_vain,
+    measured,
+    simulated_near,
+    summary_of,
+)
 from experiments.ppa._recovery import RATES, SYNTHETIC, Contender
 from experiments.ppa._topology import PACED, SIMULATED, Recoveries, Row, Shape
 from harness.claims import (
@@ -45,13 +52,16 @@ from harness.claims import (
     invariant,
     paper,
     ratio_of,
+    rows,
     together,
     unmeasured,
 )
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
-from harness.figures.chart import Figure
-from harness.figures.style import BLACK, stamp
+from harness.figures.chart import Chart, Line, Panel
+from harness.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, Look
 
+TENTATIVE = "first tentative output"
+ACTIVE_HALF = "PPA-0.5-active"
 WINDOW_S = 30
 INTERVALS_S = (5, 10, 15, 20, 30)
 PLANS = {"PPA-1.0": SYNTHETIC, "PPA-0.5": _recovery.half_of_the_trees(), "PPA-0": ()}
@@ -192,6 +202,17 @@ LIVE_MEASUREMENT = live_measurement(
 
 
 # Shown: no record depends on what follows.
+LOOKS = {
+    "PPA-1.0": Look("PPA-1.0", BLUE, "s"),
+    ACTIVE_HALF: Look(ACTIVE_HALF, SKY, "^", "--"),
+    "PPA-0.5": Look("PPA-0.5", GREEN, "D"),
+    "PPA-0": Look("PPA-0", VERMILION, "o"),
+}
+FIRST = f"PPA-0.5, {TENTATIVE}"
+TITLES = {
+    rate: f"({letter}) {rate:,} tuples/s per source task"
+    for rate, letter in zip(RATES, "ab", strict=True)
+}
 UP_TO, AT_MOST = 10.0, 20.0
 """The factor that is printed, and the largest that it can stand for."""
 BOUNDED = Rule(version=2, since="2026-11-27", seen_seeds=_random.SEEN)
@@ -210,20 +231,22 @@ def table(results: Results) -> pd.DataFrame:
     return _latency.spread(both, by, "latency_s")
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw (a) and (b), one rate each; the four series of the papers' legend."""
-    panels = figure.subplots(1, len(RATES), sharey=True)
-    for axes, rate, letter in zip(panels, RATES, "ab", strict=True):
-        for name, (colour, marker, line) in LOOKS.items():
-            rows = _random.select(table, rate=rate, series=name).sort_values("interval_s")
-            look = {"color": colour, "marker": marker, "linestyle": line, "label": name}
-            _latency.draw_range(axes, rows["interval_s"], rows, **look)
-        axes.set_yscale("log")
-        axes.set_title(f"({letter}) {rate:,} tuples/s per source task", loc="left", color=BLACK)
-        axes.set_xlabel("checkpoint interval (s)")
-    panels[0].set_ylabel("recovery latency (s, logarithmic)")
-    _random.legends(panels[::-1], loc="center right")
-    stamp(figure, f"{_recovery.STAMP}; bars: range of {table['count'].max()} failures")
+draw = Chart(
+    [
+        Panel(
+            [Line(x="interval_s", y="mean", by="series", looks=LOOKS, ends=("min", "max"))],
+            "checkpoint interval (s)",
+            "recovery latency (s, logarithmic)" if rate == RATES[0] else "",
+            title=title,
+            log="y",
+            legend={"loc": "center right"} if rate == RATES[-1] else None,
+            where=rows["rate"] == rate,
+        )
+        for rate, title in TITLES.items()
+    ],
+    layout={"sharey": True},
+    stamp=lambda table: f"{_recovery.STAMP}; bars: range of {table['count'].max()} failures",
+)
 
 
 def _latencies(table: pd.DataFrame) -> pd.DataFrame:
@@ -320,6 +343,23 @@ def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
     }
 
 
+draw_live = Chart(
+    measured(
+        "series",
+        {**LOOKS, FIRST: Look(FIRST, BLACK, "*", "-.")},
+        "rate",
+        TITLES,
+        "checkpoint interval in the papers (s)",
+    ),
+    columns=len(RATES),
+    layout={"sharex": True, "sharey": True},
+    prepare=lambda tables: tables["latencies"].assign(at=tables["latencies"]["interval_s"]),
+    legend={"ncols": 3},
+    stamp=lambda tables: (
+        "34 processes of one machine, 15 killed at once; speed of a node chosen: "
+        f"{_topology.TUPLES_PER_S:,.0f} tuples/s{in_time(fastest(tables['latencies']))}"
+    ),
+)
 Ratios = dict[str, Sample | None]
 
 

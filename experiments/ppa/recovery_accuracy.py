@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,10 @@ def table(results: Results) -> pd.DataFrame:
     return _accuracy.mean_by(frame, ["query", "engine", "planner", "arrived"])
 
 
+def _label(measure: str, name: str) -> str:
+    return f"{PLANNERS[name].label}, {measure}"
+
+
 def _steps(measures: Mapping[str, tuple[str, str]], **style: Any) -> list[Line]:
     """Return the steps of each order; ``measures``: label and line of each."""
     return [
@@ -234,7 +239,7 @@ def _steps(measures: Mapping[str, tuple[str, str]], **style: Any) -> list[Line]:
             y=measure,
             by="planner",
             looks={name: {"color": PLANNERS[name].color} for name in ORDERS},
-            label=lambda name, label=label: f"{PLANNERS[name].label}, {label}",
+            label=partial(_label, label),
             style={"drawstyle": "steps-post", "linestyle": line, **style},
         )
         for measure, (label, line) in measures.items()

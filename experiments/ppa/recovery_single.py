@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from experiments.live._judged import Tables, passes_of
+from experiments.live._judged import passes_of
 from experiments.live._runs import outcome_of
 from experiments.ppa import _latency, _live_recovery, _random, _topology
 from experiments.ppa._latency import CHECKPOINT, REPLAY
@@ -29,7 +29,6 @@ from experiments.ppa._recovery import LEVELS, SYNTHETIC
 from experiments.ppa._topology import LIVE, PACED, SIMULATED, Contender, Recoveries, Row, Shape
 from harness.claims import Cause, Finding, found, paper
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
-from harness.figures.chart import Figure
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -359,11 +358,6 @@ def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
     }
 
 
-def draw_live(tables: Tables, figure: Figure) -> None:
-    """Draw both measures of each failure, a mark per contender and engine."""
-    _live_recovery.draw_latencies(tables["samples"], figure)
-
-
 LIVE_EXPERIMENT = replace(
     EXPERIMENT,
     sentences={
@@ -384,7 +378,7 @@ LIVE_EXPERIMENT = replace(
         "grows with rate and interval, Storm with rate and window."
     ),
     table=tabulate_live,
-    draw=draw_live,
+    draw=_live_recovery.draw_latencies,
     claims=_live_recovery.CLAIMS,
     notes=(
         _topology.NOTE,

@@ -215,7 +215,7 @@ class Chart:
     prepare: Callable[[Any], Any] | None = None
     """Makes what is drawn of the tables."""
     legend: Mapping[str, Any] | None = None
-    """Arguments of the legend below all panels, of the first that has lines."""
+    """Arguments of the legend of all lines, below the panels."""
     finish: Callable[[Sequence[Axes], Any], object] | None = None
     """Draws by hand what is missing, when all panels are drawn."""
 
@@ -240,12 +240,11 @@ class Chart:
             stamp(figure, stamped or words)
 
     def _legend(self, figure: Figure, axes: Sequence[Axes]) -> None:
-        for one in axes:
-            handles, labels = one.get_legend_handles_labels()
-            if handles:
-                own = {"loc": "outside lower center", "ncols": len(handles)}
-                figure.legend(handles, labels, **{**own, **(self.legend or {})})
-                return
+        drawn = (zip(*one.get_legend_handles_labels(), strict=True) for one in axes)
+        known = {label: handle for pairs in drawn for handle, label in pairs}
+        if known:
+            own = {"loc": "outside lower center", "ncols": len(known)}
+            figure.legend(known.values(), known, **{**own, **(self.legend or {})})
 
 
 def _values(value: Any, table: pd.DataFrame) -> Any:
