@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from experiments.edge._deployment import MECHANISMS, RATES, Deployment
@@ -58,6 +59,15 @@ def nearest(deployment: Deployment, failed: int) -> int:
         if node.tier is here.tier and number != failed
     ]
     return min(others)[1]
+
+
+def weighted(latency_s: pd.Series[float], weight: pd.Series[float]) -> tuple[float, float, float]:
+    """Return the mean, the 5th and the 95th percentile by weight."""
+    order = np.argsort(latency_s.to_numpy())
+    ranked, heavy = latency_s.to_numpy()[order], weight.to_numpy()[order]
+    share = np.cumsum(heavy) / heavy.sum()
+    low, high = (float(ranked[np.searchsorted(share, q)]) for q in (0.05, 0.95))
+    return float((ranked * heavy).sum() / heavy.sum()), low, high
 
 
 def per_run(results: Results, columns: Sequence[str]) -> pd.DataFrame:

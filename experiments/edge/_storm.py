@@ -37,6 +37,7 @@ from experiments.edge._runs import (
     TIMEOUT_S,
     Setting,
     nearest,
+    weighted,
 )
 from harness.experiment import Context, Point
 from harness.planning.schedulers import STORE, acker, replica_of
@@ -132,12 +133,7 @@ class Measured:
         Tuples that are in no result do not count. ``complete``: to the last acknowledgement."""
         rows = self.complete if complete else self.tuples
         chosen = rows[(rows["sent_s"] >= begin_s) & (rows["sent_s"] < end_s)]
-        latency = (chosen["at_s"] - chosen["sent_s"]).to_numpy()
-        order = np.argsort(latency)
-        ranked, weight = latency[order], chosen["tuples"].to_numpy()[order]
-        share = np.cumsum(weight) / weight.sum()
-        low, high = (float(ranked[np.searchsorted(share, q)]) for q in (0.05, 0.95))
-        return float((ranked * weight).sum() / weight.sum()), low, high
+        return weighted(chosen["at_s"] - chosen["sent_s"], chosen["tuples"])
 
 
 class _Run:

@@ -133,11 +133,7 @@ def _spread(name: str, latency_s: pd.Series[float], weight: pd.Series[float]) ->
     """Return mean, 5th and 95th percentile; nothing where nothing came."""
     if not len(latency_s):
         return {}
-    order = np.argsort(latency_s.to_numpy())
-    ranked, heavy = latency_s.to_numpy()[order], weight.to_numpy()[order]
-    share = np.cumsum(heavy) / heavy.sum()
-    low, high = (float(ranked[np.searchsorted(share, q)]) for q in (0.05, 0.95))
-    mean = float((ranked * heavy).sum() / heavy.sum())
+    mean, low, high = _runs.weighted(latency_s, weight)
     return {f"{name}_s": mean, f"{name}_p5_s": low, f"{name}_p95_s": high}
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from harness.claims.claim import Cause, Claim, ClaimKind, Finding, Foregone, Rule
+from harness.claims.claim import Claim, ClaimKind, Finding
 from harness.claims.quantity import Quantity, deferrable, describe, evaluate, named
 from harness.claims.samples import Sample
 
@@ -193,22 +193,12 @@ class Sentence:
     with a function that returns a finding, also as a decorator, it makes a claim with a rule that
     no comparison says; the function's docstring says it."""
 
-    id: str
-    text: str
-    kind: ClaimKind
-    because: str | None = None
-    cause: Cause | None = None
-    unmeasured_because: str | None = None
-    rule: Rule = field(default_factory=Rule)
-    counted: bool = False
-    foregone: Foregone | None = None
-    foregone_because: str | None = None
-    place: tuple[str, int]
+    claim: Claim
+    """The claim whose rule is to come."""
 
     def __call__(self, decide: Callable[[Any], Finding]) -> Claim:
         """Make the claim that ``decide`` decides."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        return Claim(decide=decide, **own)
+        return replace(self.claim, decide=decide)
 
     def at_most(self, value: Any, limit: float, /, **shown: Any) -> Claim:
         """Claim that a number is at most ``limit``."""
@@ -262,23 +252,25 @@ _OPTIONS = ("also", "why", "given", "otherwise", "asked")
 
 def invariant(id: str, text: str, **more: Any) -> Sentence:  # noqa: A002
     """Begin a claim that must always hold."""
-    return Sentence(id=id, text=text, kind=ClaimKind.INVARIANT, place=_caller(), **more)
+    return _sentence(ClaimKind.INVARIANT, id, text, more)
 
 
 def paper(id: str, text: str, **more: Any) -> Sentence:  # noqa: A002
-    """Begin a claim that is a sentence of a paper. ``more``: `Sentence`'s other fields."""
-    return Sentence(id=id, text=text, kind=ClaimKind.PAPER, place=_caller(), **more)
+    """Begin a claim that is a sentence of a paper. ``more``: `Claim`'s other fields."""
+    return _sentence(ClaimKind.PAPER, id, text, more)
 
 
 def hypothesis(id: str, text: str, **more: Any) -> Sentence:  # noqa: A002
-    """Begin a claim that is a sentence of our own. ``more``: `Sentence`'s other fields."""
-    return Sentence(id=id, text=text, kind=ClaimKind.HYPOTHESIS, place=_caller(), **more)
+    """Begin a claim that is a sentence of our own. ``more``: `Claim`'s other fields."""
+    return _sentence(ClaimKind.HYPOTHESIS, id, text, more)
 
 
-def _caller() -> tuple[str, int]:
-    """Return the file and line in which a claim is written."""
-    frame = sys._getframe(2)
-    return frame.f_code.co_filename, frame.f_lineno
+def _sentence(kind: ClaimKind, name: str, text: str, more: Mapping[str, Any]) -> Sentence:
+    caller = sys._getframe(2)
+    place = caller.f_code.co_filename, caller.f_lineno
+    return Sentence(
+        claim=Claim(id=name, text=text, kind=kind, decide=unmeasured, place=place, **more)
+    )
 
 
 def _items(cells: Any) -> Iterator[Any]:
