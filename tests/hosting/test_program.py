@@ -77,16 +77,3 @@ def test_stable_output_is_what_the_operators_give_without_failures(
         ]
         found = ordered(pa.concat_tables(stable).to_pandas(), workload)
         require_equal(found, expected)
-
-
-def test_a_topology_is_hosted_without_further_tasks() -> None:
-    timeline = tables.timeline_of(CUP, start_us=START_US, batch_s=1)
-    wiring = hosted(program_of(CUP.name, timeline), records(CUP)).wiring
-    assert wiring.names == ("slice.0", "slice.1", "merge.0", "merge.1", "top.0")
-    assert (wiring.sources, wiring.memory) == ((0, 1), (2, 2, 2, 2, 4))
-    assert not any(wiring.begins_anywhere(task) for task in wiring.tasks)
-    words = hosted(
-        program_of(WORDS.name, tables.timeline_of(WORDS, start_us=START_US, batch_s=1)),
-        records(WORDS),
-    ).wiring
-    assert [words.begins_anywhere(task) for task in words.sources] == [True, True]

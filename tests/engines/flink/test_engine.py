@@ -28,7 +28,7 @@ from harness.engines.flink.engine import (
     new_keys,
     the_java,
 )
-from harness.engines.flink.parameters import EXACTLY_ONCE, TUNED, FlinkParameters
+from harness.engines.flink.parameters import TUNED, FlinkParameters
 from harness.engines.flink.reported import MASTER
 from harness.engines.flink.settings import Keys, Master, conf_text, configuration
 from harness.engines.flink.sql import statements
@@ -104,21 +104,6 @@ def of(given: FlinkParameters) -> dict[str, Any]:
     )
     document: dict[str, Any] = yaml.safe_load(conf_text(found))
     return document
-
-
-def test_factors_have_flinks_names() -> None:
-    given = of(FlinkParameters(unaligned=True, changelog=True, local_recovery=True))
-    assert given["execution.checkpointing.unaligned.enabled"]
-    assert given["dstl.dfs.base-path"] == "file:///c/changelog"
-    assert given["execution.state-recovery.from-local"]
-    again = of(FlinkParameters(restart_delay_s=0.1, restart_delay_again_s=3))
-    assert again["restart-strategy.type"] == "exponential-delay", "the others are its own"
-    assert again["restart-strategy.exponential-delay.initial-backoff"] == "100 ms"
-    assert again["restart-strategy.exponential-delay.reset-backoff-threshold"] == "3000 ms"
-    tuned = of(TUNED)
-    assert tuned["heartbeat.timeout"] == "6000 ms"
-    assert tuned["taskmanager.numberOfTaskSlots"] == 2, "as many stand by as run"
-    assert TUNED.guarantee == EXACTLY_ONCE
 
 
 @pytest.mark.slow
@@ -382,14 +367,6 @@ def never_answers(place: Path, printed: str) -> master.Refused:
     above.close()
     assert [one.poll() for one in above._processes] == [1], "nothing is left behind"
     return caught.value
-
-
-def test_too_little_memory_is_named_with_the_way_out(tmp_path: Path) -> None:
-    error = never_answers(tmp_path, "Could not reserve enough space for object heap\n")
-    assert "its StandaloneSessionClusterEntrypoint did not start" in str(error)
-    assert "enough space for object heap" in str(error)
-    assert error.remedy is not None
-    assert "free some memory" in error.remedy
 
 
 def test_a_jobmanager_that_fails_is_named_with_its_first_error_and_no_stack(tmp_path: Path) -> None:

@@ -107,16 +107,6 @@ def test_a_workload_of_a_users_file_is_carried_to_the_nodes(
     assert list(engine.job.files) == [str(tmp_path / "own_words.py")]
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("server", ["kafka", "redis"])
-def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
-    engine: TaskEngine, tmp_path: Path, server: str
-) -> None:
-    frozen = Disturbance(at_s=2, kind=Disturb.SERVER, target=server, for_s=1.5)
-    done = trial(engine, tmp_path, "checkpoint").run([frozen, kill(4, "r1n2")])
-    assert (done.kills, done.failures) == (1, 0), done
-
-
 @pytest.mark.long  # a cluster of its own each
 @pytest.mark.parametrize(
     ("server", "message"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,36 +104,6 @@ def test_two_halves_of_a_plan_take_turns() -> None:
     assert (second.retired, second.started, second.cost) == ((1, 4), (3,), 1)
     assert (third.retired, third.started, third.cost) == ((3,), (1, 4), 2)
     assert second.at_us <= third.at_us
-
-
-def steps(notes: Sequence[Noted], told: Sequence[int]) -> list[tuple[float | None, ...]]:
-    """Return the seconds of every change until retired, hosted and ready."""
-    turns = Alternating(TOPOLOGY, lambda plan: None, plan=(1, 3), every_s=60)
-    turns.step()
-    turns.step()
-    begun = turns.done[0].at_us
-    noticed = Observations(
-        names=[str(task) for task in range(6)],
-        nodes=NODES,
-        notes=[replace(one, at_us=begun + one.at_us) for one in notes],
-        ahead_us=0,
-    )
-    events = list(noticed.adapted(turns.done[:1], [begun + at for at in told]))
-    assert all(event.kind is EventKind.ADAPTED for event in events)
-    names = ("retired_after_s", "hosted_after_s", "ready_after_s")
-    return [tuple(event.detail[name] for name in names) for event in events]
-
-
-def test_a_change_is_counted_from_when_the_coordinator_was_told() -> None:
-    gone = noted(9, CopyEvent.RETIRED, task=3)
-    assert steps([gone], told=[4_000]) == [(0.005, None, None)]
-    assert steps([gone], told=[]) == [(0.009, None, None)]
-
-
-def test_what_happens_to_a_primary_or_before_is_of_no_change() -> None:
-    before = noted(-0.005, CopyEvent.RETIRED, task=3)
-    primary = noted(0.006, CopyEvent.RETIRED, term=1, task=3)
-    assert steps([before, primary], told=[2]) == [(None, None, None)]
 
 
 def test_a_hop_is_what_lies_between_two_tasks() -> None:

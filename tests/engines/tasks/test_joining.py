@@ -1,9 +1,8 @@
-"""Nodes that join while a pass runs, and a wall clock that jumps meanwhile."""
+"""Nodes that join while a pass runs; and the places where the wall clock is read."""
 
 from __future__ import annotations
 
 import ast
-import time
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -19,9 +18,8 @@ from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine
 from harness.protocol.effects import CopyEvent
 from tests.cluster.helpers import eventually
-from tests.engines.tasks.live import PARAMETERS, WORDS, kill, trial
+from tests.engines.tasks.live import PARAMETERS, WORDS, kill
 
-LIVE = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
 WALL = {"time", "time_ns", "localtime", "gmtime", "ctime", "now", "utcnow", "today"}
 READS = {
     "ports.py": 1,  # to compare instants of two machines
@@ -52,17 +50,6 @@ def test_the_wall_clock_is_read_where_it_is_known_to_be() -> None:
     assert found == READS
 
 
-class Jumping(Trial):
-    """The harness's wall clock is an hour ahead from the first disturbance on."""
-
-    patch: pytest.MonkeyPatch
-
-    def _disturb(self, disturbance: Disturbance) -> None:
-        right = time.time
-        self.patch.setattr(time, "time", lambda: right() + 3_600)
-        super()._disturb(disturbance)
-
-
 class OnceReplicated(Trial):
     """Kills nothing before every task has had a copy on the nodes that join."""
 
@@ -78,33 +65,24 @@ def ready_there(engine: TaskEngine) -> set[int]:
     return {note.task for note in notes if note.event is CopyEvent.READY}
 
 
-class TestLive:
-    pytestmark = LIVE
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.deep
+def test_a_worker_joins_while_it_runs(
+    cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
+) -> None:
+    """Start the pass with a dead second rack.
 
-    def test_a_worker_joins_while_it_runs(
-        self, cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
-    ) -> None:
-        """Start the pass with a dead second rack.
-
-        It gets the replicas once it has joined, and goes on alone when the first one dies."""
-        engine.check()
-        assert all(victim.reached for victim in cluster.apply(Action.KILL, "r2"))
-        eventually(lambda: set(engine.fleet.connected()) == {0, 1})
-        engine.setup = Setup(scheme="active", parameters=replace(PARAMETERS, late=(2, 3)))
-        one = OnceReplicated(engine, WORDS, tmp_path, rate_per_s=200, seconds=16)
-        done = one.run([Disturbance(at_s=1, kind=Disturb.JOIN, target="r2"), kill(6, "r1")])
-        assert (done.kills, done.failures) == (2, 0), done
-        assert engine.job is not None
-        assert set(engine.job.placement) == {0, 1}
-        notes = [noted for noted in engine.notes() if noted.node in (2, 3)]
-        assert any(n.note.event is CopyEvent.PROMOTED for n in notes)
-
-    def test_a_wall_clock_that_jumps_changes_nothing(
-        self, engine: TaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        usual = trial(engine, tmp_path, "checkpoint")
-        usual.__class__ = Jumping
-        assert isinstance(usual, Jumping)
-        usual.patch = monkeypatch
-        done = usual.run([kill(2, "r1n1"), kill(4, "r2n2")])
-        assert (done.kills, done.failures) == (2, 0), done
+    It gets the replicas once it has joined, and goes on alone when the first one dies."""
+    engine.check()
+    assert all(victim.reached for victim in cluster.apply(Action.KILL, "r2"))
+    eventually(lambda: set(engine.fleet.connected()) == {0, 1})
+    engine.setup = Setup(scheme="active", parameters=replace(PARAMETERS, late=(2, 3)))
+    one = OnceReplicated(engine, WORDS, tmp_path, rate_per_s=200, seconds=16)
+    done = one.run([Disturbance(at_s=1, kind=Disturb.JOIN, target="r2"), kill(6, "r1")])
+    assert (done.kills, done.failures) == (2, 0), done
+    assert engine.job is not None
+    assert set(engine.job.placement) == {0, 1}
+    notes = [noted for noted in engine.notes() if noted.node in (2, 3)]
+    assert any(n.note.event is CopyEvent.PROMOTED for n in notes)

@@ -91,14 +91,6 @@ def test_a_reader_of_the_entries_gets_each_result_once() -> None:
     assert read(messages) == [("a", 2, "stable"), ("b", 3, "stable")]
 
 
-def test_a_fence_brings_results_and_counts_without_them() -> None:
-    fence = OutputFence(term=2, records=FIRST.records)
-    found = [("a", 2, "stable"), ("b", 3, "stable")]
-    assert read(log(FENCE, fence)) == found
-    again = publication(2, 1, 0, counts(5, a=2, b=3))
-    assert read(log(FENCE, fence, again, missing=[1])) == found, "as a publication of its term"
-
-
 def test_tentative_results_carry_it_and_are_undone() -> None:
     tentative = publication(1, 1, 0, counts(5, a=1), Kind.TENTATIVE)
     undo = publication(1, 2, 0, None, Kind.UNDO)
@@ -126,16 +118,6 @@ class Produced:
 
     def value(self) -> bytes | None:
         return self._message.value or None
-
-
-@pytest.mark.parametrize(("missing", "sequence"), [((), 1), ((2,), 0)])
-def test_a_sink_counts_what_it_reads_back(missing: Sequence[int], sequence: int) -> None:
-    tail = OutputTail(3, lambda reader: None)
-    tail.take([Produced(one) for one in log(FENCE, FIRST, missing=missing)])
-    assert (tail.reader.term, tail.reader.sequence) == (1, sequence)
-    other = OutputTail(4, lambda reader: None)
-    other.take([Produced(one) for one in log(FENCE, FIRST)])
-    assert other.reader.term == -1
 
 
 class Client:

@@ -139,7 +139,7 @@ def test_killed_nodes_and_racks_change_nothing(
         assert "checkpoint" not in began
 
 
-@pytest.mark.deep
+@pytest.mark.long
 def test_lost_tasks_come_back_as_nodes_do(engine: TaskEngine, tmp_path: Path) -> None:
     """Recover incrementally, as nodes come back.
 

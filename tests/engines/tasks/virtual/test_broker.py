@@ -50,42 +50,6 @@ class Reading:
             self.process.dispose()
 
 
-def test_retention_ends_a_reader_that_is_behind() -> None:
-    reading = Reading()
-
-    async def work(sender: Sender) -> None:
-        await asyncio.sleep(0.5)
-        reading.process.no_descriptors = False
-        reading.loop.network.cut("10.0.1.1", "10.0.0.2", True)
-        for number in range(5):
-            reading.broker.append(PLACE, b"%d" % number)
-        reading.broker.forget(PLACE, below=reading.broker.partition(PLACE).high - 1)
-        reading.loop.network.cut("10.0.1.1", "10.0.0.2", False)
-        await asyncio.sleep(3)
-
-    reading.run(work)
-    assert reading.errors[-1].gone
-    assert reading.errors[-1].final
-
-
-def test_a_new_leader_lacks_what_its_followers_lacked() -> None:
-    reading = Reading()
-
-    async def work(sender: Sender) -> None:
-        for lags in (False, True):
-            if lags:
-                reading.broker.lag(PLACE)
-            sender.append(*PLACE, 0, b"%d" % lags)
-            await asyncio.sleep(0.5)
-        reading.broker.lead(PLACE)
-        sender.append(*PLACE, 0, b"next")
-        await asyncio.sleep(0.5)
-
-    reading.run(work)
-    assert reading.values == [b"0", b"next"]
-    assert reading.given_up == [], "it was acknowledged"
-
-
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_damaged_records_are_read_again(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     monkeypatch.setattr(broker, "DAMAGED", share)
