@@ -82,8 +82,9 @@ def _draw_curves(axes: Axes, curves: pd.DataFrame, x: str, y: str) -> None:
         )  # fmt: skip
         full = rungs[~rungs["held"].astype(bool)]
         axes.plot(
-            full[x], full[y], color=color, marker=marker, markerfacecolor="white", linestyle="none"
-        )
+            full[x], full[y], color=color, marker=marker, markerfacecolor="white",
+            linestyle="none", zorder=3,
+        )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
     plain_ticks(axes.xaxis, axes.yaxis)

@@ -22,7 +22,7 @@ from experiments.live._matrix_table import (
 )
 from experiments.stock._workloads import WORKLOADS
 from harness.claims.samples import Sample
-from harness.figures.style import BLUE, GREY, ORANGE, not_measured, plain_ticks, stamp
+from harness.figures.style import GREY, not_measured, plain_ticks, stamp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 WORDS = {EXPONENTIAL: "nodes fail one by one", CORRELATED: "racks fail, one stays away"}
 FILLED = {EXPONENTIAL: True, CORRELATED: False}
 LINES = {EXPONENTIAL: "-", CORRELATED: "--"}
-BEST, WORST = BLUE, ORANGE
-"""Tints of the best and the worst cell of a column, where intervals or values differ."""
-TINT = 0.28
+BEST, WORST = "#b8d5e8", "#f8e0b3"
+"""Tints of the best and the worst cell of a column."""
 LEAST_S = 0.01
 """Least begin of the logarithmic axes: what is less is drawn there."""
 COST = BY_NAME["cores"]
@@ -78,53 +77,37 @@ def draw_matrix(tables: Tables, figure: Figure) -> None:
 
 
 def _matrix(axes: Axes, tables: Tables, workloads: Sequence[str], schemes: Sequence[str]) -> None:
-    axes.set_axis_off()
-    left, lines = 2.6, 0.0
-    axes.set_xlim(0, left + len(COLUMNS))
+    """Write the mean of each column in each cell, the best and the worst tinted."""
+    from matplotlib.colors import ListedColormap
+
+    cells = [(workload, failures) for workload in workloads for failures in FAILURES]
+    names = [f"{WORKLOADS[w].label}, {f}, {name}" for w, f in cells for name in schemes]
+    tints = np.zeros((len(names), len(COLUMNS)))
     for place, column in enumerate(COLUMNS):
-        axes.text(left + place + 0.5, -0.2, column.label, ha="center", va="bottom", fontsize=6.8)
-    for workload in workloads:
-        title = WORKLOADS[workload].label
-        axes.text(0, lines + 0.75, title, weight="bold", fontsize=9, va="center")
-        lines += 1.3
-        for failures in FAILURES:
-            rows = {name: lines + number for number, name in enumerate(schemes)}
-            model = WORDS[failures].replace(", ", ",\n")
-            axes.text(0.05, lines + len(schemes) / 2, model, fontsize=6.5, va="center", color=GREY)
-            for name, row in rows.items():
-                axes.text(left - 0.1, row + 0.5, name, ha="right", va="center", fontsize=7,
-                          color=LOOKS[name].color)  # fmt: skip
-            for place, column in enumerate(COLUMNS):
-                cell = {"workload": workload, "failures": failures}
-                found = {name: of_cell(tables, column, **cell, scheme=name) for name in schemes}
-                _column(axes, left + place, rows, column, found)
-            lines += len(schemes) + 0.4
-    axes.set_ylim(lines, -1.2)
+        for number, (workload, failures) in enumerate(cells):
+            cell = {"workload": workload, "failures": failures}
+            found = {name: of_cell(tables, column, **cell, scheme=name) for name in schemes}
+            tinted = _tints(found, column)
+            for row, name in enumerate(schemes, number * len(schemes)):
+                tints[row, place] = tinted.get(name, 0)
+                text = written(found[name], column)
+                axes.text(place, row, text, ha="center", va="center", fontsize=6.5)
+    axes.imshow(tints, ListedColormap(["white", BEST, WORST]), vmin=0, vmax=2, aspect="auto")
+    axes.set_xticks(range(len(COLUMNS)), [column.label for column in COLUMNS], fontsize=6.5)
+    axes.set_yticks(range(len(names)), names, fontsize=6.5)
+    axes.xaxis.tick_top()
+    axes.grid(visible=False)
 
 
-def _column(
-    axes: Axes, x: float, rows: Mapping[str, float], column: Column,
-    found: Mapping[str, Sample | None],
-) -> None:  # fmt: skip
-    """Write a column of one workload and model, and tint its best and its worst value."""
-    from matplotlib.patches import Rectangle
-
+def _tints(found: Mapping[str, Sample | None], column: Column) -> dict[str, int]:
+    """Return 1 for the best value and 2 for the worst, where values differ as they are shown."""
     known = {name: one.value for name, one in found.items() if one is not None}
     shown = {name: f"{value:,.{column.decimals}f}" for name, value in known.items()}
-    tints: dict[str, str] = {}
-    if len(set(shown.values())) > 1 and column.decides:
-        ends = min(known.values()), max(known.values())
-        best, worst = reversed(ends) if column.more_is_better else ends
-        for value, colour in ((worst, WORST), (best, BEST)):
-            edge = f"{value:,.{column.decimals}f}"
-            tints |= {name: colour for name, text in shown.items() if text == edge}
-    for name, row in rows.items():
-        if name in tints:
-            axes.add_patch(
-                Rectangle((x + 0.03, row + 0.04), 0.94, 0.92, color=tints[name], alpha=TINT, lw=0)
-            )
-        text = written(found[name], column)
-        axes.text(x + 0.5, row + 0.5, text, ha="center", va="center", fontsize=6.8)
+    if len(set(shown.values())) < 2 or not column.decides:
+        return {}
+    ends = shown[min(known, key=known.__getitem__)], shown[max(known, key=known.__getitem__)]
+    best = ends[1] if column.more_is_better else ends[0]
+    return {name: 1 if text == best else 2 for name, text in shown.items() if text in ends}
 
 
 def written(sample: Sample | None, column: Column) -> str:

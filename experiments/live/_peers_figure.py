@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from experiments.live._judged import stacked
 from experiments.live._outages import PARTS
 from experiments.live._peers_rows import LABELS, WORDS
 from harness.figures.style import (
@@ -16,17 +19,14 @@ from harness.figures.style import (
     ORANGE,
     PURPLE,
     VERMILION,
-    legend_below,
     not_measured,
     stamp,
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-RELAPSE = "relapse_s"
+RELAPSE, NOT_SPLIT = "relapse_s", "not_split_s"
 LOOKS: Mapping[str, tuple[str, str]] = {
     "detection_s": ("detection", VERMILION),
     "restart_s": ("new place", ORANGE),
@@ -34,11 +34,9 @@ LOOKS: Mapping[str, tuple[str, str]] = {
     "transaction_s": ("open transaction", BLUE),
     "replay_s": ("replay", GREEN),
     RELAPSE: ("late again", BLACK),
+    NOT_SPLIT: ("not split: nothing was reported", GREY),
 }
 """Parts of an outage, in their order."""
-NOT_SPLIT, APART = "not split: nothing was reported", "in no part"
-WRITTEN = 0.055
-"""Least share of the axis of a part that has its seconds written on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,32 +82,33 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         not_measured(figure.subplots())
         return
     known = kills[kills["outage_s"].notna()]
-    rows = [
-        (_named(*map(str, names)), mine)
+    rows = {
+        _named(*map(str, names)): mine
         for names, mine in known.groupby(["engine", "tuning", "workload", "kill"], sort=False)
-    ]
-    most_s = max([*known["outage_s"].astype(float), *(one.most_s for one in PUBLISHED)])
+    }
     above, below = figure.subplots(
-        2, 1, sharex=True, gridspec_kw={"height_ratios": [max(len(rows), 1), len(PUBLISHED)]}
+        2, 1, sharex=True, height_ratios=[max(len(rows), 1), len(PUBLISHED)]
     )
-    for place, (_, mine) in enumerate(rows):
-        _draw_row(above, place, mine, most_s)
-    _name(above, [name for name, _ in rows])
-    above.set_title("measured here: crosses outages, bars parts of the recovery", loc="left")
-    above.set_xlim(0, most_s * 1.04)
+    medians = pd.DataFrame([_medians(mine) for mine in rows.values()])
+    stacked(above, list(rows), medians, LOOKS)
+    for place, mine in enumerate(rows.values()):
+        over = mine["caught_up"].astype(bool)
+        for marker, some in (("x", mine[over]), (">", mine[~over])):
+            above.plot(
+                some["outage_s"], [place] * len(some), marker, color=BLACK, markersize=4,
+                linestyle="none",
+            )  # fmt: skip
+    above.set_title("measured here: crosses outages, bars medians of their parts", loc="left")
     above.set_ylabel("system, and what is killed")
     for place, one in enumerate(PUBLISHED):
-        _draw_published(below, place, one)
-    _name(below, [one.system for one in PUBLISHED])
-    below.set_title("published by OSPBench, 2021: another machine, another job", loc="left")
-    below.set_xlabel("seconds")
-    for label, color in LOOKS.values():
-        above.barh([0], [0], color=color, label=label)
-    above.barh([0], [0], color="none", edgecolor=GREY, hatch="////", label=APART)
-    above.barh([0], [0], color=GREY, alpha=0.6, label=NOT_SPLIT)
-    above.plot([], [], "x", color=BLACK, markersize=4, linestyle="none", label="each kill")
-    legend_below(figure, above, columns=4)
-    stamp(figure, "bars: medians of the parts from the kill; >: not over when the load ended")
+        below.barh([place], [one.timeout_s], color=VERMILION, alpha=0.4)
+        below.plot([one.least_s, one.most_s], [place, place], color=BLACK, marker="|", linewidth=3)
+    below.set_yticks(range(len(PUBLISHED)), [f"{one.system}: {one.timeout}" for one in PUBLISHED])
+    below.set_title("published by OSPBench, 2021 (another machine, another job)", loc="left")
+    below.set_xlabel("seconds; below light: the timeout of its time")
+    for axes in (above, below):
+        axes.invert_yaxis()
+    stamp(figure, "parts count from the kill; >: not over when the load ended")
 
 
 def _named(engine: str, tuning: str, workload: str, kind: str) -> str:
@@ -118,67 +117,10 @@ def _named(engine: str, tuning: str, workload: str, kind: str) -> str:
     return f"{name}: {kind}" if workload == WORDS else f"{name}, {workload}: {kind}"
 
 
-def _name(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.grid(visible=False, axis="y")
-
-
-def _draw_row(axes: Axes, place: int, mine: pd.DataFrame, most_s: float) -> None:
-    over = mine["caught_up"].astype(bool)
-    for marker, some in (("x", mine[over]), (">", mine[~over])):
-        axes.plot(
-            some["outage_s"], [place] * len(some), marker, color=BLACK, markersize=4,
-            linestyle="none",
-        )  # fmt: skip
-    if idle := int(mine.reindex(columns=["hit_work"])["hit_work"].eq(False).sum()):
-        axes.text(
-            float(mine["outage_s"].max()) + 0.02 * most_s, place,
-            f"{idle} of {len(mine)} kills hit no work", va="center", fontsize=7,
-        )  # fmt: skip
-    split = mine[over].dropna(subset=list(PARTS))
-    whole_s = float(mine["outage_s"].median())
+def _medians(kills: pd.DataFrame) -> pd.Series[float]:
+    """Return the medians of the parts, of the kills that have them; else of the whole outage."""
+    over = kills["caught_up"].astype(bool)
+    split = kills[over].dropna(subset=list(PARTS)).reindex(columns=[*PARTS, RELAPSE])
     if not len(split):
-        axes.barh([place], [whole_s], color=GREY, alpha=0.6)
-        return
-    left = 0.0
-    for part in (*PARTS, RELAPSE):
-        if part not in split:  # records from before it was counted
-            continue
-        width = float(split[part].astype(float).median())
-        axes.barh([place], [width], left=left, color=LOOKS[part][1], alpha=0.8)
-        _write(axes, place, left, width, most_s)
-        left += width
-    if left < whole_s:
-        axes.barh(
-            [place], [whole_s - left], left=left, color="none", edgecolor=GREY, hatch="////",
-            linewidth=0.5,
-        )  # fmt: skip
-
-
-def _draw_published(axes: Axes, place: int, one: Published) -> None:
-    axes.barh([place], [one.timeout_s], color=VERMILION, alpha=0.4)
-    axes.plot(
-        [one.least_s, one.most_s],
-        [place, place],
-        color=BLACK,
-        marker="|",
-        linewidth=3,
-        markersize=9,
-    )
-    row = one.row()
-    said = (
-        f"{one.timeout} {one.timeout_s:g} s: {row['least_share']:.0%} to {row['most_share']:.0%}"
-        if one.timeout_s
-        else "no timeout explains it"
-    )
-    inside = one.timeout_s > one.least_s / 2
-    axes.text(0.5 if inside else one.most_s + 1, place, said, va="center", fontsize=8)
-
-
-def _write(axes: Axes, place: int, left: float, width: float, most_s: float) -> None:
-    if width >= WRITTEN * most_s:
-        axes.text(
-            left + width / 2, place, f"{width:.1f}", ha="center", va="center", fontsize=7,
-            color="white",
-        )  # fmt: skip
+        return pd.Series({NOT_SPLIT: float(kills["outage_s"].median())})
+    return split.astype(float).median()

@@ -295,7 +295,7 @@ EXPERIMENT = Experiment(
         "(Kafka Streams), then from the append of the first late result until it could be read; "
         "replay, from the first late result until the last one "
         "before output was on time; late again, as long as it was. "
-        "Nothing makes them add up: time in no part is hatched.",
+        "Nothing makes them add up: some time is in no part.",
         "Published: OSPBench (van Dongen and Van den Poel, IEEE Access 2021), another machine and "
         "another job. The timeouts of its time explain, of what was published, 50 of Flink's 53 to "
         "58 s (heartbeat.timeout; since 1.15 a lost connection or two heartbeats of 10 s suffice), "

@@ -56,6 +56,7 @@ def draw_kills(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     left, right = parts[1].subplots(1, 2)
     draw_runs(left, runs, ("scheme", "interval_s"), "recovery_s", "recovery (s)")
     left.axhline(PUBLISHED_RECOVERY_S, color=GREY, linestyle="--", linewidth=1)
+    left.set_ylim(top=max(left.get_ylim()[1], 1.15 * PUBLISHED_RECOVERY_S))
     left.set_title("dashed: published for one worker (other machine, other job)", fontsize=7)
     draw_runs(right, runs, ("scheme", "interval_s"), "output_gap_s", "output gap (s)")
 
