@@ -1,10 +1,8 @@
-"""The parts of an outage of stock Spark, in either mode, from the event log of Spark itself.
+"""What Spark's own event log says of an outage of stock Spark, in either mode.
 
-Spark writes an event for every executor that it gives up and for every task that it launches. From
-the kill until the next batch is committed, time passes in four ways: the executor is not missed yet
-(*detection*), no task runs and none waits for its place (*rescheduling*), no task runs because
-Spark waits for a free slot near a task's state (*locality wait*, `spark.locality.wait` for each
-level of nearness), or tasks of the batch run and it is committed (*first batch*)."""
+Spark writes an event for every executor that it gives up and for every task that it launches. After
+it has missed the executor, time passes in two ways until the next batch is committed: no task runs
+(Spark reschedules, or waits for a slot near a task's state), or tasks of the batch run."""
 
 from __future__ import annotations
 
@@ -14,12 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LOCALITY = "spark.locality.wait"
-LOCALITY_WAIT_S = 3.0
-"""Its default."""
 FOR_RECOVERY: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "2",
-    LOCALITY: "0s",
+    "spark.locality.wait": "0s",
     "spark.shuffle.io.retryWait": "200ms",
 }
 """Stock Spark as its best users run it, where processes die: docs/stock-settings.md, "Tuned for
@@ -30,10 +25,6 @@ LOG = {
     "spark.eventLog.rolling.enabled": "false",
 }
 """Settings with which Spark writes its events as lines of JSON."""
-FAR = ("NODE_LOCAL", "RACK_LOCAL", "ANY")
-"""Levels of nearness for which Spark has waited; without a wish a task has another level."""
-PARTS = ("detection_s", "rescheduling_s", "locality_wait_s", "first_batch_s")
-"""Names of the parts, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +34,6 @@ class TaskRun:
     began_s: float
     ended_s: float | None
     """None while it runs, and for a task that was lost with its executor."""
-    locality: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +43,6 @@ class Reports:
     removed_s: Sequence[float]
     """Instants at which an executor was given up."""
     tasks: Sequence[TaskRun]
-
-
-def locality_wait_s(conf: Mapping[str, str]) -> float:
-    """Return `spark.locality.wait` under these settings, which give it in whole seconds."""
-    given = conf.get(LOCALITY)
-    return LOCALITY_WAIT_S if given is None else float(given.removesuffix("s"))
 
 
 def settings(directory: Path) -> Mapping[str, str]:
@@ -97,49 +81,38 @@ def reports_of(events: Iterable[Mapping[str, Any]]) -> Reports:
             removed.append(event["Timestamp"] / 1000)
         elif kind in ("SparkListenerTaskStart", "SparkListenerTaskEnd"):
             info = event["Task Info"]
-            one = TaskRun(
-                began_s=info["Launch Time"] / 1000, ended_s=None, locality=info["Locality"]
-            )
+            one = TaskRun(began_s=info["Launch Time"] / 1000, ended_s=None)
             if kind == "SparkListenerTaskStart":
                 begun[info["Task ID"]] = one
                 continue
             begun.pop(info["Task ID"], None)
             if event["Task End Reason"].get("Reason") == "Success":
                 finish_s = info["Finish Time"] / 1000
-                ended.append(TaskRun(began_s=one.began_s, ended_s=finish_s, locality=one.locality))
+                ended.append(TaskRun(began_s=one.began_s, ended_s=finish_s))
     return Reports(removed_s=removed, tasks=[*ended, *begun.values()])
 
 
-def parts(
-    reports: Reports, *, killed_s: float, committed_s: float | None, wait_s: float
-) -> dict[str, float | None]:
-    """Return the seconds of each of the `PARTS`, which together last from the kill to the commit.
+def pause_and_work_s(
+    reports: Reports, *, killed_s: float, committed_s: float | None
+) -> tuple[float, float] | None:
+    """Return the seconds without a task, and with one, from the lost executor to the next batch.
 
-    ``committed_s``: the report of the next batch; ``wait_s``: `spark.locality.wait`. All are None
-    where Spark reports no lost executor, or no batch after it. Spark waits once for each level, so
-    a pause before a task that is far from its state has whole multiples of that time in it."""
+    ``committed_s``: the report of that batch. None where Spark reports no lost executor, or no
+    batch after it."""
     lost = [at_s for at_s in reports.removed_s if at_s >= killed_s - _CLOCKS_S]
     if not lost or committed_s is None or committed_s < min(lost):
-        return dict.fromkeys(PARTS)
+        return None
     removed_s = max(killed_s, min(lost))
     ran = sorted(
-        (max(one.began_s, removed_s), min(one.ended_s, committed_s), one.locality)
+        (max(one.began_s, removed_s), min(one.ended_s, committed_s))
         for one in reports.tasks
         if one.ended_s is not None and one.ended_s > removed_s and one.began_s < committed_s
     )
-    until_s, idle_s, near_s = removed_s, 0.0, 0.0
-    for began_s, ended_s, locality in ran:
-        pause_s = max(0.0, began_s - until_s)
-        idle_s += pause_s
-        if locality in FAR and wait_s > 0:
-            near_s += min(pause_s, round(pause_s / wait_s) * wait_s)
+    until_s, idle_s = removed_s, 0.0
+    for began_s, ended_s in ran:
+        idle_s += max(0.0, began_s - until_s)
         until_s = max(until_s, ended_s)
-    return {
-        "detection_s": removed_s - killed_s,
-        "rescheduling_s": idle_s - near_s,
-        "locality_wait_s": near_s,
-        "first_batch_s": committed_s - removed_s - idle_s,
-    }
+    return idle_s, committed_s - removed_s - idle_s
 
 
 _CLOCKS_S = 0.05

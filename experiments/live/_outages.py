@@ -196,28 +196,23 @@ def reported(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, 
     return placed_s - noticed_s, restored_s - placed_s
 
 
-def of_spark(reports: Reports, start_unix_s: float, wait_s: float, *, real_time: bool) -> Steps:
+def of_spark(reports: Reports, start_unix_s: float, *, real_time: bool) -> Steps:
     """Return the steps of the stock engine, from Spark's event log.
 
     In micro-batches the batch that was interrupted restores the state and goes on with its work. In
     real-time mode the query is started again, and its tasks report nothing before they are asked
     for a checkpoint: the work has a place when the last of them was launched."""
-    from experiments.live._outage import parts
+    from experiments.live._outage import pause_and_work_s
 
     def micro_batches(
         seen: pd.DataFrame, at_s: float, noticed_s: float
     ) -> tuple[float, float] | None:
         back = seen[seen["event"] == "recovered"]["at_s"]
-        found = parts(
+        return pause_and_work_s(
             reports,
             killed_s=start_unix_s + at_s,
             committed_s=start_unix_s + float(back.max()) if len(back) else None,
-            wait_s=wait_s,
         )
-        again, near, batch = (
-            found[name] for name in ("rescheduling_s", "locality_wait_s", "first_batch_s")
-        )
-        return None if again is None or near is None or batch is None else (again + near, batch)
 
     def live(seen: pd.DataFrame, at_s: float, noticed_s: float) -> tuple[float, float] | None:
         launched = [one.began_s - start_unix_s for one in reports.tasks]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.live._outage import FOR_RECOVERY, locality_wait_s
+from experiments.live._outage import FOR_RECOVERY
 from harness.cluster.base import ClusterSpec
 from harness.engines.flink.parameters import TUNED as FLINK_TUNED
 from harness.engines.flink.parameters import FlinkParameters
@@ -85,11 +85,6 @@ class System:
             racks=RACKS, workers_per_rack=1, cores_per_worker=self.slots,
             memory_mb_per_worker=HEAP_MB,
         )  # fmt: skip
-
-    @property
-    def wait_s(self) -> float:
-        """`spark.locality.wait` of the stock engine."""
-        return locality_wait_s(self.more.get("conf", {}))
 
 
 _LIVE_SLOTS = 3

@@ -153,10 +153,8 @@ class Measured:
 
         if not self.system.stock:
             return None
-        return of_spark(
-            read_reports(log_of(self.runner.cluster)), record.start_unix_s, self.system.wait_s,
-            real_time=self.system.real_time,
-        )  # fmt: skip
+        reports = read_reports(log_of(self.runner.cluster))
+        return of_spark(reports, record.start_unix_s, real_time=self.system.real_time)
 
 
 def _kind(action: str, target: str, spec: ClusterSpec) -> str:

@@ -10,7 +10,7 @@ Cuts need workers with a network of their own (``--network namespaces`` or ``--c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from experiments.live._plans import WORKLOADS, plan_for
 from experiments.live._six_nodes import SPEC, kept
 from experiments.stock._figure import draw_around, rows
 from experiments.stock.partition import FAILURES, schedule
-from harness.claims import Claim, Finding, every, found, hypothesis, invariant
+from harness.claims import Finding, applied, found, hypothesis, invariant, rows_of
 from harness.claims.samples import FEWEST
 from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
@@ -190,17 +190,6 @@ def _by_run(runs: pd.DataFrame, column: str) -> dict[str, Any]:
     }
 
 
-def _always(
-    claim: str, text: str, column: str, kept: Callable[[pd.DataFrame], pd.Series[bool]]
-) -> Claim:
-    """Claim an invariant of every run; ``column`` is shown."""
-
-    def decide(tables: Tables) -> Finding:
-        return every(kept(tables["runs"]), **_by_run(tables["runs"], column))
-
-    return invariant(claim, text)(decide)
-
-
 @hypothesis(
     "silence-noticed",
     f"A rack that is cut off or frozen is given up {DETECTED_S[0]:g} to {DETECTED_S[1]:g} s later",
@@ -243,33 +232,28 @@ def shorter_gap(tables: Tables) -> Finding:
     )
 
 
+runs = rows_of("runs")
 CLAIMS = [
-    _always(
-        "really-broken",
-        "Every rack was really cut off, frozen or killed while it lived",
-        "failures_done",
-        lambda runs: (
-            runs["failures_planned"].gt(0) & runs["failures_done"].eq(runs["failures_planned"])
-        ),
+    invariant(
+        "really-broken", "Every rack was really cut off, frozen or killed while it lived"
+    ).every(
+        runs["failures_planned"].gt(0) & runs["failures_done"].eq(runs["failures_planned"]),
+        also=applied(_by_run, runs, "failures_done"),
     ),
-    _always(
+    invariant(
         "equal-output",
         "After every failure the stable output equals the twin's and the ground truth",
-        "difference_from_truth",
-        lambda runs: runs["output_equals_truth"].eq(True) & runs["output_equals_twin"].eq(True),
+    ).every(
+        runs["output_equals_truth"].eq(True) & runs["output_equals_twin"].eq(True),
+        also=applied(_by_run, runs, "difference_from_truth"),
     ),
-    _always(
+    invariant(
         "fenced",
         "The rack that is back is fenced: no result is delivered with two stable values, and "
         "what its replaced copies still publish counts nowhere",
-        "fenced",
-        lambda runs: runs["contradictions"].eq(0),
-    ),
-    _always(
-        "tentative-corrected",
-        "Every tentative result is corrected or confirmed",
-        "uncorrected",
-        lambda runs: runs["uncorrected"].eq(0),
+    ).every(runs["contradictions"].eq(0), also=applied(_by_run, runs, "fenced")),
+    invariant("tentative-corrected", "Every tentative result is corrected or confirmed").every(
+        runs["uncorrected"].eq(0), also=applied(_by_run, runs, "uncorrected")
     ),
     silence_noticed,
     kill_noticed_sooner,

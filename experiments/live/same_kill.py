@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.live._judged import stacked
-from experiments.live._outage import FOR_RECOVERY, PARTS
+from experiments.live._outage import FOR_RECOVERY
 from experiments.live._peers_rows import STOCK, TASKS, System
 from experiments.live._peers_run import chosen, start, together
 from experiments.live._six_nodes import KEPT, SPEC
@@ -198,20 +198,11 @@ AGAINST = {
 """Rows of the stock engine: the end of a claim's id, the name in its sentence, and its rule."""
 BOTH = ("engine_s", "outside_s")
 """The two measures of a recovery."""
-
-
 STEPS = {
-    f"part_{name}": look
-    for name, look in zip(
-        PARTS,
-        [
-            ("until the loss is seen", VERMILION),
-            ("rescheduling", BLACK),
-            ("locality wait", YELLOW),
-            ("first batches", SKY),
-        ],
-        strict=True,
-    )
+    "part_detection_s": ("until the loss is seen", VERMILION),
+    "part_rescheduling_s": ("rescheduling", BLACK),
+    "part_locality_wait_s": ("locality wait (older records; now in rescheduling)", YELLOW),
+    "part_first_batch_s": ("first batches", SKY),
 }
 """Label and colour of the parts of an outage."""
 

@@ -274,16 +274,13 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     axes[0, 0].set_ylabel("records processed per second")
     axes[1, 0].set_ylabel("latency of results (s)")
     axes[1, 0].set_ylim(bottom=0)  # shared: every line must be there first
-    legends = [axes[row, 0].get_legend_handles_labels() for row in (0, 1)]
-    handles, labels = ([*above, *below] for above, below in zip(*legends, strict=True))
-    figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize=8)
+    for row in (0, 1):
+        axes[row, 0].legend(fontsize=8)
 
 
 def _throughput(axes: Axes, mine: pd.DataFrame) -> None:
     ends = [mine["offered_per_s"].min(), mine["offered_per_s"].max()]
     axes.plot(ends, ends, color=GREY, lw=1, ls="--", label="as many as sent")
-    for _, one in mine.groupby("repeat"):
-        axes.plot(one["offered_per_s"], one["processed_per_s"], color=BLUE, lw=1)
     for sustained, face in ((True, BLUE), (False, "none")):
         part = mine[mine["sustained"].astype(bool) == sustained]
         axes.plot(
@@ -295,15 +292,12 @@ def _throughput(axes: Axes, mine: pd.DataFrame) -> None:
 
 
 def _latency(axes: Axes, mine: pd.DataFrame) -> None:
-    for column, color, label in (
-        ("latency_p50_s", BLUE, "median"),
-        ("latency_p99_s", VERMILION, "99th percentile"),
+    columns = ["latency_p50_s", "latency_p99_s"]
+    medians = mine.astype(dict.fromkeys(columns, float)).groupby("offered_per_s")[columns].median()
+    for column, color, label in zip(
+        columns, (BLUE, VERMILION), ("median", "99th percentile"), strict=True
     ):
-        for number, (_, one) in enumerate(mine.groupby("repeat")):
-            axes.plot(
-                one["offered_per_s"], one[column].astype(float), color=color, marker=".",
-                label=label if not number else f"_{label}",
-            )  # fmt: skip
+        axes.plot(medians.index, medians[column], color=color, marker=".", label=label)
 
 
 EXPERIMENT = Experiment(

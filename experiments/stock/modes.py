@@ -18,14 +18,13 @@ from harness.claims import Claim, Finding, Rule, at_most, every, hypothesis, inv
 from harness.claims.samples import FEWEST, Sample, median_of, ratio_of
 from harness.engines.structured.parameters import Mode, StockParameters
 from harness.experiment import Experiment
-from harness.figures.style import BLUE, GREY, ORANGE, VERMILION
+from harness.figures.style import BLUE, GREY, ORANGE, VERMILION, legend_below
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
 from harness.stock_kills.scale import UPDATES_WATERMARK_S, spark_conf
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from experiments.stock._kills import Tables
@@ -290,51 +289,28 @@ LOOKS = {
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw median and 99th percentile of latency, and records per core-second, against rate.
 
-    Bars are 95 % intervals of medians over runs."""
-    axes = figure.subplots(1, 3)
+    Marks are medians over the runs."""
+    panels = figure.subplots(1, 3)
+    rates = tables["rates"].groupby(["mode", "settings", "rate_per_s"])["records_per_core_s"]
+    costs = rates.median()
     for (mode, settings), (label, color, marker) in LOOKS.items():
-        for place, column in enumerate(("latency_p50_s", "latency_p99_s")):
-            samples = {
-                rate: median_of(values)
-                for rate, values in at(tables, mode, column, settings).items()
+        look = {"label": label, "color": color, "marker": marker}
+        for axes, column in zip(panels, ("latency_p50_s", "latency_p99_s"), strict=False):
+            by_rate = {
+                rate: one.median() for rate, one in at(tables, mode, column, settings).items()
             }
-            _curve(axes[place], samples, label, color, marker)
-        rates = tables["rates"]
-        mine = rates[(rates["mode"] == mode) & (rates["settings"] == settings)]
-        samples = {
-            float(str(rate)): median_of(one["records_per_core_s"])
-            for rate, one in mine.groupby("rate_per_s")
-        }
-        _curve(axes[2], samples, label, color, marker)
-    for place, title in enumerate(("median", "99th percentile")):
-        axes[place].set_title(title, fontsize=9)
-        axes[place].set_ylabel("latency of results (s)")
-        axes[place].set_yscale("log")
-    axes[2].set_ylabel("records per core-second")
-    for each in axes:
-        each.set_xscale("log")
-        each.set_xlabel("lines per second")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=8)
-
-
-def _curve(
-    axes: Axes, samples: Mapping[float, Sample | None], label: str, color: str, marker: str
-) -> None:
-    known = {rate: one for rate, one in sorted(samples.items()) if one is not None}
-    if not known:
-        return
-    values = [one.value for one in known.values()]
-    reach = [
-        [abs(one.value - (one.value if end is None else end)) for one, end in ends]
-        for ends in (
-            [(one, one.low) for one in known.values()],
-            [(one, one.high) for one in known.values()],
-        )
-    ]
-    axes.errorbar(
-        list(known), values, yerr=reach, color=color, marker=marker, label=label, capsize=2, lw=1
-    )
+            axes.plot(list(by_rate), list(by_rate.values()), **look)
+        if (mode, settings) in costs.index:
+            mine = costs[mode, settings]
+            panels[2].plot(mine.index, mine, **look)
+    for axes, title in zip(panels, ("median", "99th percentile", "cost"), strict=True):
+        axes.set_title(title, fontsize=9)
+        axes.set_ylabel("latency of results (s)")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("lines per second")
+    panels[2].set_ylabel("records per core-second")
+    legend_below(figure, panels[0])
 
 
 EXPERIMENT = Experiment(

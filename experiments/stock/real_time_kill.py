@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from harness.claims import (
@@ -36,7 +35,7 @@ from harness.engines.base import Setup
 from harness.engines.structured.parameters import Mode, StockParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
-from harness.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from harness.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, legend_below
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.kills import SERIES, Kill
@@ -427,36 +426,24 @@ COLORS = {
 
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw the outage of every kill, and repeats and setbacks per kill, by kind of kill."""
-    kills, passes = tables["kills"], tables["passes"]
-    cells = list(dict.fromkeys(zip(passes["scheme"], passes["checkpoint_s"], strict=True)))
-    above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [2, 1]})
+    by = ["scheme", "checkpoint_s"]
+    passes = tables["passes"]
+    cells = list(dict.fromkeys(passes[by].itertuples(index=False, name=None)))
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
     kinds = [name for name in KINDS if name in set(passes["kind"])]
     width = 0.8 / max(len(kinds), 3)
     for number, name in enumerate(kinds):
-        label, color = KINDS[name].label, COLORS[name]
-        for place, (scheme, checkpoint_s) in enumerate(cells):
-            here = [
-                frame[
-                    (frame["kind"] == name)
-                    & (frame["scheme"] == scheme)
-                    & (frame["checkpoint_s"] == checkpoint_s)
-                ]
-                for frame in (kills, passes)
-            ]
-            at = place + (number - len(kinds) / 2 + 0.5) * width
-            outage_s, runs = here[0]["outage_s"].dropna(), here[1]
-            if not len(runs):
-                continue
-            spread = np.linspace(-0.3, 0.3, len(outage_s)) * width
-            above.plot(at + spread, outage_s, color=color, marker=".", ls="none")
-            if len(outage_s):
-                above.hlines(
-                    outage_s.median(), at - width / 2, at + width / 2, color=color, label=label
-                )
-            per_kill = runs[["duplicates", "setbacks"]].sum() / runs["kills_done"].sum()
+        color = COLORS[name]
+        above.plot([], [], ".", color=color, label=KINDS[name].label)
+        for cell, mine in tables["kills"][tables["kills"]["kind"] == name].groupby(by):
+            at = cells.index(cell) + (number - len(kinds) / 2 + 0.5) * width
+            above.plot([at] * len(mine), mine["outage_s"], ".", color=color)
+            above.plot([at], [mine["outage_s"].median()], "_", color=color, markersize=14)
+        for cell, mine in passes[passes["kind"] == name].groupby(by):
+            at = cells.index(cell) + (number - len(kinds) / 2 + 0.5) * width
+            per_kill = mine[["duplicates", "setbacks"]].sum() / mine["kills_done"].sum()
             below.bar(at, per_kill["duplicates"], width=width * 0.9, color=color, alpha=0.4)
             below.bar(at, per_kill["setbacks"], width=width * 0.9, color=color)
-            label = f"_{label}"
     above.set_ylabel("outage (s)")
     above.set_ylim(bottom=0)
     below.set_ylabel("repeats (light) and\nsetbacks per kill")
@@ -465,9 +452,7 @@ def draw(tables: Tables, figure: Figure) -> None:
         range(len(cells)),
         [f"{names[scheme]}\ncheckpoint every {seconds:g} s" for scheme, seconds in cells],
     )
-    figure.legend(
-        *above.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8
-    )
+    legend_below(figure, above, columns=3)
 
 
 EXPERIMENT = Experiment(

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.live import _outage, same_kill
 from experiments.live._kills import measure_kills, outside
-from experiments.live._outage import PARTS, parts, reports_of
+from experiments.live._outage import pause_and_work_s, reports_of
 from experiments.live._six_nodes import SPEC
 from experiments.live.same_kill import CHECKPOINT_S, REAL_TIME, ROWS, TIMES
 from harness.cluster.base import Action
@@ -40,8 +40,8 @@ def test_a_recovery_that_was_watched_in_vain_never_helps_us() -> None:
     assert same_kill.samples({"kills": kills}, "active", "outside_s") == [float("inf")]
 
 
-def task(number: int, began_s: float, ended_s: float | None, locality: str) -> list[dict[str, Any]]:
-    info = {"Task ID": number, "Launch Time": began_s * 1000, "Locality": locality}
+def task(number: int, began_s: float, ended_s: float | None) -> list[dict[str, Any]]:
+    info = {"Task ID": number, "Launch Time": began_s * 1000}
     begun: dict[str, Any] = {"Event": "SparkListenerTaskStart", "Task Info": info}
     if ended_s is None:
         return [begun]
@@ -55,22 +55,16 @@ def task(number: int, began_s: float, ended_s: float | None, locality: str) -> l
 
 def test_an_outage_is_split_by_what_spark_reports() -> None:
     events = [
-        *task(1, 9.5, 9.8, "PROCESS_LOCAL"),
-        *task(2, 9.9, None, "PROCESS_LOCAL"),  # lost with its executor
+        *task(1, 9.5, 9.8),
+        *task(2, 9.9, None),  # lost with its executor
         {"Event": "SparkListenerExecutorRemoved", "Timestamp": 10_200},
-        *task(3, 10.5, 10.7, "PROCESS_LOCAL"),  # 0.3 s of rescheduling
-        *task(4, 13.9, 14.4, "ANY"),  # 3.2 s: a wait of 3 s among them
+        *task(3, 10.5, 10.7),  # 0.3 s without a task
+        *task(4, 13.9, 14.4),  # 3.2 s
         {"Event": "SparkListenerSomethingElse"},
     ]
-    found = parts(reports_of(events), killed_s=10.0, committed_s=15.0, wait_s=3.0)
-    assert found == pytest.approx(
-        {"detection_s": 0.2, "rescheduling_s": 0.5, "locality_wait_s": 3.0, "first_batch_s": 1.3}
-    )
-    assert sum(value or 0.0 for value in found.values()) == pytest.approx(5.0)
-    tuned = parts(reports_of(events), killed_s=10.0, committed_s=15.0, wait_s=0.0)
-    assert tuned["locality_wait_s"] == 0.0
-    nothing = parts(reports_of(events[:3]), killed_s=10.0, committed_s=15.0, wait_s=3.0)
-    assert nothing == dict.fromkeys(PARTS)
+    found = pause_and_work_s(reports_of(events), killed_s=10.0, committed_s=15.0)
+    assert found == pytest.approx((3.5, 1.3))
+    assert pause_and_work_s(reports_of(events[:3]), killed_s=10.0, committed_s=15.0) is None
 
 
 def test_a_log_that_is_being_written_can_be_read(tmp_path: Any) -> None:
@@ -138,15 +132,11 @@ def test_a_kill_in_the_form_of_the_peers_is_shown_as_older_ones_are(tmp_path: Pa
              "detection_s": None, "restart_s": None, "restore_s": None},
         ]
     )  # fmt: skip
-    windows = pd.DataFrame({"pass": [1, 2], "ended_s": [10.0, 10.0], "late_s": [3.0, 5.0]})
     kills.to_parquet(tmp_path / "outages.parquet")
-    windows.to_parquet(tmp_path / "windows.parquet")
     runs = pd.DataFrame([{"row": "stock", "repeat": 0, "run": "one", "dropped": 0}])
     tables = same_kill.tabulate(Results(runs, {"one": tmp_path}))
     assert same_kill.samples(tables, "stock", "outside_s") == [4.0, 6.0]
     assert same_kill.samples(tables, "stock", "engine_s") == [1.5]
-    assert tables["windows"]["ended_s"].tolist() == [1.0, 0.5]
-    assert tables["parts"]["catching_up_s"].tolist() == [2.0]
 
 
 @pytest.mark.parametrize("lateness_s", [0.002, 0.3])
