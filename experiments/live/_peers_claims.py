@@ -10,6 +10,7 @@ from experiments.live._peers_rows import AS_IT_COMES, STREAMS, TUNED, WAITS
 from harness.claims import (
     Finding,
     Rule,
+    applied,
     at_least,
     at_most,
     every,
@@ -17,6 +18,7 @@ from harness.claims import (
     invariant,
     median_of,
     not_asked,
+    rows_of,
 )
 from harness.engines.base import Guarantee
 
@@ -51,37 +53,19 @@ NO_HIT = (
 )
 
 
-@invariant("killed", "Every planned kill reached a process")
-def killed(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    runs = tables["runs"]
-    return every(runs["kills"] == runs["planned"], runs=len(runs))
-
-
-@hypothesis(
-    "exact-under-exactly-once",
-    "Every system that promises exactly once gives the due results, each once, through every kill",
-    counted=True,
-)
-def exact(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    runs = tables["runs"]
-    mine = runs[runs["exactly_once"] & ~runs["own"]]
-    wrong = mine[["lost", "duplicated", "contradictions"]].sum(axis=1)
-    return every(wrong == 0, wrong=_by_system(mine, wrong))
-
-
-@hypothesis(
-    "at-least-once-loses-nothing",
-    "Every system that promises at least once may repeat a result, and neither loses nor changes "
-    "one",
-    counted=True,
-)
-def nothing_lost(tables: Mapping[str, pd.DataFrame]) -> Finding:
-    runs = tables["runs"]
-    mine = runs[~runs["exactly_once"] & ~runs["own"]]
-    wrong = mine[["lost", "contradictions"]].sum(axis=1)
-    return every(
-        wrong == 0, wrong=_by_system(mine, wrong), came_too_late=_by_system(mine, mine["dropped"])
+def _by_system(runs: pd.DataFrame, numbers: pd.Series[Any]) -> str:
+    """Return the number of each run, by name."""
+    return ", ".join(
+        f"{row.engine} {row.tuning} {row.workload}: {int(number)}"
+        for row, number in zip(runs.itertuples(), numbers, strict=True)
     )
+
+
+runs = rows_of("runs")
+once = runs[runs["exactly_once"] & ~runs["own"]]
+more = runs[~runs["exactly_once"] & ~runs["own"]]
+wrong_once = once[["lost", "duplicated", "contradictions"]].sum(axis=1)
+wrong_more = more[["lost", "contradictions"]].sum(axis=1)
 
 
 @invariant(
@@ -190,12 +174,29 @@ def _of(tables: Mapping[str, pd.DataFrame], engine: str, tuning: str) -> pd.Data
     return mine.dropna().astype(dict.fromkeys(columns[3:], float))
 
 
-def _by_system(runs: pd.DataFrame, numbers: pd.Series[Any]) -> str:
-    """Return the number of each run, by name."""
-    return ", ".join(
-        f"{row.engine} {row.tuning} {row.workload}: {int(number)}"
-        for row, number in zip(runs.itertuples(), numbers, strict=True)
-    )
-
-
-CLAIMS = (killed, exact, nothing_lost, guarantee_kept, waiting, adds_up, at_once, mostly_detection)
+CLAIMS = (
+    invariant("killed", "Every planned kill reached a process").every(
+        runs["kills"] == runs["planned"], runs=applied(len, runs)
+    ),
+    hypothesis(
+        "exact-under-exactly-once",
+        "Every system that promises exactly once gives the due results, each once, through every "
+        "kill",
+        counted=True,
+    ).every(wrong_once == 0, wrong=applied(_by_system, once, wrong_once)),
+    hypothesis(
+        "at-least-once-loses-nothing",
+        "Every system that promises at least once may repeat a result, and neither loses nor "
+        "changes one",
+        counted=True,
+    ).every(
+        wrong_more == 0,
+        wrong=applied(_by_system, more, wrong_more),
+        came_too_late=applied(_by_system, more, more["dropped"]),
+    ),
+    guarantee_kept,
+    waiting,
+    adds_up,
+    at_once,
+    mostly_detection,
+)

@@ -10,7 +10,18 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims import Claim, Finding, all_of, every, found, hypothesis, invariant, not_asked
+from harness.claims import (
+    Claim,
+    Finding,
+    all_of,
+    applied,
+    every,
+    found,
+    hypothesis,
+    invariant,
+    not_asked,
+    rows_of,
+)
 from harness.measure.recovery import bounds_of_mean
 from harness.measure.windows import LATER_S
 from harness.results.kills import OF_ONE_FAILURE, Kill, Unrecovered
@@ -137,68 +148,6 @@ def _with_failure(runs: pd.DataFrame, rows: pd.DataFrame, scope: str | None) -> 
     )
 
 
-@invariant("really-failed", "Every planned failure reached a living process")
-def really_failed(tables: Tables) -> Finding:
-    """Judge the number of failures; a schedule of the user's may pause or cut and kill nothing."""
-    runs = tables["runs"]
-    return every(
-        (runs["failures_planned"] > 0) & (runs["failures_done"] == runs["failures_planned"]),
-        failures_done=named(runs, "failures_done"),
-        processes_killed=named(runs, "processes_killed"),
-    )
-
-
-@hypothesis(
-    "punctual",
-    f"Every planned failure came within {PUNCTUAL_S:g} s of its instant",
-    counted=True,
-)
-def punctual(tables: Tables) -> Finding:
-    """Judge the lateness; times count from the real failure, so a late one falsifies none."""
-    late_s = tables["runs"]["failure_lateness_s"].astype(float)
-    return every(
-        (late_s <= PUNCTUAL_S).astype(object).mask(late_s.isna()),
-        failure_lateness_s=named(tables["runs"], "failure_lateness_s"),
-    )
-
-
-def nothing_dropped(failure: str) -> Claim:
-    """Claim it of the runs with a failure: a twin that drops rows makes its run invalid."""
-    text = f"After {failure} the watermark drops no row"
-    return hypothesis("nothing-dropped", text, counted=True)(
-        lambda tables: every(
-            tables["runs"]["dropped_rows"] == 0, **named(tables["runs"], "dropped_rows")
-        )
-    )
-
-
-def equal(name: str, reference: str) -> Claim:
-    """Claim that the output equals the "truth" or the "twin".
-
-    Rows that the watermark dropped are missing in the output: `nothing_dropped` is about them."""
-
-    @invariant(
-        f"equals-{name}",
-        f"In every run in which no row was dropped the output equals {reference}, result by result",
-    )
-    def decide(tables: Tables) -> Finding:
-        runs = tables["runs"]
-        judged = runs[runs["dropped_rows"] == 0]
-        differences = named(judged, f"difference_from_{name}")
-        return every(judged[f"output_equals_{name}"], differences=differences)
-
-    return decide
-
-
-def uncontradicted(text: str) -> Claim:
-    """Claim, in the words of ``text``, that no result has two values."""
-    return invariant("uncontradicted", text)(
-        lambda tables: every(
-            tables["runs"]["contradictions"] == 0, **named(tables["runs"], "contradictions")
-        )
-    )
-
-
 def named(runs: pd.DataFrame, column: str) -> dict[str, Any]:
     """Return a value per run by what tells runs apart: workload, failure, scheme, interval."""
     names = [name for name in ("workload", "failure", "scheme") if name in runs]
@@ -207,6 +156,56 @@ def named(runs: pd.DataFrame, column: str) -> dict[str, Any]:
         f"repetition {row.repeat}": getattr(row, column)
         for row in runs.itertuples()
     }
+
+
+runs = rows_of("runs")
+
+
+def _named(column: str, of: Any = runs) -> Any:
+    return applied(named, of, column)
+
+
+really_failed = invariant("really-failed", "Every planned failure reached a living process").every(
+    (runs["failures_planned"] > 0) & (runs["failures_done"] == runs["failures_planned"]),
+    failures_done=_named("failures_done"),
+    processes_killed=_named("processes_killed"),
+)
+late_s = runs["failure_lateness_s"].astype(float)
+punctual = hypothesis(
+    "punctual",
+    f"Every planned failure came within {PUNCTUAL_S:g} s of its instant",
+    counted=True,
+).every(
+    (late_s <= PUNCTUAL_S).astype(object).mask(late_s.isna()),
+    failure_lateness_s=_named("failure_lateness_s"),
+)
+"""Times count from the real failure, so a late one falsifies none."""
+
+
+def nothing_dropped(failure: str) -> Claim:
+    """Claim it of the runs with a failure: a twin that drops rows makes its run invalid."""
+    text = f"After {failure} the watermark drops no row"
+    return hypothesis("nothing-dropped", text, counted=True).every(
+        runs["dropped_rows"] == 0, also=_named("dropped_rows")
+    )
+
+
+def equal(name: str, reference: str) -> Claim:
+    """Claim that the output equals the "truth" or the "twin".
+
+    Rows that the watermark dropped are missing in the output: `nothing_dropped` is about them."""
+    judged = runs[runs["dropped_rows"] == 0]
+    return invariant(
+        f"equals-{name}",
+        f"In every run in which no row was dropped the output equals {reference}, result by result",
+    ).every(judged[f"output_equals_{name}"], differences=_named(f"difference_from_{name}", judged))
+
+
+def uncontradicted(text: str) -> Claim:
+    """Claim, in the words of ``text``, that no result has two values."""
+    return invariant("uncontradicted", text).every(
+        runs["contradictions"] == 0, also=_named("contradictions")
+    )
 
 
 def why_unmeasured(runs: pd.DataFrame) -> str | None:

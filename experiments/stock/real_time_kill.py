@@ -21,13 +21,14 @@ from harness.claims import (
     Claim,
     Finding,
     Rule,
+    applied,
     at_least,
     at_most,
-    every,
     found,
     hypothesis,
     invariant,
     not_asked,
+    rows_of,
 )
 from harness.claims.samples import FEWEST, difference_of, median_of, ratio_of
 from harness.cluster.base import Action, ClusterSpec
@@ -318,29 +319,23 @@ def _each(passes: pd.DataFrame, column: str) -> dict[str, object]:
     return dict(zip(names, passes[column], strict=True))
 
 
-@invariant("really-killed", "Every planned kill reached a living process")
-def really_killed(tables: Tables) -> Finding:
-    passes = tables["passes"]
-    reached = passes["kills_done"] == passes["kills_planned"]
-    return every(reached & (passes["kills_planned"] > 0), kills=_each(passes, "kills_done"))
+passes = rows_of("passes")
+judged = passes[passes["dropped_rows"] == 0]
 
 
-def _equal(other: str, text: str) -> Claim:
-    @invariant(f"equals-{other}", text)
-    def decide(tables: Tables) -> Finding:
-        passes = tables["passes"]
-        passes = passes[passes["dropped_rows"] == 0]
-        return every(
-            passes[f"output_equals_{other}"], differences=_each(passes, f"difference_from_{other}")
-        )
-
-    return decide
+def _equal(other: str, words: str) -> Claim:
+    return invariant(
+        f"equals-{other}",
+        f"After every kill, where no row came too late, the last values equal {words}",
+    ).every(
+        judged[f"output_equals_{other}"],
+        differences=applied(_each, judged, f"difference_from_{other}"),
+    )
 
 
-@hypothesis("nothing-dropped", "After every kill the watermark drops no row", counted=True)
-def nothing_dropped(tables: Tables) -> Finding:
-    passes = tables["passes"]
-    return every(passes["dropped_rows"] == 0, dropped_rows=_each(passes, "dropped_rows"))
+nothing_dropped = hypothesis(
+    "nothing-dropped", "After every kill the watermark drops no row", counted=True
+).every(passes["dropped_rows"] == 0, dropped_rows=applied(_each, passes, "dropped_rows"))
 
 
 def outages(tables: Tables, kind: str, *, checkpoint_s: float = 5.0) -> pd.Series[float]:
@@ -401,17 +396,12 @@ def replicas_go_on(tables: Tables) -> Finding:
 
 
 CLAIMS = [
-    really_killed,
-    _equal(
-        "truth",
-        "After every kill, where no row came too late, the last values equal the batch query over "
-        "the same input",
+    invariant("really-killed", "Every planned kill reached a living process").every(
+        (passes["kills_done"] == passes["kills_planned"]) & (passes["kills_planned"] > 0),
+        kills=applied(_each, passes, "kills_done"),
     ),
-    _equal(
-        "twin",
-        "After every kill, where no row came too late, the last values equal those without a "
-        "failure",
-    ),
+    _equal("truth", "the batch query over the same input"),
+    _equal("twin", "those without a failure"),
     nothing_dropped,
     short_with_spare_slots,
     spare_slots_shorten,
