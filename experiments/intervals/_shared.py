@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.claims import Claim, Rule, applied, invariant, paper, quantity, rows
-from harness.experiment import Context, Outcome, Point, Profile, Results
+from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.intervals.failure_models import Exponential
 from harness.intervals.simulator import simulate
@@ -21,8 +21,6 @@ from harness.text import format_duration
 PAPER = "Jayasekara, Harwood, Karunasekera, FGCS 2020"
 DEFAULT_INTERVAL_S = 1800.0
 """The 30 minutes that the paper compares with."""
-
-ONCE: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
 
 RUNS: Mapping[Profile, int] = {Profile.SMOKE: 50, Profile.QUICK: 250, Profile.PAPER: 250}
 """Simulated runs per point; the paper has 250."""
@@ -37,14 +35,26 @@ RUN_LENGTH_NOTE = (
 )
 
 
-def everywhere(points: Sequence[Point]) -> Mapping[Profile, Sequence[Point]]:
-    """Return the same grid for every profile: nothing in it takes time."""
-    return dict.fromkeys(Profile, points)
+def measurement(
+    id: str,  # noqa: A002
+    run: Callable[[Point, Context], Outcome],
+    points: Sequence[Point],
+    *seconds: float,
+    origin: Origin = Origin.COMPUTED,
+    smoke: Sequence[Point] | None = None,
+) -> Measurement:
+    """Return the measurement of a figure, whose points are measured once in every profile.
 
-
-def seconds(each: float) -> Mapping[Profile, float]:
-    """Return the same estimate for every profile."""
-    return dict.fromkeys(Profile, each)
+    ``seconds`` of a run: one for all profiles, or one for each."""
+    each = seconds * len(Profile) if len(seconds) == 1 else seconds
+    return Measurement(
+        id=id,
+        origin=origin,
+        grid={**dict.fromkeys(Profile, points), Profile.SMOKE: smoke or points},
+        repeats=dict.fromkeys(Profile, 1),
+        seconds_per_run=dict(zip(Profile, each, strict=True)),
+        run=run,
+    )
 
 
 def system_of(point: Mapping[str, Any]) -> CheckpointedSystem:

@@ -15,7 +15,6 @@ from harness.claims import hypothesis, quantity, rows
 from harness.experiment import (
     Context,
     Experiment,
-    Measurement,
     Origin,
     Outcome,
     Point,
@@ -152,13 +151,8 @@ def _t_star_s(rate_per_s: float, cost_s: float) -> float:
     return float(optimal_period_in_mttf(rate_per_s * cost_s)) / rate_per_s
 
 
-MEASUREMENT = Measurement(
-    id="intervals/adaptive",
-    origin=Origin.SIMULATED,
-    grid={Profile.SMOKE: POINTS[:2], Profile.QUICK: POINTS, Profile.PAPER: POINTS},
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 0.7, Profile.PAPER: 5.0},
-    run=run,
+MEASUREMENT = _shared.measurement(
+    "intervals/adaptive", run, POINTS, 0.4, 0.7, 5.0, origin=Origin.SIMULATED, smoke=POINTS[:2]
 )
 
 # Shown: no record depends on what follows.

@@ -27,11 +27,9 @@ from harness.claims import applied, invariant, rows
 from harness.experiment import (
     Context,
     Experiment,
-    Measurement,
     Origin,
     Outcome,
     Point,
-    Profile,
     Results,
 )
 from harness.figures.chart import Axes, Chart, Line, Panel
@@ -118,13 +116,8 @@ def _compare(wanted: Parameters, context: Context, name: str) -> pd.DataFrame:
     )
 
 
-MEASUREMENT = Measurement(
-    id="intervals/agreement",
-    origin=Origin.SIMULATED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.5},
-    run=run,
+MEASUREMENT = _shared.measurement(
+    "intervals/agreement", run, POINTS, 0.1, 0.2, 0.5, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.

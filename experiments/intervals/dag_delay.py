@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from experiments.intervals import _shared
 from harness.claims import invariant
-from harness.experiment import Experiment, Measurement, Origin
+from harness.experiment import Experiment
 
 DELAYS_S = (0.0, 0.5, 1.5, 5.0)
 
@@ -16,14 +16,7 @@ POINTS = [
     for delay in DELAYS_S
 ]
 
-MEASUREMENT = Measurement(
-    id="intervals/dag-delay",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.05),
-    run=_shared.run_curve,
-)
+MEASUREMENT = _shared.measurement("intervals/dag-delay", _shared.run_curve, POINTS, 0.05)
 
 # Shown: no record depends on what follows.
 

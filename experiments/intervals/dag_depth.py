@@ -11,7 +11,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import Foregone, invariant, quantity
-from harness.experiment import Experiment, Measurement, Origin
+from harness.experiment import Experiment
 from harness.figures.chart import Axes
 
 POINTS = [
@@ -19,14 +19,7 @@ POINTS = [
     for depth in (1, 100)
 ]
 
-MEASUREMENT = Measurement(
-    id="intervals/dag-depth",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.05),
-    run=_shared.run_curve,
-)
+MEASUREMENT = _shared.measurement("intervals/dag-depth", _shared.run_curve, POINTS, 0.05)
 
 # Shown: no record depends on what follows.
 

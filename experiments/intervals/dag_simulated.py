@@ -13,11 +13,9 @@ from harness.claims import applied, paper, quantity, rows
 from harness.experiment import (
     Context,
     Experiment,
-    Measurement,
     Origin,
     Outcome,
     Point,
-    Profile,
 )
 from harness.figures.chart import Chart, Panel
 
@@ -47,13 +45,8 @@ def run(point: Point, context: Context) -> Outcome:
     return _shared.simulate_curve(point, context, intervals, repr(point["failures_per_min"]))
 
 
-MEASUREMENT = Measurement(
-    id="intervals/dag-simulated",
-    origin=Origin.SIMULATED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.1, Profile.PAPER: 0.6},
-    run=run,
+MEASUREMENT = _shared.measurement(
+    "intervals/dag-simulated", run, POINTS, 0.05, 0.1, 0.6, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.

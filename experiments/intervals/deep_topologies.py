@@ -11,7 +11,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import Foregone, invariant, quantity, rows
-from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK
 
@@ -34,14 +34,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"optimal_interval_min": best / 60.0}, series={"depths": frame})
 
 
-MEASUREMENT = Measurement(
-    id="intervals/deep-topologies",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
-)
+MEASUREMENT = _shared.measurement("intervals/deep-topologies", run, POINTS, 0.02)
 
 # Shown: no record depends on what follows.
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import Cause, Foregone, applied, invariant, paper, rows
-from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK, BLUE, GREEN, VERMILION
 
@@ -57,14 +57,7 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = Measurement(
-    id="intervals/flink",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
-)
+MEASUREMENT = _shared.measurement("intervals/flink", run, POINTS, 0.02)
 
 # Shown: no record depends on what follows.
 

@@ -15,11 +15,9 @@ from harness.claims import hypothesis, invariant, quantity, rows
 from harness.experiment import (
     Context,
     Experiment,
-    Measurement,
     Origin,
     Outcome,
     Point,
-    Profile,
     Results,
 )
 from harness.figures.chart import Axes, Chart, Panel
@@ -87,13 +85,8 @@ def _system(mtbf_s: float, restart_s: float) -> CheckpointedSystem:
     return CheckpointedSystem(cost_s=COST_S, failure_rate_per_s=1.0 / mtbf_s, restart_s=restart_s)
 
 
-MEASUREMENT = Measurement(
-    id="intervals/lanl-systems",
-    origin=Origin.SIMULATED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.1, Profile.PAPER: 0.4},
-    run=run,
+MEASUREMENT = _shared.measurement(
+    "intervals/lanl-systems", run, POINTS, 0.1, 0.1, 0.4, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.

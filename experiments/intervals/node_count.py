@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import Foregone, Rule, invariant, paper, rows
-from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK
 from harness.intervals.utilization import CheckpointedSystem, system_failure_rate_per_s
@@ -45,14 +45,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={}, series={"nodes": frame})
 
 
-MEASUREMENT = Measurement(
-    id="intervals/node-count",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
-)
+MEASUREMENT = _shared.measurement("intervals/node-count", run, POINTS, 0.02)
 
 # Shown: no record depends on what follows.
 

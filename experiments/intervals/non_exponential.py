@@ -15,11 +15,9 @@ from harness.claims import applied, hypothesis, invariant, rows
 from harness.experiment import (
     Context,
     Experiment,
-    Measurement,
     Origin,
     Outcome,
     Point,
-    Profile,
     Results,
 )
 from harness.figures.chart import Axes, Chart, Line, Panel
@@ -75,13 +73,8 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values=values, series={"curve": curve})
 
 
-MEASUREMENT = Measurement(
-    id="intervals/non-exponential",
-    origin=Origin.SIMULATED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.1, Profile.PAPER: 0.3},
-    run=run,
+MEASUREMENT = _shared.measurement(
+    "intervals/non-exponential", run, POINTS, 0.1, 0.1, 0.3, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.

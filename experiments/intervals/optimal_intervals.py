@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.intervals import _rivals, _shared
 from harness.claims import all_of, applied, invariant, paper, rows
-from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.figures.chart import Chart, Panel
 from harness.intervals.utilization import CheckpointedSystem
 
@@ -32,14 +32,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={}, series={"intervals": frame})
 
 
-MEASUREMENT = Measurement(
-    id="intervals/optimal-intervals",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
-)
+MEASUREMENT = _shared.measurement("intervals/optimal-intervals", run, POINTS, 0.02)
 
 # Shown: no record depends on what follows.
 

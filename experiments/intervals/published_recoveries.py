@@ -22,7 +22,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import Rule, hypothesis, rows
-from harness.experiment import Context, Experiment, Measurement, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.figures.chart import Axes, Chart, Panel
 from harness.figures.style import BLACK, BLUE
 from harness.intervals.recovery import (
@@ -38,7 +38,6 @@ from harness.intervals.recovery import (
     recovery_of,
 )
 from harness.intervals.systems import START, Failure, system_named
-from harness.measurement import Origin as Source
 
 RATE_PER_S = 18_240.0
 """Records a second: 5,760 results, each of 3.167 records (``inputfactor`` of the notebook)."""
@@ -99,14 +98,7 @@ def _predict(point: Point) -> Mapping[str, float]:
     }
 
 
-MEASUREMENT = Measurement(
-    id="intervals/published-recoveries",
-    origin=Source.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
-)
+MEASUREMENT = _shared.measurement("intervals/published-recoveries", run, POINTS, 0.02)
 
 # Shown: no record depends on what follows.
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import Foregone, paper, rows
-from harness.experiment import Context, Experiment, Measurement, Origin, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.figures.chart import Axes, Chart, Panel
 from harness.figures.style import BLUE, VERMILION
 
@@ -51,14 +51,7 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = Measurement(
-    id="intervals/real-systems",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
-)
+MEASUREMENT = _shared.measurement("intervals/real-systems", run, POINTS, 0.02)
 
 # Shown: no record depends on what follows.
 

@@ -9,19 +9,12 @@ import pandas as pd
 
 from experiments.intervals import _rivals, _shared, rival_utilization
 from harness.claims import invariant, paper, rows
-from harness.experiment import Experiment, Measurement, Origin, Point, Results
+from harness.experiment import Experiment, Point, Results
 from harness.figures.chart import Chart, Panel
 
 POINTS: list[Point] = [{"cost_s": 10.0}, {"cost_s": 30.0}]
 
-MEASUREMENT = Measurement(
-    id="intervals/rival-gain",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=rival_utilization.run,
-)
+MEASUREMENT = _shared.measurement("intervals/rival-gain", rival_utilization.run, POINTS, 0.02)
 
 # Shown: no record depends on what follows.
 

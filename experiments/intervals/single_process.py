@@ -9,21 +9,14 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import invariant, quantity
-from harness.experiment import Experiment, Measurement, Origin
+from harness.experiment import Experiment
 from harness.text import format_duration
 
 POINTS = [
     {"failures_per_min": 0.05, "cost_s": 30.0, "restart_s": restart} for restart in (0.0, 30.0, 240)
 ]
 
-MEASUREMENT = Measurement(
-    id="intervals/single-process",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.05),
-    run=_shared.run_curve,
-)
+MEASUREMENT = _shared.measurement("intervals/single-process", _shared.run_curve, POINTS, 0.05)
 
 # Shown: no record depends on what follows.
 

@@ -11,11 +11,9 @@ from experiments.intervals import _shared
 from harness.experiment import (
     Context,
     Experiment,
-    Measurement,
     Origin,
     Outcome,
     Point,
-    Profile,
 )
 from harness.figures.chart import Chart, Panel
 
@@ -33,13 +31,8 @@ def run(point: Point, context: Context) -> Outcome:
     return _shared.simulate_curve(point, context, INTERVALS_MIN, rate)
 
 
-MEASUREMENT = Measurement(
-    id="intervals/single-process-simulated",
-    origin=Origin.SIMULATED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.1, Profile.PAPER: 0.5},
-    run=run,
+MEASUREMENT = _shared.measurement(
+    "intervals/single-process-simulated", run, POINTS, 0.05, 0.1, 0.5, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.
