@@ -5,7 +5,7 @@ rack does, with all of its nodes at one instant, and one rack stays away for lon
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from experiments.live._matrix_network import SPEC
@@ -63,29 +63,40 @@ def schedule(
     racks = {rack: [n for n in SPEC.node_names if _rack(n) == rack] for rack in SPEC.rack_names}
     targets = [SPEC.node_names[node] for node in hosts] if model == EXPONENTIAL else list(racks)
     slow = slow_rack(context, workload) if model == CORRELATED else None
-    fewest, most = scale.failures
-    end_s = scale.load_s - scale.away_s - CALM_S
-    per_hour = 3600 * (fewest + most) / 2 / (len(targets) * (end_s - BEGIN_S))
+    found = drawn(
+        targets,
+        scale.failures,
+        begin_s=BEGIN_S,
+        end_s=scale.load_s - scale.away_s - CALM_S,
+        repair_s=scale.away_s + START_S,
+        seed=lambda attempt: context.seed("failures", model, workload, attempt),
+        fits=lambda kills: slow is None or _back_in_time(kills, scale, slow),
+    )
+    return _whole(found, racks)
+
+
+def drawn(
+    targets: Sequence[str], failures: tuple[int, int], *, begin_s: float, end_s: float,
+    repair_s: float, seed: Callable[[int], int], fits: Callable[[Sequence[FailureEvent]], bool],
+) -> Schedule:  # fmt: skip
+    """Draw exponential schedules until one has enough failures in time, and ``fits``.
+
+    ``failures``: least and most of them; ``seed``: that of an attempt."""
+    fewest, most = failures
+    per_hour = 3600 * (fewest + most) / 2 / (len(targets) * (end_s - begin_s))
     for attempt in range(ATTEMPTS):
-        drawn = exponential(
-            targets,
-            rate_per_hour=per_hour,
-            duration_s=end_s,
-            seed=context.seed("failures", model, workload, attempt),
-            repair_s=scale.away_s + START_S,
-        )
-        if _fits(drawn.kills, scale, slow):
-            return _whole(drawn, racks)
-    raise AssertionError(f"{ATTEMPTS} {model} schedules, and none fits into {scale.load_s} s")
+        found = exponential(
+            targets, rate_per_hour=per_hour, duration_s=end_s, seed=seed(attempt),
+            repair_s=repair_s,
+        )  # fmt: skip
+        kills = found.kills
+        if fewest <= len(kills) <= most and kills[0].at_s >= begin_s and fits(kills):
+            return found
+    raise AssertionError(f"{ATTEMPTS} exponential schedules, and none fits into {end_s} s")
 
 
-def _fits(kills: Sequence[FailureEvent], scale: Scale, slow: str | None) -> bool:
-    """Return True if a schedule has enough failures in time, and the slow rack's one."""
-    fewest, most = scale.failures
-    if not fewest <= len(kills) <= most or kills[0].at_s < BEGIN_S:
-        return False
-    if slow is None:
-        return True
+def _back_in_time(kills: Sequence[FailureEvent], scale: Scale, slow: str) -> bool:
+    """Return True if the slow rack fails once and is back before the end."""
     mine = [kill.at_s for kill in kills if kill.target == slow]
     return len(mine) == 1 and mine[0] + scale.rack_away_s + CALM_S <= scale.load_s
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from experiments.live import _plans
-from experiments.live._matrix_failures import CORRELATED, FAILURES, Scale
+from experiments.live._matrix_failures import CORRELATED, FAILURES, Scale, drawn
 from experiments.stock._workloads import WORKLOADS
 from harness.cluster.base import TOGETHER, Action
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import StockParameters
-from harness.failures.generators import exponential, one_target
+from harness.failures.generators import one_target
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.measurement import Context
@@ -98,20 +98,16 @@ def schedule(model: str, scale: Scale, context: Context, workload: str) -> Sched
         nodes = [name for name in SPEC.node_names if name.partition("n")[0] == rack]
         at_s = begin_s + (end_s - begin_s) * 0.4
         return one_target(TOGETHER.join(nodes), at_s=at_s, restart_after_s=AWAY_S)
-    fewest, most = KILLS
-    per_hour = 3600 * (fewest + most) / 2 / (len(SPEC.node_names) * (end_s - begin_s))
-    for attempt in range(1000):
-        found = exponential(
-            SPEC.node_names,
-            rate_per_hour=per_hour,
-            duration_s=end_s,
-            seed=context.seed("kills", workload, attempt),
-            repair_s=AWAY_S,
-        )
-        times = [event.at_s for event in found.kills]
-        if fewest <= len(times) <= most and min(times) >= begin_s and _one_lives(found):
-            return _with_restarts(found)
-    raise AssertionError("a thousand exponential schedules, and none with a kill in time")
+    found = drawn(
+        SPEC.node_names,
+        KILLS,
+        begin_s=begin_s,
+        end_s=end_s,
+        repair_s=AWAY_S,
+        seed=lambda attempt: context.seed("kills", workload, attempt),
+        fits=_one_lives,
+    )
+    return _with_restarts(found)
 
 
 def _with_restarts(found: Schedule) -> Schedule:
@@ -123,9 +119,8 @@ def _with_restarts(found: Schedule) -> Schedule:
     return replace(found, events=[*found.kills, *restarts])
 
 
-def _one_lives(found: Schedule) -> bool:
+def _one_lives(kills: Sequence[FailureEvent]) -> bool:
     """Return True if some node is up at any time."""
-    kills = found.kills
     return all(
         len({other.target for other in kills if 0 <= kill.at_s - other.at_s <= AWAY_S + AGAIN_S})
         < len(SPEC.node_names)

@@ -20,9 +20,9 @@ from experiments.live import (
 )
 from experiments.live._matrix_failures import CORRELATED, EXPONENTIAL, FAILURES
 from experiments.live._matrix_network import CHECKPOINT, DRA, FULL, PLACES, PPA, RAS, SCHEMES
-from experiments.live._matrix_table import BY_NAME, COLUMNS, CONTENDERS
+from experiments.live._matrix_table import COLUMNS, CONTENDERS
 from experiments.stock._workloads import WORKLOADS
-from harness.claims import Sample, Word
+from harness.claims import Word
 from harness.cluster.base import TOGETHER, Action
 from harness.measurement import Context
 from harness.planning.tiers import paper_network
@@ -314,24 +314,3 @@ def test_a_plan_of_half_the_tasks_holds_a_whole_tree(name: str) -> None:
 def test_the_frontier_holds_what_no_other_scheme_beats() -> None:
     points = {"cheap": (5.0, 0.3), "whole": (9.0, 0.0), "beaten": (7.0, 0.3)}
     assert _matrix_figure.frontier(points) == ["cheap", "whole"]
-
-
-def test_what_is_lost_is_a_time_or_the_share_that_is_wrong() -> None:
-    tables = made_up()
-    wrong = _matrix_figure.lost(tables, "accuracy_after", PPA, EXPONENTIAL)
-    assert wrong is not None
-    assert wrong.value == pytest.approx(10, rel=0.05)
-    assert wrong.low is not None
-    assert wrong.high is not None
-    assert wrong.low <= wrong.value <= wrong.high
-    back = _matrix_figure.lost(tables, "inside_s", CHECKPOINT, EXPONENTIAL)
-    assert back is not None
-    assert back.value == pytest.approx(3, rel=0.05)
-
-
-def test_a_number_is_written_with_half_its_interval_if_it_has_one() -> None:
-    column = BY_NAME["inside_s"]
-    sure = Sample(value=2.0, low=1.5, high=2.5, n=12)
-    assert _matrix_figure.written(sure, column) == "2.00 ±0.50"
-    assert _matrix_figure.written(Sample(value=2.0, low=None, high=None, n=1), column) == "2.00"
-    assert _matrix_figure.written(None, column) == "–"

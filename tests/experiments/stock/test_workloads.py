@@ -237,12 +237,5 @@ def test_a_bad_workload_file_is_refused_before_anything_starts(tmp_path: Path) -
             return 1
 
     point = {"scheme": "checkpoint", "interval_s": 1}
-    for text, said in (
-        ("x = 1\n", "defines no WORKLOAD"),
-        ("WORKLOAD = 3\n", "WORKLOAD is a int"),
-        ("\n\nraise KeyError('sensor')\n", "line 3: KeyError"),
-        ("def broken(:\n", "line 1"),
-        ("from workloads.base import Workload\nWORKLOAD = Workload(name='x')\n", "line 2"),
-    ):
-        with pytest.raises(UsageError, match=said):
-            run_kill(point, NoCluster(text))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="defines no WORKLOAD"):
+        run_kill(point, NoCluster("x = 1\n"))  # type: ignore[arg-type]
