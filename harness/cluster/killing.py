@@ -5,15 +5,21 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 
-from harness.cluster.base import Prepared, Victim
+from harness.cluster.base import Action, Prepared, Victim
 from harness.cluster.processes import ProcessStat, hold, signal_held
 
+SIGNALS = {
+    Action.KILL: signal.SIGKILL,
+    Action.PAUSE: signal.SIGSTOP,
+    Action.RESUME: signal.SIGCONT,
+}
 
-def prepare_signal(
+
+def prepare_kill(
     name: str,
     processes: Sequence[ProcessStat],
-    number: signal.Signals,
     before: Callable[[], None] = lambda: None,
+    number: signal.Signals = signal.SIGKILL,
 ) -> Prepared:
     """Hold these processes; `Prepared.apply` signals all of them, after it has called ``before``.
 
@@ -40,10 +46,3 @@ def prepare_signal(
             process.close()
 
     return Prepared(apply, close)
-
-
-def prepare_kill(
-    name: str, processes: Sequence[ProcessStat], before: Callable[[], None] = lambda: None
-) -> Prepared:
-    """Hold these processes; `Prepared.apply` kills them, after it has called ``before``."""
-    return prepare_signal(name, processes, signal.SIGKILL, before)

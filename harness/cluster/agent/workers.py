@@ -7,7 +7,6 @@ neither a process group nor parentage alone would find them."""
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from harness.cluster.agent.agent import Part, Processes, Struck
 from harness.cluster.agent.place import AgentLauncher, Place
 from harness.cluster.agent.programs import Program, Share
 from harness.cluster.base import Action, Node, Prepared, Usage, Victim
+from harness.cluster.killing import SIGNALS
 from harness.cluster.launching import Server, wait_for
 from harness.cluster.links import Loopback, WorkerLink
 from harness.cluster.processes import HostProcess
@@ -38,12 +38,6 @@ METHOD = (
     "up, so pages that forked processes share count once for each."
 )
 WITH_THE_FIRST = "Network: None, because the worker's bytes stand with its first node."
-
-_SIGNALS = {
-    Action.KILL: signal.SIGKILL,
-    Action.PAUSE: signal.SIGSTOP,
-    Action.RESUME: signal.SIGCONT,
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -337,7 +331,7 @@ class Workers:
 
     def _strike(self, action: Action, shares: Sequence[Share], *, whole: bool) -> Prepared:
         """Let the agents find the processes of these nodes and hold them for a signal."""
-        number = _SIGNALS[action]
+        number = SIGNALS[action]
         armed = [
             (place, place.agent.arm(parts, whole=whole)) for place, parts in self._parts(shares)
         ]

@@ -6,17 +6,12 @@ import signal
 import time
 
 from harness.cluster.base import Action, Prepared, Victim
-from harness.cluster.killing import prepare_signal
+from harness.cluster.killing import SIGNALS, prepare_kill
 from harness.cluster.launching import Server
 from harness.cluster.processes import send_signal, tree
 from harness.errors import UsageError
 
 ACTIONS = (Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME)
-_SIGNALS = {
-    Action.KILL: signal.SIGKILL,
-    Action.PAUSE: signal.SIGSTOP,
-    Action.RESUME: signal.SIGCONT,
-}
 
 
 def prepare(server: Server, name: str, action: Action) -> Prepared:
@@ -33,7 +28,7 @@ def prepare(server: Server, name: str, action: Action) -> Prepared:
     def before() -> None:
         server.down = server.down or action is Action.KILL
 
-    return prepare_signal(name, tree([server.child.process.pid]), _SIGNALS[action], before)
+    return prepare_kill(name, tree([server.child.process.pid]), before, SIGNALS[action])
 
 
 def revive(server: Server) -> bool:
