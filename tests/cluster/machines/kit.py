@@ -285,8 +285,10 @@ def poor_path(directory: Path, *, python: str | None = None) -> Iterator[str]:
         script = directory / f"python{sys.version_info[0]}.{sys.version_info[1]}"
         script.write_text(python)
         script.chmod(0o755)
-    yield str(directory)
-    shutil.rmtree(directory)
+    try:
+        yield str(directory)
+    finally:
+        shutil.rmtree(directory)
 
 
 def main() -> None:
