@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -156,7 +157,8 @@ class FarPlace(Place):
         log.touch()
 
         def note(data: bytes) -> None:
-            with log.open("ab") as file:
+            # A cluster that has ended removes the log, and then the agents.
+            with suppress(FileNotFoundError), log.open("ab") as file:
                 file.write(data)
 
         self._stream = talk(self._caller.feed, note)
