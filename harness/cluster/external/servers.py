@@ -38,8 +38,9 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
         topic, 1, kafka.replication, config={"message.timestamp.type": "LogAppendTime"}
     )
     refused: list[Any] = []
+    admin = kafka.admin()  # a client that nothing refers to any more ends its requests
     try:
-        for future in kafka.admin().create_topics([wanted], operation_timeout=_WITHIN_S).values():
+        for future in admin.create_topics([wanted], operation_timeout=_WITHIN_S).values():
             future.result(_WITHIN_S)
         producer = Producer({**kafka.confluent(), "message.timeout.ms": round(_WITHIN_S * 1000)})
         producer.produce(topic, b"probe", on_delivery=lambda error, _: refused.append(error))
