@@ -5,6 +5,9 @@
   repository. Results that rest on it should acknowledge Los Alamos National Laboratory. Its times
   are local, to the minute.
 * **Failure Trace Archive**: the table ``event_trace.tab`` of any of its traces.
+* **Google**: machine events of 2011 (no header) and 2019 (CSV, or a JSON object a line). What is
+  removed comes back when it is added again.
+* **Backblaze**: a row for each disk and day, of one day or of many. A failed disk stays away.
 * **Your own**: a CSV with a column for the node, one for the failure and, if there is one, one for
   the repair. Times are ISO 8601 (without a zone in UTC) or seconds, milliseconds or microseconds.
 
@@ -13,7 +16,8 @@ A repair that is empty is open: the node was away when the log ended."""
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -35,11 +39,12 @@ _ENDED = (
 )  # fmt: skip
 _SYSTEM = ("system", "cluster")
 _LANL_TIME = "%m/%d/%Y %H:%M"
+_GOOGLE_2011 = ("time", "machine_id", "type", "platform", "cpus", "memory")
 _MOST_SECONDS, _MOST_MILLISECONDS = 1e11, 1e14
 """Numbers of seconds, then of milliseconds, since the epoch that lie in the next thousand years."""
 _REMEDY = (
     "give a CSV with the columns node, failed and repaired, a table of the Failure Trace Archive, "
-    "or LANL's records"
+    "or a log of Google's, Backblaze's or LANL's"
 )
 
 
@@ -67,8 +72,7 @@ def read_failures(path: Path) -> pd.DataFrame:
     Raises `UsageError`, naming file, line and value, for a missing file or column, a time that
     cannot be read, and a repair before its failure."""
     raw = _read(path)
-    archive = {"event_type", "event_start_time", "event_stop_time"} <= set(raw.table.columns)
-    failures = _archive(raw) if archive else _own(raw)
+    failures = _kind_of(raw)(raw)
     wrong = np.flatnonzero((failures["ended_s"] < failures["began_s"]).to_numpy())
     if len(wrong):
         row = failures.iloc[wrong[0]]
@@ -125,15 +129,42 @@ def _read(path: Path) -> _Raw:
         raise UsageError(f"{path} does not exist", remedy=_REMEDY) from None
     except (OSError, EOFError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}", remedy=_REMEDY) from error
-    text = text.lstrip("\ufeff \n")
-    first = text.partition("\n")[0]
-    separator = "\t" if "\t" in first else ";" if first.count(";") > first.count(",") else ","
+    first = text.lstrip("\ufeff \n").partition("\n")[0]
     try:
-        table = pd.read_csv(StringIO(text), sep=separator, dtype="string", skipinitialspace=True)
+        table, begins = _parsed(text.lstrip("\ufeff"), first)
     except (ValueError, pd.errors.ParserError) as error:
         raise UsageError(f"{path} cannot be read: {error}", remedy=_REMEDY) from error
     table.columns = [str(name).strip(" #\t").lower() for name in table.columns]
-    return _Raw(path=path, table=table, lines=np.arange(len(table)) + 2)
+    return _Raw(path=path, table=table, lines=np.arange(len(table)) + begins)
+
+
+def _parsed(text: str, first: str) -> tuple[pd.DataFrame, int]:
+    """Return the table and the line of its first row."""
+    if first.startswith("{"):
+        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        return pd.DataFrame(rows).astype("string"), 1
+    separator = "\t" if "\t" in first else ";" if first.count(";") > first.count(",") else ","
+    headless = _number(first.split(separator)[0].strip()) is not None
+    table = pd.read_csv(
+        StringIO(text),
+        sep=separator,
+        dtype="string",
+        header=None if headless else 0,
+        names=list(_GOOGLE_2011) if headless and separator == "," else None,
+        skipinitialspace=True,
+    )
+    return table, 1 if headless else 2
+
+
+def _kind_of(raw: _Raw) -> Callable[[_Raw], pd.DataFrame]:
+    columns = set(raw.table.columns)
+    if {"event_type", "event_start_time", "event_stop_time"} <= columns:
+        return _archive
+    if {"time", "machine_id", "type"} <= columns:
+        return _google
+    if {"date", "serial_number", "failure"} <= columns:
+        return _backblaze
+    return _own
 
 
 def _archive(raw: _Raw) -> pd.DataFrame:
@@ -146,6 +177,40 @@ def _archive(raw: _Raw) -> pd.DataFrame:
         began_s=_seconds(raw, "event_start_time")[away],
         ended_s=_seconds(raw, "event_stop_time", may_lack=True)[away],
         lines=raw.lines[away],
+    )
+
+
+def _google(raw: _Raw) -> pd.DataFrame:
+    """Return the times from the removal of a machine until it is added again.
+
+    In 2011 0 means added and 1 removed, since 2019 1 and 2."""
+    kind = raw.table["type"].str.strip().str.upper()
+    old = bool((kind == "0").any())
+    removes = kind.isin(["REMOVE", "1" if old else "2"]).to_numpy()
+    adds = kind.isin(["ADD", "0" if old else "1"]).to_numpy()
+    at_s = _numbers(raw, "time") / 1e6
+    machine = raw.table["machine_id"].str.strip().to_numpy()
+    ended_s = np.full(len(at_s), np.nan)
+    away: dict[str, int] = {}
+    for row in np.argsort(at_s, kind="stable"):
+        if removes[row]:
+            away.setdefault(machine[row], int(row))
+        elif adds[row] and (since := away.pop(machine[row], None)) is not None:
+            ended_s[since] = at_s[row]
+    return _frame(
+        node=machine[removes], began_s=at_s[removes], ended_s=ended_s[removes],
+        lines=raw.lines[removes],
+    )  # fmt: skip
+
+
+def _backblaze(raw: _Raw) -> pd.DataFrame:
+    failed = (raw.table["failure"].str.strip() == "1").to_numpy()
+    began_s = _seconds(raw, "date")[failed]
+    return _frame(
+        node=raw.table["serial_number"].to_numpy()[failed],
+        began_s=began_s,
+        ended_s=np.full(len(began_s), np.nan),
+        lines=raw.lines[failed],
     )
 
 
@@ -197,6 +262,12 @@ def _texts(raw: _Raw, name: str) -> Array:
     return raw.table[name].fillna("unknown").str.strip().to_numpy()
 
 
+def _numbers(raw: _Raw, name: str) -> Array:
+    numbers = pd.to_numeric(raw.table[name], errors="coerce").astype(float).to_numpy()
+    _demand(raw, name, np.isfinite(numbers), "write a number")
+    return np.asarray(numbers)
+
+
 def _seconds(raw: _Raw, name: str, *, may_lack: bool = False) -> Array:
     """Return times as seconds; NaN for an empty one, where that may be.
 
@@ -232,3 +303,10 @@ def _demand(raw: _Raw, name: str, readable: Array, remedy: str) -> None:
         value = raw.table[name].iloc[bad[0]]
         shown = "empty" if pd.isna(value) or not str(value).strip() else repr(str(value))
         raise UsageError(f"{raw.where(bad[0])}: {name} is {shown}", remedy=remedy)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -10,7 +10,7 @@ from harness.cli.options import DURATION
 
 _EPILOG = """\b
 The log is a CSV of your own (node, failed, repaired), a table of the Failure Trace Archive
-(event_trace.tab), or LANL's records; .gz too.
+(event_trace.tab), Google's machine events, Backblaze's days of disks, or LANL's records; .gz too.
 
 \b
 Examples:

@@ -34,6 +34,14 @@ FORMS = {
     "0\t1\ta\t0\tx\t0\t1772323200\t1772323800\t0\n"
     "1\t1\ta\t0\tx\t1\t1772323800\t1772329999\t0\n"
     "2\t1\tb\t0\ty\t0\t1772323320\tNULL\t0\n",
+    "Google, 2011": "1772323100000000,a,0,p,0.5,0.5\n1772323200000000,a,1,p,0.5,0.5\n"
+    "1772323320000000,b,1,p,,\n1772323500000000,a,2,p,0.5,0.5\n"
+    "1772323800000000,a,0,p,0.5,0.5\n",
+    "Google, 2019": "time,machine_id,type\n1772323200000000,a,2\n1772323320000000,b,2\n"
+    "1772323800000000,a,1\n",
+    "Google, 2019, JSON": '{"time": "1772323200000000", "machine_id": "a", "type": "REMOVE"}\n'
+    '{"time": "1772323320000000", "machine_id": "b", "type": "REMOVE"}\n'
+    '{"time": "1772323800000000", "machine_id": "a", "type": "ADD"}\n',
 }
 
 
@@ -53,6 +61,17 @@ def test_every_form_gives_the_same_failures(tmp_path: Path, form: str, name: str
     assert np.isnan(found["ended_s"].iloc[1])
 
 
+def test_a_failed_disk_stays_away(tmp_path: Path) -> None:
+    text = (
+        "date,serial_number,model,capacity_bytes,failure\n"
+        "2026-03-01,Z1,M,1,0\n2026-03-01,Z2,M,1,1\n2026-03-02,Z1,M,1,1\n"
+    )
+    found = read_failures(write(tmp_path, text))
+    assert found["node"].tolist() == ["Z2", "Z1"]
+    assert found["began_s"].tolist() == [DAY, DAY + 86400]
+    assert found["ended_s"].isna().all()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -61,7 +80,7 @@ def test_every_form_gives_the_same_failures(tmp_path: Path, form: str, name: str
         ("node,failed,repaired\na,20,10\n", r"log\.csv, line 2: repaired at .* before it failed"),
         ("a,b\nx,y\n", "no column with the time of a failure, but a, b"),
         ("node,failed\n", "has no failure"),
-        ('node,failed\n"a\n', "cannot be read"),
+        ('{"time": 1\n', "cannot be read"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_line(
@@ -127,3 +146,20 @@ def test_each_system_fails_as_known(
     fitted_shape, _, fitted_scale = weibull_min.fit(gaps_h[gaps_h > 0], floc=0)
     assert fitted_shape == pytest.approx(shape, abs=6e-4)
     assert fitted_scale == pytest.approx(scale_h, rel=2e-3)
+
+
+def test_repairs_last_as_known(real: pd.DataFrame) -> None:
+    assert len(real) == 23739
+    minutes = (real["ended_s"] - real["began_s"]) / 60
+    minutes = minutes[minutes > 0]
+    assert minutes.median() == pytest.approx(60, rel=0.02)
+    # Tolerances cover the few records in which the two times and the downtime disagree.
+    assert minutes.mean() == pytest.approx(355, rel=0.04)
+    assert np.log(minutes).std() == pytest.approx(1.402, abs=0.02)
+
+
+def test_the_early_years_of_system_2_failed_in_bursts(real: pd.DataFrame) -> None:
+    early = real[(real["system"] == "2") & (real["began_s"] < pd.Timestamp("2000").timestamp())]
+    gaps = gaps_s(early)
+    assert (gaps == 0).mean() == pytest.approx(0.42, abs=0.005)
+    assert gaps.var() / gaps.mean() ** 2 == pytest.approx(7.0, abs=0.1)
