@@ -86,11 +86,6 @@ def heard(broker: PushingBroker) -> tuple[list[int], list[ReadError]]:
     return asyncio.run(read(broker))
 
 
-def test_errors_that_pass_are_repeated_by_the_client(broker: PushingBroker) -> None:
-    broker.push(PRODUCE, PASSING)
-    assert sent(broker) == []
-
-
 @pytest.mark.parametrize("code", LASTING)
 def test_errors_that_do_not_pass_are_reported(broker: PushingBroker, code: int) -> None:
     broker.push(PRODUCE, [code])
