@@ -75,15 +75,6 @@ def test_what_cannot_be_used_is_named_with_a_remedy(arguments: list[str], messag
     assert caught.value.remedy
 
 
-def test_next_to_nothing_is_said_in_words_and_is_null_in_json() -> None:
-    hopeless = ["--cost", "1min", "--mttf", "1h", "--interval", "1000d"]
-    document = answer(*hopeless)
-    assert document["utilization"] == 0.0
-    assert document["gain"] is None
-    assert "infinite" in run(*hopeless)
-    assert "0.0017%" in run("--cost", "10h", "--mttf", "1h")
-
-
 def test_recorded_failures_give_the_rate_and_are_replayed(tmp_path: Path) -> None:
     file = tmp_path / "records.csv"
     file.write_text(

@@ -10,22 +10,6 @@ from click.testing import CliRunner
 
 from harness.cli import test as testing
 from harness.cli.main import cli
-from harness.cli.test import NO_TESTS, verdict
-
-
-@pytest.mark.parametrize(
-    ("codes", "expected"),
-    [
-        ([0, 0], 0),
-        ([0, NO_TESTS], 0),
-        ([NO_TESTS, NO_TESTS], NO_TESTS),
-        ([1, 0], 1),
-        ([0, 2], 2),
-        ([NO_TESTS, 1], 1),
-    ],
-)
-def test_verdict_of_both_parts(codes: list[int], expected: int) -> None:
-    assert verdict(codes) == expected
 
 
 @pytest.fixture(autouse=True)

@@ -113,16 +113,6 @@ def test_positions_follow_speeds_and_nobody_overtakes() -> None:
     assert max(road.speed_cm_per_s.max() for road in roads) <= 120 * 100_000 // 3_600
 
 
-def test_an_accident_stops_a_car_and_those_behind_it_queue() -> None:
-    roads = road_for(400)
-    standing = [np.flatnonzero(road.speed_cm_per_s == 0) for road in roads[1:]]
-    held = [np.flatnonzero(road.stopped_for_s) for road in roads[:-1]]
-    for stands, is_held in zip(standing, held, strict=True):
-        assert set(is_held) <= set(stands)
-    assert max(map(len, standing)) > 3, "a queue builds up"
-    assert min(map(len, standing)) < 3, "and dissolves"
-
-
 # Fixed-width records
 
 

@@ -110,20 +110,6 @@ def test_utilization_stays_between_0_and_1(
     assert 0.0 <= value <= 1.0
 
 
-@given(p=costs_in_mttf, restart=shares, depth=st.integers(1, 1000), delay=shares)
-@settings(max_examples=amount(50), deadline=None)
-def test_optimum_ignores_restart_depth_and_delay(
-    p: float, restart: float, depth: int, delay: float
-) -> None:
-    plain = CheckpointedSystem(cost_s=p, failure_rate_per_s=1.0)
-    deep = CheckpointedSystem(
-        cost_s=p, failure_rate_per_s=1.0, restart_s=restart, depth=depth, delay_s=delay
-    )
-    assert plain.optimal_interval_s() == deep.optimal_interval_s()
-    grid = np.geomspace(p * 1.001, p + 30.0, 200)
-    assert plain.log_utilization(grid).argmax() == deep.log_utilization(grid).argmax()
-
-
 @pytest.mark.parametrize("interval", [700.0, 712.0, 1e5, 1e300])
 def test_an_overflowing_exponential_is_no_utilization_at_all(interval: float) -> None:
     system = CheckpointedSystem(cost_s=1.0, failure_rate_per_s=1.0, restart_s=800.0)

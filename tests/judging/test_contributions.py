@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from harness.failures.schedule import NO_FAILURES
-from harness.judging.contributions import contributions, tuple_success
+from harness.judging.contributions import contributions
 from harness.judging.loads import load_plan
 from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
@@ -73,16 +73,6 @@ def test_records_go_into_the_results_that_the_operators_give() -> None:
     assert both["tuples"].tolist() == cars.tolist()
     assert found["tuple"].is_unique
     assert ((found["sent_s"] - found["window_start_s"]).between(0, 1, inclusive="left")).all()
-
-
-@pytest.mark.parametrize(("latency_s", "least", "most"), [(2, 1, 1), (4.5, 0.2, 0.8), (7, 0, 0)])
-def test_the_rate_counts_from_the_tuple_not_from_its_window(
-    latency_s: float, least: float, most: float
-) -> None:
-    one = a_pass(latency_s)
-    rate = tuple_success(one, one.deliveries, ACCIDENTS, IDENTITY)
-    assert rate is not None
-    assert least <= rate <= most
 
 
 def test_lost_results_fail_their_tuples_and_stand_in_the_record() -> None:

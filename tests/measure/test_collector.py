@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, Producer
@@ -53,19 +51,6 @@ def test_a_broker_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.raises(EnvironmentFailure, match="topic out cannot be read"),
     ):
         collector.finish()
-
-
-def test_the_limit_is_on_silence_and_not_on_the_whole(
-    client: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A topic of millions is read for as long as messages come. Here each takes 0.9 s."""
-    send(client, "long", *((0, number, b"x") for number in range(8)))
-    with Collector(client, "long", 1, copy_header="copy") as collector:
-        clock = SimpleNamespace(
-            monotonic=lambda: 0.9 * collector.count, sleep=time.sleep, time_ns=time.time_ns
-        )
-        monkeypatch.setattr(collecting, "time", clock)
-        assert len(collector.finish(silence_s=1.0)) == 8
 
 
 def test_records_that_were_deleted_before_they_were_read_are_an_error() -> None:

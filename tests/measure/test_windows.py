@@ -12,7 +12,6 @@ from harness.measure.windows import (
     MUCH_LATER_S,
     Normal,
     due_times,
-    longest_silence_s,
     normal_of,
     summarize_windows,
 )
@@ -48,16 +47,6 @@ def test_one_hiccup_of_the_twin_hides_no_outage() -> None:
     assert normal_of(windows({9: 10.0}, usual=2.0), from_s=0, until_s=29).kept_up(2.0)
     assert not normal_of(windows({}, usual=7.1), from_s=0, until_s=29).kept_up(2.0)
     assert Normal(median_s=7.0, slowest_s=10.5).kept_up(2.0), "the limits are kept"
-
-
-def test_silence() -> None:
-    arrivals = pd.Series([0.5, 1.0, 2.0, 2.0, 9.0, 9.5])
-    assert longest_silence_s(arrivals, from_s=1.5, until_s=10) == 7
-    assert longest_silence_s(arrivals, from_s=5, until_s=10) == 7
-    assert longest_silence_s(arrivals, from_s=9.2, until_s=9.8) == 0.5
-    assert longest_silence_s(arrivals, from_s=9.6, until_s=20) == 10.5
-    assert longest_silence_s(arrivals.head(0), from_s=1, until_s=4) == 3
-    assert longest_silence_s(arrivals, from_s=2, until_s=10) == 7, "what came at that instant came"
 
 
 def test_a_window_is_due_with_the_record_that_closes_it() -> None:

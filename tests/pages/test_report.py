@@ -19,7 +19,7 @@ from harness.cli.measure import exit_code
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
 from harness.pages import cards, drawing, report, walk
-from harness.pages.assessment import SMOKE_DECIDES, Assessment, assess
+from harness.pages.assessment import Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
@@ -100,15 +100,6 @@ def test_claims_are_judged_and_a_papers_claim_fails_only_a_strict_run(
     result = judged(tmp_path, toy(valued(value)))
     assert held(result) == verdicts
     assert tuple(exit_code([result], strict=strict) for strict in (False, True)) == exits
-
-
-def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
-    claims = judged(tmp_path, toy(), SMOKE).claims
-    assert [(claim.kind.value, claim.held) for claim in claims] == [
-        ("paper", None),
-        ("invariant", True),
-    ]
-    assert claims[0].why == SMOKE_DECIDES
 
 
 @pytest.mark.parametrize("counted", [False, True])

@@ -9,9 +9,6 @@ import pandas as pd
 import pytest
 
 from harness.results.record import (
-    INVALID,
-    OK,
-    SKIPPED,
     Attempt,
     Outcome,
     Question,
@@ -38,21 +35,6 @@ def attempt(
         versions={},
         started_unix_s=at,
     )
-
-
-@pytest.mark.parametrize(
-    ("outcome", "status", "reason"),
-    [
-        (Outcome(values={"y": 1}), OK, None),
-        (Outcome(values={"y": 1}, invalid="the load fell behind"), INVALID, "the load fell behind"),
-        (Outcome(skipped="one rack is too few"), SKIPPED, "one rack is too few"),
-    ],
-)
-def test_how_a_run_ended(outcome: Outcome, status: str, reason: str | None) -> None:
-    record = Record.completed(attempt(), outcome, seconds=2.5)
-    assert (record.status, record.reason, record.seconds) == (status, reason, 2.5)
-    assert record.settled is (status in (OK, SKIPPED))
-    assert record.question == QUESTION
 
 
 def test_a_record_names_the_engine_it_measured_and_so_does_its_campaign(tmp_path: Path) -> None:
@@ -109,19 +91,6 @@ def test_one_question_asked_of_two_revisions(tmp_path: Path) -> None:
         "old": [2],  # the newest of them
         "new": [3],
     }
-
-
-def test_a_skip_completes_a_campaign_and_stands_in_no_table(tmp_path: Path) -> None:
-    store = RecordStore(tmp_path)
-    keep(store, Record.completed(attempt(1), Outcome(values={"y": 1}), seconds=0))
-    assert not store.campaign(QUESTION, "a", "here", 1, GRID).complete
-    skipped = Outcome(skipped="no such scheme")
-    keep(store, Record.completed(attempt(2, at=1001.0), skipped, seconds=0))
-    campaign = store.campaign(QUESTION, "a", "here", 1, GRID)
-    assert campaign.complete
-    assert [record.reason for record in campaign.skipped] == ["no such scheme"]
-    assert campaign.failed == 0
-    assert len(campaign.results().frame) == 1
 
 
 def test_repetitions_that_are_there_count_beyond_the_number_asked_for(tmp_path: Path) -> None:

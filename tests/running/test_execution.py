@@ -182,25 +182,6 @@ def test_runs_end_in_time_with_what_is_there(tmp_path: Path) -> None:
     assert len(rest.finished) == 5 * ATTEMPTS, "the same command makes the rest"
 
 
-def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None:
-    def parity(point: Point) -> str:
-        return "odd" if point["x"] in (1, 3) else "even"
-
-    watcher = make(
-        RecordStore(tmp_path),
-        measured("stock/a", keeps=parity),
-        measured("stock/b", keeps=parity),
-        measured("stock/c"),
-        settings=replace(SMOKE, repeats=1),
-    )
-    order = [(r.experiment[-1], r.point["x"]) for r in watcher.finished]
-    assert order == [
-        ("c", 1), ("c", 2), ("c", 3),
-        ("a", 1), ("a", 3), ("b", 1), ("b", 3), ("a", 2), ("b", 2),
-    ]  # fmt: skip
-    assert [name for name, _ in watcher.campaigns] == ["stock/c", "stock/a", "stock/b"]
-
-
 def test_what_is_computed_by_another_process_is_recorded_as_if_made_here(tmp_path: Path) -> None:
     (experiment,) = find(["intervals/dag-delay"])
     elsewhere = make(RecordStore(tmp_path / "a"), experiment).finished
@@ -315,16 +296,6 @@ def test_an_edit_while_it_runs_does_not_tear_a_campaign_apart(
     assert {record.code for record in watcher.finished} == {"edit 0"}
     assert watcher.campaigns[0][1].complete
     assert len(make(RecordStore(tmp_path), toy()).finished) == 6, "the next command sees the edit"
-
-
-def test_an_edited_option_file_is_another_campaign(tmp_path: Path) -> None:
-    file = tmp_path / "f.yaml"
-    settings = replace(SMOKE, options={"failures": file})
-    experiment = toy(accepts=frozenset({"failures"}))
-    for text, runs in (("a", 6), ("a", 0), ("b", 6)):
-        file.write_text(text)
-        watcher = make(RecordStore(tmp_path), experiment, settings=settings)
-        assert len(watcher.finished) == runs
 
 
 @pytest.mark.parametrize(("repeats", "seed"), [(0, 1), (1, -1)])

@@ -31,14 +31,6 @@ def test_figure_2_correlated_loses_two_fifths() -> None:
     assert output_fidelity(topology, without(topology, ("O2", 1)))[0, 0] == pytest.approx(3 / 5)
 
 
-def test_internal_completeness_knows_no_joins() -> None:
-    values = [
-        internal_completeness(topology, without(topology, ("O2", 1)))[0]
-        for topology in (named.figure_2(join=True), named.figure_2(join=False))
-    ]
-    assert values == pytest.approx([12 / 16, 12 / 16])  # 3 + 3 taken in by O1, O2; 6 of 8 by O3
-
-
 def test_priorities_weigh_the_queries() -> None:
     topology = named.figure_5a((1, 0, 3))
     alive = np.zeros(7, dtype=bool)

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from datasets import accident as cars
-from datasets import traffic as roads
 from harness.errors import UsageError
 from tests.levels import amount
 from tests.workloads.agreement import (
@@ -37,11 +36,10 @@ Sources = Mapping[str, pa.Table]
 
 @dataclass(frozen=True)
 class Case:
-    """A workload in its two forms, and records that its windows make something of."""
+    """A workload in its two forms, and records for it."""
 
     workload: Workload
     random: st.SearchStrategy[Sources]
-    generated: Callable[[], Sources]
 
 
 def stream(value: st.SearchStrategy[bytes], *, partitions: int) -> st.SearchStrategy[pa.Table]:
@@ -73,21 +71,6 @@ SYNTHETIC = synthetic.synthetic(levels=2, keys=5, window_s=3)
 WORDS = wordcount.word_count(text=[__file__], window_s=3, slide_s=1)
 
 
-def generated_traffic() -> Sources:
-    population = roads.Population(users=400, segments=20)
-    per_s = {"locations": population.location_rate / 2, "reports": population.report_rate / 2}
-    return {
-        source.name: steady(
-            [
-                source.records.build().payloads(partition, 0, int(20 * per_s[source.name]))
-                for partition in range(2)
-            ],
-            per_s[source.name],
-        )
-        for source in TRAFFIC.sources
-    }
-
-
 def generated(workload: Workload, seconds: int, per_s: int) -> Sources:
     [source] = workload.sources
     built = source.records.build()
@@ -101,7 +84,6 @@ CASES = {
         st.fixed_dictionaries(
             {"locations": per_partition(location), "reports": per_partition(report)}
         ),
-        generated_traffic,
     ),
     "accident": Case(
         ACCIDENT,
@@ -115,7 +97,6 @@ CASES = {
                 )
             }
         ),
-        lambda: generated(ACCIDENT, 200, 100),
     ),
     "synthetic": Case(
         SYNTHETIC,
@@ -129,7 +110,6 @@ CASES = {
                 )
             }
         ),
-        lambda: generated(SYNTHETIC, 6, 10),
     ),
     "wordcount": Case(
         WORDS,
@@ -140,7 +120,6 @@ CASES = {
                 )
             }
         ),
-        lambda: generated(WORDS, 5, 40),
     ),
 }
 
@@ -251,7 +230,7 @@ def test_word_count_has_the_depth_that_was_asked_for(depth: int) -> None:
     timeline = timeline_of(WORDS, start_us=START_US, batch_s=1)
     code = wordcount.program(timeline=timeline, depth=depth)
     assert len(code.topology.operators) == depth
-    sources = CASES["wordcount"].generated()
+    sources = generated(WORDS, 5, 40)
     shallow = wordcount.program(timeline=timeline, depth=4, counters=3)
     require_equal(by_operators(code, WORDS, sources), by_operators(shallow, WORDS, sources))
     with pytest.raises(UsageError, match="depth 3"):
