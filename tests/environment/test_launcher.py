@@ -209,3 +209,14 @@ def test_two_first_starts_at_once_install_once(
             assert json.loads(out)["arguments"] == ["list"]
     assert calls(log) == ["venv", "pip", "pip"]
     assert not (repository / ".venv.lock.d").exists()
+
+
+@pytest.mark.usefixtures("uv")
+def test_lock_directory_of_a_dead_start_is_taken_over(repository: Path) -> None:
+    held = repository / ".venv.lock.d"
+    held.mkdir()
+    dead = subprocess.Popen(["true"], executable="/bin/true")
+    dead.wait()
+    (held / "pid").write_text(f"{dead.pid}\n")
+    succeeded(start(repository))
+    assert not held.exists()

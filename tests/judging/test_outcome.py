@@ -363,3 +363,9 @@ def test_output_that_stayed_tentative_does_not_equal_the_truth() -> None:
     found = values(tentative)
     assert found["output_equals_truth"] is False
     assert (found["accuracy_last"], found["uncorrected"]) == (1, 1)
+
+
+def test_a_counter_that_begins_anew_has_used_what_it_says() -> None:
+    usage = record().usage
+    after = usage.head(2).assign(at_s=40.0, cpu_s=[12.0, 0.5])
+    assert values(usage=pd.concat([usage, after]))["cpu_s"] == pytest.approx(7 + 3.5)

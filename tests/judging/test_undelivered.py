@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from harness.engines.base import Event, EventKind
-from harness.judging.undelivered import unseen_markers
+from harness.judging.undelivered import describe, unseen_markers
+from tests.judging.constructed import WORKLOAD
 
 START = 1_700_000_000.0
 """Where the load begins."""
@@ -52,3 +54,19 @@ def test_dropped_markers_are_recognized(batches: list[Event], unseen: bool) -> N
     assert (why is not None) == unseen
     if why is not None:
         assert "windows up to 40 s stay open" in why
+
+
+def test_missing_windows_unread_partitions_and_the_last_batch_are_named() -> None:
+    slide_s, window_s = WORKLOAD.slide_s, WORKLOAD.window_s
+    text = describe(
+        pd.DataFrame({"window_start_s": [0.0]}),
+        [LOAD, batch(32, watermark=at(25), behind="topic-1-lines/3: 120")],
+        workload=WORKLOAD,
+        duration_s=2 * slide_s,
+        start_unix_s=START,
+        now_unix_s=START + 40,
+        source_of={"topic-1-lines": "lines"},
+    )
+    assert f"{slide_s:g}-{slide_s + window_s:g} s" in text
+    assert "done 8 s ago with 10 records, its watermark at 25.0 s of the load" in text
+    assert text.endswith("unread: lines/3: 120")

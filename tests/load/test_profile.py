@@ -102,6 +102,8 @@ def test_the_lag_histogram_bounds_the_quantiles(lags: list[float]) -> None:
     [
         (lambda: RateProfile.constant(0, 1), "a rate of 0 records/s"),
         (lambda: RateProfile(((0, 1),)), "a load has no duration"),
+        (lambda: RateProfile(()), "load"),
+        (lambda: RateProfile(((1, 0),)), "load"),
         (lambda: RateProfile(((1, 1), (-1, 1))), "step 2 of the load lasts -1 s"),
         (lambda: RateProfile(((1, 1), (inf, 0))), "step 2 of the load lasts inf s"),
         (lambda: RateProfile(((1, inf),)), "step 1 of the load has a rate of inf"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,11 @@ def test_only_what_is_measured_counts_as_changed(
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "-qm", "a change"], check=True)
     assert revisions.changed_code(head) == ([name] if counts else [])
+
+
+def test_a_reworded_claim_is_the_same_by_its_id() -> None:
+    old, new = (replace(claim(True, text), id="rises") for text in ("old words", "new words"))
+    assert claim_changes([old], [new]) == ([], [])
+    _, alarms = claim_changes([old], [replace(new, held=False)])
+    assert "does not hold tonight" in alarms[0]
+    assert claim_changes([claim(True)], [replace(claim(True), id="rises")]) == ([], [])

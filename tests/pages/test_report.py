@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -287,3 +289,41 @@ def test_a_figure_that_cannot_be_drawn_is_a_message_in_its_place(write: Write) -
     assert "there is only one depth" in text
     assert text.count("data:image") == 1
     assert text.count("y rises with x") >= 2
+
+
+def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_ends(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    know: Callable[[Sequence[Experiment]], None],
+) -> None:
+    know([toy()])
+    store, drawn = RecordStore(tmp_path), list[str]()
+    ((_, campaign),) = make(store, toy(), settings=QUICK).campaigns
+    right = drawing.picture
+
+    def picture(judged: Assessment) -> drawing.Picture:
+        drawn.append(judged.experiment.id)
+        return right(judged)
+
+    monkeypatch.setattr(drawing, "picture", picture)
+
+    def process(function: Callable[..., Any], *given: object) -> Future[drawing.Attempt]:
+        asked: Future[drawing.Attempt] = Future()
+        asked.set_result(("svg+xml", b"<svg>elsewhere</svg>"))
+        made = function(*pickle.loads(pickle.dumps(given)))
+        assert made[0] == "svg+xml"
+        return asked
+
+    def ended(*_: object) -> Future[drawing.Attempt]:
+        asked: Future[drawing.Attempt] = Future()
+        assert asked.cancel()
+        return asked
+
+    for elsewhere in (process, ended, None):
+        drawn.clear()
+        writer = report.ReportWriter(store, elsewhere=elsewhere)
+        for _ in range(2):
+            assert writer.judge(toy(), Profile.QUICK, campaign).table is not None
+        text = text_of(writer.write())
+        assert drawn == ["stock/toy"], "once, for this page or by that process"
+        assert ("data:image/svg+xml;base64,PHN2Zz5lbHNld2" in text) is (elsewhere is process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -164,3 +165,12 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     for wrong in (["--raw", "x.tar"], ["--raw", "x.zip", "--experiment", "ppa"]):
         refused = CliRunner().invoke(command, wrong)
         assert isinstance(refused.exception, UsageError), wrong
+
+
+def test_what_nobody_has_read_for_a_month_is_discarded(shipped: Path, cache: Path) -> None:
+    place = readable(shipped)
+    os.utime(place, (0, 0))
+    recent = cache / "recent"
+    recent.mkdir()
+    archive._discard_unused(cache)
+    assert [*cache.iterdir()] == [recent]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -85,7 +84,3 @@ def require_equal(first: pd.DataFrame, second: pd.DataFrame) -> None:
     different = both[both["side"] != "both"]
     assert not len(different), different.to_string()
     assert len(first) == len(second) == len(both)
-
-
-def random_times(random: np.random.Generator, number: int, span_ms: int) -> list[int]:
-    return [int(time) for time in np.sort(random.integers(0, span_ms, number))]

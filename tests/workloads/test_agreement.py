@@ -242,3 +242,8 @@ def test_a_timeline_that_does_not_add_up_is_refused() -> None:
         timeline_of(TRAFFIC, start_us=START_US, batch_s=0.3)
     with pytest.raises(UsageError, match="start"):
         timeline_of(TRAFFIC, start_us=START_US + 1, batch_s=1)
+
+
+def test_a_slide_that_cuts_seconds_is_refused() -> None:
+    with pytest.raises(UsageError, match="cuts seconds apart"):
+        traffic.traffic_jams(window_s=3, slide_s=1.5)
