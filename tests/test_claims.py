@@ -125,8 +125,8 @@ def test_fewer_samples_than_six_decide_nothing(
 
 
 NORMAL, EXPONENTIAL, LOGNORMAL = "normal", "exponential", "lognormal"
-TRIALS = 1500
-NOISE = 0.015
+TRIALS = 600
+NOISE = 0.018
 """Tolerance: two standard deviations of the share of trials, at 95 %."""
 
 
@@ -145,7 +145,7 @@ MEANS = {NORMAL: 10.0, EXPONENTIAL: 1.0, LOGNORMAL: exp(0.5)}
 MEDIANS = {NORMAL: 10.0, EXPONENTIAL: log(2.0), LOGNORMAL: 1.0}
 
 
-@pytest.mark.parametrize("n", [6, 10, 20])
+@pytest.mark.parametrize("n", [6, 20])
 @pytest.mark.parametrize(
     ("name", "mean_covers"), [(NORMAL, 0.94), (EXPONENTIAL, 0.92), (LOGNORMAL, 0.88)]
 )
@@ -159,7 +159,7 @@ def test_an_interval_has_the_truth_inside_as_often_as_it_says(
         return float(np.mean([s is not None and s.low <= truth <= s.high for s in samples]))  # type: ignore[operator]
 
     assert covers(map(median_of, one), MEDIANS[name]) >= 0.95 - NOISE
-    assert covers(map(mean_of, one[:600]), MEANS[name]) >= mean_covers - 2 * NOISE
+    assert covers(map(mean_of, one), MEANS[name]) >= mean_covers - 2 * NOISE
     pairs = list(zip(one[:300], other[:300], strict=True))
     assert covers((ratio_of(*pair) for pair in pairs), 1.0) >= 0.95 - 2 * NOISE
     assert covers((difference_of(*pair) for pair in pairs), 0.0) >= 0.95 - 2 * NOISE

@@ -28,9 +28,10 @@ from harness.intervals.recovery import (
 from harness.intervals.systems import SYSTEMS
 from harness.intervals.utilization import CheckpointedSystem
 from harness.planning.base import budget_of
-from harness.results import load
 from harness.results.library import Library
 from harness.text import parse_bytes, parse_duration_s, parse_share
+from tests.advice.shipped import shipped as shipped_library
+from tests.advice.shipped import shipped_once as _shipped_once
 
 JOB = Job(
     rate_per_s=20_000, state_bytes=4e9, node_mttf_s=30 * 86_400, nodes=20, racks=4, window_s=60,
@@ -40,9 +41,13 @@ NOTHING_RUN = Library([], [])
 """Records without a run, which are read at once."""
 
 
-@pytest.fixture(scope="module")
+shipped_once = _shipped_once
+pytestmark = pytest.mark.usefixtures("shipped_once")
+
+
+@pytest.fixture
 def shipped() -> Library:
-    return load()
+    return shipped_library()
 
 
 def rows(runs: int = 8, *, noise: float = 0.0) -> pd.DataFrame:

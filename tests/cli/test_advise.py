@@ -11,7 +11,10 @@ from click.testing import CliRunner
 
 from harness.cli.advise import command
 from harness.errors import UsageError
+from tests.advice.shipped import shipped_once as _shipped_once
 
+shipped_once = _shipped_once
+pytestmark = pytest.mark.usefixtures("shipped_once")
 JOB = ("--rate", "20000", "--state", "4GB", "--mttf", "30d")
 
 

@@ -19,6 +19,7 @@ from harness.errors import UsageError
 from harness.judging.calibration import Rung, Tried, told
 from harness.measure.windows import Normal
 from harness.results.kills import SERIES, Unrecovered
+from harness.results.library import Library
 from harness.results.record import Outcome
 from harness.results.setting import Setting
 from harness.running.execution import Runner
@@ -42,6 +43,7 @@ def orders(tmp_path: Path) -> Path:
 def trying(tmp_path: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Try:
     """Return ``try`` over a workload whose sample is right."""
     monkeypatch.setattr(try_file, "sample_shown", lambda workload, conf: None)
+    monkeypatch.setattr("harness.advice.own_job.load", lambda: Library([], []))
 
     def call(*arguments: str) -> Result:
         return CliRunner().invoke(

@@ -26,8 +26,18 @@ def test_the_records_that_ship_say_the_same(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("kind", TRACES)
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [
+        *(("protocol", scheme) for scheme in SCHEMES),
+        ("host", "ppa"),
+        *(
+            pytest.param("host", scheme, marks=pytest.mark.deep)
+            for scheme in SCHEMES
+            if scheme != "ppa"
+        ),
+    ],
+)
 def test_a_seed_has_the_same_trace(kind: str, scheme: str) -> None:
     seeds = SEEDS[: amount(len(SEEDS))]
     masters = [of_seed(scheme, seed, TRACES[kind]) for seed in seeds]

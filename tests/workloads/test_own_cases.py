@@ -191,6 +191,7 @@ def test_a_setting_of_the_command_reaches_the_sample(spark: SparkSession, tmp_pa
     assert spark.conf.get(POLICY) == "min", "it is the sample's alone"
 
 
+@pytest.mark.deep
 def test_large_records_are_fewer_and_too_large_ones_refused(tmp_path: Path) -> None:
     workload = job(tmp_path, record='{"k": n % 3, "v": 1, "pad": "x" * 1_200_000}')
     rows = sample.rows_of(workload.sources[0], workload)
