@@ -86,9 +86,7 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         _named(*map(str, names)): mine
         for names, mine in known.groupby(["engine", "tuning", "workload", "kill"], sort=False)
     }
-    above, below = figure.subplots(
-        2, 1, sharex=True, height_ratios=[max(len(rows), 1), len(PUBLISHED)]
-    )
+    above, below = figure.subplots(2, 1, height_ratios=[max(len(rows), 1), len(PUBLISHED)])
     medians = pd.DataFrame([_medians(mine) for mine in rows.values()])
     stacked(above, list(rows), medians, LOOKS)
     for place, mine in enumerate(rows.values()):
@@ -98,6 +96,13 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
                 some["outage_s"], [place] * len(some), marker, color=BLACK, markersize=4,
                 linestyle="none",
             )  # fmt: skip
+        median_s, longest_s = (float(mine["outage_s"].agg(each)) for each in ("median", "max"))
+        above.plot(median_s, place, "|", color=BLACK, markersize=20, markeredgewidth=2.5)
+        above.annotate(
+            f"median {median_s:.3g} s", (longest_s, place), (7, 9), textcoords="offset points",
+            va="center", fontweight="bold",
+        )  # fmt: skip
+    above.set_xlim(0, 1.3 * max(1.0, float(known["outage_s"].max())))
     above.set_title("measured here: crosses outages, bars medians of their parts", loc="left")
     above.set_ylabel("system, and what is killed")
     for place, one in enumerate(PUBLISHED):

@@ -92,14 +92,14 @@ class Outages:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """The median over passes of a column, in the rows with certain values."""
 
     name: str
     """Its name in sentences and labels."""
     figure: str
-    table: str = ""
+    table: str
     column: str
     where: Mapping[str, Any] = field(default_factory=dict)
     """A value by column, several, or a function of the column that returns a mask."""

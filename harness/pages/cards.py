@@ -26,6 +26,12 @@ from harness.text import format_duration
 
 Card = Mapping[str, Any]
 LARGEST_INLINE_CSV = 150_000
+_MAIN = frozenset(
+    {"ppa/partial-replication", "intervals/flink", "edge/latency", "dpc/availability-bound"}
+    | {"live/partial-replication", "intervals/flink-live", "live/edge-latency"}
+    | {"dpc/availability-bound-live", "live/peers", "stock/worker-kill"}
+)
+"""The main figure of each page, with its live counterpart."""
 MARKS = {"held": "●", "not held": "✕", "undecided": "◐", "not measured": "○"}
 """The sign of each verdict in a list."""
 
@@ -105,11 +111,13 @@ def card(
 
 
 def groups_of(cards: Sequence[Card]) -> list[dict[str, Any]]:
-    """Return the groups that have a card, each with its cards and its count of verdicts."""
+    """Return the groups that have a card, each with its cards and its count of verdicts.
+
+    The main figure of a page comes first; readings, regions and calibrations come last."""
     groups = []
     for name, title in GROUPS.items():
         here = [card for card in cards if page_of(card["experiment"]) == name]
-        here.sort(key=lambda card: place_of(card["experiment"]))
+        here.sort(key=lambda card: (_rank(card["id"]), place_of(card["experiment"])))
         if not here:
             continue
         counts = Counter(claim["verdict"] for card in here for claim in card["claims"])
@@ -127,6 +135,11 @@ def groups_of(cards: Sequence[Card]) -> list[dict[str, Any]]:
             }
         )
     return groups
+
+
+def _rank(experiment: str) -> int:
+    last = any(word in experiment for word in ("readings", "regions", "calibration"))
+    return 0 if experiment in _MAIN else 2 if last else 1
 
 
 def published(claims: Sequence[Verdict]) -> list[dict[str, Any]]:

@@ -48,11 +48,11 @@ KILL = Question(
 
 def _of_matrix(name: str, scheme: str, column: str, over: str = "", unit: str = "s") -> Column:
     return Column(
-        name=name,
-        figure="live/matrix",
-        table="cells" if unit == "times" else "kills",
-        column=column,
-        where={"scheme": scheme},
+        name,
+        "live/matrix",
+        "cells" if unit == "times" else "kills",
+        column,
+        {"scheme": scheme},
         over={"scheme": over} if over else {},
         unit=unit,
     )
@@ -93,22 +93,22 @@ REPLICAS = Question(
 
 def _accuracy(query: str) -> Column:
     return Column(
-        name=query,
-        figure="live/recovery-accuracy",
-        table="curves",
-        column="measured",
-        where={"query": query, "planner": "inc", "arrived": smallest_above_zero},
+        query,
+        "live/recovery-accuracy",
+        "curves",
+        "measured",
+        {"query": query, "planner": "inc", "arrived": smallest_above_zero},
         unit="share",
     )
 
 
 def _recovered(name: str, series: str, label: str) -> Column:
     return Column(
-        name=name,
-        figure="live/partial-replication",
-        table="latencies",
-        column="latency_s",
-        where={"engine": LIVE, "series": series},
+        name,
+        "live/partial-replication",
+        "latencies",
+        "latency_s",
+        {"engine": LIVE, "series": series},
         label=label,
     )
 
@@ -123,19 +123,19 @@ PARTIAL = Question(
         _recovered("complete", "PPA-0.5", "all tasks back, half replicated"),
         _recovered("none", "PPA-0", "all tasks back, no replicas"),
         Column(
-            name="arrived",
-            figure="live/recovery-accuracy",
-            table="curves",
-            column="arrived",
-            where={"planner": "inc", "arrived": smallest_above_zero},
+            "arrived",
+            "live/recovery-accuracy",
+            "curves",
+            "arrived",
+            {"planner": "inc", "arrived": smallest_above_zero},
             unit="share",
         ),
         Column(
-            name="faster",
-            figure="live/partial-replication",
-            table="samples",
-            column="faster",
-            where={"engine": LIVE},
+            "faster",
+            "live/partial-replication",
+            "samples",
+            "faster",
+            {"engine": LIVE},
             unit="times",
         ),
         _accuracy("Q1"),
@@ -160,11 +160,11 @@ PARTIAL = Question(
 
 def _useful(name: str, interval: str, column: str, label: str) -> Column:
     return Column(
-        name=name,
-        figure="intervals/flink-live",
-        table="utilization",
-        column=column,
-        where={"engine": "flink", "interval": interval},
+        name,
+        "intervals/flink-live",
+        "utilization",
+        column,
+        {"engine": "flink", "interval": interval},
         unit="share",
         label=label,
     )
@@ -172,10 +172,11 @@ def _useful(name: str, interval: str, column: str, label: str) -> Column:
 
 def _over(name: str, model: str) -> Column:
     return Column(
-        name=name,
-        figure="intervals/rival-gain",
-        column="gain_percent",
-        where={"model": model},
+        name,
+        "intervals/rival-gain",
+        "",
+        "gain_percent",
+        {"model": model},
         take=largest,
         unit="percent",
     )
@@ -211,10 +212,11 @@ INTERVAL = Question(
 
 def _left(plan: str) -> Column:
     return Column(
-        name=f"left by {plan}",
-        figure="ppa/expected-fidelity",
-        column="lost",
-        where={"model": "racks", "ratio": 0.5, "plan": plan},
+        f"left by {plan}",
+        "ppa/expected-fidelity",
+        "",
+        "lost",
+        {"model": "racks", "ratio": 0.5, "plan": plan},
         unit="share",
     )
 
@@ -254,11 +256,11 @@ RACKS = Question(
 
 def _waiting(name: str, bound: object, label: str, column: str = "tentative") -> Column:
     return Column(
-        name=name,
-        figure="dpc/availability-bound-live",
-        table="passes",
-        column=column,
-        where={"during_failure": "delay", "bound_s": bound},
+        name,
+        "dpc/availability-bound-live",
+        "passes",
+        column,
+        {"during_failure": "delay", "bound_s": bound},
         unit="s" if column != "tentative" else "",
         label=label,
     )
@@ -266,12 +268,7 @@ def _waiting(name: str, bound: object, label: str, column: str = "tentative") ->
 
 def _cut_off(name: str, column: str, unit: str = "") -> Column:
     return Column(
-        name=name,
-        figure="live/partition",
-        table="runs",
-        column=column,
-        where={"scheme": "PPA", "failure": "cut off"},
-        unit=unit,
+        name, "live/partition", "runs", column, {"scheme": "PPA", "failure": "cut off"}, unit=unit
     )
 
 
@@ -297,10 +294,7 @@ PARTITION = Question(
         "tuples if each may wait {short bound}, and {long} if it may wait {long bound}.",
     ],
     axis="tentative tuples during a failure (DPC)",
-    claims=[
-        "live/partition/tentative-corrected",
-        "dpc/availability-bound-live/delay-proportional",
-    ],
+    claims=["live/partition/tentative-corrected", "dpc/availability-bound-live/delay-proportional"],
     run="./faultline run live/partition dpc/availability-bound-live",
 )
 
