@@ -105,6 +105,7 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     above.set_xlim(0, 1.3 * max(1.0, float(known["outage_s"].max())))
     above.set_title("measured here: crosses outages, bars medians of their parts", loc="left")
     above.set_ylabel("system, and what is killed")
+    above.set_xlabel("seconds from the kill until output is on time again")
     for place, one in enumerate(PUBLISHED):
         below.barh([place], [one.timeout_s], color=VERMILION, alpha=0.4)
         below.plot([one.least_s, one.most_s], [place, place], color=BLACK, marker="|", linewidth=3)

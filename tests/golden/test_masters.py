@@ -7,9 +7,13 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from harness.pages.answers import answers, in_readme
+from harness.pages.questions import QUESTIONS
+from harness.pages.site import SHIPPED_SITE
 from harness.protocol.schemes import SCHEMES
+from harness.results.provenance import ROOT
 from tests.engines.tasks.virtual.trace_of_seed import trace as host_trace
-from tests.golden.masters import KINDS, SEEDS, differing, main, of_seed
+from tests.golden.masters import KINDS, SEEDS, differing, main, of_seed, shipped
 from tests.levels import amount
 from tests.simulator.trace_of_seed import trace as protocol_trace
 
@@ -23,6 +27,16 @@ RENEW = "if this is meant, say why in the commit and renew them (tests/golden/ma
 @pytest.mark.parametrize("kind", ["verdicts", "tables", "kills"])
 def test_the_records_that_ship_say_the_same(kind: str) -> None:
     assert not differing(kind, KINDS[kind]()), RENEW
+
+
+@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.xdist_group("shipped")
+def test_the_readme_has_the_findings_of_the_records_that_ship() -> None:
+    readme = (ROOT / "README.md").read_text()
+    site = SHIPPED_SITE.relative_to(ROOT).as_posix()
+    found = answers(shipped(), QUESTIONS)
+    assert readme == in_readme(readme, found, site), "renew it: ./faultline site --shipped"
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 VOID = {"meta", "link", "img", "br", "input", "hr", "col", "wbr", "source"}
 
@@ -79,7 +79,15 @@ def dangling(pages: dict[Path, Page]) -> list[str]:
                 continue
             name, _, anchor = link.partition("#")
             target = (path.parent / unquote(name)).resolve() if name else path
-            lost = anchor and target in pages and anchor not in pages[target].ids
+            lost = anchor and target in pages and not _is_there(pages[target], anchor)
             if lost or not target.exists():
                 found.append(f"{path.name}: {link}")
     return found
+
+
+def _is_there(page: Page, anchor: str) -> bool:
+    """Return True if a page has an element of this name, or a row with the chosen facets."""
+    if not anchor.startswith("?"):
+        return anchor in page.ids
+    choice = dict(parse_qsl(anchor[1:]))
+    return any(choice.items() <= {(n, v[0]) for n, v in row.items()} for row in page.facets)
