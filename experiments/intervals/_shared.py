@@ -37,9 +37,9 @@ RUN_LENGTH_NOTE = (
 
 def measurement(
     id: str,  # noqa: A002
-    run: Callable[[Point, Context], Outcome],
     points: Sequence[Point],
     *seconds: float,
+    run: Callable[[Point, Context], Outcome],
     origin: Origin = Origin.COMPUTED,
     smoke: Sequence[Point] | None = None,
 ) -> Measurement:

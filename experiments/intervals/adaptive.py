@@ -152,7 +152,7 @@ def _t_star_s(rate_per_s: float, cost_s: float) -> float:
 
 
 MEASUREMENT = _shared.measurement(
-    "intervals/adaptive", run, POINTS, 0.4, 0.7, 5.0, origin=Origin.SIMULATED, smoke=POINTS[:2]
+    "intervals/adaptive", POINTS, 0.4, 0.7, 5.0, run=run, origin=Origin.SIMULATED, smoke=POINTS[:2]
 )
 
 # Shown: no record depends on what follows.

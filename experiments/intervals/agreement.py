@@ -117,7 +117,7 @@ def _compare(wanted: Parameters, context: Context, name: str) -> pd.DataFrame:
 
 
 MEASUREMENT = _shared.measurement(
-    "intervals/agreement", run, POINTS, 0.1, 0.2, 0.5, origin=Origin.SIMULATED
+    "intervals/agreement", POINTS, 0.1, 0.2, 0.5, run=run, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.

@@ -16,7 +16,7 @@ POINTS = [
     for delay in DELAYS_S
 ]
 
-MEASUREMENT = _shared.measurement("intervals/dag-delay", _shared.run_curve, POINTS, 0.05)
+MEASUREMENT = _shared.measurement("intervals/dag-delay", POINTS, 0.05, run=_shared.run_curve)
 
 # Shown: no record depends on what follows.
 

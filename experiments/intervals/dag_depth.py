@@ -19,7 +19,7 @@ POINTS = [
     for depth in (1, 100)
 ]
 
-MEASUREMENT = _shared.measurement("intervals/dag-depth", _shared.run_curve, POINTS, 0.05)
+MEASUREMENT = _shared.measurement("intervals/dag-depth", POINTS, 0.05, run=_shared.run_curve)
 
 # Shown: no record depends on what follows.
 

@@ -46,7 +46,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 MEASUREMENT = _shared.measurement(
-    "intervals/dag-simulated", run, POINTS, 0.05, 0.1, 0.6, origin=Origin.SIMULATED
+    "intervals/dag-simulated", POINTS, 0.05, 0.1, 0.6, run=run, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.

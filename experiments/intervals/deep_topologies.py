@@ -34,7 +34,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"optimal_interval_min": best / 60.0}, series={"depths": frame})
 
 
-MEASUREMENT = _shared.measurement("intervals/deep-topologies", run, POINTS, 0.02)
+MEASUREMENT = _shared.measurement("intervals/deep-topologies", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

@@ -57,7 +57,7 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = _shared.measurement("intervals/flink", run, POINTS, 0.02)
+MEASUREMENT = _shared.measurement("intervals/flink", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

@@ -86,7 +86,7 @@ def _system(mtbf_s: float, restart_s: float) -> CheckpointedSystem:
 
 
 MEASUREMENT = _shared.measurement(
-    "intervals/lanl-systems", run, POINTS, 0.1, 0.1, 0.4, origin=Origin.SIMULATED
+    "intervals/lanl-systems", POINTS, 0.1, 0.1, 0.4, run=run, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.

@@ -45,7 +45,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={}, series={"nodes": frame})
 
 
-MEASUREMENT = _shared.measurement("intervals/node-count", run, POINTS, 0.02)
+MEASUREMENT = _shared.measurement("intervals/node-count", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

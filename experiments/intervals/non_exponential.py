@@ -74,7 +74,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 MEASUREMENT = _shared.measurement(
-    "intervals/non-exponential", run, POINTS, 0.1, 0.1, 0.3, origin=Origin.SIMULATED
+    "intervals/non-exponential", POINTS, 0.1, 0.1, 0.3, run=run, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.

@@ -32,7 +32,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={}, series={"intervals": frame})
 
 
-MEASUREMENT = _shared.measurement("intervals/optimal-intervals", run, POINTS, 0.02)
+MEASUREMENT = _shared.measurement("intervals/optimal-intervals", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

@@ -98,7 +98,7 @@ def _predict(point: Point) -> Mapping[str, float]:
     }
 
 
-MEASUREMENT = _shared.measurement("intervals/published-recoveries", run, POINTS, 0.02)
+MEASUREMENT = _shared.measurement("intervals/published-recoveries", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

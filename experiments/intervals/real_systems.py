@@ -51,7 +51,7 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = _shared.measurement("intervals/real-systems", run, POINTS, 0.02)
+MEASUREMENT = _shared.measurement("intervals/real-systems", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

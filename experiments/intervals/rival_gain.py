@@ -14,7 +14,7 @@ from harness.figures.chart import Chart, Panel
 
 POINTS: list[Point] = [{"cost_s": 10.0}, {"cost_s": 30.0}]
 
-MEASUREMENT = _shared.measurement("intervals/rival-gain", rival_utilization.run, POINTS, 0.02)
+MEASUREMENT = _shared.measurement("intervals/rival-gain", POINTS, 0.02, run=rival_utilization.run)
 
 # Shown: no record depends on what follows.
 

@@ -33,7 +33,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={}, series={"utilization": frame})
 
 
-MEASUREMENT = _shared.measurement("intervals/rival-utilization", run, POINTS, 0.02)
+MEASUREMENT = _shared.measurement("intervals/rival-utilization", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

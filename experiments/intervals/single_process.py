@@ -16,7 +16,7 @@ POINTS = [
     {"failures_per_min": 0.05, "cost_s": 30.0, "restart_s": restart} for restart in (0.0, 30.0, 240)
 ]
 
-MEASUREMENT = _shared.measurement("intervals/single-process", _shared.run_curve, POINTS, 0.05)
+MEASUREMENT = _shared.measurement("intervals/single-process", POINTS, 0.05, run=_shared.run_curve)
 
 # Shown: no record depends on what follows.
 

@@ -32,7 +32,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 MEASUREMENT = _shared.measurement(
-    "intervals/single-process-simulated", run, POINTS, 0.05, 0.1, 0.5, origin=Origin.SIMULATED
+    "intervals/single-process-simulated", POINTS, 0.05, 0.1, 0.5, run=run, origin=Origin.SIMULATED
 )
 
 # Shown: no record depends on what follows.
