@@ -26,7 +26,7 @@ Examples:
   ./faultline nightly --baseline HEAD~20 --json
   ./faultline nightly --no-live --baseline main --metric codec --metric output_fidelity
   ./faultline nightly --metric live_cpu --metric live_latency
-  ./faultline nightly --summary night.md --message night.txt
+  ./faultline nightly --summary night.md
 """
 
 
@@ -63,11 +63,6 @@ Examples:
     envvar="GITHUB_STEP_SUMMARY",
     help="Add the night to this file, in Markdown.  [default: $GITHUB_STEP_SUMMARY, if it is set]",
 )
-@click.option(
-    "--message",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the night to this file, in a few lines of text for a chat.",
-)
 @out_option
 @json_option
 def command(
@@ -77,7 +72,6 @@ def command(
     live: bool,
     anyway: bool,
     summary: Path | None,
-    message: Path | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -103,6 +97,7 @@ def command(
     from harness.nightly.gate import PAIRS, measure_night
     from harness.nightly.history import History
     from harness.nightly.metrics import chosen_with_live
+    from harness.nightly.summary import markdown
     from harness.nightly.trends import write_trends
     from harness.results.provenance import machine_name
     from harness.results.store import RecordStore
@@ -133,7 +128,9 @@ def command(
     night = _with_moves(nights, night)
     path = history.append(night)
     trends = write_trends(history)
-    _write(night, summary, message)
+    if summary is not None:
+        with summary.open("a") as file:
+            file.write(markdown(night))
     if as_json:
         emit_json({**asdict(night), "history": str(path), "trends": str(trends)})
     else:
@@ -148,17 +145,6 @@ def _unchanged(revision: Revision, as_json: bool) -> None:
         click.echo(
             f"nothing that is measured changed since {revision}; --anyway measures all the same"
         )
-
-
-def _write(night: Night, summary: Path | None, message: Path | None) -> None:
-    """Add the night to a page, and write it for a chat, where that was asked for."""
-    from harness.nightly import summary as texts
-
-    if summary is not None:
-        with summary.open("a") as file:
-            file.write(texts.markdown(night))
-    if message is not None:
-        message.write_text(texts.message(night))
 
 
 def _with_moves(nights: Sequence[Night], night: Night) -> Night:

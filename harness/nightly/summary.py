@@ -1,4 +1,4 @@
-"""A night in Markdown for a workflow's page, and in a few lines for a chat."""
+"""A night in Markdown for a workflow's page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from harness.nightly.history import MetricNight, Night
 
 MOST_LINES = 20
 """Alarms, or notes, that the page lists; the rest are counted."""
-MOST_IN_CHAT = 5
 
 
 def markdown(night: Night) -> str:
@@ -26,7 +25,8 @@ def markdown(night: Night) -> str:
     decided = sum(claim.held is not None for claim in night.claims)
     parts = [
         f"## Nightly: {headline(night)}",
-        _compared(night, "`"),
+        f"`{night.commit}` against `{night.baseline}`, {night.pairs} pairs each, on "
+        f"{night.machine_name}",
         *_listed(night.alarms, MOST_LINES, "- :warning: "),
         "",
         *(table if rows else []),
@@ -37,25 +37,10 @@ def markdown(night: Night) -> str:
     return "\n".join(parts) + "\n"
 
 
-def message(night: Night) -> str:
-    """Return plain text for a chat: the result, the revisions and the first alarms."""
-    lines = [
-        f"Faultline nightly: {headline(night)}",
-        _compared(night, ""),
-        *_listed(night.alarms, MOST_IN_CHAT, "- "),
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def headline(night: Night) -> str:
     """Return the result in a few words."""
     count = len(night.alarms)
     return f"{count} alarm{'s' * (count > 1)}" if count else "nothing is worse"
-
-
-def _compared(night: Night, quote: str) -> str:
-    commit, baseline = (f"{quote}{name}{quote}" for name in (night.commit, night.baseline))
-    return f"{commit} against {baseline}, {night.pairs} pairs each, on {night.machine_name}"
 
 
 def _numbers(metric: MetricNight) -> str:

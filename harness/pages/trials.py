@@ -7,20 +7,9 @@ Tests: ``tests/pages/test_trials.py`` runs each of them."""
 
 from __future__ import annotations
 
-import json
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import fmean
-from typing import Any
-
-from harness.errors import EnvironmentFailure
-from harness.results.provenance import ROOT
-
-DEADLINE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,53 +108,3 @@ TRIALS: Sequence[Trial] = (
         "saturation it follows the input rate. 120 tuples/s is a rate that the grid lacks.",
     ),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """A trial and its two values, means over the runs."""
-
-    trial: Trial
-    first: float
-    changed: float
-
-    @property
-    def held(self) -> bool:
-        """True if the expectation came true."""
-        return self.trial.held(self.first, self.changed)
-
-
-def tried(into: Path) -> Iterator[Tried]:
-    """Yield every trial, run by the commands that a reader would type, with results in a folder.
-
-    Raises `EnvironmentFailure` with the command's words if one fails."""
-    for number, trial in enumerate(TRIALS):
-        values = []
-        for place, words in zip(("first", "changed"), trial.words, strict=True):
-            out = into / f"{number + 1}-{place}"
-            values.append(value_of(_answer([*words, "--out", str(out)]), trial.value))
-        yield Tried(trial=trial, first=values[0], changed=values[1])
-
-
-def value_of(runs: Sequence[Mapping[str, Any]], name: str) -> float:
-    """Return the mean of a value over the runs of one answer."""
-    return fmean(run["values"][name] for run in runs)
-
-
-def _answer(words: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    """Return the runs in the answer of a ``run`` command; claims about a part decide nothing."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "harness.cli", *words, "--again"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    if done.returncode:
-        raise EnvironmentFailure(
-            f"./faultline {shlex.join(words)} ended with {done.returncode}: {done.stderr.strip()}",
-            remedy="give the command itself, to see all of its words",
-        )
-    runs: Sequence[Mapping[str, Any]] = json.loads(done.stdout)["runs"]
-    return runs

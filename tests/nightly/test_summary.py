@@ -1,4 +1,4 @@
-"""A night is shown on the workflow's page and in a chat."""
+"""A night is shown on the workflow's page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from harness.cli.main import cli
 from harness.nightly import gate, revisions
 from harness.nightly.revisions import Revision
-from harness.nightly.summary import MOST_IN_CHAT, MOST_LINES, markdown, message
+from harness.nightly.summary import MOST_LINES, markdown
 from tests.nightly.test_history import night
 
 ALARMS = [f"loop-{number}: 1.2 times\nthe | cost" for number in range(30)]
@@ -19,17 +19,15 @@ ALARMS = [f"loop-{number}: 1.2 times\nthe | cost" for number in range(30)]
 
 def test_alarms_come_first_and_long_lists_are_counted() -> None:
     bad = replace(night(2), alarms=ALARMS, notes=["a note"])
-    page, chat = markdown(bad), message(bad)
+    page = markdown(bad)
     assert page.startswith("## Nightly: 30 alarms\n")
     assert page.index("loop-0") < page.index("| codec |") < page.index("a note")
     assert page.count("1.2 times") == MOST_LINES
     assert "10 more" in page
-    assert chat.count("1.2 times") == MOST_IN_CHAT
-    assert chat.splitlines()[-1] == "- 25 more"
 
 
 @pytest.mark.parametrize("alarms", [[], ["codec: 1.2 times"]])
-def test_the_command_adds_to_the_page_and_writes_the_message(
+def test_the_command_adds_to_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alarms: list[str]
 ) -> None:
     measured = replace(night(2), alarms=alarms)
@@ -37,12 +35,9 @@ def test_the_command_adds_to_the_page_and_writes_the_message(
     monkeypatch.setattr(revisions, "build", lambda revision, report: None)
     monkeypatch.setattr(revisions, "resolve", lambda name: Revision(commit=name, subject="a"))
     monkeypatch.setattr(revisions, "changed_code", lambda revision: ["harness/seeds.py"])
-    page, chat = tmp_path / "page.md", tmp_path / "chat.txt"
+    page = tmp_path / "page.md"
     page.write_text("an earlier step\n")
     words = ["nightly", "--no-live", "--baseline", "main", "--out", str(tmp_path)]
-    done = CliRunner().invoke(
-        cli, [*words, "--message", str(chat)], env={"GITHUB_STEP_SUMMARY": str(page)}
-    )
+    done = CliRunner().invoke(cli, words, env={"GITHUB_STEP_SUMMARY": str(page)})
     assert done.exit_code == bool(alarms), done.output
     assert page.read_text() == "an earlier step\n" + markdown(measured)
-    assert chat.read_text() == message(measured)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
-from harness.pages.trials import TRIALS, Trial, value_of
+from harness.pages.trials import TRIALS, Trial
 from harness.results.record import Point, Profile
 from harness.running.computed import RunContext
 from harness.running.discovery import GROUPS, at_point, find
@@ -24,7 +25,7 @@ def value(trial: Trial, options: str) -> float:
         at_point([experiment], Profile.QUICK, words["--point"])[experiment.id]
     )
     assert len(points) == 1, "one parameter differs between two single points"
-    runs = []
+    values = []
     for repeat in range(experiment.measurement.repeats[Profile.QUICK]):
         context = RunContext(
             measurement=experiment.measurement.id,
@@ -35,8 +36,8 @@ def value(trial: Trial, options: str) -> float:
             options={},
         )
         outcome = experiment.measurement.run(points[0], context)
-        runs.append({"values": outcome.values})
-    return value_of(runs, trial.value)
+        values.append(float(outcome.values[trial.value]))
+    return fmean(values)
 
 
 @pytest.mark.slow

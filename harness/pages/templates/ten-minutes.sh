@@ -24,7 +24,4 @@ sh ./faultline run ppa/random-topologies intervals/single-process-simulated dpc/
 step 'do the verdicts agree'
 sh ./faultline compare ../results ../results-here --claims
 
-step 'one changed parameter a paper'
-sh ./faultline artifact --try
-
 step 'done: open results-again/report/index.html in a browser'
