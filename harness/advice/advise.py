@@ -39,17 +39,6 @@ from harness.topology.partitioning import Partitioning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Misjudged:
-    """An interval that was chosen for a wrong mean time to failure."""
-
-    factor: float
-    """The believed mean time to failure over the real one."""
-    interval_s: float
-    lost: float
-    """Share of the useful work at the right interval that is not done at this one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """All that is known for a job."""
 
@@ -71,8 +60,6 @@ class Advice:
     needed: Needed | None
     """The capacity for a recovery within the target; None without one, and where the capacity is
     known."""
-    interval_if_wrong: Sequence[Misjudged]
-    """The loss if T* is chosen for half or twice the real mean time to failure."""
     placement: Sequence[str]
     plan: Sequence[str]
     """The tasks that PPA replicates."""
@@ -168,7 +155,6 @@ class Advice:
         return {
             **{name: getattr(self, name) for name in names},
             "choice_interval_s": self.chosen.interval_s if self.chosen else None,
-            "interval_if_wrong": [asdict(each) for each in self.interval_if_wrong],
             "job": asdict(self.job),
             "system": asdict(self.system),
             "capacity_per_s": self.known.capacity_per_s,
@@ -251,7 +237,6 @@ def advise(
         chosen=options.choice(schemes, target_s),
         target_s=target_s,
         needed=needed(job, facts, job.interval_s or usual_s, target_s),
-        interval_if_wrong=_if_wrong(job, system, interval_s),
         placement=_placement(job),
         plan=names,
         judged=judge(kills).get(job.system),
@@ -290,18 +275,6 @@ def chain(job: Job) -> Topology:
             for up, down in pairwise(names)
         ),
     )
-
-
-def _if_wrong(job: Job, system: CheckpointedSystem, interval_s: float) -> Sequence[Misjudged]:
-    found = []
-    for factor in (0.5, 2.0):
-        believed = CheckpointedSystem(
-            cost_s=system.cost_s, failure_rate_per_s=job.failure_rate_per_s / factor
-        )
-        chosen = float(believed.optimal_interval_s())
-        lost = -float(system.increase(chosen, over_s=interval_s))
-        found.append(Misjudged(factor=factor, interval_s=chosen, lost=lost))
-    return found
 
 
 def _placement(job: Job) -> list[str]:

@@ -24,7 +24,7 @@ NAME = "job.yaml"
 _EXAMPLE = "rate: 2000"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Line:
     """One option of ``advise``."""
 
@@ -70,19 +70,17 @@ def measured(results: Results, settings: Mapping[str, Any]) -> list[Line]:
     kills = kills[kills["run"].isin(runs["run"])] if len(kills) else kills
     interval_s = float(runs["trigger_s"].median()) if "trigger_s" in runs else 1.0
     lines = [
-        Line(option="rate", values=[f"{float(runs['rate_per_s'].max()):g}"], why="as measured"),
-        Line(option="system", values=["spark"], why="stock Structured Streaming"),
-        Line(
-            option="nodes", values=[str(settings["nodes"])], why="workers of the measured cluster"
-        ),
-        Line(option="racks", values=[str(settings["racks"])], why="of the measured cluster"),
-        Line(option="interval", values=[_s(interval_s)], why="the trigger"),
-        Line(option="window", values=[_s(float(settings["window_s"]))], why="of the workload"),
+        Line("rate", [f"{float(runs['rate_per_s'].max()):g}"], "as measured"),
+        Line("system", ["spark"], "stock Structured Streaming"),
+        Line("nodes", [str(settings["nodes"])], "workers of the measured cluster"),
+        Line("racks", [str(settings["racks"])], "of the measured cluster"),
+        Line("interval", [_s(interval_s)], "the trigger"),
+        Line("window", [_s(float(settings["window_s"]))], "of the workload"),
         _state(results, settings),
         Line(
-            option="mttf",
-            values=[str(settings.get("mttf") or "30d")],
-            why="given" if settings.get("mttf") else "assumed: of one node",
+            "mttf",
+            [str(settings.get("mttf") or "30d")],
+            "given" if settings.get("mttf") else "assumed: of one node",
         ),
     ]
     return [*lines, *_recoveries(kills, interval_s)]
@@ -90,12 +88,12 @@ def measured(results: Results, settings: Mapping[str, Any]) -> list[Line]:
 
 def _state(results: Results, settings: Mapping[str, Any]) -> Line:
     if settings.get("state"):
-        return Line(option="state", values=[str(settings["state"])], why="given")
+        return Line("state", [str(settings["state"])], "given")
     batches = results.series("batches")
     most = float(batches["state_bytes"].max()) if "state_bytes" in batches and len(batches) else 0
     if most > 0:
-        return Line(option="state", values=[f"{most / 1e6:.3g}MB"], why="the most that it had")
-    return Line(option="state", values=["1MB"], why="assumed: the state was not reported")
+        return Line("state", [f"{most / 1e6:.3g}MB"], "the most that it had")
+    return Line("state", ["1MB"], "assumed: the state was not reported")
 
 
 def _recoveries(kills: pd.DataFrame, interval_s: float) -> list[Line]:
@@ -110,7 +108,7 @@ def _recoveries(kills: pd.DataFrame, interval_s: float) -> list[Line]:
         seen += [each for each in alone(mine) if isinstance(each, Seen) and each.seconds > 0]
     if seen:
         pairs = [f"{_s(interval_s)}:{'' if each.over else '>'}{_s(each.seconds)}" for each in seen]
-        found.append(Line(option="observed", values=pairs, why="recoveries from its kills"))
+        found.append(Line("observed", pairs, "recoveries from its kills"))
     for option, column in (
         ("detection", "detection_s"), ("restart", "restart_s"), ("restore", "restore_s"),
     ):  # fmt: skip
@@ -118,9 +116,7 @@ def _recoveries(kills: pd.DataFrame, interval_s: float) -> list[Line]:
         if len(known):
             why = f"median of {len(known)} kills, {known.min():.3g} to {known.max():.3g} s"
             used = not seen  # recoveries contain the restart
-            found.append(
-                Line(option=option, values=[_s(float(known.median()))], why=why, used=used)
-            )
+            found.append(Line(option, [_s(float(known.median()))], why, used=used))
     return found
 
 

@@ -57,25 +57,19 @@ def lines_of(
     if "rate" in by_kind and rate_per_s is None:
         whole = added(by_kind["rate"])
         rate_per_s = float(np.median(whole.values))
-        lines.append(
-            Line(option="rate", values=[f"{rate_per_s:.6g}"], why=f"median of {whole.name}")
-        )
+        lines.append(Line("rate", [f"{rate_per_s:.6g}"], f"median of {whole.name}"))
     elif rate_per_s is not None:
-        lines.append(Line(option="rate", values=[f"{rate_per_s:.6g}"], why="given"))
+        lines.append(Line("rate", [f"{rate_per_s:.6g}"], "given"))
     if "size" in by_kind:
         whole = added(by_kind["size"])
         most = float(whole.values.max())
-        lines.append(
-            Line(option="state", values=[f"{most / 1e6:.4g}MB"], why=f"most of {whole.name}")
-        )
+        lines.append(Line("state", [f"{most / 1e6:.4g}MB"], f"most of {whole.name}"))
     if "duration" in by_kind:
         lines.append(_duration(by_kind["duration"][0]))
     if "count" in by_kind and interval_s is None:
         interval_s = _interval_s(by_kind["count"][0])
     if interval_s is not None:
-        lines.append(
-            Line(option="interval", values=[f"{interval_s:.4g}s"], why="between checkpoints")
-        )
+        lines.append(Line("interval", [f"{interval_s:.4g}s"], "between checkpoints"))
     if "lag" in by_kind:
         lines += _recovery(added(by_kind["lag"]), name, rate_per_s, interval_s)
     return lines
@@ -85,9 +79,9 @@ def _duration(one: Series) -> Line:
     plain = one.shown_in not in _TIMES
     seconds = one.values / 1000 if plain and _MILLISECONDS.search(one.name) else one.values
     return Line(
-        option="checkpoint-cost",
-        values=[f"{float(np.median(seconds)):.4g}s"],
-        why=f"median of {one.name}, all of it: less where work goes on meanwhile",
+        "checkpoint-cost",
+        [f"{float(np.median(seconds)):.4g}s"],
+        f"median of {one.name}, all of it: less where work goes on meanwhile",
     )
 
 
@@ -103,25 +97,21 @@ def _recovery(
     """Return the recovery that a lag shows; a comment with the reason where it shows none."""
     if rate_per_s is None or interval_s is None:
         lacking = "the rate" if rate_per_s is None else "the interval of checkpoints"
-        return [Line(option="observed", values=["60s:217s"], why=f"give {lacking}", used=False)]
+        return [Line("observed", ["60s:217s"], f"give {lacking}", used=False)]
     try:
         found: Observation = lag_recovery(
             lag.at_s, lag.values, name=name, interval_s=interval_s, rate_per_s=rate_per_s
         )
     except UsageError as error:
         why = " ".join(error.what.split())
-        return [Line(option="observed", values=["60s:217s"], why=why, used=False)]
+        return [Line("observed", ["60s:217s"], why, used=False)]
     lines = [
         Line(
-            option="observed",
-            values=[f"{interval_s:.4g}s:{found.recovery_s:.4g}s"],
-            why=f"of {lag.name}: out for {found.outage_s:.4g} s",
+            "observed",
+            [f"{interval_s:.4g}s:{found.recovery_s:.4g}s"],
+            f"of {lag.name}: out for {found.outage_s:.4g} s",
         )
     ]
     if found.capacity_per_s is not None:
-        lines.append(
-            Line(
-                option="capacity", values=[f"{found.capacity_per_s:.6g}"], why="while it caught up"
-            )
-        )
+        lines.append(Line("capacity", [f"{found.capacity_per_s:.6g}"], "while it caught up"))
     return lines

@@ -72,11 +72,13 @@ def known(job: Job, kills: pd.DataFrame, observed: Sequence[Observation]) -> Kno
     return replace(plain, restart=[*_wait(job, system), *_start(job, system, mine)])
 
 
+def _given(name: str, seconds: float, option: str) -> Part:
+    return Part(name=name, span=exactly(seconds), origin=Origin.GIVEN, why=option)
+
+
 def _detect(job: Job, system: System) -> Part:
     if job.detection_s is not None:
-        return Part(
-            name=DETECT, span=exactly(job.detection_s), origin=Origin.GIVEN, why="--detection"
-        )
+        return _given(DETECT, job.detection_s, "--detection")
     return Part(
         name=DETECT,
         span=system.detect[job.failure],
@@ -87,7 +89,7 @@ def _detect(job: Job, system: System) -> Part:
 
 def _restore(job: Job) -> Part:
     if job.restore_s is not None:
-        return Part(name=RESTORE, span=exactly(job.restore_s), origin=Origin.GIVEN, why="--restore")
+        return _given(RESTORE, job.restore_s, "--restore")
     return Part(
         name=RESTORE,
         span=exactly(job.transfer_s),
@@ -104,9 +106,7 @@ def _wait(job: Job, system: System) -> list[Part]:
 
 def _start(job: Job, system: System, kills: pd.DataFrame) -> list[Part]:
     if job.restart_s is not None:
-        return [
-            Part(name=RESTART, span=exactly(job.restart_s), origin=Origin.GIVEN, why="--restart")
-        ]
+        return [_given(RESTART, job.restart_s, "--restart")]
     felt = observations(kills)
     if len(felt) < FEWEST_KILLS:
         return [
@@ -130,12 +130,7 @@ def _start(job: Job, system: System, kills: pd.DataFrame) -> list[Part]:
 
 def _transaction(job: Job, system: System) -> Part | None:
     if job.transaction_s is not None:
-        return Part(
-            name=TRANSACTION,
-            span=exactly(job.transaction_s),
-            origin=Origin.GIVEN,
-            why="--transaction",
-        )
+        return _given(TRANSACTION, job.transaction_s, "--transaction")
     if not job.exactly_once or system.settled is None:
         return None
     return Part(

@@ -49,13 +49,6 @@ def words(found: Advice) -> list[str]:
     if found.target_s is not None:
         lines += [*_filled(_choice(found)), ""]
     lines += _notes(found)
-    if not found.for_latency:
-        lines += ["", "if T* were chosen for another mean time to failure:"]
-        lines += [
-            f"  {each.factor:g} times as long: every {format_duration(each.interval_s)}, "
-            f"{each.lost:.2%} of the useful work lost"
-            for each in found.interval_if_wrong
-        ]
     lines += ["", "placement:", *_each(found.placement)]
     lines += ["", "how far to trust it (docs/advice.md has every row):", *_each(found.accuracy)]
     if found.assumed:

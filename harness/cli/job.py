@@ -48,7 +48,7 @@ def command(
     ]
     names = ", ".join(map(str, exports))
     lines = [
-        Line(option=option, values=[value], why="given")
+        Line(option, [value], "given")
         for option, value in (("system", system), ("mttf", mttf))
         if value is not None
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from harness.cluster.base import Action
@@ -44,27 +44,11 @@ def pace(hours: float | None, contenders: int) -> Mapping[str, float]:
     }
 
 
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    """All passes so far."""
+@dataclass(kw_only=True)
+class Tally(Verdict):
+    """All passes so far: the sums of their verdicts."""
 
-    kills: int = 0
     runs: int = 0
-    results: int = 0
-    lost: int = 0
-    duplicated: int = 0
-    contradictions: int = 0
-    undone_stable: int = 0
-    uncorrected: int = 0
-    stalled: int = 0
-    """Passes that did not finish."""
-    tentative: int = 0
-    """Results that were delivered as tentative ones at first."""
-    corrected: int = 0
-    fenced: int = 0
-    """Publications of replaced copies that readers dropped; they are not failures."""
-    cuts: int = 0
-    """Nodes that were cut off, and healed."""
     leftover_processes: int = 0
     """Processes of the cluster that live after it was stopped."""
     contenders: dict[str, int] = field(default_factory=dict)
@@ -77,21 +61,13 @@ class Tally:
         self.runs += 1
         for counts, name in ((self.contenders, contender), (self.workloads, workload)):
             counts[name] = counts.get(name, 0) + verdict.kills
-        for name, count in verdict.to_json().items():
+        for name, count in asdict(verdict).items():
             setattr(self, name, getattr(self, name) + count)
 
     @property
     def failures(self) -> int:
         """Number of errors of all kinds."""
-        return (
-            self.lost
-            + self.duplicated
-            + self.contradictions
-            + self.undone_stable
-            + self.uncorrected
-            + self.stalled
-            + self.leftover_processes
-        )
+        return super().failures + self.leftover_processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,5 +155,5 @@ class Endurance:
     def _keep(self, trial: Trial, number: int, verdict: Verdict) -> None:
         place = self.keep / f"seed-{self.seed}-pass-{number + 1}"
         trial.keep(place)
-        (place / "verdict.json").write_text(json.dumps(verdict.to_json(), indent=2) + "\n")
+        (place / "verdict.json").write_text(json.dumps(asdict(verdict), indent=2) + "\n")
         self.report(f"what was due, what came and every event are in {place}")

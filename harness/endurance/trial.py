@@ -12,11 +12,10 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -80,25 +79,25 @@ class Disturbance:
         return f"{self.at_s:7.2f} s  {self.kind} {self.target}{lasting}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Verdict:
     """The counts of a pass. `failures` must be 0."""
 
-    kills: int
+    kills: int = 0
     """Nodes and coordinators that were killed; counted when a process was reached."""
     cuts: int = 0
     """Nodes that were cut off the network while they lived."""
-    results: int
+    results: int = 0
     """Due results: those of the truth."""
-    lost: int
+    lost: int = 0
     """Results of the truth that were not delivered, stable."""
-    duplicated: int
+    duplicated: int = 0
     """Results that were delivered, stable, more than once."""
-    contradictions: int
+    contradictions: int = 0
     """Stable results that are not in the truth, or have another value there."""
-    undone_stable: int
+    undone_stable: int = 0
     """Stable results that were taken back."""
-    uncorrected: int
+    uncorrected: int = 0
     """Tentative results that were neither taken back nor replaced."""
     tentative: int = 0
     """Results that were delivered as tentative ones; any number may be."""
@@ -121,9 +120,6 @@ class Verdict:
             + self.uncorrected
             + self.stalled
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def judged(

@@ -27,9 +27,9 @@ class Metric:
     name: str
     """Its column in records and tables; the unit is the last part of the name."""
     title: str
-    unit: str
-    direction: Direction
     definition: str
+    unit: str = "s"
+    direction: Direction = Direction.LOWER
     text: Callable[[float], str] = "{:z.3g}".format
     """Writes a value for people."""
 
@@ -38,8 +38,6 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="latency_s",
         title="Latency",
-        unit="s",
-        direction=Direction.LOWER,
         definition="Arrival of a result in the out topic (the broker's append time; in a "
         "transaction that of the marker with which it becomes readable) minus the intended send "
         "time of the record that closes it: for a window, the first record at or "
@@ -52,8 +50,6 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="end_latency_s",
         title="Latency from the window's end",
-        unit="s",
-        direction=Direction.LOWER,
         definition="Arrival of a result minus the end of its window: the waiting time of a user, "
         "including the time for which the engine waits for late records. Engines are compared by "
         "this, not by the latency above.",
@@ -61,8 +57,6 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="first_latency_s",
         title="Latency of the first value",
-        unit="s",
-        direction=Direction.LOWER,
         definition="The latency of the first value of a result, tentative or to be revised; the "
         "same as the latency for results that come once. Below 0 for a value that comes before the "
         "result's newest record.",
@@ -77,8 +71,6 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="output_gap_s",
         title="Output gap",
-        unit="s",
-        direction=Direction.LOWER,
         definition="The longest time without a new result that reaches into the span from the "
         "first failure to the end of the load, minus the longest such time of the no-failure twin "
         "in the same span; not below 0.",
@@ -86,8 +78,6 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="recovery_s",
         title="Recovery, as a user sees it",
-        unit="s",
-        direction=Direction.LOWER,
         definition="From the failure until the output has caught up: the arrival of the last late "
         f"result before every window was on time for {CALM_S:g} s, or for less where all times of "
         f"a run are shorter. A window is late when it comes more than {LATER_S:g} s later than the "
@@ -98,8 +88,6 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="outage_s",
         title="Outage, as a user sees it",
-        unit="s",
-        direction=Direction.LOWER,
         definition="The time for which results were late because of the failure, with every "
         "relapse before the next one: from the instant at which the first late window would have "
         "been complete in the twin, or from the failure if that was later, until the last one was "
@@ -110,15 +98,12 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="outage_5_s",
         title="Outage, much too late",
-        unit="s",
-        direction=Direction.LOWER,
         definition="The same with results that came more than "
         f"{MUCH_LATER_S:g} s later than the twin's median.",
     ),
     Metric(
         name="recovery_at_least_s",
         title="Not recovered within",
-        unit="s",
         direction=Direction.HIGHER,
         definition="Time for which the output was watched in vain: it had not caught up by the end "
         "of the load, a result was never delivered, or the engine died or stalled. A lower bound "
@@ -127,16 +112,12 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="detection_s",
         title="Detection",
-        unit="s",
-        direction=Direction.LOWER,
         definition="From the failure until the engine noticed it, as the engine reports; null "
         "where it does not report that.",
     ),
     Metric(
         name="relapse_s",
         title="Relapses",
-        unit="s",
-        direction=Direction.LOWER,
         definition="The time for which output that had caught up was late again, before the next "
         "failure or the end of the load: from when the first late window would have been complete "
         "in the twin until the last one was, added up. It is part of the outage.",
@@ -144,8 +125,6 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="paper_recovery_s",
         title="Recovery, as the papers define it",
-        unit="s",
-        direction=Direction.LOWER,
         definition="From the detection until the tasks of the failed node have processed their "
         "input as far as before the failure, as the engine reports.",
     ),
@@ -197,7 +176,6 @@ METRICS: tuple[Metric, ...] = (
         name="duplicates",
         title="Duplicates",
         unit="results",
-        direction=Direction.LOWER,
         definition="Repeated deliveries of one identity (query, window, key) with the same value "
         "and the same stability, which the reader drops and counts. Two different stable values "
         "for one identity are a violation instead.",
@@ -222,7 +200,6 @@ METRICS: tuple[Metric, ...] = (
         name="setbacks",
         title="Setbacks",
         unit="deliveries",
-        direction=Direction.LOWER,
         definition="Early versions that came after the value that stays: for a while the output "
         "was worse than it had been.",
     ),
@@ -230,15 +207,12 @@ METRICS: tuple[Metric, ...] = (
         name="early_error",
         title="Error of early versions",
         unit="share",
-        direction=Direction.LOWER,
         definition="Mean difference between the numbers of early versions and those that stay, as "
         "a share of the latter. Only for an engine that revises its results.",
     ),
     Metric(
         name="cpu_s",
         title="CPU time",
-        unit="s",
-        direction=Direction.LOWER,
         definition="CPU seconds of all processes of the nodes and of the applications' drivers "
         "during the run, user and system, from the kernel's accounting.",
     ),
@@ -246,21 +220,17 @@ METRICS: tuple[Metric, ...] = (
         name="resident_bytes",
         title="Resident memory",
         unit="bytes",
-        direction=Direction.LOWER,
         definition="The largest sum of resident set sizes over those processes during the run.",
     ),
     Metric(
         name="network_bytes",
         title="Network traffic",
         unit="bytes",
-        direction=Direction.LOWER,
         definition="Bytes into and out of the nodes during the run, where the backend counts them.",
     ),
     Metric(
         name="load_lag_s",
         title="Lag of the load generator",
-        unit="s",
-        direction=Direction.LOWER,
         definition="Actual minus intended send time of a record. A run in which it exceeds 100 ms "
         "for more than 1 % of the records is invalid.",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import pairwise
 
 import pandas as pd
@@ -66,7 +67,7 @@ def whole_verdict(*entries: OutputEntry) -> Verdict:
 
 def verdict(*entries: OutputEntry) -> dict[str, int]:
     """Return the numbers of the verdict that are not zero, and not right."""
-    found = whole_verdict(*entries).to_json()
+    found = asdict(whole_verdict(*entries))
     right = ("results", "tentative", "corrected")
     return {name: number for name, number in found.items() if number and name not in right}
 
