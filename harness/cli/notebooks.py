@@ -13,14 +13,12 @@ Examples:
   ./faultline notebooks
   ./faultline notebooks tour
   ./faultline notebooks --render --out /tmp/html
-  ./faultline notebooks --strip
 """
 
 
 @click.command("notebooks", epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--render", "rendering", is_flag=True, help="Run them and write HTML; no browser.")
-@click.option("--strip", "stripping", is_flag=True, help="Take the outputs out of the files.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -28,19 +26,16 @@ Examples:
     show_default="results/notebooks",
     help="Directory for the HTML.",
 )
-def command(names: tuple[str, ...], rendering: bool, stripping: bool, out: Path | None) -> None:
+def command(names: tuple[str, ...], rendering: bool, out: Path | None) -> None:
     """Open JupyterLab on notebooks/, or with --render run them all and write HTML.
 
     They read the results that ship with the repository, so they need neither a cluster nor runs
     of your own."""
     from harness.cli.options import DEFAULT_OUT
-    from harness.notebook.rendering import lab_command, notebooks, render, strip
+    from harness.notebook.rendering import lab_command, notebooks, render
 
     chosen = notebooks(names)
-    if stripping:
-        for path in chosen:
-            click.echo(f"{path.name}: {'stripped' if strip(path) else 'has no outputs'}")
-    elif rendering:
+    if rendering:
         for path in chosen:
             click.echo(str(render(path, out or DEFAULT_OUT / "notebooks")))
     else:

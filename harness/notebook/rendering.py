@@ -73,18 +73,6 @@ def outputs(notebook: Path) -> list[int]:
     ]
 
 
-def strip(notebook: Path) -> bool:
-    """Take the outputs out of a notebook's file; whether there were any."""
-    if not outputs(notebook):
-        return False
-    document = json.loads(notebook.read_text())
-    for cell in document["cells"]:
-        if cell["cell_type"] == "code":
-            cell.update(outputs=[], execution_count=None)
-    notebook.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    return True
-
-
 def lab_command(names: Sequence[Path]) -> list[str]:
     """Return the command that opens JupyterLab on the notebooks.
 

@@ -55,7 +55,6 @@ def test_people_read_it_in_80_columns() -> None:
         "each predicted from the others, off",
         "* Flink 1.14 to 1.18 has none: as it would be",
         "assumed, because not given: --racks 1, --depth 3",
-        "2 times as long: every",
         "on 6 recoveries that others published",
     ):
         assert words in " ".join(text.split()), words

@@ -60,7 +60,7 @@ def test_it_runs_without_a_cluster(notebook: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("notebook", ALL, ids=lambda path: path.stem)
 def test_it_has_no_outputs_and_no_logic(notebook: Path) -> None:
-    assert not outputs(notebook), f"run ./faultline notebooks {notebook.stem} --strip"
+    assert not outputs(notebook), f"run jupyter nbconvert --clear-output --inplace {notebook}"
     for node in ast.walk(ast.parse(code(notebook))):
         assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.Try)
 
