@@ -97,7 +97,6 @@ def command(
     from harness.nightly.gate import PAIRS, measure_night
     from harness.nightly.history import History
     from harness.nightly.metrics import chosen_with_live
-    from harness.nightly.summary import markdown
     from harness.nightly.trends import write_trends
     from harness.results.provenance import machine_name
     from harness.results.store import RecordStore
@@ -128,9 +127,7 @@ def command(
     night = _with_moves(nights, night)
     path = history.append(night)
     trends = write_trends(history)
-    if summary is not None:
-        with summary.open("a") as file:
-            file.write(markdown(night))
+    _add(night, summary)
     if as_json:
         emit_json({**asdict(night), "history": str(path), "trends": str(trends)})
     else:
@@ -145,6 +142,15 @@ def _unchanged(revision: Revision, as_json: bool) -> None:
         click.echo(
             f"nothing that is measured changed since {revision}; --anyway measures all the same"
         )
+
+
+def _add(night: Night, page: Path | None) -> None:
+    """Add the night to a page in Markdown, where one is named."""
+    from harness.nightly.summary import markdown
+
+    if page is not None:
+        with page.open("a") as file:
+            file.write(markdown(night))
 
 
 def _with_moves(nights: Sequence[Night], night: Night) -> Night:
