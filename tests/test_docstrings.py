@@ -9,8 +9,8 @@ from pathlib import Path
 from harness.results.provenance import ROOT
 
 TREES = ("harness", "workloads", "datasets")
-PLAIN = frozenset({"main", "to_json", "from_json"})
-"""Names that need no docstring: a program's entry, and a value as JSON and back."""
+PLAIN = frozenset({"main", "to_json", "from_json", "close"})
+"""Names that need no docstring: a program's entry, a value as JSON and back, an end."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
