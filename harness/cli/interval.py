@@ -26,6 +26,7 @@ Examples:
   ./faultline interval --cost 1min --failure-records lanl.csv.gz --system 20 --restart 5min
 """
 _WRONG_BY = (0.25, 0.5, 2.0, 4.0)
+_COLUMNS, _LINES = 64, 8
 
 
 @click.command(epilog=_EPILOG)
@@ -119,7 +120,7 @@ def command(
     if as_json:
         emit_json(document)
     else:
-        click.echo("\n".join(_report(document)))
+        click.echo("\n".join(_report(document) + _plot(system, used_s)))
 
 
 def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, Any]:
@@ -251,7 +252,7 @@ def _report(document: dict[str, Any]) -> list[str]:
             f"→ every {format_duration(row['interval_s']):<9} "
             f"utilization {_percent(row['utilization'])}, {_percent(row['lost'])} lost"
         )
-    return lines
+    return [*lines, ""]
 
 
 def _percent(share: float) -> str:
@@ -272,3 +273,32 @@ def _report_replay(document: dict[str, Any]) -> list[str]:
     if "utilization" in replayed:
         lines.append(f"    utilization in use       {_percent(replayed['utilization'])}")
     return lines
+
+
+def _plot(system: CheckpointedSystem, used_s: float | None) -> list[str]:
+    """Utilization over the interval, logarithmic, with the optimum (and yours) marked below."""
+    import numpy as np
+
+    from harness.figures.terminal import area_chart
+
+    best, cost = float(system.optimal_interval_s()), float(system.cost_s)
+    low = max(cost, min(best, used_s or best) / 8.0)
+    high = max(best, used_s or best) * 8.0
+    grid = np.geomspace(low, high, _COLUMNS)
+    chart = area_chart(system.utilization(grid).tolist(), height=_LINES)
+    labels = {0: "100 %", _LINES // 2: " 50 %"}
+    lines = [f"{labels.get(i, ''):>6} │{line}" for i, line in enumerate(chart)]
+    marks = [" "] * _COLUMNS
+    for value, mark in ((used_s, "●"), (best, "▲")):
+        if value is not None:
+            marks[int(abs(np.log(grid / value)).argmin())] = mark
+    ends = f"{format_duration(low)}{format_duration(high):>{_COLUMNS - len(format_duration(low))}}"
+    return [
+        "Utilization by checkpoint interval (logarithmic):",
+        *lines,
+        f"{'0 %':>6} └{'─' * _COLUMNS}",
+        " " * 8 + "".join(marks).rstrip(),
+        " " * 8 + ends,
+        " " * 8 + f"▲ optimum {format_duration(best)}"
+        + (f"   ● in use {format_duration(used_s)}" if used_s else ""),
+    ]  # fmt: skip

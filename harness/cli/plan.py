@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ Examples:
   ./faultline plan docs/examples/topology.yaml --budget 6 --planner optimum --draw plan.svg
   ./faultline plan docs/examples/topology.yaml --budget 0.3 --objective ic --json
 """  # noqa: E501
+_FIRST_NOTE_S, _NOTE_S = 2.0, 10.0
 _PLANNERS = "|".join(names(Decides.REPLICATION))
 
 
@@ -160,15 +162,19 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
     from harness.planning.planners import planner
     from harness.topology.fidelity import Objective
 
-    aim = Objective(objective)
+    aim, size = Objective(objective), f"{topology.task_count:,} tasks, {budget:,} units"
 
-    def planned(by: str) -> ReplicationPlan:
-        return planner(by).plan(topology, budget, aim)
+    def planned(by: str, doing: str) -> ReplicationPlan:
+        return _watched(lambda: planner(by).plan(topology, budget, aim), by, f"{doing} ({size})")
 
     started = perf_counter()
-    plan = planned(name)
+    plan = planned(name, "planning")
     seconds = perf_counter() - started
-    others = [(other, planned(other)) for other in ("sa", "greedy") if other != name]
+    others = [
+        (other, planned(other, "planning for comparison"))
+        for other in ("sa", "greedy")
+        if other != name
+    ]
     other, best = max(others, key=lambda pair: pair[1].value)
     return {
         "planner": name,
@@ -180,6 +186,37 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
         "compared_with": {"planner": other, **_described(topology, best)},
         "seconds": seconds,
     }
+
+
+def _watched(
+    plan: Callable[[], ReplicationPlan], name: str, doing: str = "planning"
+) -> ReplicationPlan:
+    """Run ``plan`` on a thread of its own, and report every few seconds that it is still running.
+
+    The thread is needed because the solver does not react to Ctrl-C."""
+    from concurrent.futures import Future
+    from threading import Thread
+    from time import perf_counter
+
+    future: Future[ReplicationPlan] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(plan())
+        except BaseException as error:
+            future.set_exception(error)
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    started, patience_s = perf_counter(), _FIRST_NOTE_S
+    while thread.is_alive():
+        thread.join(patience_s)
+        if thread.is_alive():
+            limit = "; gives the best plan and a bound after 60 s" if name == "optimum" else ""
+            waited = f"{perf_counter() - started:.0f} s"
+            click.echo(f"{name}: {doing} for {waited}{limit}", err=True)
+            patience_s = _NOTE_S
+    return future.result()
 
 
 def _described(topology: Topology, plan: ReplicationPlan) -> dict[str, Any]:

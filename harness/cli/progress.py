@@ -33,26 +33,50 @@ _PLAIN_START_S = 2.0
 _LONGEST_POINT = 60
 """Characters; a longer point is shortened on the display."""
 
+_MOST_OF_A_RUN = 0.8
+"""Share of a run that its planned time counts as done. Of the rest, time alone counts half after
+another planned time, and all only when the run ends: the countdown moves while a run lasts."""
+
 
 class Countdown:
-    """The time that is left by the plan's estimate; it falls within a run, too."""
+    """The time that is left, from the plan's estimate and the pace so far.
+
+    The pace (time taken over time planned) weighs as much as the share of the plan that is done:
+    a few quick runs at the start say little about the long ones."""
 
     def __init__(self, planned_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._left_s, self._clock = planned_s, clock
-        self._run_s = self._run_began_s = 0.0
+        self._planned_s, self._clock = planned_s, clock
+        self._done_s = self._run_s = 0.0
+        self._began = self._run_began = clock()
 
     def started(self, planned_s: float) -> None:
         """Begin a run of this planned time."""
-        self._run_s, self._run_began_s = planned_s, self._clock()
+        self._run_s, self._run_began = planned_s, self._clock()
 
     def finished(self, planned_s: float) -> None:
         """End a run of this planned time."""
-        self._left_s, self._run_s = self._left_s - planned_s, 0.0
+        self._done_s += planned_s
+        self._run_s = 0.0
 
     def left_s(self) -> float:
-        """Return the seconds that are left."""
-        in_run_s = min(self._clock() - self._run_began_s, self._run_s)
-        return max(0.0, self._left_s - in_run_s)
+        """Return the seconds that are left; it falls within a run, too."""
+        now = self._clock()
+        in_run_s = _done_s(now - self._run_began, self._run_s)
+        done_s = self._done_s + in_run_s
+        if self._planned_s <= 0 or done_s >= self._planned_s:
+            return 0.0
+        share = done_s / self._planned_s
+        pace = (now - self._began) / done_s if done_s > 0 else 1.0
+        return (self._planned_s - done_s) * (1 - share + share * pace)
+
+
+def _done_s(elapsed_s: float, planned_s: float) -> float:
+    """Return the part of a run's planned time that counts as done after ``elapsed_s``."""
+    usual_s = _MOST_OF_A_RUN * planned_s
+    if elapsed_s <= usual_s:
+        return elapsed_s
+    beyond_s = elapsed_s - usual_s
+    return usual_s + (planned_s - usual_s) * beyond_s / (beyond_s + planned_s)
 
 
 class _Left(ProgressColumn):

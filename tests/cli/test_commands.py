@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from harness.cli.main import COMMANDS, cli, system_failure
 from harness.cli.measure import check_out
+from harness.cli.progress import Countdown, _done_s
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.measurement import Context
@@ -323,3 +324,34 @@ def test_figures_are_exported_with_their_tables(
         refused = CliRunner().invoke(cli, [*call, *wrong])
         assert isinstance(refused.exception, UsageError), wrong
         assert remedy in refused.exception.remedy
+
+
+def test_the_countdown_moves_within_a_run_and_never_ends_before_the_last() -> None:
+    now = 0.0
+    countdown = Countdown(100.0, clock=lambda: now)
+    assert countdown.left_s() == 100.0
+    countdown.started(50.0)
+    now = 25.0
+    assert countdown.left_s() == pytest.approx(75.0), "as planned"
+    now = 200.0
+    assert countdown.left_s() > 55.0, "it takes longer than planned, and so will the next one"
+    countdown.finished(50.0)
+    countdown.started(50.0)
+    assert countdown.left_s() == pytest.approx(50.0 * (0.5 + 0.5 * 4))
+    lefts = [50.0 - _done_s(elapsed_s, 50.0) for elapsed_s in (50.0, 200.0, 500.0, 1_300.0)]
+    assert lefts == sorted(lefts, reverse=True)
+    assert len(set(lefts)) == len(lefts), "it moves however long the run is"
+    now = 1e6
+    assert countdown.left_s() > 0
+    countdown.finished(50.0)
+    assert countdown.left_s() == 0
+
+
+def test_a_few_quick_runs_say_little_about_the_long_ones() -> None:
+    now = 0.0
+    countdown = Countdown(300.0, clock=lambda: now)
+    for number in range(3):
+        countdown.started(1.0)
+        now = 0.01 * (number + 1)
+        countdown.finished(1.0)
+    assert countdown.left_s() == pytest.approx(297.0, rel=0.02)

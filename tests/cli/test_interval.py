@@ -35,11 +35,13 @@ def test_json_has_the_optimum_and_its_utilization() -> None:
     assert "utilization" not in document
 
 
-def test_the_report_says_what_the_json_says() -> None:
+def test_the_report_says_what_the_json_says_and_draws_it() -> None:
     text = run(*TABLE_1_ROW_1, "--interval", "30min")
     assert "Checkpoint every 1.04 min" in text
     assert "42.22%" in text
     assert "93.11%" in text
+    assert "█" in text
+    assert "● in use 30 min" in text
     assert max(map(len, text.splitlines())) <= 90
 
 

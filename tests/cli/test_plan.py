@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from harness.cli import plan as plan_module
 from harness.cli.plan import command, parse_budget
 from harness.errors import UsageError
+from harness.planning.base import ReplicationPlan
+from harness.planning.greedy import Greedy
+from harness.topology import named
 from tests.topology.test_text import EXAMPLE
 
 
@@ -104,3 +110,33 @@ def test_draws_the_plan(topology: Path, tmp_path: Path, kind: str) -> None:
     picture = tmp_path / f"plan.{kind}"
     planned(topology, "--budget", "5", "--draw", str(picture))
     assert picture.stat().st_size > 2000
+
+
+def test_whoever_waits_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = Event()
+    monkeypatch.setattr(plan_module, "_FIRST_NOTE_S", 0.01)
+
+    def echo(text: str, *, err: bool) -> None:
+        assert err
+        print(text)
+        told.set()
+
+    monkeypatch.setattr(click, "echo", echo)
+    topology = named.figure_3b()
+
+    def planning() -> ReplicationPlan:
+        assert told.wait(timeout=30)
+        return Greedy().plan(topology, 3)
+
+    assert plan_module._watched(planning, "optimum") == Greedy().plan(topology, 3)
+    assert "optimum: planning for 0 s; gives the best plan" in capsys.readouterr().out
+
+
+def test_an_error_while_planning_is_the_commands_own() -> None:
+    def failing() -> ReplicationPlan:
+        raise UsageError("too large", remedy="use sa")
+
+    with pytest.raises(UsageError, match="too large"):
+        plan_module._watched(failing, "dp")
