@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -136,3 +137,14 @@ def test_a_busy_child_ends_with_its_parent(child: Child) -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def test_half_an_order_is_the_end_of_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"order": "begin"}\n{"order": "en'))
+    assert list(orders()) == [{"order": "begin"}]
+
+
+def test_an_order_to_a_dead_child_is_an_error(child: Child) -> None:
+    child.hang_up()
+    with pytest.raises(EnvironmentFailure, match="takes no order"):
+        child.send({"do": "repeat", "what": "x"})

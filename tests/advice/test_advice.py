@@ -281,3 +281,9 @@ def test_an_amount_of_data_has_a_unit(text: str) -> None:
     with pytest.raises(UsageError, match="not an amount of data"):
         parse_bytes(text, name="--state")
     assert parse_bytes("1.5GiB", name="--state") == 1.5 * 2**30
+
+
+def test_what_is_not_known_of_source_replay_is_no_number() -> None:
+    unknown = option(advise(replace(JOB, window_s=None), NOTHING_RUN), SchemeName.REPLAY)
+    assert unknown.recovery is None
+    assert unknown.utilization is None

@@ -140,3 +140,9 @@ def test_an_error_while_planning_is_the_commands_own() -> None:
 
     with pytest.raises(UsageError, match="too large"):
         plan_module._watched(failing, "dp")
+
+
+def test_a_fraction_is_exact() -> None:
+    assert parse_budget("0.29", 100) == 29
+    assert parse_budget("0." + "9" * 40, 10) == 9, "every digit counts"
+    assert parse_budget("99." + "9" * 40 + "%", 10) == 9

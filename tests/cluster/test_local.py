@@ -25,6 +25,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from harness.cluster import owned
 from harness.cluster.agent import agent as agents
 from harness.cluster.backends import remove_made
 from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec
@@ -395,3 +396,22 @@ def test_a_server_that_was_started_again_is_waited_for(down: bool, lives: int, w
     server.begin_again = begin_again
     assert breaking.revive(cast(Server, server)) is waits
     assert not server.down
+
+
+@pytest.mark.cluster
+def test_a_java_that_is_not_there_is_told(tmp_path: Path) -> None:
+    broken = replace(find_programs(silent), java_home=tmp_path)
+    cluster = LocalCluster(SMALL, programs=broken, remove=remove_made)
+    with pytest.raises(EnvironmentFailure, match="bin/java cannot be started") as caught:
+        cluster.start(silent)
+    assert "faultline doctor" in caught.value.remedy
+
+
+@pytest.mark.cluster
+def test_a_full_disk_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owned, "MINIMUM_FREE_BYTES", 1 << 60)
+    cluster = LocalCluster(SMALL, remove=remove_made)
+    with pytest.raises(EnvironmentFailure, match="MB are free") as caught:
+        cluster.start(silent)
+    assert "free some disk space" in caught.value.remedy
+    assert not cluster.run_directory.exists()

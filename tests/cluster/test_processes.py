@@ -116,3 +116,8 @@ def test_signals_work_where_the_kernel_has_no_pid_descriptors(
         assert send_signal(identity, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         assert not send_signal(identity, signal.SIGKILL)
+
+
+def test_another_run_is_not_ours(run: str) -> None:
+    with family(run):
+        assert marked(run[:-1]) == []

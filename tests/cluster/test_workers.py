@@ -336,3 +336,11 @@ def test_a_prepared_kill_spares_what_took_a_dead_ones_place(rig: Rig) -> None:
     with rig.workers.prepare(Action.KILL, [rig.nodes[1]], rack=False):
         pass
     assert "r1n2" not in rig.dead(), "a preparation that was given up does nothing"
+
+
+def test_a_paused_node_can_be_killed(rig: Rig) -> None:
+    pids = rig.made["r1w1"].pids()
+    rig.apply(Action.PAUSE, "r1n1")
+    assert rig.apply(Action.KILL, "r1n1") == {"r1n1": pids}
+    rig.workers.restore(silent)
+    assert rig.dead() == set()

@@ -7,10 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from datasets import accident, traffic
 from datasets.fields import Layout
 from harness.errors import UsageError
+from tests.levels import amount
 
 SEED = 5
 POPULATION = traffic.Population()
@@ -120,3 +123,25 @@ def test_positions_follow_speeds_and_nobody_overtakes() -> None:
 def test_a_value_that_does_not_fit_is_refused(value: int) -> None:
     with pytest.raises(UsageError, match="does not fit into 3 digits"):
         Layout({"a": 3}).encode({"a": np.array([5, value])})
+
+
+@given(st.integers(1, 3_000), st.integers(1, 300), st.integers(1, 8))
+@settings(max_examples=amount(50), deadline=None)
+def test_any_population_adds_up(users: int, segments: int, partitions: int) -> None:
+    segments, partitions = min(users, segments), min(users, segments, partitions)
+    population = traffic.Population(users=users, segments=segments, partitions=partitions)
+    counts = population.users_per_segment()
+    assert counts.sum() == users
+    assert counts.min() >= 1
+    assert set(population.partition_of_segment()) == set(range(partitions))
+
+
+@given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 99_999)), max_size=20))
+@settings(max_examples=amount(50), deadline=None)
+def test_what_is_encoded_is_decoded(rows: list[tuple[int, int]]) -> None:
+    layout = Layout({"a": 3, "b": 5})
+    columns = {name: np.array([row[i] for row in rows], dtype=int) for i, name in enumerate("ab")}
+    payloads = layout.encode(columns).tolist()
+    assert payloads == [f"{a:03},{b:05}".encode() for a, b in rows]
+    for name, values in layout.decode(payloads).items():
+        np.testing.assert_array_equal(values, columns[name])

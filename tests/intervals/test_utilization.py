@@ -153,3 +153,31 @@ def test_nodes_add_their_rates() -> None:
     assert system_failure_rate_per_s(19, 19 * 86400.0) == pytest.approx(1 / 86400.0)
     with pytest.raises(UsageError, match="nodes is 0"):
         system_failure_rate_per_s(0, 86400.0)
+
+
+@given(p=costs_in_mttf, restart=shares, depth=st.integers(1, 1000), delay=shares)
+@settings(max_examples=amount(50), deadline=None)
+def test_optimum_ignores_restart_depth_and_delay(
+    p: float, restart: float, depth: int, delay: float
+) -> None:
+    plain = CheckpointedSystem(cost_s=p, failure_rate_per_s=1.0)
+    deep = CheckpointedSystem(
+        cost_s=p, failure_rate_per_s=1.0, restart_s=restart, depth=depth, delay_s=delay
+    )
+    assert plain.optimal_interval_s() == deep.optimal_interval_s()
+    grid = np.geomspace(p * 1.001, p + 30.0, 200)
+    assert plain.log_utilization(grid).argmax() == deep.log_utilization(grid).argmax()
+
+
+@given(
+    p=st.floats(1e-6, 5.0),
+    unit_s=st.sampled_from([1e-3, 60.0, 3600.0, 86400.0]),
+    stretch=st.floats(1.01, 50.0),
+)
+@settings(max_examples=amount(50), deadline=None)
+def test_the_unit_of_time_does_not_matter(p: float, unit_s: float, stretch: float) -> None:
+    one = CheckpointedSystem(cost_s=p, failure_rate_per_s=1.0)
+    other = CheckpointedSystem(cost_s=p * unit_s, failure_rate_per_s=1.0 / unit_s)
+    assert other.utilization(p * stretch * unit_s) == pytest.approx(
+        float(one.utilization(p * stretch)), rel=1e-9
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,9 +20,11 @@ from harness.cluster.base import ClusterSpec
 from harness.cluster.configuration import OWN_SETTINGS
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.run_directory import read_journal
 from harness.engines.kafka_streams.engine import _of_broker
 from harness.engines.settings import demand_reported
 from harness.engines.topics import topics
+from harness.errors import EnvironmentFailure
 from harness.load.generator import LoadGenerator
 from harness.load.plan import LoadPlan, Stream
 from harness.load.profile import RateProfile
@@ -129,3 +132,22 @@ def test_the_brokers_settings_are_those_of_the_run(cluster: LocalCluster) -> Non
     found = list(_of_broker(cluster.kafka))
     assert {one.name: one.asked for one in found} == OWN_SETTINGS
     demand_reported("kafka-streams", found)
+
+
+def test_a_killed_broker_is_one_clear_message(cluster: LocalCluster, tmp_path: Path) -> None:
+    """The last test here: it takes the cluster's broker away."""
+    stream = lines(cluster.kafka, "interrupted", RateProfile.constant(1000, 300))
+    plan = LoadPlan(streams=[stream])
+    options = {"log": tmp_path / "log", "delivery_timeout_s": 3}
+    with LoadGenerator(plan, cluster.kafka, **options) as load:  # type: ignore[arg-type]
+        load.start(time.time())
+        deadline = time.monotonic() + 60
+        while not load.progress.acknowledged:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        journal = read_journal(cluster.run_directory)
+        psutil.Process({name: process.pid for name, process in journal}["kafka"]).kill()
+        assert load.wait(60), "it gives up long before the schedule ends"
+        with pytest.raises(EnvironmentFailure, match=r"the broker took \d+ of 300000 records"):
+            load.result()
+    assert load.progress.acknowledged > 0

@@ -72,3 +72,14 @@ def test_windows_are_complete_with_their_last_result() -> None:
     assert table["first_s"].tolist() == [4, 6, math.inf]
     assert table["complete_s"].tolist() == [5.5, math.inf, math.inf]
     assert table["latency_s"].tolist() == [2.5, math.inf, math.inf]
+
+
+@pytest.mark.parametrize("key", ["b", None])
+def test_a_result_that_is_not_expected_completes_no_window(key: str | None) -> None:
+    expected = pd.DataFrame({"window_start_s": [0.0, 0.0], "word": ["a", key]})
+    for word, complete_s in (("x", math.inf), (key, 1.5)):
+        first = pd.DataFrame(
+            {"window_start_s": [0.0, 0.0], "word": ["a", word], "arrival_s": [1.0, 1.5]}
+        )
+        due = summarize_windows(first, expected, lambda start: start, ["window_start_s", "word"])
+        assert due["complete_s"].tolist() == [complete_s]

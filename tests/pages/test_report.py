@@ -21,7 +21,7 @@ from harness.cli.measure import exit_code
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
 from harness.pages import cards, drawing, report, walk
-from harness.pages.assessment import Assessment, assess
+from harness.pages.assessment import SMOKE_DECIDES, Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
@@ -327,3 +327,23 @@ def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_en
         text = text_of(writer.write())
         assert drawn == ["stock/toy"], "once, for this page or by that process"
         assert ("data:image/svg+xml;base64,PHN2Zz5lbHNld2" in text) is (elsewhere is process)
+
+
+def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
+    claims = judged(tmp_path, toy(), SMOKE).claims
+    assert [(claim.kind.value, claim.held) for claim in claims] == [
+        ("paper", None),
+        ("invariant", True),
+    ]
+    assert claims[0].why == SMOKE_DECIDES
+
+
+def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
+    test_one_bad_run_withdraws_every_claim_that_held(tmp_path, "failed")
+
+
+def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
+    make(RecordStore(tmp_path), toy(), settings=QUICK)
+    result = judged(tmp_path, toy(), replace(QUICK, root_seed=5, repeats=1))
+    assert {record.root_seed for record in result.campaign.records} == {5}
+    assert result.campaign.expected == 3

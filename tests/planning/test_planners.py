@@ -151,3 +151,16 @@ def test_greedy_takes_the_tasks_whose_failure_alone_hurts_most_and_sees_no_trees
     plan = planner_named("greedy").plan(topology, 7)
     assert {topology.place(task)[0] for task in plan.tasks} == {"O2", "O3", "O4"}
     assert plan.value == 0
+
+
+@every
+def test_the_whole_budget_gives_everything_and_none_gives_nothing(planner: Planner) -> None:
+    topology = named.figure_3b() if isinstance(planner, Exhaustive) else named.q2()
+    assert planner.plan(topology, topology.total_cost).value == pytest.approx(1)
+    assert planner.plan(topology, 0).tasks == ()
+
+
+@every
+def test_the_same_input_gives_the_same_plan(planner: Planner) -> None:
+    topology = named.figure_1a(join=True)
+    assert planner.plan(topology, 7) == planner.plan(topology, 7)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,8 +16,10 @@ from harness.planning.readings import PRINTED, QUICK, Readings
 from harness.planning.structure_aware import StructureAware
 from harness.seeds import generator
 from harness.topology import named
-from harness.topology.fidelity import Evaluator
+from harness.topology.fidelity import Booleans, Evaluator, Floats, Local
 from harness.topology.generate import STRUCTURED, Specification, random_topology
+from harness.topology.model import Edge, Operator, Topology
+from harness.topology.partitioning import Partitioning
 from harness.topology.trees import mc_trees
 from tests.topology.strategies import SMALL
 
@@ -88,3 +92,33 @@ def test_parts_that_need_each_other_are_taken_together(
     best = Exhaustive().plan(topology, budget).value
     assert best > 0
     assert StructureAware().plan(topology, budget).value == pytest.approx(best)
+
+
+def test_a_step_is_judged_again_only_where_the_plan_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names, tasks = ["a", "b", "c"], 30
+    first = Operator(name="a", parallelism=tasks, rate=tuple(map(float, range(1, tasks + 1))))
+    topology = Topology(
+        operators=(first, *(Operator(name=name, parallelism=tasks) for name in names[1:])),
+        edges=tuple(
+            Edge(upstream=up, downstream=down, partitioning=Partitioning.ONE_TO_ONE)
+            for up, down in pairwise(names)
+        ),
+    )
+    evaluator = Evaluator(topology)
+    (part,) = parts_of(evaluator, "c")
+    judged: list[int] = []
+    values = Local.values
+
+    def counted(self: Local, plans: Booleans) -> Floats:
+        judged.append(len(plans))
+        return values(self, plans)
+
+    monkeypatch.setattr(Local, "values", counted)
+    plan = np.zeros(topology.task_count, dtype=np.bool_)
+    best = part.steps(plan, 6)[0]
+    assert set(np.flatnonzero(best.tasks)) == {29, 59, 89}
+    second = part.steps(plan | best.tasks, 3)[0]
+    assert set(np.flatnonzero(second.tasks)) == {28, 58, 88}
+    assert judged == [1 + tasks, 1], "the plan, and each chain once"

@@ -106,3 +106,61 @@ def test_a_coordinator_that_was_replaced_is_not_obeyed() -> None:
     assert beat.heartbeat.coordinator == 5
     retire(machine, 2, now=3, coordinator=5)
     assert hosted(machine) == []
+
+
+def test_an_order_that_comes_twice_starts_one_copy() -> None:
+    machine = node()
+    machine.handle(order(), now=0)
+    copy = machine.copies_of(1)[0]
+    assert machine.handle(order(), now=1) == ()
+    assert machine.copies_of(1)[0] is copy
+
+
+def test_a_late_order_does_not_bring_a_retired_copy_back() -> None:
+    machine = node()
+    machine.handle(order(), now=0)
+    retire(machine, 1, now=1)
+    assert hosted(machine) == []
+    assert machine.handle(order(), now=2) == ()
+    assert hosted(machine) == []
+
+
+def test_nor_an_earlier_copy_in_a_later_ones_place() -> None:
+    machine = node()
+    machine.handle(order(2), now=0)
+    machine.handle(order(1), now=1)
+    retire(machine, 1, now=2)
+    assert hosted(machine) == [(1, 2)]
+
+
+def test_a_fenced_copy_is_gone_after_the_next_heartbeat() -> None:
+    machine = node()
+    machine.handle(order(), now=0)
+    machine.handle(told.CheckpointRefused(cause=CAUSE, task=1, incarnation=1), now=1)
+    effects = machine.handle(told.TimerFired(cause=CAUSE, key=("beat", 0)), now=2)
+    [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
+    assert beat.heartbeat.copies == ()
+    assert hosted(machine) == []
+
+
+def gone(effects: Sequence[do.Effect]) -> tuple[tuple[int, int], ...]:
+    """Return the copies that the heartbeat among ``effects`` reports as gone."""
+    [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
+    return beat.heartbeat.gone
+
+
+def test_a_node_that_has_forgotten_its_copies_says_so_and_says_it_again_when_asked() -> None:
+    """A heartbeat may get lost. What is gone does not come back under its number."""
+    machine, beat = node(), told.TimerFired(cause=CAUSE, key=("beat", 0))
+    machine.handle(order(), now=0)
+    assert gone(machine.handle(beat, now=1)) == ()
+    machine.handle(told.CopiesForgotten(cause=CAUSE), now=2)
+    assert hosted(machine) == []
+    assert gone(machine.handle(beat, now=3)) == ((1, 1),)
+    assert gone(machine.handle(beat, now=4)) == ()
+    machine.handle(order(), now=5)
+    assert hosted(machine) == []
+    assert gone(machine.handle(beat, now=6)) == ((1, 1),)
+    machine.handle(order(incarnation=2), now=7)
+    assert hosted(machine) == [(1, 2)]
+    assert gone(machine.handle(beat, now=8)) == ()

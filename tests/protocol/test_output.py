@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,59 @@ def batch(term: int, sequence: int, *records: OutputRecord) -> OutputBatch:
 def read(*entries: OutputEntry) -> list[OutputRecord]:
     reader = OutputReader()
     return [record for entry in entries for record in reader.accept(entry)]
+
+
+ONE, THREE, TWO = (OutputFence(term=term) for term in (1, 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("entries", "batches"),
+    [
+        pytest.param([batch(1, 1, stable(0))], [], id="nobody writes without a fence"),
+        pytest.param([ONE, batch(2, 1, stable(0))], [], id="nor with that of another term"),
+        pytest.param(
+            [
+                ONE, batch(1, 1, stable(0)), THREE, batch(1, 2, stable(1)), TWO,
+                batch(2, 1, stable(1)), batch(3, 1, stable(1)),
+            ],
+            [0, 1],
+            id="an older term does not write behind a newer one's fence",
+        ),
+        pytest.param(
+            [ONE, batch(1, 1, stable(0)), batch(1, 1, stable(0)), batch(1, 2, stable(1))],
+            [0, 1],
+            id="what was appended twice is taken once",
+        ),
+        pytest.param(
+            [ONE, batch(1, 1, stable(0)), ONE, batch(1, 1, stable(1)), batch(1, 2, stable(1))],
+            [0, 1],
+            id="a fence that is repeated does not count from one again",
+        ),
+        pytest.param(
+            [
+                ONE, batch(1, 1, stable(0)), OutputFence(term=2, records=(stable(0), stable(1))),
+                batch(1, 2, stable(1)), batch(2, 1, stable(2)),
+            ],
+            [0, 1, 2],
+            id="a fence brings what the partition lacks",
+        ),
+        pytest.param(
+            [OutputFence(term=1, records=(stable(1),))],
+            [],
+            id="a fence brings nothing behind a gap",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_reader_takes(entries: list[OutputEntry], batches: list[int]) -> None:
+    assert read(*entries) == [stable(number) for number in batches]
+
+
+def test_a_fence_brings_nothing_behind_tentative_output() -> None:
+    reader = OutputReader()
+    reader.accept(OutputFence(term=1))
+    reader.accept(batch(1, 1, OutputRecord(kind=Kind.TENTATIVE, batch=0)))
+    assert reader.accept(OutputFence(term=2, records=(stable(0),))) == (), "an undo comes first"
+    assert (reader.term, reader.next_stable, reader.repeated) == (2, 0, 0)
 
 
 @given(

@@ -24,6 +24,7 @@ from harness.results.reach import (
     LIVE_MEASUREMENT,
     MEASUREMENT,
     NOT_MEASURING,
+    TABLES,
     code_fingerprint,
     reached,
 )
@@ -279,3 +280,48 @@ def bound_in(module: str) -> list[str]:
     path = reach._file(module)
     assert path is not None
     return [name for each in ast.parse(path.read_text()).body for name in reach._bound(each)]
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["removed", "added"])
+def test_a_class_that_comes_or_goes_counts(
+    checkout: Path, unchanged: Mapping[str, str], gone: bool
+) -> None:
+    folder = checkout / "harness/engines/flink/classes/faultline"
+    moved = folder / "Paced.class", folder.parent / "Paced.class"
+    if gone:
+        shutil.move(*moved)
+    else:
+        shutil.copy(*moved)
+    try:
+        after = {name: code_fingerprint(ROOTS[name]) for name in SOME}
+    finally:
+        shutil.move(moved[1], moved[0])
+    assert {name for name in SOME if unchanged[name] != after[name]} == {FLINK, PEERS}
+
+
+WHOLE = {
+    "harness.engines.tasks.engine": "a mapping, from which a scheme is taken by its name",
+    "harness.simulator.draw": "a draw among all, unless the caller names a scheme as figures do",
+}
+
+
+def test_rows_are_looked_up_one_by_one() -> None:
+    """Code that measures would depend on every row if it went through all of them."""
+    names = {"ENTRIES", "BY_NAME", "SCHEMES", "names"}
+    parts = frozenset[str]().union(*(reached(roots) for roots in ROOTS.values()))
+    going = set()
+    for module in {part.partition(":")[0] for part in parts} - set(TABLES):
+        path = reach._file(module)
+        assert path is not None
+        tree = ast.parse(path.read_text())
+        taken = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module in TABLES
+            for alias in node.names
+        }
+        looked_up = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and node.id in taken & names:
+                going |= {module} if id(node) not in looked_up else set()
+    assert going == WHOLE.keys()

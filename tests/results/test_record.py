@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from harness.results.record import (
+    OK,
     Attempt,
     Outcome,
+    Profile,
     Question,
     Record,
 )
@@ -103,3 +105,12 @@ def test_repetitions_that_are_there_count_beyond_the_number_asked_for(tmp_path: 
     assert campaign.results().frame["y"].tolist() == [0, 1, 2]
     more = store.campaign(QUESTION, "a", "here", 5, [first])
     assert (len(more.records), more.expected) == (3, 5), "two are still to be made"
+
+
+def test_a_failure_does_not_hide_what_was_settled(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path)
+    keep(store, Record.completed(attempt(), Outcome(values={"y": 1}), seconds=0))
+    keep(store, Record.failed(attempt(at=1001.0), "the disk was full", seconds=0))
+    campaign = store.newest_campaign("stock/toy", "here", Profile.QUICK, GRID)
+    assert campaign is not None
+    assert [record.status for record in campaign.records] == [OK]

@@ -17,7 +17,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
 from harness.results.provenance import machine_name
-from harness.results.record import FAILED, OK, SKIPPED, Outcome, Point, Profile
+from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.running.discovery import find
 from harness.running.execution import ATTEMPTS, Runner
@@ -404,3 +404,23 @@ def test_a_disturbed_run_is_made_again_until_the_machine_counts_as_busy(tmp_path
     assert [record.values["foreign_share"] for record in found] == [0.01, 0.4, 0.4, 0.4, 0.4]
     assert [record.again is not None for record in found] == [False, True, True, True, True]
     assert all(record.status == OK for record in found)
+
+
+def test_a_bug_in_an_experiment_keeps_its_traceback(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        raise ZeroDivisionError("oh")
+
+    watcher = make(RecordStore(tmp_path), toy(run))
+    assert {r.status for r in watcher.finished} == {FAILED}
+    assert "ZeroDivisionError: oh" in (watcher.finished[0].reason or "")
+
+
+def test_an_invalid_run_is_kept_but_not_counted(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        return replace(square(point, context), invalid="the load fell behind")
+
+    watcher = make(RecordStore(tmp_path), toy(run))
+    assert {r.status for r in watcher.finished} == {INVALID}
+    assert [r.attempt for r in watcher.finished] == [1, 2, 3] * 6
+    assert watcher.campaigns[0][1].valid == []
+    assert len(watcher.campaigns[0][1].others) == 2 * 6, "every attempt is kept"

@@ -88,3 +88,11 @@ def test_gains_are_what_a_task_more_or_less_changes(data: st.DataObject) -> None
             with_it[task], without_it[task] = True, False
             change = evaluator.value(with_it) - evaluator.value(without_it)
             assert gains[task] == pytest.approx(change, abs=1e-12)
+
+
+def test_internal_completeness_knows_no_joins() -> None:
+    values = [
+        internal_completeness(topology, without(topology, ("O2", 1)))[0]
+        for topology in (named.figure_2(join=True), named.figure_2(join=False))
+    ]
+    assert values == pytest.approx([12 / 16, 12 / 16])  # 3 + 3 taken in by O1, O2; 6 of 8 by O3

@@ -387,3 +387,15 @@ def test_a_jobmanager_that_fails_is_named_with_its_first_error_and_no_stack(tmp_
         "    NoClassDefFoundError: x",
     ]
     assert error.remedy == "let the machine do less at the same time, then start again"
+
+
+def test_a_process_says_which_ports_it_has_bound(tmp_path: Path) -> None:
+    order = {"directory": str(tmp_path)}
+    log = tmp_path / "out.log"
+    log.write_text("Actor system started at pekko.ssl.tcp://flink@10.0.0.1:4711\n")
+    assert master._ports(order, ["rpc_port"]) == {"rpc_port": 4711}
+    with pytest.raises(master.Refused, match="it has not said its rest_port yet"):
+        master._ports(order, ["rpc_port", "rest_port"])
+    log.write_text(log.read_text() + "Rest endpoint listening at 127.0.0.1:8099\n")
+    ports = master._ports(order, ["rpc_port", "rest_port"])
+    assert master._url(ports) == "http://127.0.0.1:8099"

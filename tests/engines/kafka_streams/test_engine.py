@@ -226,3 +226,10 @@ def test_a_transaction_of_the_dead_holds_up_what_is_restored_until_the_broker_en
     assert held() == 0.0
     assert held(began, ("r2n1", 8.5, {"event": "transactions", "open": ""})) == 0.0
     assert held(("r1n1", 3, began[2]), ("r1n1", 13, over[2])) == 0.0, "the dead one's own words"
+
+
+@pytest.mark.parametrize(("given", "waits"), [(KafkaStreamsParameters(), "false"), (TUNED, "true")])
+def test_only_a_query_that_waits_has_a_repartition_topic_for_each_input_partition(
+    given: KafkaStreamsParameters, waits: str
+) -> None:
+    assert settings(job(), given)["faultline.waits"] == waits

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -237,3 +238,15 @@ async def closed(writer: asyncio.StreamWriter) -> None:
 async def read_step(reader: asyncio.StreamReader) -> bytes:
     size, *_ = struct.unpack(">III", await reader.readexactly(12))
     return await reader.readexactly(size)
+
+
+@pytest.mark.parametrize("place", [0, 5, 9, 12, 20])
+@in_a_loop
+async def test_a_frame_with_a_wrong_bit_is_an_end(place: int) -> None:
+    """A wrong length must not wait for bytes that never come."""
+    reader, frame = asyncio.StreamReader(), bytearray(frame_of({"number": 7}))
+    frame[place] ^= 1
+    reader.feed_data(bytes(frame))
+    writer = SimpleNamespace(get_extra_info=lambda name: None)
+    async with asyncio.timeout(10):
+        assert await Connection(reader, writer).receive() is None  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from harness.engines.tasks.ports import Clock
 from harness.engines.tasks.reports import Hello, Report, read_report
 from harness.engines.tasks.routes import news_of
 from harness.hosting.codec import CorruptData, to_parts
+from harness.protocol import inputs as told
 from harness.protocol.inputs import HeartbeatReceived
 from tests.engines.tasks.kit import REDIS, Sent, in_a_loop, job
 
@@ -199,3 +200,28 @@ async def test_a_frame_that_makes_no_sense_ends_its_connection_and_nothing_else(
     for connection in (bad, strange, good):
         await connection.leave()
     await coordinator.stop()
+
+
+COUNTER = 4
+
+
+@in_a_loop
+async def test_a_node_that_computes_for_long_is_no_dead_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its lifeline reports that it is busy; after a minute that no longer counts."""
+    heartbeat = told.HeartbeatReceived(
+        cause="beat 3", node=0, boot=1, copies=(), gone=((COUNTER, 1),)
+    )  # fmt: skip
+    node = member(0)
+    deciding = Deciding(job(), REDIS, {0: node}, lambda event: None)
+    heard: list[Any] = []
+    monkeypatch.setattr(deciding, "tell", heard.append)
+    deciding.busy(node, 1_000_000)
+    assert heard == [], "it has never said anything"
+    deciding.heard(node, heartbeat)
+    deciding.busy(node, 1_000_000)
+    deciding.busy(node, coordinator.LONGEST_BUSY_US)
+    assert [one.copies for one in heard] == [(), ()]
+    assert [one.gone for one in heard] == [((COUNTER, 1),), ()]
+    await deciding.stop(clear=False)

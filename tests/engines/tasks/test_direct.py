@@ -238,3 +238,45 @@ def test_a_certificate_of_the_run_encrypts_and_another_one_is_named(tmp_path: Pa
             node.peers.close()
 
     run()
+
+
+class SlowWire:
+    """A connection whose peer takes something between two looks, or nothing."""
+
+    def __init__(self) -> None:
+        self.moving, self.looks, self._taken = True, 0, 0
+
+    @property
+    def taken(self) -> int:
+        self.looks += 1
+        self._taken += direct.SLOWEST_BYTES if self.moving else 0
+        return self._taken
+
+
+@in_a_loop
+async def test_a_slow_peer_holds_sources_for_as_long_as_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(direct, "PATIENCE_S", 0.001)
+    node, slow = Node(0), SlowWire()
+    node.peers.crowded(slow, True)  # type: ignore[arg-type]
+    await until(lambda: slow.looks > 20)
+    assert node.held == [True]
+    slow.moving = False
+    await until(lambda: node.held == [True, False])
+    slow.moving = True
+    await until(lambda: node.held == [True, False, True])
+    node.peers.crowded(slow, False)  # type: ignore[arg-type]
+    assert node.held == [True, False, True, False]
+    assert not node.peers._looks
+
+
+@in_a_loop
+async def test_the_timer_of_an_earlier_hold_ends_no_later_one() -> None:
+    node, slow = Node(0), SlowWire()
+    handles: list[asyncio.TimerHandle] = []
+    for held in (True, False, True):
+        node.peers.crowded(slow, held)  # type: ignore[arg-type]
+        handles += node.peers._looks.values()
+    assert [handle.cancelled() for handle in handles] == [True, False]
+    node.peers.crowded(slow, False)  # type: ignore[arg-type]

@@ -144,3 +144,43 @@ async def test_a_record_that_no_broker_takes_ends_the_run_with_a_word() -> None:
     with pytest.raises(EnvironmentFailure, match=r"lines\[0\] cannot be read"):
         here.read_failed(ReadError(place="lines[0]", why="out of range", final=True))
     here.stop()
+
+
+def follow(here: Hosted) -> OutputReader:
+    """Let a node follow sink 6 without a broker; return what it reads with."""
+    reader = OutputReader()
+    here._outputs[6] = cast(Any, SimpleNamespace(reader=reader, stop=lambda: None))
+    return reader
+
+
+@in_a_loop
+async def test_a_term_that_was_given_twice_has_one_writer() -> None:
+    """The registry was rolled back: another node has the term, too, and was quicker."""
+    said = Sent()
+    here = hosting(SlowStore(), said)
+    here._sender = cast(Any, Appending([]))
+    reader = follow(here)
+    fence = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
+    record = do.OutputRecord(kind=do.Kind.STABLE, batch=0)
+    here._perform([fence])
+    for nonce in (here._nonce + 1, here._nonce):
+        reader.accept(copies.entry_for(fence, nonce))
+    publish = do.PublishOutput(
+        cause="x", task=6, incarnation=1, term=1, sequence=1, records=(record,)
+    )
+    reader.accept(copies.entry_for(publish, here._nonce + 1))
+    here._output_moved(6, reader)
+    here._perform([publish])
+    answers = [type(one) for one in said.all if not isinstance(one, dict)]
+    assert answers == [told.OutputRefused, told.OutputRefused]
+    here.stop()
+
+
+class Appending:
+    """A sender that keeps what it is given."""
+
+    def __init__(self, appended: list[Any]) -> None:
+        self._appended = appended
+
+    def append(self, topic: str, partition: int, sink: int, data: bytes) -> None:
+        self._appended.append(data)

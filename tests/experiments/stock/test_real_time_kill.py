@@ -125,3 +125,35 @@ def test_each_point_of_the_modes_has_its_settings() -> None:
             given = modes.SETTINGS[str(point["mode"]), str(point["settings"])]
             assert given.real_time == (point["mode"] == modes.REAL)
     assert kind.parameters is type(modes.SETTINGS[modes.REAL, modes.TUNED])
+
+
+def test_modes_are_compared_at_the_same_rate() -> None:
+    def tables(real_s: float, micro_s: float) -> dict[str, pd.DataFrame]:
+        windows = [
+            {"mode": mode, "settings": "default", "rate_per_s": rate, "latency_p50_s": s + n / 1e3,
+             "latency_p99_s": 2 * s + n / 1e3, "run": f"{mode} {n}"}
+            for mode, s in ((modes.REAL, real_s), (modes.MICRO, micro_s))
+            for rate in (25.0, 100.0)
+            for n in range(6)
+        ]  # fmt: skip
+        rates = [
+            {"mode": mode, "settings": "default", "rate_per_s": rate, "equal": True,
+             "difference": "", "dropped": 0,
+             "records_per_core_s": 100.0 if mode == modes.REAL else 300.0}
+            for mode in (modes.REAL, modes.MICRO)
+            for rate in (25.0, 100.0)
+            for _ in range(6)
+        ]  # fmt: skip
+        return {"windows": pd.DataFrame(windows), "rates": pd.DataFrame(rates)}
+
+    better, worse = (
+        {claim.id: claim.decide(tables(real_s, 0.4)).held for claim in modes.CLAIMS}
+        for real_s in (0.1, 0.5)
+    )
+    assert better == dict.fromkeys(better, True)
+    assert (worse["lower-median"], worse["lower-tail"]) == (False, False)
+    modes.EXPERIMENT.draw(tables(0.1, 0.4), Figure())
+    one_run = tables(0.1, 0.4)
+    one_run["windows"] = one_run["windows"].assign(run=one_run["windows"]["mode"])
+    decided = {claim.id: claim.decide(one_run) for claim in modes.CLAIMS}["lower-median"]
+    assert decided.held is None, "its six windows are one sample"

@@ -8,7 +8,8 @@ from harness.protocol import inputs as told
 from harness.protocol.coordinator.assignments import Assignments
 from harness.protocol.coordinator.epochs import Epochs
 from harness.protocol.coordinator.membership import Membership
-from harness.protocol.effects import StepDown, StoreRegistry
+from harness.protocol.coordinator.registry import Assignment, Copy
+from harness.protocol.effects import SendOrder, StepDown, StoreRegistry
 from harness.protocol.inputs import Start
 from harness.protocol.scheme import Recovery, Tentative
 from harness.simulator.topologies import chain
@@ -142,3 +143,51 @@ def test_a_coordinator_without_reports_trims_nothing_that_a_task_needs(
     assert {message.task for message in messages} == (set(WIRING.tasks) if trimmed else set())
     assert {message.position for message in messages} == trimmed
     assert not list(epochs.orders(CAUSE)), "once is enough"
+
+
+def test_a_heartbeat_that_names_a_later_coordinator_is_news_enough() -> None:
+    cluster = joined(0, 1)
+    later = told.HeartbeatReceived(cause=CAUSE, node=0, boot=1, copies=(), coordinator=5)
+    [down] = cluster.tell(later, now=1)
+    assert isinstance(down, StepDown)
+    assert down.term == 5
+
+
+def test_orders_and_registries_carry_the_term() -> None:
+    cluster = Cluster(owner=4)
+    effects = cluster.beat(0, 1, now=0)
+    assert {e.term for e in effects if isinstance(e, StoreRegistry)} == {4}
+    assert {e.order.coordinator for e in effects if isinstance(e, SendOrder)} == {4}
+
+
+TASK = 1
+
+
+def replicated(**options: object) -> Cluster:
+    """Return a coordinator of tasks on nodes 0 and 1, with a replica of the second on node 2."""
+    return joined(0, 1, 2, replicated=(TASK,), **options)
+
+
+def copies(cluster: Cluster) -> tuple[Copy, Copy]:
+    """Return the primary and the replica of the task."""
+    both = cluster.machine.tasks[TASK]
+    assert both.primary is not None
+    assert both.replica is not None
+    return both.primary, both.replica
+
+
+def test_a_replica_is_placed_with_the_term_under_which_it_may_take_over() -> None:
+    cluster = replicated()
+    primary, replica = copies(cluster)
+    assert primary.grant == 0
+    assert replica.grant > max(replica.incarnation, primary.term or 0)
+    assert cluster.stored[-1].tasks[TASK].replica == replica
+
+
+def test_a_grant_is_above_every_term() -> None:
+    cluster = replicated()
+    primary, replica = copies(cluster)
+    used = cluster.machine.tasks[TASK].used
+    Assignment(primary=primary, replica=replica, used=used).validate(TASK)
+    with pytest.raises(AssertionError, match="a term nobody gave"):
+        Assignment(primary=primary, replica=replica, used=replica.incarnation).validate(TASK)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from harness.protocol import inputs as told
 from harness.protocol.coordinator.membership import RETURN_US
+from harness.protocol.effects import Effect
 from harness.simulator.topologies import chain
 from tests.protocol.clusters import (
     BEAT_US,
@@ -82,3 +84,29 @@ def test_nodes_that_return_to_a_new_coordinator_all_at_once_have_time_to_do_so()
     assert None in cluster.hosts()[1:], "they had been heard"
     cluster.sweep(SUSPECT_US + grace_us + 1)
     assert cluster.hosts()[0] is None
+
+
+def test_a_heartbeat_before_the_registry_is_read_places_nothing() -> None:
+    first = joined(0, 1, 2)
+    cluster = Cluster(loads=False)
+    cluster.beat(0, 1, 2, now=1)
+    assert cluster.stored == []
+    cluster.load(first.stored[-1], now=2)
+    assert cluster.stored == [], "there was nothing to decide"
+    assert cluster.hosts() == [0, 1]
+
+
+def forgetting(cluster: Cluster, *, now: int, coordinator: int = 1) -> list[Effect]:
+    """Make node 0 report no copies, and that it has lost its earlier ones."""
+    item = told.HeartbeatReceived(
+        cause="beat", node=0, boot=1, copies=(), coordinator=coordinator, gone=((0, 1),)
+    )
+    return cluster.tell(item, now=now)
+
+
+def test_what_was_given_up_long_ago_is_no_news() -> None:
+    cluster = joined(0, 1, 2)
+    cluster.disconnect(0, now=1)
+    moved = cluster.primary(0)
+    forgetting(cluster, now=2)
+    assert cluster.primary(0) == moved

@@ -133,3 +133,11 @@ def test_a_replica_is_spared_for_a_heartbeat_and_only_on_a_rack_that_is_failing(
     assert apart.replicas()[1] is not None
     apart.disconnect(2, now=10)
     assert None not in apart.hosts(), "at once: its primary is on the rack that lives"
+
+
+def test_any_free_slot_is_found_however_the_nodes_are_liked() -> None:
+    """A strategy may prefer; it may not leave a lost task without a node that there is."""
+    for restored in ((other_rack,), (same_rack, in_order), (Standby(frozenset({0})),)):
+        made = cluster(Preferring(primaries=(0, 1, 2), restored=restored), slots=1)
+        made.disconnect(1, now=1)
+        assert made.hosts() == [0, 3, 2]

@@ -10,13 +10,14 @@ import pytest
 from harness.errors import ProtocolViolation
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.scheme import Tentative
+from harness.protocol.scheme import Recovery, Tentative
 from harness.protocol.task.inlet import READ_AHEAD
 from harness.protocol.task.lifecycle import Phase
 from harness.simulator.topologies import chain
 from tests.protocol.machines import (
     CAUSE,
     TaskUnderTest,
+    join_of_two,
     messages,
     only,
     read,
@@ -149,3 +150,50 @@ def test_a_checkpoint_that_the_store_refuses_is_tried_again_ever_more_rarely() -
     for number in range(3, 5):
         t.compute(number)
     assert [e for e in t.compute(5) if isinstance(e, do.StoreCheckpoint)]
+
+
+def test_a_refused_checkpoint_fences_the_copy() -> None:
+    t = TaskUnderTest()
+    t.give(told.CheckpointRefused)
+    assert t.machine.phase is Phase.FENCED
+    assert t.batch(0) == []
+
+
+def test_a_tentative_batch_of_an_older_primary_is_dropped() -> None:
+    t = join_of_two()
+    t.give(told.UpstreamResumed, upstream=1, term=5)
+    t.batch(0, 0)
+    assert t.batch(0, 1, stable=False, term=3) == []
+    assert only(t.batch(0, 1, stable=False, term=5), do.ProcessBatch).run is told.Run.TENTATIVE
+
+
+def test_a_checkpoint_that_was_not_confirmed_is_stored_again_at_the_next_tick() -> None:
+    t = TaskUnderTest()
+    for number in range(3):
+        t.compute(number)
+    again = t.tick(now=10)
+    assert only(again, do.StoreCheckpoint).checkpoint.position == 3
+
+
+def test_a_sink_that_was_replaced_keeps_no_more_checkpoints_than_its_window() -> None:
+    """Its output does not wait for the store, and epochs are completed without it."""
+    t = TaskUnderTest(3, every=1, window=2, recovery=Recovery.GLOBAL)
+    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
+    for batch in range(4):
+        effects = t.compute(batch, 2)
+        published = only(effects, do.PublishOutput)
+        t.give(told.OutputPublished, sequence=published.sequence)
+    assert list(t.machine.durability.unstored) == [3, 4]
+
+
+def test_a_copy_whose_operator_raises_gives_up_and_says_why() -> None:
+    t = TaskUnderTest()
+    process = only(t.batch(0), do.ProcessBatch)
+    [note] = t.tell(failed(t, process))
+    assert isinstance(note, do.NoteCopy)
+    assert (note.event, note.why) == (do.CopyEvent.FAILED, "ValueError: no number")
+    assert t.machine.phase is Phase.FAILED
+    assert t.machine.report().failed == "ValueError: no number"
+    assert not t.machine.report().ready
+    assert t.batch(1) == []
+    assert t.tick(now=10) == []

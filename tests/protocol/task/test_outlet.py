@@ -6,7 +6,8 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.task.lifecycle import Phase
 from harness.protocol.task.outlet import PUBLICATION_BYTES, Publisher
-from tests.protocol.machines import CAUSE, TaskUnderTest, only
+from harness.simulator.topologies import chain
+from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only
 
 
 def test_a_sink_that_takes_over_publishes_with_its_fence() -> None:
@@ -95,3 +96,12 @@ def test_a_publication_has_a_limit_in_bytes() -> None:
     assert taken[:3] == [[0, 1], [2], [3]]
     assert [batch for batches in taken for batch in batches] == list(range(len(sizes)))
     assert publisher.confirmed == len(sizes)
+
+
+def test_a_replica_of_a_later_plan_is_told_of_progress_too() -> None:
+    t = TaskUnderTest(3, wiring=chain(3), replicated=())
+    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
+    t.compute(0, 2)
+    t.give(told.OutputPublished, sequence=1)
+    effects = t.tick(now=t.scheme.trim_every_us)
+    assert [m.sent_below for m in messages(effects, told.ProgressReported)] == [1]

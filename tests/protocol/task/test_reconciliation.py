@@ -6,17 +6,20 @@ import pytest
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.scheme import Closing, Corrections, Method, Policy
+from harness.protocol.scheme import Closing, Corrections, Method, Policy, Tentative
 from harness.protocol.task.computation import Mode
+from harness.simulator.topologies import layered
 from tests.protocol.machines import (
     CAUSE,
     TaskUnderTest,
     closed,
     fenced,
     join_of_two,
+    messages,
     mode,
     only,
     publishes,
+    set_window,
 )
 
 
@@ -128,3 +131,62 @@ def test_going_ahead_copies_the_state_whatever_was_copied_before() -> None:
         rebuild = only(t.batch(3, 1, term=9), do.RebuildState)
         assert len(rebuild.inputs) == inputs, "two that the state remembers, one since the marker"
         assert rebuild.first_batch + inputs == 3
+
+
+def test_corrections_are_not_held_back_by_a_full_outbox() -> None:
+    """Else they could not be acknowledged, and nothing would ever move again."""
+    wiring = layered([2, 1, 1], [(0, 1, "full"), (1, 2, "one")], memory=2, names=["s", "O", "sink"])
+    t = TaskUnderTest(2, wiring=wiring, every=50, tentative=Tentative(corrections=Corrections.DONE))
+    set_window(t, 2)
+    t.batch(0, 0)
+    t.compute(0, 1)
+    t.batch(1, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    t.compute(2, 0)
+    t.batch(2, 1, term=5)
+    rebuild = only(t.batch(1, 1, term=5), do.RebuildState)
+    redo = only(
+        t.give(told.StateRebuilt, ticket=rebuild.ticket, state=()),
+        do.ProcessBatch,
+    )
+    effects = t.done(redo)
+    assert t.machine.full
+    assert [m.batch for m in messages(effects, told.BatchArrived) if m.stable] == [1]
+
+
+def test_nothing_tentative_before_the_coordinator_closes() -> None:
+    t = join_of_two()
+    assert t.batch(0, 0) == []
+    process = only(t.tell(closed()), do.ProcessBatch)
+    assert (process.run, process.inputs) == (told.Run.TENTATIVE, ("in", None))
+    assert publishes(t.done(process)) == [("tentative", 0)]
+
+
+def test_stabilization_lasts_until_what_was_suspended_is_processed() -> None:
+    """Batch 1 came while batch 0 was redone.
+
+    Its output is the first version of it, and goes out with the corrections, not before all waiting
+    batches are done."""
+    t = join_of_two(during_stabilization=Policy.SUSPEND, corrections=Corrections.DONE)
+    t.batch(0, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    confirm(t)
+    rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
+    for batch in (1, 2):
+        t.batch(batch, 0)
+        t.batch(batch, 1, term=5)
+    rebuilt = told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
+    effects = t.tell(rebuilt)
+    for batch in (0, 1):
+        process = only(effects, do.ProcessBatch)
+        assert (process.batch, process.run) == (batch, told.Run.STABLE)
+        effects = t.done(process)
+        assert publishes(effects) == []
+        assert mode(t) is Mode.STABILIZATION
+    assert publishes(t.done(only(effects, do.ProcessBatch))) == [
+        ("undo", 0),
+        ("stable", 0),
+        ("stable", 1),
+        ("stable", 2),
+    ]
+    assert mode(t) is Mode.STABLE

@@ -70,3 +70,39 @@ def test_damaged_records_are_read_again(monkeypatch: pytest.MonkeyPatch, share: 
     else:
         assert reading.values == []
         assert [error.final for error in reading.errors].index(True) == exchange._READ_AGAIN
+
+
+def test_a_slow_disk_keeps_what_its_client_has_given_up() -> None:
+    reading = Reading()
+
+    async def work(sender: Sender) -> None:
+        reading.broker.disk_s = 6.0
+        sender.append(*PLACE, 0, b"one")
+        sender.append(*PLACE, 0, b"two")
+        await asyncio.sleep(11)
+        reading.broker.disk_s = 0.0
+        sender.append(*PLACE, 0, b"three")
+        sender.tend()
+        await asyncio.sleep(5)
+
+    reading.run(work)
+    assert len(reading.given_up) == 1
+    assert reading.values == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_one_way_to_the_broker(deaf: bool) -> None:
+    """What a deaf client appends is there once more when its answer has not come."""
+    reading = Reading()
+
+    async def work(sender: Sender) -> None:
+        ends = ("10.0.0.2", "10.0.1.1") if deaf else ("10.0.1.1", "10.0.0.2")
+        reading.loop.network.cut(*ends, True, both_ways=False)
+        sender.append(*PLACE, 0, b"one")
+        await asyncio.sleep(1)
+        reading.values.append(b"until here")
+        reading.loop.network.cut(*ends, False, both_ways=False)
+        await asyncio.sleep(2)
+
+    reading.run(work)
+    assert reading.values == [b"until here", *[b"one"] * (1 + deaf)]
