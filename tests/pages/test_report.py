@@ -338,10 +338,6 @@ def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
     assert claims[0].why == SMOKE_DECIDES
 
 
-def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
-    test_one_bad_run_withdraws_every_claim_that_held(tmp_path, "failed")
-
-
 def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
     make(RecordStore(tmp_path), toy(), settings=QUICK)
     result = judged(tmp_path, toy(), replace(QUICK, root_seed=5, repeats=1))

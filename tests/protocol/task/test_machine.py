@@ -184,16 +184,3 @@ def test_a_sink_that_was_replaced_keeps_no_more_checkpoints_than_its_window() ->
         published = only(effects, do.PublishOutput)
         t.give(told.OutputPublished, sequence=published.sequence)
     assert list(t.machine.durability.unstored) == [3, 4]
-
-
-def test_a_copy_whose_operator_raises_gives_up_and_says_why() -> None:
-    t = TaskUnderTest()
-    process = only(t.batch(0), do.ProcessBatch)
-    [note] = t.tell(failed(t, process))
-    assert isinstance(note, do.NoteCopy)
-    assert (note.event, note.why) == (do.CopyEvent.FAILED, "ValueError: no number")
-    assert t.machine.phase is Phase.FAILED
-    assert t.machine.report().failed == "ValueError: no number"
-    assert not t.machine.report().ready
-    assert t.batch(1) == []
-    assert t.tick(now=10) == []
