@@ -16,6 +16,7 @@ from harness.results.kills import Kill, Unrecovered
 from tests.judging.constructed import (
     KILL_AT_S,
     LOAD_S,
+    SCHEDULE,
     START,
     deliveries,
     injected,
@@ -239,3 +240,17 @@ def test_a_kill_that_failed_or_hit_nothing_makes_a_run_invalid(
     assert judged(record(failures=[kill])).invalid == (
         "failures: the pass ended after 1 of the 2 planned events"
     )
+
+
+def test_a_kill_where_nothing_ran_says_nothing() -> None:
+    idle = [
+        replace(done, victims=[replace(v, executors=0) for v in done.victims])
+        for done in injected()
+    ]
+    assert judged(record(failures=idle)).invalid == (
+        "failures: the kill of r1n1 at 10 s hit r1n1, where nothing of the engine ran then"
+    )
+    only_restarted = [done for done in idle if done.event.action is Action.RESTART]
+    schedule = replace(SCHEDULE, events=[only_restarted[0].event])
+    found = judged(record(failures=only_restarted), schedule=schedule)
+    assert found.invalid is None, "a restart breaks nothing"

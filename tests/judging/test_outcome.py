@@ -369,3 +369,15 @@ def test_a_counter_that_begins_anew_has_used_what_it_says() -> None:
     usage = record().usage
     after = usage.head(2).assign(at_s=40.0, cpu_s=[12.0, 0.5])
     assert values(usage=pd.concat([usage, after]))["cpu_s"] == pytest.approx(7 + 3.5)
+
+
+def test_the_latest_kill_decides() -> None:
+    punctual, late = (done(at_s, "kill", "r1n1", "r1n1") for at_s in (7.0, 12.0))
+    both = [punctual, replace(late, lateness_s=0.3)]
+    assert "at 12 s" in str(judged(record(failures=both)).invalid)
+
+
+def test_a_kill_that_reached_nobody_is_not_done() -> None:
+    missed = [replace(done, victims=[]) for done in injected()]
+    found = judged(record(failures=missed)).values
+    assert (found["kills_done"], found["nodes_killed"]) == (0, [])

@@ -12,6 +12,7 @@ from harness.measure.windows import (
     MUCH_LATER_S,
     Normal,
     due_times,
+    longest_silence_s,
     normal_of,
     summarize_windows,
 )
@@ -83,3 +84,13 @@ def test_a_result_that_is_not_expected_completes_no_window(key: str | None) -> N
         )
         due = summarize_windows(first, expected, lambda start: start, ["window_start_s", "word"])
         assert due["complete_s"].tolist() == [complete_s]
+
+
+def test_silence() -> None:
+    arrivals = pd.Series([0.5, 1.0, 2.0, 2.0, 9.0, 9.5])
+    assert longest_silence_s(arrivals, from_s=1.5, until_s=10) == 7
+    assert longest_silence_s(arrivals, from_s=5, until_s=10) == 7
+    assert longest_silence_s(arrivals, from_s=9.2, until_s=9.8) == 0.5
+    assert longest_silence_s(arrivals, from_s=9.6, until_s=20) == 10.5
+    assert longest_silence_s(arrivals.head(0), from_s=1, until_s=4) == 3
+    assert longest_silence_s(arrivals, from_s=2, until_s=10) == 7, "what came at that instant came"
