@@ -55,11 +55,15 @@ def worst_of(
     A cell whose interval is beyond the limit refutes it. One with the limit inside, or without an
     interval, leaves it open. The cell that is worst in the median is the finding's sample; all are
     shown with their intervals and numbers of samples. So are those of the same kind as the
-    ``engine`` reports, which decide nothing where a user's view does."""
+    ``engine`` reports, which decide nothing where a user's view does.
+
+    To hold in all cells needs no correction for their number. To fail in one does: its chance if
+    all hold, at most 2.5 % a cell, is shown."""
     if engine is not None:
         measured["as_the_engine_reports"] = {cell: described(one) for cell, one in engine.items()}
     known = {cell: sample for cell, sample in cells.items() if sample is not None}
     shown = {**measured, "limit": limit, "cells": {c: described(s) for c, s in known.items()}}
+    shown["fails_by_chance"] = min(1.0, 0.025 * len(known))
     if not known:
         return unmeasured(**measured, limit=limit)
     builder = at_least if least else at_most

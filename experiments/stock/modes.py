@@ -25,6 +25,7 @@ from harness.seeds import DEFAULT_SEED
 from harness.stock_kills.scale import UPDATES_WATERMARK_S, spark_conf
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from experiments.stock._kills import Tables
@@ -289,20 +290,16 @@ LOOKS = {
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw median and 99th percentile of latency, and records per core-second, against rate.
 
-    Marks are medians over the runs."""
+    Marks are medians over the runs, with a 95 % interval from six runs on."""
     panels = figure.subplots(1, 3)
-    rates = tables["rates"].groupby(["mode", "settings", "rate_per_s"])["records_per_core_s"]
-    costs = rates.median()
+    costs = dict(list(tables["rates"].groupby(["mode", "settings"])))
     for (mode, settings), (label, color, marker) in LOOKS.items():
         look = {"label": label, "color": color, "marker": marker}
         for axes, column in zip(panels, ("latency_p50_s", "latency_p99_s"), strict=False):
-            by_rate = {
-                rate: one.median() for rate, one in at(tables, mode, column, settings).items()
-            }
-            axes.plot(list(by_rate), list(by_rate.values()), **look)
-        if (mode, settings) in costs.index:
-            mine = costs[mode, settings]
-            panels[2].plot(mine.index, mine, **look)
+            _curve(axes, at(tables, mode, column, settings), look)
+        if (mode, settings) in costs:
+            by_rate = costs[mode, settings].groupby("rate_per_s")["records_per_core_s"]
+            _curve(panels[2], dict(list(by_rate)), look)
     for axes, title in zip(panels, ("median", "99th percentile", "cost"), strict=True):
         axes.set_title(title, fontsize=9)
         axes.set_ylabel("latency of results (s)")
@@ -311,6 +308,15 @@ def draw(tables: Tables, figure: Figure) -> None:
         axes.set_xlabel("lines per second")
     panels[2].set_ylabel("records per core-second")
     legend_below(figure, panels[0])
+
+
+def _curve(axes: Axes, by_rate: Mapping[Any, pd.Series[float]], look: Mapping[str, Any]) -> None:
+    known = {rate: one for rate, values in by_rate.items() if (one := median_of(values))}
+    ends = [(one.low, one.value, one.high) for one in known.values()]
+    below = [0.0 if low is None else value - low for low, value, _ in ends]
+    above = [0.0 if high is None else high - value for _, value, high in ends]
+    values = [one.value for one in known.values()]
+    axes.errorbar(list(known), values, yerr=[below, above], capsize=2, **look)
 
 
 EXPERIMENT = Experiment(

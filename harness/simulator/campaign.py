@@ -16,9 +16,6 @@ from harness.simulator.options import Options
 from harness.simulator.run import SimulatedRun, simulate
 from harness.simulator.topologies import TOPOLOGIES
 
-JOBS_PER_SLOT = 16
-MOST_SEEDS_PER_JOB = 64
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelity:
@@ -119,22 +116,6 @@ def reports(choice: Choice, workers: int) -> Iterator[SimulatedRun]:
         return
     with get_context("spawn").Pool(workers, initializer=_ignore_interrupts) as pool:
         yield from pool.imap(run_seed, tasks, chunksize=at_once)
-
-
-def shares(choice: Choice, slots: int) -> list[range]:
-    """Return the seeds of each Spark job on so many slots.
-
-    They are so few that a slow job delays little, and that an executor's loss costs little."""
-    total = len(choice.seeds)
-    each = total // (slots * JOBS_PER_SLOT)
-    each = max(choice.fidelity.at_once, min(MOST_SEEDS_PER_JOB, each))
-    return [choice.seeds[first : first + each] for first in range(0, total, each)]
-
-
-def run_share(share: tuple[Choice, range]) -> list[SimulatedRun]:
-    """Run the schedules of some seeds."""
-    choice, seeds = share
-    return [run_seed((choice, seed)) for seed in seeds]
 
 
 def tally_of(arriving: Iterable[SimulatedRun], watch: Callable[[Tally], None]) -> Tally:

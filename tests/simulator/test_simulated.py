@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.protocol.schemes import SCHEMES
-from harness.simulator.campaign import MOST_SEEDS_PER_JOB, Choice, shares, shrink
+from harness.simulator.campaign import shrink
 from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.options import Costs, Network, Options
@@ -95,14 +95,6 @@ def test_without_faults_nothing_is_tentative_and_nobody_takes_over() -> None:
         ]
         assert sorted(copy.task for copy in primaries) == list(options.wiring.tasks)
         assert {copy.incarnation for copy in primaries} == {1}
-
-
-@pytest.mark.parametrize(("total", "slots"), [(1, 4), (12, 2), (1000, 2), (100_000, 40)])
-def test_every_seed_is_in_one_share(total: int, slots: int) -> None:
-    choice = Choice(first_seed=7, last_seed=6 + total)
-    found = shares(choice, slots)
-    assert [seed for share in found for seed in share] == list(choice.seeds)
-    assert max(map(len, found)) <= MOST_SEEDS_PER_JOB
 
 
 def test_shrinking_leaves_out_what_does_not_matter() -> None:
