@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -274,9 +275,9 @@ def open_machine(network: Network, loop: Loop, mirror: Path) -> Reached:
 
 
 @contextmanager
-def poor_path(directory: Path, *, python: str | None = None) -> Iterator[str]:
+def poor_path(*, python: str | None = None) -> Iterator[str]:
     """Yield a PATH with few programs; ``python``: text of a script that is called python3.11."""
-    directory.mkdir()
+    directory = Path(tempfile.mkdtemp(prefix="faultline-", dir=ROOT))
     for name in NEEDED:
         found = shutil.which(name, path=PLAIN_PATH)
         assert found is not None, name

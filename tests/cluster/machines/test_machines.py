@@ -69,11 +69,9 @@ def test_a_machine_that_cannot_be_reached_says_why(
 
 
 @pytest.mark.parametrize("python", [None, "#!/bin/sh\necho 2.7\n"])
-def test_a_machine_without_our_python_is_found_out(
-    loop: Loop, tmp_path: Path, python: str | None
-) -> None:
+def test_a_machine_without_our_python_is_found_out(loop: Loop, python: str | None) -> None:
     with (
-        poor_path(Path("/var/tmp") / f"faultline-{tmp_path.name}", python=python) as path,
+        poor_path(python=python) as path,
         Network(1, path=path, seeded=False) as network,
     ):
         connection = Connection("m1", loop, config=network.directory / "config")

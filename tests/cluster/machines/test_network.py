@@ -22,7 +22,6 @@ from tests.cluster.helpers import (
 )
 from tests.cluster.links import Laid, LinkContract
 from tests.cluster.machines.kit import (
-    ROOT,
     Network,
     needs_machines,
     open_machine,
@@ -65,7 +64,9 @@ class TestLinks(LinkContract):
 
 
 @needs_cuts
-def test_a_crash_of_the_agent_undoes_it(opened: Reached, network: Network) -> None:
+def test_a_crash_of_the_agent_undoes_it(
+    opened: Reached, network: Network, loop: Loop, tmp_path: Path
+) -> None:
     (machine,) = network.machines
     opened.agent.shapes()
     opened.agent.cut_off()
@@ -78,11 +79,12 @@ def test_a_crash_of_the_agent_undoes_it(opened: Reached, network: Network) -> No
             os.kill(int(entry.name), signal.SIGKILL)
     eventually(lambda: machine.rules() == "", limit_s=20)
     eventually(lambda: machine.processes() == [], limit_s=20)
+    (tmp_path / "next").mkdir()
+    open_machine(network, loop, tmp_path / "next").close()  # it removes the directory of the run
 
 
 def test_a_machine_that_cannot_be_cut_says_what_to_grant(loop: Loop, tmp_path: Path) -> None:
-    place = ROOT / f"faultline-{tmp_path.name}"
-    with poor_path(place) as path, Network(1, path=path) as network:
+    with poor_path() as path, Network(1, path=path) as network:
         machine = open_machine(network, loop, tmp_path)
         with pytest.raises(EnvironmentFailure, match=r"m1: .* there is no program ip") as caught:
             machine.agent.open_network(network.machines[0].address, [network.host])
