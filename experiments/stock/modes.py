@@ -18,7 +18,7 @@ from harness.claims import Claim, Finding, Rule, at_most, every, hypothesis, inv
 from harness.claims.samples import FEWEST, Sample, median_of, ratio_of
 from harness.engines.structured.parameters import Mode, StockParameters
 from harness.experiment import Experiment
-from harness.figures.style import BLUE, GREY, ORANGE, VERMILION, legend_below
+from harness.figures.style import BLUE, GREY, ORANGE, VERMILION, legend_below, plain_ticks
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
@@ -306,12 +306,15 @@ def draw(tables: Tables, figure: Figure) -> None:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("lines per second")
+        plain_ticks(axes.xaxis, axes.yaxis)
     panels[2].set_ylabel("records per core-second")
     legend_below(figure, panels[0])
 
 
 def _curve(axes: Axes, by_rate: Mapping[Any, pd.Series[float]], look: Mapping[str, Any]) -> None:
     known = {rate: one for rate, values in by_rate.items() if (one := median_of(values))}
+    if not known:
+        return
     ends = [(one.low, one.value, one.high) for one in known.values()]
     below = [0.0 if low is None else value - low for low, value, _ in ends]
     above = [0.0 if high is None else high - value for _, value, high in ends]
