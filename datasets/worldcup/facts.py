@@ -56,9 +56,6 @@ DAY_66_PER_TEN_MINUTES = np.array([
 """Requests per ten minutes of day 66 from 00:00 in Paris; the last one includes the 129
 requests stamped with the minute after midnight."""
 
-MINUTE_LOG_CHANGE_SD = 0.038
-"""Standard deviation of the change of log requests from one minute to the next, day 66."""
-
 METHOD_COUNTS: Mapping[int, int] = {0: 9986, 1: 10, 2: 4}
 """Requests by method (index into `METHODS`) among the 10,000 genuine records."""
 STATUS_COUNTS: Mapping[int, int] = {
@@ -69,8 +66,6 @@ TYPE_COUNTS: Mapping[int, int] = {
     0: 991, 1: 8683, 2: 7, 4: 91, 6: 9, 8: 13, 10: 98, 12: 108,
 }  # fmt: skip
 """Requests by type (index into `TYPES`) among them."""
-NO_SIZE_COUNT = 723
-"""Records without a size among them."""
 SIZE_LOG_MEAN, SIZE_LOG_SD = 6.996, 1.513
 """Body of the lognormal law of the response sizes (bytes, status 200)."""
 TOP_SHARES: Mapping[int, float] = {

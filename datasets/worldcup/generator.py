@@ -59,11 +59,6 @@ _NOT_MODIFIED_WITHOUT_SIZE = 723 / 1102
 """Servers log no size for this share of their 304 answers, and 0 for the rest."""
 
 
-def requests_by_minute() -> Floats:
-    """Return the requests in each of the 1,440 minutes; every ten sum to the published count."""
-    return np.diff(_cumulative())
-
-
 def _cumulative() -> Floats:
     """Return the requests before each minute of the day, shape ``(1441,)``."""
     from scipy.interpolate import PchipInterpolator  # here: slow to import, and used but once

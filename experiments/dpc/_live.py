@@ -8,15 +8,16 @@ the end of the chain takes what it gets at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from experiments.dpc import _shared
 from experiments.dpc._shared import BUCKET_US, PROCESS_US, STREAMS
-from experiments.live._runs import outcome_of, task_run
+from experiments.live._runs import live_measurement, outcome_of, task_run
 from harness.claims import Finding, applied, every, invariant, rows_of
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
@@ -25,12 +26,10 @@ from harness.experiment import (
     Context,
     Experiment,
     Measurement,
-    Origin,
     Outcome,
     Point,
     Profile,
     Results,
-    Scheduling,
 )
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.chart import Chart
@@ -68,28 +67,7 @@ def keeps(_: object) -> str:
     return KEPT
 
 
-def measurement(
-    id: str,  # noqa: A002
-    *,
-    run: Callable[[Point, Context], Outcome],
-    grid: Mapping[Profile, Sequence[Point]],
-    seconds: tuple[float, float, float],
-    repeats: int = 3,
-    defined_in: str | None = None,
-) -> Measurement:
-    """Return the measurement of a live figure; ``seconds`` of a run and ``repeats`` on paper."""
-    module = id.removesuffix("-live").replace("/", ".").replace("-", "_")
-    return Measurement(
-        id=id,
-        defined_in=f"{module}:LIVE_MEASUREMENT" if defined_in is None else defined_in,
-        origin=Origin.MEASURED,
-        grid=grid,
-        repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: repeats},
-        seconds_per_run=dict(zip(Profile, seconds, strict=True)),
-        run=run,
-        scheduling=Scheduling(keeps=keeps),
-        chooses=["harness.engines.tasks.engine"],
-    )
+measurement = partial(live_measurement, keeps=keeps, repeats=3)
 
 
 def over(

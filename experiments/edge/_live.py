@@ -7,7 +7,7 @@ as one of a standing car: the whole input then arrives at the sink and can be co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -21,7 +21,7 @@ from harness.claims import Cause, Claim, Finding, not_asked
 from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import Links, TaskParameters
-from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Scheduling
+from harness.experiment import Context, Outcome, Point, Profile, Scheduling
 from harness.failures.generators import one_target
 from harness.judging.run import Variant, measure_each
 from harness.planning.schedulers import STORE, replica_of
@@ -141,27 +141,6 @@ GRID: Mapping[Profile, Sequence[Point]] = {
     Profile.QUICK: grid(*RATES[:2], *RATES[-2:]),
     Profile.PAPER: grid(*RATES),
 }
-
-
-def measurement(
-    name: str,
-    *,
-    run: Callable[[Point, Context], Outcome],
-    seconds: tuple[float, float, float],
-    grid: Mapping[Profile, Sequence[Point]] = GRID,
-) -> Measurement:
-    """Return the live measurement of a figure's module; ``seconds`` of a run by profile."""
-    return Measurement(
-        id=f"live/edge-{name}",
-        defined_in=f"edge.{name}:LIVE_MEASUREMENT",
-        origin=Origin.MEASURED,
-        grid=grid,
-        repeats=ONCE,
-        seconds_per_run=dict(zip(Profile, seconds, strict=True)),
-        run=run,
-        scheduling=SCHEDULING,
-        chooses=["harness.engines.tasks.engine"],
-    )
 
 
 # Shown: no record depends on what follows.

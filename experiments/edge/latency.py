@@ -32,7 +32,8 @@ from experiments.edge._runs import (
     TIMEOUT_S,
 )
 from experiments.live._judged import equal_output, passes_of
-from experiments.live._runs import outcome_of
+from experiments.live._runs import live_measurement, outcome_of
+from experiments.ppa._topology import kept
 from harness.claims import (
     Cause,
     Claim,
@@ -137,10 +138,12 @@ def _spread(name: str, latency_s: pd.Series[float], weight: pd.Series[float]) ->
     return {f"{name}_s": mean, f"{name}_p5_s": low, f"{name}_p95_s": high}
 
 
-LIVE_MEASUREMENT = _live.measurement(
-    "latency",
+LIVE_MEASUREMENT = live_measurement(
+    "live/edge-latency",
     run=run_live,
     seconds=(45.0, 42.0, 140.0),
+    grid=_live.GRID,
+    keeps=kept,
 )
 
 

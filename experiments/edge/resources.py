@@ -23,7 +23,8 @@ from experiments.edge import _deployment, _live, _runs, _storm
 from experiments.edge._deployment import LINES, MECHANISMS, RATES, deploy
 from experiments.edge._live import BATCH_S, Tables, about_live
 from experiments.edge._runs import INPUT_S
-from experiments.ppa._topology import SPEC
+from experiments.live._runs import live_measurement
+from experiments.ppa._topology import SPEC, kept
 from harness.claims import (
     Cause,
     Finding,
@@ -170,10 +171,12 @@ class Carried:
         return increase(before, after) * (until_unix_s - from_unix_s) / (ended - begun)
 
 
-LIVE_MEASUREMENT = _live.measurement(
-    "resources",
+LIVE_MEASUREMENT = live_measurement(
+    "live/edge-resources",
     run=run_live,
     seconds=(40.0, 36.0, 75.0),
+    grid=_live.GRID,
+    keeps=kept,
 )
 
 

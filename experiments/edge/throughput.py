@@ -26,7 +26,8 @@ from experiments.edge._runs import (
     Setting,
 )
 from experiments.live._judged import equal_output, passes_of
-from experiments.live._runs import outcome_of
+from experiments.live._runs import live_measurement, outcome_of
+from experiments.ppa._topology import kept
 from harness.claims import (
     Claim,
     Finding,
@@ -118,11 +119,12 @@ def arrivals(results: pd.DataFrame, scale: Scale) -> pd.DataFrame:
 
 MECHANISMS_LIVE: list[Point] = [{"mechanism": name} for name in MECHANISMS]
 
-LIVE_MEASUREMENT = _live.measurement(
-    "throughput",
+LIVE_MEASUREMENT = live_measurement(
+    "live/edge-throughput",
     run=run_live,
     seconds=(45.0, 42.0, 140.0),
     grid={**dict.fromkeys(Profile, MECHANISMS_LIVE), Profile.SMOKE: MECHANISMS_LIVE[-1:]},
+    keeps=kept,
 )
 
 

@@ -93,25 +93,6 @@ def columns_of(name: str, values: Iterable[float | None]) -> dict[str, float | N
     }
 
 
-def bar_of(
-    axes: Axes, x: float, values: Sequence[float], *, color: str, marker: str, least: float,
-    **look: Any,
-) -> None:  # fmt: skip
-    """Draw the median of samples with its 95 % interval, where there are enough for one.
-
-    ``least``: the begin of a logarithmic axis, at which smaller values are drawn."""
-    sample = median_of(values)
-    if sample is None:
-        return
-    at = max(sample.value, least)
-    ends = None
-    if sample.low is not None and sample.high is not None:
-        low, high = max(sample.low, least), max(sample.high, least)
-        ends = [[max(at - low, 0.0)], [max(high - at, 0.0)]]
-    look = {"markersize": 6, "capsize": 2, "elinewidth": 1, "linestyle": "none", **look}
-    axes.errorbar([x], [at], yerr=ends, color=color, marker=marker, **look)
-
-
 def stacked(
     axes: Axes, names: Sequence[str], table: pd.DataFrame, looks: Mapping[str, tuple[str, str]]
 ) -> None:

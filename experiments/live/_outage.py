@@ -1,4 +1,4 @@
-"""What Spark's own event log says of an outage of stock Spark, in either mode.
+"""An outage in Spark's own event log: of stock Spark, in either mode.
 
 Spark writes an event for every executor that it gives up and for every task that it launches. After
 it has missed the executor, time passes in two ways until the next batch is committed: no task runs

@@ -1,4 +1,4 @@
-"""What both live figures of Table 1 show: utilization at two intervals, printed and measured."""
+"""Utilization at two intervals, printed and measured: what the live figures of Table 1 share."""
 
 from __future__ import annotations
 

@@ -6,19 +6,17 @@ plan's tasks alone. Its accuracy is the share of the twin's answers that it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from experiments.live import _plans
-from experiments.live._six_nodes import SPEC, kept
-from harness.claims.samples import FEWEST
+from experiments.live._six_nodes import SPEC
 from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Scheduling
 from harness.failures.generators import one_target
 from harness.failures.schedule import Schedule
 from harness.topology.model import Topology
@@ -125,25 +123,3 @@ def accuracy_within(
     there = inside[inside["arrival_s"] <= until_s + LATE_S]
     members = float(inside["members"].sum())
     return float(there["first"].sum()) / members if members else None
-
-
-def live_measurement(
-    id: str,  # noqa: A002
-    *,
-    run: Callable[[Point, Context], Outcome],
-    grid: Mapping[Profile, Sequence[Point]],
-    seconds: Sequence[float],
-    keeps: Callable[[Point], str] = kept,
-) -> Measurement:
-    """Return the live measurement of a figure's module; ``seconds`` of a run by profile."""
-    return Measurement(
-        id=id,
-        defined_in=f"{run.__module__.removeprefix('experiments.')}:LIVE_MEASUREMENT",
-        origin=Origin.MEASURED,
-        grid=grid,
-        repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-        seconds_per_run=dict(zip(Profile, seconds, strict=True)),
-        run=run,
-        scheduling=Scheduling(keeps=keeps),
-        chooses=["harness.engines.tasks.engine"],
-    )

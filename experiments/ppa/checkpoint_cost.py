@@ -23,9 +23,8 @@ import pandas as pd
 import pyarrow as pa
 
 from experiments.live._judged import Tables, numbers, passes_of
-from experiments.live._runs import nodes_cpu_s, outcome_of
+from experiments.live._runs import live_measurement, nodes_cpu_s, outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
-from experiments.ppa._live import live_measurement
 from experiments.ppa._recoveries import fastest, in_time
 from experiments.ppa._recovery import RATES, SOURCES, SYNTHETIC, Contender
 from experiments.ppa._topology import SPEC, Shape

@@ -30,11 +30,11 @@ from datasets.worldcup.facts import DAY_50_PER_SERVER, DAY_66_PER_SERVER
 from datasets.worldcup.generator import REPLAY_FACTOR
 from experiments.live import _plans
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
-from experiments.live._runs import outcome_of, task_run
+from experiments.live._runs import live_measurement, outcome_of, task_run
 from experiments.live._six_nodes import SPEC
 from experiments.ppa import _accuracy, _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S, WINDOW_S
-from experiments.ppa._live import PRIMARIES, all_at_once, live_measurement, setup
+from experiments.ppa._live import PRIMARIES, all_at_once, setup
 from harness.claims import all_of, applied, hypothesis, invariant, quantity, rows, rows_of
 from harness.engines.base import EventKind
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results

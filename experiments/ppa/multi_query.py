@@ -15,11 +15,11 @@ import pandas as pd
 
 from experiments.live import _plans
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
-from experiments.live._runs import outcome_of, task_run
+from experiments.live._runs import live_measurement, outcome_of, task_run
 from experiments.live._six_nodes import SPEC
 from experiments.ppa import _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S
-from experiments.ppa._live import PRIMARIES, all_at_once, live_measurement, setup
+from experiments.ppa._live import PRIMARIES, all_at_once, setup
 from harness.claims import Cause, Finding, at_most, every, hypothesis, paper, rows, unmeasured
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Chart, Figure, Panel

@@ -26,9 +26,8 @@ from experiments.live._judged import (
     passes_of,
     worst_of,
 )
-from experiments.live._runs import outcome_of
+from experiments.live._runs import live_measurement, outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
-from experiments.ppa._live import live_measurement
 from experiments.ppa._recoveries import (
     at_the_real_instants,
     fastest,

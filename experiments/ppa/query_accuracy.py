@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
-from experiments.live._runs import outcome_of, task_run
+from experiments.live._runs import live_measurement, outcome_of, task_run
 from experiments.live._six_nodes import SPEC
 from experiments.ppa import _accuracy, _random
 from experiments.ppa._live import (
@@ -29,7 +29,6 @@ from experiments.ppa._live import (
     LiveQuery,
     accuracy_within,
     all_at_once,
-    live_measurement,
     on_time,
     query,
     setup,

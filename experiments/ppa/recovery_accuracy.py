@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live._judged import MACHINE, Tables, all_if, equal_output, passes_of, worst_of
-from experiments.live._runs import outcome_of, task_run
+from experiments.live._runs import live_measurement, outcome_of, task_run
 from experiments.live._six_nodes import SPEC
 from experiments.ppa import _accuracy, _live, _random
 from experiments.ppa._live import (
@@ -32,7 +32,6 @@ from experiments.ppa._live import (
     LiveQuery,
     accuracy_within,
     all_at_once,
-    live_measurement,
     on_time,
     topology_of,
 )

@@ -19,10 +19,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from experiments.live._judged import passes_of
-from experiments.live._runs import outcome_of
+from experiments.live._runs import live_measurement, outcome_of
 from experiments.ppa import _latency, _live_recovery, _random, _topology
 from experiments.ppa._latency import CHECKPOINT, REPLAY
-from experiments.ppa._live import live_measurement
 from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
 from experiments.ppa._recoveries import MEASURED, in_vain, summary_of, weighted
 from experiments.ppa._recovery import LEVELS, SYNTHETIC

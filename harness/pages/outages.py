@@ -57,8 +57,8 @@ def outage_rows(item: Assessment, where: Mapping[str, Any] = EVERY) -> list[dict
     kills = _kills(item)
     if kills is None:
         return []
-    kills = kills[[all(kill[name] == value for name, value in where.items())
-                   for kill in kills.to_dict("records")]]  # fmt: skip
+    for name, value in where.items():
+        kills = kills[kills[name] == value]
     return [
         {"engine": _engine(str(engine)), "scheme": str(scheme), **row}
         for (engine, scheme), own in kills.groupby(["engine", "scheme"], sort=False)

@@ -264,7 +264,7 @@ def workers_of(client: Any, run: str) -> Mapping[str, bool]:
     with failing(f"the containers of run {run} cannot be listed"):
         found = client.api.containers(all=True, filters={"label": f"{RUN_LABEL}={run}"})
     states = {each["Labels"][ROLE_LABEL]: each["State"] == "running" for each in found}
-    states.pop(_ONCE, None)  # it lives for a moment, and is no worker
+    states.pop(_ONCE, None)  # it lives for a moment, and is not a worker
     return dict(sorted(states.items()))
 
 
