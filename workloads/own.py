@@ -135,8 +135,14 @@ def _check_beside(where: str, source: Source, built: RecordSource) -> None:
             remedy="leave skew out: a recording deals its records to the partitions in turn",
         )
     for name in ("keys", "headers"):
-        method = getattr(built, name, None)
-        if callable(method) and len(made := list(method(0, 0, 3))) != 3:
+        if not hasattr(built, name):
+            continue
+        if not callable(method := getattr(built, name)):
+            raise UsageError(
+                f"{where}: {type(built).__name__}.{name} is {method!r:.60}",
+                remedy=f"give it another name: {name} is a method here, of each record's",
+            )
+        if len(made := list(method(0, 0, 3))) != 3:
             raise UsageError(
                 f"{where}: {name}(0, 0, 3) gave {made!r:.80}",
                 remedy="return one for each record that was asked for",

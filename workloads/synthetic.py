@@ -49,12 +49,12 @@ class KeyedTuples(BlockSource):
                 remedy="give at least one of each, and 1,000,000 keys in all at most",
             )
         super().__init__(seed=seed, name="synthetic")
-        self.keys = keys
+        self.key_count = keys
 
     def draw(
         self, random: np.random.Generator, partition: int, indices: ops.Ints
     ) -> NDArray[np.void]:
-        key = partition * self.keys + indices % self.keys
+        key = partition * self.key_count + indices % self.key_count
         return TUPLE.encode({"key": key, "amount": random.integers(0, 100, len(indices))})
 
 

@@ -47,7 +47,7 @@ from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
 from harness.hosting.codec import encode
 from harness.judging.run import Variant, measure_each
 from harness.seeds import DEFAULT_SEED, generator
-from workloads.synthetic import KEYED, KeyedTuples, synthetic
+from workloads.synthetic import KEYED, synthetic
 from workloads.toolkit.operators import program_of, timeline_of
 
 WINDOW_S = 30
@@ -116,7 +116,7 @@ def _here(rate: int, context: Context) -> Outcome:
 
 def _batch(rate: int, source: int, context: Context) -> pa.Table:
     """Return a second's tuples of one source task."""
-    keys = KeyedTuples(seed=context.seed("input"), keys=rate // 2).keys
+    keys = rate // 2
     amounts = generator(context.seed("amounts"), source).integers(0, 100, rate)
     return pa.table(
         {"key": source * keys + np.arange(rate) % keys, "amount": amounts}, schema=KEYED

@@ -92,6 +92,7 @@ def test_a_carried_file_is_built_where_it_does_not_exist(tmp_path: Path) -> None
         (('["value"]', '"value"'), r"values is the text 'value'"),
         (('{"step": 3}', '{"stepp": 3}'), "cannot be called with the parameters .*'stepp'"),
         (('{"step": 3}', "{}"), "missing a required argument: 'step'"),
+        (("self.step = step", "self.step = self.keys = step"), r"Numbers.keys is 3"),
         (("self.step = step", "self.step = 1 / 0"), r"line 6: source 'numbers': .*ZeroDivision"),
         (("self.step *", "1 // 0 *"), "line 8: .* ZeroDivisionError"),
         (("range(count)]", "None]"), r"payloads\(0, 0, 3\) raised TypeError"),

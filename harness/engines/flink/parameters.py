@@ -71,7 +71,7 @@ class FlinkParameters:
 TUNED = FlinkParameters(
     checkpoint_interval_s=1.0, guarantee=EXACTLY_ONCE, local_recovery=True,
     heartbeat_interval_s=1.0, heartbeat_timeout_s=6.0, slots_per_node=2, spread=True,
-    restart_delay_s=0.1,
+    restart_delay_s=0.1, restart_delay_again_s=10.0,
 )  # fmt: skip
 """Its documentation's advice for recovery: standby slots, local recovery, short heartbeats, and a
-first restart without much delay."""
+first restart without much delay, each kill's as a rare one's."""
