@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 Kept = TypeVar("Kept")
 """An object on a cluster that is kept warm with it."""
+Lasts = Callable[
+    [Profile, Sequence[Point], Mapping[str, Any], float], tuple[float, str] | None
+]  # fmt: skip
+"""The mean duration of some points and its reason, by profile, options and usual duration."""
 
 
 class Origin(StrEnum):
@@ -158,9 +162,9 @@ class Measurement:
     check: Callable[[Profile, Mapping[str, Any]], None] | None = None
     """Raises `harness.errors.UsageError` for unusable options, before anything starts. It gets the
     profile and the options that are accepted."""
-    lasts: Callable[[Profile, Mapping[str, Any], float], tuple[float, str] | None] | None = None
-    """Duration of a run where the accepted options decide it, with the reason; None elsewhere. It
-    gets the profile, the options and the usual duration."""
+    lasts: Lasts | None = None
+    """Mean duration of a run where the accepted options decide it, with the reason; None
+    elsewhere."""
 
     @property
     def root(self) -> str:

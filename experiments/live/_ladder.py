@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from experiments.live._cpu import BROKER, REDIS, CpuWatch, cpu_s, servers_cpu_s
+from harness.judging.climb import Climb
 from harness.results.record import Outcome, Profile
 
 if TYPE_CHECKING:
@@ -111,23 +112,24 @@ def climb(
     rates: Sequence[float], measure: Callable[[float], dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the rungs up to the second one in a row that is not held."""
-    rungs: list[dict[str, Any]] = []
-    for rate in rates:
-        failing = bool(rungs) and not rungs[-1]["held"]
-        for number in (1, 2):
-            rung = measure(rate)
-            why = why_not_held(rung)
-            spoilt = rung["load_late"] is not None or bool(rung["dropped"])
-            falling = Course.FALLING in (rung["latency_course"], rung["batch_course"])
-            settled = not spoilt and not falling
-            rung |= {"tries": number, "held": why is None, "why_not": why, "settled": settled}
-            if settled or failing:
-                break
-        rungs.append(rung)
-        if failing and not rung["held"]:
-            break
-    last = max((place for place, rung in enumerate(rungs) if rung["held"]), default=-1)
-    return [rung | {"held": place <= last} for place, rung in enumerate(rungs)]
+
+    def attempt(rate: float) -> dict[str, Any]:
+        rung = measure(rate)
+        spoilt = rung["load_late"] is not None or bool(rung["dropped"])
+        falling = Course.FALLING in (rung["latency_course"], rung["batch_course"])
+        return {**rung, "why_not": why_not_held(rung), "settled": not spoilt and not falling}
+
+    def in_doubt(rung: dict[str, Any]) -> bool:
+        failing = bool(ladder.steps) and not ladder.steps[-1].held
+        return not rung["settled"] and not failing
+
+    ladder = Climb(attempt, lambda rung: rung["why_not"] is None, in_doubt=in_doubt)
+    ladder.until_missed(rates, in_a_row=2)
+    last = max((place for place, step in enumerate(ladder.steps) if step.held), default=-1)
+    return [
+        {**step.last, "tries": len(step.tries), "held": place <= last}
+        for place, step in enumerate(ladder.steps)
+    ]
 
 
 def measure_ladder(

@@ -33,6 +33,7 @@ from experiments.live._peers_run import Twin, chosen, start
 from harness.claims import Finding, found, hypothesis
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION
+from harness.judging.climb import Climb
 from harness.judging.headroom import IDLE_SHARE
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -54,28 +55,28 @@ _ALL = [row for row in SYSTEMS if row[0] != OWN]
 def run(point: Point, context: Context) -> Outcome:
     """Try a system at lower and lower rates, until one is held."""
     name, tuning = str(point["engine"]), str(point["tuning"])
-    asked = [str(each) for each in context.options.get("engine", ())]
-    if asked and name not in asked:
-        return Outcome(values={}, skipped=f"only {', '.join(asked)} was asked for")
+    if why_not := left_out(point, context.options):
+        return Outcome(values={}, skipped=why_not)
     system = SYSTEMS[name, tuning]
     kind, setup = chosen(name, system, context)
     workload = words(system, context)
     if why_not := kind.lacks(setup, workload, system.spec):
         return Outcome(values={}, skipped=why_not)
-    rungs: list[dict[str, Any]] = []
-    for rate_per_s in RATES_PER_S[-1:] if context.profile is Profile.SMOKE else RATES_PER_S:
+
+    def attempt(rate_per_s: float) -> dict[str, Any]:
         measured = start(system, kind, setup, workload, context, tuning, rate_per_s=rate_per_s)
-        if system.warmup_s and not rungs:
+        if system.warmup_s and not climb.steps:
             measured.warm_up(system.warmup_s)
         twin = measured.twin(system.first_s + TWIN_S)
-        rungs.append(_rung(twin, rate_per_s, system.interval_s))
-        if rungs[-1]["held"]:
-            break
-    held = rungs[-1]["held"]
+        return _rung(twin, rate_per_s, system.interval_s)
+
+    climb = Climb(attempt, lambda rung: rung["held"])
+    climb.until_held(RATES_PER_S[-1:] if context.profile is Profile.SMOKE else RATES_PER_S)
+    held, rungs = climb.held, climb.results
     return Outcome(
         values={
             "system": LABELS[name, tuning],
-            "held_rate_per_s": rungs[-1]["rate_per_s"] if held else None,
+            "held_rate_per_s": None if held is None else held.rung,
             "short": None if held else "; ".join(_words(rung) for rung in rungs),
         },
         series={"rungs": pd.DataFrame(rungs)},
@@ -97,6 +98,38 @@ def _rung(twin: Twin, rate_per_s: float, interval_s: float) -> dict[str, Any]:
 
 def _words(rung: Mapping[Any, Any]) -> str:
     return f"at {rung['rate_per_s']:g} records/s {rung['short']}"
+
+
+def asked(options: Mapping[str, Any]) -> list[str]:
+    """Return the engines that were asked for, names or files."""
+    return [str(name) for name in options.get("engine", ())]
+
+
+def is_file(name: str) -> bool:
+    """Return True for an engine of the user's own."""
+    return name.endswith((".yaml", ".yml", ".py"))
+
+
+def of_engines(points: Sequence[Point], options: Mapping[str, Any]) -> list[Point]:
+    """Return the points of the engines that were asked for; all of them if none was."""
+    names = {OWN if is_file(name) else name for name in asked(options)}
+    return [point for point in points if not names or point["engine"] in names]
+
+
+def left_out(point: Point, options: Mapping[str, Any]) -> str | None:
+    """Return why a point is not measured: other engines were asked for; None if it is."""
+    there = of_engines([point], options)
+    return None if there else f"only {', '.join(asked(options))} was asked for"
+
+
+def lasts(
+    profile: Profile, points: Sequence[Point], options: Mapping[str, Any], usual_s: float
+) -> tuple[float, str] | None:
+    """Return the mean duration of these runs, of which those of other engines take no time."""
+    if not (names := asked(options)):
+        return None
+    share = len(of_engines(points, options)) / len(points)
+    return share * usual_s, f"only {', '.join(names)} will be measured"
 
 
 def words(system: System, context: Context) -> Workload:
@@ -164,6 +197,7 @@ MEASUREMENT = Measurement(
         "harness.engines.flink.engine",
     ],
     accepts=frozenset({"engine"}),
+    lasts=lasts,
     fetches="Kafka Streams (90 MB) and Flink (340 MB)",
 )
 

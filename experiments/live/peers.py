@@ -7,7 +7,7 @@ comes, and as its documentation tunes it for recovery."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -106,13 +106,11 @@ def run(point: Point, context: Context) -> Outcome:
 
 def _left_out(point: Point, context: Context) -> str | None:
     """Return why a point is not measured: something else was asked for, or nothing was."""
-    asked = [str(name) for name in context.options.get("engine", ())]
-    name = str(point["engine"])
-    if name == OWN:
-        own = any(map(_is_file, asked))
-        return None if own else "no engine of your own was given: --engine FILE.yaml"
+    asked, name = layout.asked(context.options), str(point["engine"])
+    if name == OWN and not any(map(layout.is_file, asked)):
+        return "no engine of your own was given: --engine FILE.yaml"
     if asked:
-        return None if name in asked else f"only {', '.join(asked)} was asked for"
+        return layout.left_out(point, context.options)
     if context.profile is Profile.SMOKE and point in _BRIEF:
         return f"the smoke profile measures it only when it is asked for: --engine {name}"
     return None
@@ -122,7 +120,7 @@ def _chosen(point: Point, system: System, context: Context) -> tuple[EngineKind,
     """Return the point's engine with its setup."""
     name = str(point["engine"])
     if name == OWN:
-        (name,) = filter(_is_file, map(str, context.options["engine"]))
+        (name,) = filter(layout.is_file, layout.asked(context.options))
     return chosen(name, system, context)
 
 
@@ -134,19 +132,15 @@ def _workload(point: Point, system: System, context: Context) -> Workload:
     return layout.words(system, context)
 
 
-def _is_file(name: str) -> bool:
-    return name.endswith((".yaml", ".yml", ".py"))
-
-
 def check(profile: Profile, options: Mapping[str, Any]) -> None:
     """Refuse an unknown engine, and a file that cannot be used, before anything starts."""
     from harness.engines.kinds import find_engine
     from harness.errors import UsageError
 
-    asked = [str(name) for name in options.get("engine", ())]
+    asked = layout.asked(options)
     for name in asked:
         find_engine(name)
-    if sum(map(_is_file, asked)) > 1:
+    if sum(map(layout.is_file, asked)) > 1:
         raise UsageError(
             "live/peers measures one engine of your own at a time",
             remedy="give one file, and the next one in another run",
@@ -159,26 +153,19 @@ def check(profile: Profile, options: Mapping[str, Any]) -> None:
             raise refused[0]
 
 
-def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple[float, str] | None:
-    """Return the mean duration of a run where only some systems were asked for."""
-    asked = [str(name) for name in options.get("engine", ())]
-    schedule = given(options)
-    if not asked and schedule is None:
-        return None
-    grid = MEASUREMENT.grid[profile]
-    own = any(map(_is_file, asked))
-    mine = [
-        each
-        for each in grid
-        if not asked or each["engine"] in asked or (own and each["engine"] == OWN)
-    ]
-    only = f"only {', '.join(asked)} will be measured" if asked else "by the schedule given"
+def lasts(
+    profile: Profile, points: Sequence[Point], options: Mapping[str, Any], usual_s: float
+) -> tuple[float, str] | None:
+    """Return the mean duration of these runs where an engine or a schedule was given."""
+    found, schedule = layout.lasts(profile, points, options, usual_s), given(options)
+    if schedule is None:
+        return found
+    seconds, why = found or (usual_s, "by the schedule given")
     longer_s = 0.0
-    if schedule is not None:
-        systems = [SYSTEMS[str(each["engine"]), str(each["tuning"])] for each in mine]
-        usual = [one.first_s + one.gap_s for one in systems]
-        longer_s = sum(after(schedule, one)[1] for one in systems) - sum(usual)
-    return (usual_s * len(mine) + longer_s) / len(grid), only
+    for each in layout.of_engines(points, options):
+        system = SYSTEMS[str(each["engine"]), str(each["tuning"])]
+        longer_s += after(schedule, system)[1] - system.first_s - system.gap_s
+    return seconds + longer_s / len(points), why
 
 
 MEASUREMENT = Measurement(

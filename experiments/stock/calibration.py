@@ -7,7 +7,7 @@ backlog."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,7 +86,9 @@ def _load_s(workload: Workload, speed: float) -> float:
     return max(LOAD_S, (workload.watermark_delay_s + WINDOWS * workload.slide_s) / speed)
 
 
-def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple[float, str] | None:
+def lasts(
+    profile: Profile, points: Sequence[Point], options: Mapping[str, Any], usual_s: float
+) -> tuple[float, str] | None:
     """Return the duration of a ramp over the user's own workload, and its reason."""
     mine = own(profile, options)
     if mine is None:

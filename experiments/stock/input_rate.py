@@ -19,6 +19,7 @@ from harness.claims.samples import FEWEST
 from harness.engines.structured.parameters import StockParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION
+from harness.judging.climb import Climb
 from harness.measure.backlog import backlog, slope_per_s
 from harness.measure.windows import KEPT_UP_S, KEPT_UP_TRIGGERS
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -96,37 +97,23 @@ def _climb(rates: Sequence[float], send: Callable[[float], dict[str, Any]]) -> O
     That one is in the middle on a logarithmic scale. A rate that the generator could not hold is
     not a measurement of the engine: it leaves no row, and lower ones are tried until one saturates
     the engine, or until a sustained one is within `CLOSE` of it."""
-    rows: list[dict[str, Any]] = []
-    late: dict[float, str] = {}
-
-    def sustained(rate_per_s: float) -> bool:
-        row = send(rate_per_s)
-        if row["invalid"]:
-            late[rate_per_s] = str(row["invalid"])
-            return False
-        rows.append(row)
-        return bool(row["sustained"])
-
-    highest: float | None = None
-    above: float | None = None
-    for rate_per_s in rates:
-        if not sustained(rate_per_s):
-            above = rate_per_s
-            break
-        highest = rate_per_s
+    climb = Climb(send, lambda row: bool(row["sustained"]) and not row["invalid"])
+    climb.until_missed(rates)
     between = True
-    while between and highest is not None and above is not None:
-        middle = round((highest * above) ** 0.5)
-        highest, above = (middle, above) if sustained(middle) else (highest, middle)
-        between = above in late and above > CLOSE * highest
-    if above is None:
+    while between and climb.held is not None and climb.missed is not None:
+        climb.try_rung(round((climb.held.rung * climb.missed.rung) ** 0.5))
+        late = bool(climb.missed.last["invalid"])
+        between = late and climb.missed.rung > CLOSE * climb.held.rung
+    if climb.missed is None:
         ended_by = "the highest rate that was tried"
-    elif above in late:
-        ended_by = f"{GENERATOR}, at {above:g}/s: {late[above]}"
+    elif climb.missed.last["invalid"]:
+        ended_by = f"{GENERATOR}, at {climb.missed.rung:g}/s: {climb.missed.last['invalid']}"
     else:
         ended_by = "saturation"
+    rows = [row for row in climb.results if not row["invalid"]]
+    sustained_per_s = None if climb.held is None else climb.held.rung
     return Outcome(
-        values={"sustained_per_s": highest, "ended_by": ended_by},
+        values={"sustained_per_s": sustained_per_s, "ended_by": ended_by},
         series={"rates": pd.DataFrame(rows)},
         invalid=None if rows else ended_by,
     )

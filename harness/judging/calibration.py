@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster
+from harness.judging.climb import Climb
 from harness.judging.outcome import settled_latency_s, with_latency
 from harness.judging.passes import PassRecord
 from harness.judging.run import LiveRun, plan_of, warm_up
@@ -99,14 +100,9 @@ def climb(rungs: Sequence[Rung], attempt: Callable[[Rung], Tried]) -> list[Tried
 
     One whose median alone was within the margin is tried a second time: a single hiccup of the
     machine must not make every grid longer."""
-    steps: list[Tried] = []
-    for rung in rungs:
-        steps.append(attempt(rung))
-        if steps[-1].prompt and not steps[-1].held:
-            steps.append(attempt(rung))
-        if steps[-1].held:
-            break
-    return steps
+    ramp = Climb(attempt, lambda one: one.held, in_doubt=lambda one: one.prompt and not one.held)
+    ramp.until_held(rungs)
+    return ramp.results
 
 
 def calibrate(

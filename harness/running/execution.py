@@ -448,7 +448,7 @@ def announced(experiment: Experiment, settings: RunSettings) -> tuple[float, str
         return None
     options = options_for(experiment, settings.options)
     usual_s = measurement.seconds_per_run[settings.profile]
-    return measurement.lasts(settings.profile, options, usual_s)
+    return measurement.lasts(settings.profile, settings.points(experiment), options, usual_s)
 
 
 def _repeats(experiment: Experiment, settings: RunSettings) -> int:

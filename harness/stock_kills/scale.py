@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -253,7 +253,9 @@ def _check_windows(mine: Own, scale: RunScale, speed: float | None) -> None:
         )
 
 
-def lasts(profile: Profile, options: Mapping[str, Any], usual_s: float) -> tuple[float, str] | None:
+def lasts(
+    profile: Profile, points: Sequence[Point], options: Mapping[str, Any], usual_s: float
+) -> tuple[float, str] | None:
     """Return the duration of a run over the user's own workload and its reason.
 
     ``usual_s`` is that of the papers' short windows; None without a workload of the user's."""

@@ -374,9 +374,12 @@ def test_a_pass_is_not_trusted_without_calm_without_a_kill_and_where_a_marker_dr
 
 def test_the_estimate_counts_what_was_asked_for() -> None:
     grid = EXPERIMENT.grid[Profile.PAPER]
-    found = peers.lasts(Profile.PAPER, {"engine": (FLINK,)}, 60.0)
+    found = peers.lasts(Profile.PAPER, grid, {"engine": (FLINK,)}, 60.0)
     assert found == (60.0 * 4 / len(grid), "only flink will be measured")
-    assert peers.lasts(Profile.PAPER, {}, 60.0) is None
+    assert peers.lasts(Profile.PAPER, grid, {}, 60.0) is None
+    of_flink = [one for one in grid if one["engine"] == FLINK]
+    found = peers.lasts(Profile.PAPER, of_flink[:1], {"engine": (FLINK,)}, 60.0)
+    assert found == (60.0, "only flink will be measured"), "the one point that is left is measured"
 
 
 def test_wrong_engines_are_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -444,7 +447,8 @@ def test_a_schedule_begins_when_output_is_regular_and_decides_the_load(tmp_path:
     moved, load_s = _peers_schedule.after(planned, system)
     assert [one.at_s for one in moved.events] == [system.first_s + 2, system.first_s + 5]
     assert load_s == system.first_s + 5 + system.gap_s
-    found = peers.lasts(Profile.SMOKE, {**options, "engine": [FLINK]}, 60.0)
+    grid = EXPERIMENT.grid[Profile.SMOKE]
+    found = peers.lasts(Profile.SMOKE, grid, {**options, "engine": [FLINK]}, 60.0)
     assert found is not None
     assert found[1] == "only flink will be measured"
 

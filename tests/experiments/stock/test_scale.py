@@ -68,17 +68,17 @@ def own_file(tmp_path: Path, window_s: float) -> Path:
 
 def test_a_run_says_how_long_it_takes_and_why(tmp_path: Path) -> None:
     options = {"workload": own_file(tmp_path, 10)}
-    found = lasts(Profile.PAPER, options, 330)
+    found = lasts(Profile.PAPER, [], options, 330)
     assert found is not None
     assert found[0] > 330
     assert "windows of 10 s: 5 before the kill, 8 after, then a rack's kill 82 s on" in found[1]
-    smoke = lasts(Profile.SMOKE, options, 45)
+    smoke = lasts(Profile.SMOKE, [], options, 45)
     assert smoke is not None
     assert smoke[0] < 120
-    assert lasts(Profile.QUICK, {}, 150) is None
+    assert lasts(Profile.QUICK, [], {}, 150) is None
     ramp = CALIBRATION.measurement.lasts
     assert ramp is not None
-    longer = ramp(Profile.QUICK, options, 100)
+    longer = ramp(Profile.QUICK, [], options, 100)
     assert longer is not None
     assert longer[0] > 100
     assert longest_load_s(Profile.QUICK, options) > longest_load_s(Profile.QUICK, {})
