@@ -178,7 +178,7 @@ suspended = long_delays["delay & suspend"]
 process = delays[PROCESS].dropna()
 counts = _of("tentative", X_S).dropna(subset=PROCESS)
 batches = _of("tentative_batches", X_S).dropna(subset=PROCESS)
-whole = _of("tentative", X_S).dropna()
+whole = _of("tentative", X_S).dropna(subset=[PROCESS, *DELAYING])
 fewer = {name: (whole[name] < whole[PROCESS]).all() for name in DELAYING}
 longest_s = {name: delays[name].max() for name in DELAYING}
 

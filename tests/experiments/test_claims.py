@@ -33,6 +33,7 @@ CHANGED = [
 SEEN_ONE_WAY: Mapping[str, set[str]] = {
     "dpc/availability-bound-live": {"analytic"},  # each of 24 points has to be near a formula
     "dpc/checkpoint-overhead-live": {"grows-with-frequency"},  # one frequency ships
+    "dpc/failure-duration": {"delaying-fewer"},  # all three that delay have to have fewer
     "dpc/failure-duration-live": {"short-none"},  # no short failure ships
     "dpc/reconciliation": {"memory"},  # each of the points has to be near a formula
     "dpc/reconciliation-live": {"rebuild-costs-processing"},
