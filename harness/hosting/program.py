@@ -6,7 +6,7 @@ topology: those of source operators read their log partitions themselves."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.protocol.operators import Payload, TaskOperator
@@ -51,11 +51,14 @@ class Program:
     operators: tuple[TaskOperator, ...]
     read: Callable[[int, int], Payload]
     """The content of a source task's partition: (task, batch) to payload."""
+    _twins: dict[int, Twin] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def twin(self, batches: int) -> Twin:
-        """Return the no-failure twin: every batch computed once, in order."""
+        """Return the no-failure twin: every batch computed once, in order; runs share it."""
         assert batches > 0, f"a run of {batches} batches"
-        return Twin(self.wiring, self.operators, self.read, batches)
+        if batches not in self._twins:
+            self._twins[batches] = Twin(self.wiring, self.operators, self.read, batches)
+        return self._twins[batches]
 
 
 def host(

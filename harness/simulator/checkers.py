@@ -23,6 +23,7 @@ recovery-order            no lost task is placed while one before it in the plan
 output-lateness           no task waits longer than the policy promises (`lateness`, `closings`)
 needless-tentative        nothing is taken as empty that is neither late nor closed (`lateness`)
 convergence               once everything has healed, the output is complete within the bound
+endless                   a whole process waits for something, and for a while at a time
 machine                   `validate()` and the machines' own assertions
 ========================  =================================================================="""
 
@@ -30,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.hosting.program import Twin
 from harness.hosting.restoration import Noted
@@ -42,8 +43,11 @@ from harness.protocol.scheme import Closing, Recovery
 from harness.protocol.task.lifecycle import EMPTY, Phase
 from harness.protocol.task.machine import TaskMachine
 from harness.simulator.faults import Fault, FaultKind
-from harness.simulator.observing import Observer, Scene
+from harness.simulator.observing import Observer
 from harness.simulator.options import Options
+
+if TYPE_CHECKING:
+    from harness.simulator.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +112,7 @@ class Bystander(Observer):
         """Check no longer that full replication prevents tentative output."""
         self._covered = False
 
-    def faulted(self, scene: Scene, fault: Fault) -> None:
+    def faulted(self, world: World, fault: Fault) -> None:
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN, FaultKind.RAISE):
             # heartbeats get lost, the plan no longer holds all tasks, or a node cannot compute
             self._covered = False
@@ -116,24 +120,24 @@ class Bystander(Observer):
         if unheard or fault.kind in (FaultKind.CUT, FaultKind.FREEZE):
             until = fault.until_us + self._noticed_us
             self._doubted[fault.target] = max(until, self._doubted.get(fault.target, 0))
-        wanted, now = self._that_count(scene), scene.kernel.now
+        wanted, now = self._that_count(world), world.kernel.now
         healthy = {
             task
-            for node in scene.nodes
+            for node in world.nodes
             if node.machine is not None and now >= self._doubted.get(node.number, 0)
             for (task, incarnation), copy in node.machine.copies.items()
             if copy.phase is Phase.READY and (task, incarnation) in wanted
         }
         self._covered = self._covered and len(healthy) == len(self._wiring.names)
 
-    def _that_count(self, scene: Scene) -> set[tuple[int, int]]:
+    def _that_count(self, world: World) -> set[tuple[int, int]]:
         """Return (task, incarnation) of the copies that a task could continue with.
 
         A copy that was given up does not count, though that may not be stored yet, and while a
         takeover is on its way no other copy can have its place."""
-        stored = cast("Registry | None", scene.store.registry)
+        stored = cast("Registry | None", world.store.registry)
         decided = self._registries[max(self._registries)] if self._registries else None
-        return _that_may_go_on(scene, stored) & _that_may_go_on(scene, decided)
+        return _that_may_go_on(world, stored) & _that_may_go_on(world, decided)
 
     def decided(
         self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool, term: int
@@ -337,7 +341,7 @@ class Bystander(Observer):
         return self._wiring.names[task]
 
 
-def _that_may_go_on(scene: Scene, registry: Registry | None) -> set[tuple[int, int]]:
+def _that_may_go_on(world: World, registry: Registry | None) -> set[tuple[int, int]]:
     """Return the copies of ``registry`` that nothing bars, by task and incarnation."""
     found: set[tuple[int, int]] = set()
     for task, assignment in enumerate(registry.tasks if registry is not None else ()):
@@ -345,7 +349,7 @@ def _that_may_go_on(scene: Scene, registry: Registry | None) -> set[tuple[int, i
         takes_over = False
         if primary is not None:
             found.add((task, primary.incarnation))
-            machine = scene.nodes[primary.node].machine
+            machine = world.nodes[primary.node].machine
             copy = machine.copies.get((task, primary.incarnation)) if machine else None
             takes_over = copy is not None and copy.term != primary.term
         if replica is not None and not takes_over:

@@ -11,7 +11,7 @@ tasks."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from harness.hosting.restoration import Noted
 from harness.protocol import effects as do
@@ -21,21 +21,24 @@ from harness.protocol.scheme import Closing, Tentative
 from harness.simulator.checkers import InvariantBroken
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.lateness import NAME
-from harness.simulator.observing import Observer, Scene
+from harness.simulator.observing import Observer
 from harness.simulator.options import Options
+
+if TYPE_CHECKING:
+    from harness.simulator.world import World
 
 
 class Closings(Observer):
     """Raises `InvariantBroken` when the coordinator keeps tasks waiting for one that is lost."""
 
-    def __init__(self, options: Options, scene: Scene) -> None:
+    def __init__(self, options: Options, world: World) -> None:
         rules = options.scheme.tentative
         assert rules is not None, "no bound without tentative output"
         assert rules.closing is Closing.COORDINATOR, "tasks close what is late themselves"
         self._rules: Tentative = rules
         self._options = options
         self._wiring = options.wiring
-        self._scene = scene
+        self._world = world
         self._begun = False
         """A copy that has upstream tasks was hosted."""
         self._gone: dict[int, int] = {}
@@ -54,7 +57,7 @@ class Closings(Observer):
         self.closings = 0
         """The number of sweeps that had to close a task."""
 
-    def faulted(self, scene: Scene, fault: Fault) -> None:
+    def faulted(self, world: World, fault: Fault) -> None:
         if fault.kind is FaultKind.WEATHER:
             self._clear = False
 
@@ -70,7 +73,7 @@ class Closings(Observer):
         """Check the closings that a coordinator orders because of ``item``."""
         if not term:
             return
-        now = self._scene.kernel.now
+        now = self._world.kernel.now
         self._loaded.setdefault(term, now)
         if not newest:
             return
@@ -82,7 +85,7 @@ class Closings(Observer):
         self._check_disconnected(now, item, effects)
         if not isinstance(item, told.TimerFired) or item.key[0] != "sweep":
             return
-        for task, hosts in enumerate(self._scene.transport.hosts):
+        for task, hosts in enumerate(self._world.transport.hosts):
             if hosts:
                 self._gone.pop(task, None)
             elif self._begun:  # before there is any copy, nobody waits for one
@@ -111,7 +114,7 @@ class Closings(Observer):
             elif isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamClosed):
                 owed.pop(effect.message.upstream, None)
         for task, due in list(owed.items()):
-            if self._scene.transport.hosts[task]:
+            if self._world.transport.hosts[task]:
                 del owed[task]
             elif now > due:
                 raise InvariantBroken(

@@ -5,6 +5,7 @@ them (a scheme, a topology, fewer faults) leaves the others as they were."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -342,64 +343,53 @@ def draw_together(options: Options, random: Random) -> Options:
 
 
 def _sometimes(
-    share: float, options: Options, random: Random, *lengths_us: int
-) -> tuple[int, int] | None:
-    """Draw begin and end of a fault that this share of the schedules has; None in the others."""
-    if random.random() >= share:
-        return None
-    at = random.randrange(options.interval_us, options.batches * options.interval_us)
-    return at, at + (random.choice(lengths_us) if lengths_us else 0)
+    kind: FaultKind, share: float, options: Options, random: Random, *lengths_us: int
+) -> Iterator[Fault]:
+    """Draw a fault that this share of the schedules has: when it begins, and its length."""
+    if random.random() < share:
+        at = random.randrange(options.interval_us, options.batches * options.interval_us)
+        until = at + (random.choice(lengths_us) if lengths_us else 0)
+        yield Fault(kind=kind, at_us=at, until_us=until)
 
 
-def draw_rival(options: Options, random: Random) -> tuple[Fault, ...]:
+def draw_rival(options: Options, random: Random) -> Iterator[Fault]:
     """Draw a second coordinator in one schedule of five, often when there is much to decide."""
-    drawn = _sometimes(0.2, options, random, 2_000_000, 10_000_000)
-    if drawn is None:
-        return ()
-    at, until = drawn
-    rival = Fault(kind=FaultKind.RIVAL, at_us=at, until_us=until)
-    if random.random() < 0.5:
-        return (rival,)
-    lost = max(0, at - options.scheme.suspect_after_us + random.randrange(-1_000_000, 1_000_000))
-    node = random.randrange(len(options.nodes))
-    return rival, Fault(kind=FaultKind.KILL, at_us=lost, until_us=until, target=node)
+    for rival in _sometimes(FaultKind.RIVAL, 0.2, options, random, 2_000_000, 10_000_000):
+        yield rival
+        if random.random() < 0.5:
+            return
+        suspected = rival.at_us - options.scheme.suspect_after_us
+        lost = max(0, suspected + random.randrange(-1_000_000, 1_000_000))
+        node = random.randrange(len(options.nodes))
+        yield replace(rival, kind=FaultKind.KILL, at_us=lost, target=node)
 
 
-def draw_full(options: Options, random: Random) -> tuple[Fault, ...]:
+def draw_full(options: Options, random: Random) -> Iterator[Fault]:
     """Draw a store without room for a while, in one schedule of six."""
-    drawn = _sometimes(1 / 6, options, random, 500_000, 3_000_000, 10_000_000)
-    if drawn is None:
-        return ()
-    return (Fault(kind=FaultKind.STORE_FULL, at_us=drawn[0], until_us=drawn[1]),)
+    lengths_us = 500_000, 3_000_000, 10_000_000
+    return _sometimes(FaultKind.STORE_FULL, 1 / 6, options, random, *lengths_us)
 
 
-def draw_forgetting(options: Options, random: Random) -> tuple[Fault, ...]:
+def draw_forgetting(options: Options, random: Random) -> Iterator[Fault]:
     """Draw a node that forgets its copies, sometimes with another one, in one schedule of six."""
-    drawn = _sometimes(1 / 6, options, random)
-    if drawn is None:
-        return ()
-    nodes = random.sample(range(len(options.nodes)), random.choice((1, 1, 2)))
-    at, until = drawn
-    return tuple(Fault(kind=FaultKind.FORGET, at_us=at, until_us=until, target=n) for n in nodes)
+    for fault in _sometimes(FaultKind.FORGET, 1 / 6, options, random):
+        for node in random.sample(range(len(options.nodes)), random.choice((1, 1, 2))):
+            yield replace(fault, target=node)
 
 
-def draw_one_way(options: Options, random: Random) -> tuple[Fault, ...]:
+def draw_one_way(options: Options, random: Random) -> Iterator[Fault]:
     """Draw two ends of which one does not reach the other, in one schedule of four."""
-    drawn = _sometimes(0.25, options, random, 500_000, 3_000_000, 15_000_000)
-    if drawn is None:
-        return ()
-    sender, receiver = random.sample(range(COORDINATOR, len(options.nodes)), 2)
-    at, until = drawn
-    return (Fault(kind=FaultKind.MUTE, at_us=at, until_us=until, target=sender, other=receiver),)
+    lengths_us = 500_000, 3_000_000, 15_000_000
+    for fault in _sometimes(FaultKind.MUTE, 0.25, options, random, *lengths_us):
+        sender, receiver = random.sample(range(COORDINATOR, len(options.nodes)), 2)
+        yield replace(fault, target=sender, other=receiver)
 
 
-def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:
+def draw_raise(options: Options, random: Random) -> Iterator[Fault]:
     """Draw a node whose operators raise for a while, in one schedule of six."""
-    drawn = _sometimes(1 / 6, options, random, 500_000, 3_000_000, 10_000_000)
-    if drawn is None:
-        return ()
-    node = random.randrange(len(options.nodes))
-    return (Fault(kind=FaultKind.RAISE, at_us=drawn[0], until_us=drawn[1], target=node),)
+    lengths_us = 500_000, 3_000_000, 10_000_000
+    for fault in _sometimes(FaultKind.RAISE, 1 / 6, options, random, *lengths_us):
+        yield replace(fault, target=random.randrange(len(options.nodes)))
 
 
 def draw_store_outage(options: Options, random: Random) -> tuple[Fault, ...]:

@@ -42,7 +42,7 @@ How long computing takes is not bounded here: Property 1 is about waiting."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -50,9 +50,12 @@ from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.task.lifecycle import FAILED, FENCED, LOADING, READY
 from harness.protocol.task.machine import TaskMachine
 from harness.simulator.checkers import InvariantBroken
-from harness.simulator.observing import Observer, Scene
+from harness.simulator.observing import Observer
 from harness.simulator.options import Options
 from harness.simulator.waiting import BY_ITSELF, Waiting
+
+if TYPE_CHECKING:
+    from harness.simulator.world import World
 
 NAME = "output-lateness"
 NEEDLESS = "needless-tentative"
@@ -92,12 +95,12 @@ BEGINS = frozenset({do.ProcessBatch, do.RebuildState, do.PublishOutput})
 class Lateness(Observer):
     """The checker of delays; raises `InvariantBroken` when a copy keeps others waiting."""
 
-    def __init__(self, options: Options, scene: Scene) -> None:
+    def __init__(self, options: Options, world: World) -> None:
         assert options.scheme.tentative is not None, "no bound without tentative output"
         self._rules: Tentative = options.scheme.tentative
         self._options = options
         self._wiring = options.wiring
-        self._scene = scene
+        self._world = world
         self._waiting: dict[TaskMachine, Waiting] = {}
         """The state of every copy that has upstream tasks; sources wait for nothing."""
         self._obeys = [(0, 0) for _ in options.nodes]
@@ -109,11 +112,11 @@ class Lateness(Observer):
     def before(self, number: int, task: int, item: told.NodeInput, clock: int) -> None:
         """Check that nothing was due before a node handles ``item``."""
         if type(item) in ORDERS:
-            told_by = (self._scene.nodes[number].boot, item.coordinator)  # type: ignore[union-attr]  # orders have one
+            told_by = (self._world.nodes[number].boot, item.coordinator)  # type: ignore[union-attr]  # orders have one
             self._obeys[number] = max(self._obeys[number], told_by)
         if not self._wiring.upstream[task]:
             return  # sources wait for nothing
-        machine = self._scene.nodes[number].machine
+        machine = self._world.nodes[number].machine
         assert machine is not None, "who is dead is handed nothing"
         for copy in machine.copies_of(task):
             waiting = self._waiting.get(copy)
@@ -125,10 +128,10 @@ class Lateness(Observer):
                 self._loading = copy.phase is LOADING
 
     def _check_due(self, number: int, task: int, waiting: Waiting, clock: int) -> None:
-        fast = self._scene.nodes[number].drift > 0  # such a clock shows not every microsecond
+        fast = self._world.nodes[number].drift > 0  # such a clock shows not every microsecond
         if waiting.due is None or clock <= waiting.due + fast:
             return
-        if self._scene.nodes[number].disturbed >= waiting.first.get(waiting.next, clock):
+        if self._world.nodes[number].disturbed >= waiting.first.get(waiting.next, clock):
             return
         raise InvariantBroken(
             NAME,

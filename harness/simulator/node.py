@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.protocol.node import NodeMachine
 
 
+@dataclass(slots=True, eq=False)
 class SimulatedNode:
     """One node with its faults, its clock and its protocol machine."""
 
-    __slots__ = (
-        "alive", "boot", "clock_base", "cut", "deferred", "disturbed", "drift", "free_at",
-        "machine", "number", "paused", "raises", "slowness", "true_base",
-    )  # fmt: skip
-
-    def __init__(self, number: int, lanes: int) -> None:
-        self.number = number
-        self.boot = 0
-        self.alive = False
-        self.machine: NodeMachine | None = None
-        self.free_at = [0] * lanes
-        self.paused = False
-        self.cut = False
-        self.slowness = 1
-        self.raises = False
-        self.drift = 0
-        self.clock_base = self.true_base = 0
-        self.disturbed = -1
-        """The time, by its clock, at which a pause last ended or its drift changed."""
-        self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+    number: int
+    free_at: list[int]
+    """The time at which each of its lanes has computed all that it was given."""
+    boot: int = 0
+    alive: bool = False
+    machine: NodeMachine | None = None
+    paused: bool = False
+    cut: bool = False
+    slowness: int = 1
+    raises: bool = False
+    drift: int = 0
+    clock_base: int = 0
+    true_base: int = 0
+    disturbed: int = -1
+    """The time, by its clock, at which a pause last ended or its drift changed."""
+    deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
 
     def clock(self, now: int) -> int:
         """Return the time as this node's clock shows it."""

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from harness.hosting.restoration import Noted
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.output import OutputPartition
 from harness.protocol.task.machine import TaskMachine
 from harness.simulator.faults import Fault
-from harness.simulator.kernel import Kernel
-from harness.simulator.node import SimulatedNode
-from harness.simulator.options import Options
-from harness.simulator.store import Store
-from harness.simulator.transport import Transport
 
-
-class Scene(Protocol):
-    """The part of a world that observers may read."""
-
-    options: Options
-    kernel: Kernel
-    transport: Transport
-
-    @property
-    def nodes(self) -> Sequence[SimulatedNode]:
-        """All of them, by number."""
-
-    @property
-    def store(self) -> Store:
-        """Checkpoints and the registry."""
-
-    @property
-    def partitions(self) -> Mapping[int, OutputPartition]:
-        """Every sink's output partition, by its task."""
+if TYPE_CHECKING:
+    from harness.simulator.world import World
 
 
 class Observer:
@@ -44,10 +22,10 @@ class Observer:
     A subclass overrides the methods of those events that it needs; the others are not called
     (`Observers.add`)."""
 
-    def striking(self, scene: Scene, fault: Fault) -> None:
+    def striking(self, world: World, fault: Fault) -> None:
         """Handle the event that a fault is about to strike."""
 
-    def faulted(self, scene: Scene, fault: Fault) -> None:
+    def faulted(self, world: World, fault: Fault) -> None:
         """Handle the event that a fault has struck."""
 
     def handed(self, at_us: int, item: told.NodeInput) -> None:
@@ -78,7 +56,7 @@ class Observer:
     def processing(self, node: int, effect: do.ProcessBatch) -> None:
         """Handle the event that an operator is run."""
 
-    def computed(self, scene: Scene, node: int, item: Any, begin_us: int, end_us: int) -> None:
+    def computed(self, world: World, node: int, item: Any, begin_us: int, end_us: int) -> None:
         """Handle a computation from ``begin_us`` to ``end_us``, with ``item`` at its end."""
 
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
@@ -96,27 +74,25 @@ class Observer:
         0 before it has read the registry."""
 
 
+Methods = list[Callable[..., None]]
+
+
+@dataclass(slots=True)
 class Observers:
     """The observers of a run: for each event, the methods to call."""
 
-    __slots__ = (
-        "after", "before", "computed", "decided", "faulted", "handed", "handled", "noted",
-        "processing", "published", "sent", "striking",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.striking: list[Callable[..., None]] = []
-        self.faulted: list[Callable[..., None]] = []
-        self.handed: list[Callable[..., None]] = []
-        self.before: list[Callable[..., None]] = []
-        self.after: list[Callable[..., None]] = []
-        self.handled: list[Callable[..., None]] = []
-        self.sent: list[Callable[..., None]] = []
-        self.processing: list[Callable[..., None]] = []
-        self.computed: list[Callable[..., None]] = []
-        self.published: list[Callable[..., None]] = []
-        self.noted: list[Callable[..., None]] = []
-        self.decided: list[Callable[..., None]] = []
+    striking: Methods = field(default_factory=list)
+    faulted: Methods = field(default_factory=list)
+    handed: Methods = field(default_factory=list)
+    before: Methods = field(default_factory=list)
+    after: Methods = field(default_factory=list)
+    handled: Methods = field(default_factory=list)
+    sent: Methods = field(default_factory=list)
+    processing: Methods = field(default_factory=list)
+    computed: Methods = field(default_factory=list)
+    published: Methods = field(default_factory=list)
+    noted: Methods = field(default_factory=list)
+    decided: Methods = field(default_factory=list)
 
     def add(self, observer: Observer) -> None:
         """Call ``observer`` for those events whose methods it overrides."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from harness.protocol import inputs as told
 from harness.protocol.effects import Kind
 from harness.simulator.faults import Fault, FaultKind
-from harness.simulator.observing import Observer, Scene
+from harness.simulator.observing import Observer
 from harness.simulator.options import Options
 from harness.simulator.run import SimulatedRun, simulate
 from harness.simulator.world import World
@@ -31,8 +31,8 @@ class Trace(Observer):
     hosts: list[tuple[Fault, tuple[int, ...]]] = field(default_factory=list)
     """A fault, and the tasks whose copies were on the nodes it hit."""
 
-    def computed(self, scene: Scene, node: int, item: Any, begin: int, end: int) -> None:
-        machine = scene.nodes[node].machine
+    def computed(self, world: World, node: int, item: Any, begin: int, end: int) -> None:
+        machine = world.nodes[node].machine
         key = item.task, item.incarnation
         copy = machine.copies.get(key) if machine is not None else None
         replica = copy is not None and not copy.primary
@@ -50,11 +50,11 @@ class Trace(Observer):
         elif isinstance(item, told.CopyOrdered) and item.term is not None and item.incarnation > 1:
             self.marks.append((item.task, "restore", at))
 
-    def striking(self, scene: Scene, fault: Fault) -> None:
+    def striking(self, world: World, fault: Fault) -> None:
         nodes = [fault.target]
         if fault.kind is FaultKind.RACK:
-            nodes = scene.options.rack(fault.target)
-        tasks = {task for node in nodes for task in scene.transport.tasks_on(node)}
+            nodes = world.options.rack(fault.target)
+        tasks = {task for node in nodes for task in world.transport.tasks_on(node)}
         self.hosts.append((fault, tuple(sorted(tasks)) if fault.kind in _NODE_FAULTS else ()))
 
 

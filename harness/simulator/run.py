@@ -15,7 +15,7 @@ from harness.simulator.checkers import Bystander, InvariantBroken, Violation
 from harness.simulator.closings import Closings
 from harness.simulator.lateness import Lateness
 from harness.simulator.options import Options
-from harness.simulator.synthetic import digest_twin, digests
+from harness.simulator.synthetic import digests
 from harness.simulator.world import World
 
 
@@ -58,26 +58,18 @@ def simulate(
     *,
     program: Program | None = None,
     prepare: Callable[[World], None] | None = None,
-    validate: bool = True,
-    notes_progress: bool = False,
 ) -> SimulatedRun:
     """Run ``options``: the safety phase, then a liveness phase in which nothing fails any more.
 
     ``program`` gives the operators and what the log holds; None runs synthetic ones. ``prepare``
     is given the world before it starts. The machines keep no stories at first (`Story`): a run
-    that ends in a violation is run again with stories, and ``prepare`` called again.
-    ``notes_progress`` makes the world's notes tell how far every primary is."""
-
-    def run(kept: int) -> SimulatedRun:
-        return _run(
-            options, program, prepare, validate=validate, kept=kept, notes_progress=notes_progress
-        )
-
+    that ends in a violation is run again with stories, and ``prepare`` called again."""
+    program = digests(options) if program is None else program
     with collector_at_rest():
-        report = run(0)
+        report = _run(options, program, prepare, kept=0)
     if report.violation is None:
         return report
-    again = run(KEPT)
+    again = _run(options, program, prepare, kept=KEPT)
     assert again.violation is not None, "a run is a function of its options"
     assert again.violation.what == report.violation.what, "a run is a function of its options"
     return again
@@ -96,28 +88,10 @@ def collector_at_rest() -> Iterator[None]:
 
 
 def _run(
-    options: Options,
-    program: Program | None,
-    prepare: Callable[[World], None] | None,
-    *,
-    validate: bool,
-    kept: int,
-    notes_progress: bool,
+    options: Options, program: Program, prepare: Callable[[World], None] | None, *, kept: int
 ) -> SimulatedRun:
-    if program is None:
-        program = digests(options)
-        twin = digest_twin(options)
-    else:
-        twin = program.twin(options.batches)
-    bystander = Bystander(options, twin)
-    world = World(
-        options,
-        program,
-        observers=(bystander,),
-        validate=validate,
-        kept=kept,
-        notes_progress=notes_progress,
-    )
+    bystander = Bystander(options, program.twin(options.batches))
+    world = World(options, program, observers=(bystander,), kept=kept)
     rules = options.scheme.tentative
     if rules is not None:
         world.watch.add(Lateness(options, world))
@@ -125,12 +99,14 @@ def _run(
             world.watch.add(Closings(options, world))
     if prepare is not None:
         prepare(world)
-    violation = _violation(world, bystander)
+    violation = violation_in(
+        options.seed, lambda: _both_phases(world, bystander), lambda: tell(world)
+    )
     return SimulatedRun(
         seed=options.seed,
         scheme=options.scheme.name,
         topology=options.topology,
-        faults=dict(world.fault_counts),
+        faults=dict(world.begun),
         violation=violation,
         events=world.kernel.processed,
         messages=world.transport.sent_messages,
@@ -139,25 +115,29 @@ def _run(
     )
 
 
-def _violation(world: World, bystander: Bystander) -> Violation | None:
-    """Both phases, up to the first thing that is wrong."""
+def _both_phases(world: World, bystander: Bystander) -> None:
     options = world.options
+    world.start()
+    world.kernel.run(until=options.horizon_us)
+    world.validate_all()
+    world.kernel.run(until=options.horizon_us + settle_us(options), stop=world.finished)
+    world.validate_all()
+    if world.ended:
+        raise InvariantBroken("ended", world.ended)
+    bystander.at_end(options.batches)
+
+
+def violation_in(
+    seed: int, phases: Callable[[], None], story: Callable[[], str]
+) -> Violation | None:
+    """Run both phases of a schedule, in either world, up to the first thing that is wrong."""
     try:
-        world.start()
-        world.kernel.run(until=options.horizon_us)
-        world.validate_all()
-        world.kernel.run(until=options.horizon_us + settle_us(options), stop=world.finished)
-        world.validate_all()
-        if world.ended:
-            raise InvariantBroken("ended", world.ended)
-        bystander.at_end(options.batches)
+        phases()
     except InvariantBroken as broken:
-        return Violation(
-            seed=options.seed, invariant=broken.invariant, what=broken.what, story=tell(world)
-        )
+        return Violation(seed=seed, invariant=broken.invariant, what=broken.what, story=story())
     except ProtocolViolation as bug:
         what, *_ = str(bug).splitlines()
-        return Violation(seed=options.seed, invariant="machine", what=what, story=str(bug))
+        return Violation(seed=seed, invariant="machine", what=what, story=f"{bug}\n{story()}")
     return None
 
 

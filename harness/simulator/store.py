@@ -1,18 +1,21 @@
-"""The store (Redis) as the protocol needs it: durable and fenced."""
+"""The store (Redis) as the protocol needs it: durable and fenced; of both virtual worlds."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from harness.hosting.answers import NoRoom
 from harness.protocol.inputs import Checkpoint
 
 
 class Store:
-    """Checkpoints per task, and the coordinator's registry."""
+    """Checkpoints per task, and the coordinator's registry: the protocol's values, or bytes."""
 
     def __init__(self) -> None:
-        self._checkpoints: dict[int, dict[int, Checkpoint]] = {}
+        self.checkpoints: dict[int, dict[int, Any]] = {}
+        """Task to its checkpoints by their positions."""
         self._terms: dict[int, int] = {}
-        self.registry: object | None = None
+        self.registry: Any = None
         self.registry_version = -1
         self.registry_terms: dict[int, int] = {}
         """Owner to the term that it was given."""
@@ -30,33 +33,30 @@ class Store:
 
     def put(self, checkpoint: Checkpoint) -> bool:
         """Keep ``checkpoint``; False if its term is refused. Raises `NoRoom`."""
-        if not self.fence(checkpoint.task, checkpoint.term):
+        return self.keep(checkpoint.task, checkpoint.term, checkpoint.position, checkpoint)
+
+    def keep(self, task: int, term: int | None, position: int, checkpoint: Any) -> bool:
+        """Keep the checkpoint of ``task`` at ``position``, in any form."""
+        if not self.fence(task, term):
             return False
         if self.full:
             raise NoRoom("the simulated store is full")
-        kept = self._checkpoints.setdefault(checkpoint.task, {})
-        kept[checkpoint.position] = checkpoint
+        self.checkpoints.setdefault(task, {})[position] = checkpoint
         return True
 
     def forget(self, task: int | None, below: int) -> None:
         """Drop the checkpoints of ``task``, or of all tasks, before position ``below``."""
-        for number in self._checkpoints if task is None else (task,):
-            kept = self._checkpoints.get(number, {})
+        for number in self.checkpoints if task is None else (task,):
+            kept = self.checkpoints.get(number, {})
             for position in [p for p in kept if p < below]:
                 del kept[position]
 
-    def positions(self, task: int) -> list[int]:
-        """Return the positions of the checkpoints of ``task``."""
-        return sorted(self._checkpoints.get(task, {}))
+    def get(self, task: int, position: int | None) -> Any:
+        """Return the checkpoint at ``position``, or the latest one; None if there is none."""
+        kept = self.checkpoints.get(task, {})
+        return kept.get(max(kept, default=-1) if position is None else position)
 
-    def get(self, task: int, position: int | None) -> Checkpoint | None:
-        """Return the checkpoint at ``position``, or the latest one."""
-        kept = self._checkpoints.get(task, {})
-        if position is not None:
-            return kept.get(position)
-        return kept[max(kept)] if kept else None
-
-    def take_registry(self, owner: int) -> tuple[int, object | None]:
+    def take_registry(self, owner: int) -> tuple[int, Any]:
         """Give ``owner`` a term of its own, and what is stored."""
         term = self.registry_terms.setdefault(owner, len(self.registry_terms) + 1)
         return term, self.registry

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from harness.hosting.program import Program, Twin
+from harness.hosting.program import Program
 from harness.protocol.wiring import Wiring
 from harness.simulator.options import Options
 
@@ -178,13 +178,8 @@ class CountOperator:
 
 
 def digests(options: Options) -> Program:
-    """`DigestOperator` everywhere; sources write all that they read."""
+    """`DigestOperator` everywhere; sources write all that they read. Many seeds share one."""
     return _digests(options.wiring, options.tuples, options.percent)
-
-
-def digest_twin(options: Options) -> Twin:
-    """Return the twin of `digests`; many seeds share one."""
-    return _digest_twin(options.wiring, options.tuples, options.percent, options.batches)
 
 
 def counts(options: Options) -> Program:
@@ -209,11 +204,6 @@ def _digests(wiring: Wiring, tuples: int, percent: int) -> Program:
         operators=tuple(operators),
         read=lambda source, batch: source_batch(source, batch, tuples),
     )
-
-
-@lru_cache(maxsize=64)
-def _digest_twin(wiring: Wiring, tuples: int, percent: int, batches: int) -> Twin:
-    return _digests(wiring, tuples, percent).twin(batches)
 
 
 def _shapes(wiring: Wiring, percent: int) -> Iterator[tuple[int, int, int, int]]:

@@ -29,7 +29,6 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.machine import CoordinatorMachine
 from harness.protocol.node import BEAT, NodeMachine
-from harness.protocol.output import OutputPartition
 from harness.protocol.story import KEPT
 from harness.simulator.computing import Computing
 from harness.simulator.coordinators import Coordinators
@@ -39,7 +38,6 @@ from harness.simulator.node import SimulatedNode
 from harness.simulator.observing import Observer, Observers
 from harness.simulator.options import Options
 from harness.simulator.servers import Servers
-from harness.simulator.store import Store
 from harness.simulator.transport import COORDINATOR, Transport
 
 
@@ -61,14 +59,15 @@ class World:
         ``kept`` is the number of inputs in the story of a machine; ``notes_progress`` makes
         primaries report each batch, so that recoveries can be measured."""
         self.options, self.wiring, self.scheme = options, options.wiring, options.scheme
-        self.validate, self.kept, self._notes_progress = validate, kept, notes_progress
+        self.validate, self.kept, self.notes_progress = validate, kept, notes_progress
         self.operators = program.operators
         self.kernel = Kernel()
         self.watch = Observers()
         for observer in observers:
             self.watch.add(observer)
-        self.nodes = [SimulatedNode(n, options.lanes) for n in range(len(options.nodes))]
+        self.nodes = [SimulatedNode(n, [0] * options.lanes) for n in range(len(options.nodes))]
         self.computing = Computing(options, self.operators)
+        self.compute_us, self.copy_us = self.computing.compute_us, self.computing.copy_us
         self.transport = Transport(options, self.kernel, self.nodes, self.operators, self._deliver)
         self.servers = Servers(
             options,
@@ -79,6 +78,7 @@ class World:
             watch=self.watch,
             tell=self._deliver,
         )
+        self.store, self.partitions = self.servers.store, self.servers.partitions
         self.coordinators = Coordinators(
             options,
             self.kernel,
@@ -91,7 +91,8 @@ class World:
         )
         self.notes: list[Noted] = []
         """The reports of the machines about copies, in the order of time."""
-        self.fault_counts: Counter[str] = Counter()
+        self.begun: Counter[str] = Counter()
+        """Faults that really began, by kind."""
         self._performers = self._by_effect()
         self._checks = options.costs.check_us > 0
 
@@ -107,30 +108,10 @@ class World:
         """Why the coordinator has ended the run; empty while it has not."""
         return self.coordinators.ended
 
-    @property
-    def partitions(self) -> Mapping[int, OutputPartition]:
-        """Every sink's output partition, by its task."""
-        return self.servers.partitions
-
-    @property
-    def store(self) -> Store:
-        """The checkpoint store."""
-        return self.servers.store
-
-    @property
-    def compute_us(self) -> Sequence[int]:
-        """Time spent on batches, by task."""
-        return self.computing.compute_us
-
-    @property
-    def copy_us(self) -> Sequence[int]:
-        """Time spent on copying and storing states, by task."""
-        return self.computing.copy_us
-
     def finished(self) -> bool:
         """Every batch's stable output is in its partition."""
         last = self.options.batches
-        for partition in self.servers.partitions.values():  # noqa: SIM110 - asked after every event
+        for partition in self.partitions.values():  # noqa: SIM110 - asked after every event
             if partition.next_stable < last:
                 return False
         return True
@@ -275,7 +256,7 @@ class World:
                 self.kernel.at(fault.until_us, FAULT, self._change, fault, False)
 
     def _begin(self, fault: Fault) -> None:
-        self.fault_counts[str(fault.kind)] += 1
+        self.begun[str(fault.kind)] += 1
         for striking in self.watch.striking:
             striking(self, fault)
         self._change(fault, begins=True)
@@ -376,7 +357,7 @@ class World:
             initial=lambda task: self.operators[task].initial(),
             kept=self.kept,
             info=self.options.nodes[number] if number >= known else None,
-            notes_progress=self._notes_progress,
+            notes_progress=self.notes_progress,
         )
         for effect in node.machine.start(now=node.clock(self.kernel.now)):
             self._performers[type(effect)](node, effect)

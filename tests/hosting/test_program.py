@@ -9,8 +9,7 @@ from harness.hosting.program import Program, host
 from harness.protocol.effects import Kind
 from harness.protocol.schemes import SCHEMES
 from harness.simulator.draw import draw
-from harness.simulator.run import simulate
-from harness.simulator.world import World
+from tests.simulator.kit import watched
 from tests.workloads.agreement import START_US, ordered, require_equal, steady
 from workloads import wordcount, worldcup
 from workloads.base import Workload
@@ -65,13 +64,12 @@ def test_stable_output_is_what_the_operators_give_without_failures(
     assert len(expected) >= 8
     for seed in range(2):
         options = draw(seed, scheme=scheme, topology=workload.name, wiring=program.wiring)
-        worlds: list[World] = []
-        report = simulate(options, program=program, prepare=worlds.append)
+        report, world = watched(options, program=program)
         assert report.violation is None, f"seed {seed}: {report.violation}"
         assert sum(report.faults.values()) >= 3
         stable = [
             published.record.payload
-            for partition in worlds[0].partitions.values()
+            for partition in world.partitions.values()
             for published in partition.records
             if published.record.kind is Kind.STABLE
         ]

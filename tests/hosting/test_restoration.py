@@ -12,8 +12,7 @@ from harness.protocol.effects import CopyEvent, NoteCopy
 from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.options import Costs, Network
-from harness.simulator.run import simulate
-from harness.simulator.world import World
+from tests.simulator.kit import watched
 
 HOSTED, READY, PROGRESSED = CopyEvent.HOSTED, CopyEvent.READY, CopyEvent.PROGRESSED
 LOST, PROMOTED = CopyEvent.LOST, CopyEvent.PROMOTED
@@ -125,10 +124,9 @@ def test_recoveries_of_a_simulated_run(scheme: str, how: str) -> None:
     node = drawn.placement[1]
     crash = Fault(kind=FaultKind.KILL, at_us=15_300_000, until_us=50_000_000, target=node)
     options = replace(drawn, faults=(crash,), costs=Costs(batch_us=1000), network=Network())
-    worlds: list[World] = []
-    report = simulate(options, prepare=worlds.append, notes_progress=True)
+    report, world = watched(options, notes_progress=True)
     assert report.violation is None
-    ways = Restorations(worlds[0].notes).every()
+    ways = Restorations(world.notes).every()
     lost = {way.task: way for way in ways if way.why != "restarted with others"}
     assert 1 in lost
     for way in lost.values():

@@ -1,4 +1,4 @@
-"""Simulated runs in which nothing happens but what a test adds."""
+"""Simulated runs in which nothing happens but what a test adds, and the worlds of runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 from harness.simulator.draw import draw
+from harness.simulator.observing import Observer
 from harness.simulator.options import Costs, Network, Options
+from harness.simulator.run import SimulatedRun, simulate
+from harness.simulator.world import World
 
 NEVER_US = 10_000_000_000
 
@@ -37,3 +40,19 @@ def calm(wiring: Wiring, *, spare: int = 0, slots: int = 2, **changes: Any) -> O
     return replace(
         draw(0, scheme="checkpoint", topology="chain"), wiring=wiring, **{**given, **changes}
     )
+
+
+def watched(
+    options: Options, *observers: Observer, notes_progress: bool = False, **more: Any
+) -> tuple[SimulatedRun, World]:
+    """Return the result of a run, which ``observers`` watch, and its world at the end."""
+    worlds: list[World] = []
+
+    def prepare(world: World) -> None:
+        world.notes_progress = notes_progress
+        for observer in observers:
+            world.watch.add(observer)
+        worlds.append(world)
+
+    report = simulate(options, prepare=prepare, **more)
+    return report, worlds[-1]

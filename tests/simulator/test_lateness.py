@@ -18,8 +18,7 @@ from harness.simulator.node import SimulatedNode
 from harness.simulator.options import Options
 from harness.simulator.run import SimulatedRun, simulate
 from harness.simulator.topologies import borealis
-from harness.simulator.world import World
-from tests.simulator.kit import calm, local
+from tests.simulator.kit import calm, local, watched
 from tests.simulator.test_simulated import run_seed
 
 SEED_OF_A_DRIFT = 1225
@@ -37,21 +36,20 @@ def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
     )
 
 
-def watched(options: Options) -> tuple[SimulatedRun, Lateness, int]:
+def checked(options: Options) -> tuple[SimulatedRun, Lateness, int]:
     """Return a run, the checker of its tasks, and how often a sweep had to close a task."""
-    worlds: list[World] = []
-    report = simulate(options, prepare=worlds.append)
-    [after] = worlds[0].watch.after
+    report, world = watched(options)
+    [after] = world.watch.after
     watcher = getattr(after, "__self__", None)
     assert isinstance(watcher, Lateness)
-    others = [getattr(decided, "__self__", None) for decided in worlds[0].watch.decided]
+    others = [getattr(decided, "__self__", None) for decided in world.watch.decided]
     return report, watcher, sum(o.closings for o in others if isinstance(o, Closings))
 
 
 @pytest.mark.parametrize("policy", [Policy.DELAY, Policy.PROCESS])
 @pytest.mark.parametrize("closing", list(Closing))
 def test_a_task_that_keeps_the_bound_is_not_blamed(policy: Policy, closing: Closing) -> None:
-    report, watcher, closings = watched(cut_stream(policy, closing))
+    report, watcher, closings = checked(cut_stream(policy, closing))
     assert report.violation is None
     assert report.tentative_outputs >= 10
     at_once = policy is Policy.PROCESS and closing is Closing.COORDINATOR
@@ -67,7 +65,7 @@ def test_a_microsecond_too_late_is_too_late() -> None:
         return due + 1 if slot is not None and due == slot.first_at + self.rules.bound_us else due
 
     with patch.object(TentativeRun, "due_at", late):
-        report, *_ = watched(cut_stream(Policy.DELAY))
+        report, *_ = checked(cut_stream(Policy.DELAY))
     assert report.violation is not None
     assert report.violation.invariant == NAME
     assert "should have begun batch" in report.violation.what
@@ -75,7 +73,7 @@ def test_a_microsecond_too_late_is_too_late() -> None:
 
 def test_a_coordinator_that_closes_nothing_is_found() -> None:
     with patch.object(Losses, "close", lambda _self, **_: ()):
-        report, *_ = watched(cut_stream(Policy.PROCESS, Closing.COORDINATOR))
+        report, *_ = checked(cut_stream(Policy.PROCESS, Closing.COORDINATOR))
     assert report.violation is not None
     assert "does not close it" in report.violation.what
 

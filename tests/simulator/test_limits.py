@@ -48,7 +48,7 @@ def completes(given: Options, meanwhile: Callable[[World], None] = lambda _: Non
 
 
 def forget_everything(world: World) -> None:
-    world.store._checkpoints.clear()
+    world.store.checkpoints.clear()
 
 
 def test_it_survives_a_crash() -> None:

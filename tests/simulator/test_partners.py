@@ -21,14 +21,12 @@ from harness.protocol.scheme import (
     Tentative,
 )
 from harness.protocol.task.machine import TaskMachine
-from harness.simulator.checkers import Bystander
 from harness.simulator.faults import Fault, FaultKind
-from harness.simulator.lateness import Lateness
 from harness.simulator.observing import Observer
 from harness.simulator.options import Costs, Network, Options
-from harness.simulator.synthetic import digests
 from harness.simulator.topologies import layered
 from harness.simulator.world import World
+from tests.simulator.kit import watched
 
 STREAMS, BUCKET_US, TUPLES, PROCESS_US = 3, 100_000, 100, 22
 BEGIN_S, FAILURE_S, AFTER_S = 4, 5, 8
@@ -130,14 +128,9 @@ def behind_a_cut(
 
 
 def _simulated(options: Options, client: int) -> Seen:
-    program, talk = digests(options), Talk()
-    bystander = Bystander(options, program.twin(options.batches))
-    world = World(options, program, observers=(bystander, talk))
-    world.watch.add(Lateness(options, world))
-    world.start()
-    world.kernel.run(until=options.horizon_us)
-    world.kernel.run(until=options.horizon_us + 60_000_000, stop=world.finished)
-    bystander.at_end(options.batches)
+    talk = Talk()
+    report, world = watched(options, talk)
+    assert report.violation is None, report.violation
     return _seen(world, client, talk)
 
 

@@ -16,8 +16,8 @@ from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.options import Costs, Network, Options
 from harness.simulator.run import SimulatedRun, simulate
-from harness.simulator.world import World
 from tests.levels import amount, deep
+from tests.simulator.kit import watched
 from tests.simulator.mutations import MUTATIONS, Mutation, first_caught
 
 ROOT = Path(__file__).parent.parent.parent
@@ -82,13 +82,12 @@ def test_without_faults_nothing_is_tentative_and_nobody_takes_over() -> None:
             costs=Costs(batch_us=1000),
             network=Network(),
         )
-        worlds: list[World] = []
-        report = simulate(options, prepare=worlds.append)
+        report, world = watched(options)
         assert report.violation is None
         assert report.tentative_outputs == 0
         primaries = [
             copy
-            for node in worlds[0].nodes
+            for node in world.nodes
             if node.machine is not None
             for copy in node.machine.copies.values()
             if copy.primary
@@ -123,8 +122,8 @@ def test_a_global_rollback_takes_every_task_back() -> None:
     options = draw(0, scheme="global", topology="diamond")
     crash = Fault(kind=FaultKind.KILL, at_us=10_300_000, until_us=20_000_000)
     options = replace(options, faults=(crash,), costs=Costs(batch_us=1000), network=Network())
-    worlds: list[World] = []
-    assert simulate(options, prepare=worlds.append).violation is None
-    assert worlds[0].coordinator is not None
-    tasks = worlds[0].coordinator.tasks
+    report, world = watched(options)
+    assert report.violation is None
+    assert world.coordinator is not None
+    tasks = world.coordinator.tasks
     assert 1 not in {task.primary.incarnation for task in tasks if task.primary is not None}

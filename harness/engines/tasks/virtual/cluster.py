@@ -27,8 +27,8 @@ from harness.engines.tasks.virtual import broker as kafka
 from harness.engines.tasks.virtual import server as redis
 from harness.engines.tasks.virtual.breaking import COORDINATOR, FAULTS, address
 from harness.engines.tasks.virtual.draw import BATCH_US, HostOptions
-from harness.engines.tasks.virtual.loop import EPOCH_S, Process, Strand, current, pay
-from harness.engines.tasks.virtual.program import PLACE, SHAPES, Paid
+from harness.engines.tasks.virtual.loop import EPOCH_S, Process, Strand, current
+from harness.engines.tasks.virtual.program import PLACE, SHAPES
 from harness.engines.tasks.virtual.streams import VirtualStreams
 from harness.hosting.codec import Encoded, from_parts
 from harness.hosting.restoration import Noted
@@ -383,6 +383,3 @@ _SECRET = "00" * 32
 
 def _bare(part: Any) -> Any:
     return part.value if isinstance(part, Encoded) else part
-
-
-Paid.pay = staticmethod(pay)

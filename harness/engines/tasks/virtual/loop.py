@@ -25,6 +25,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
 from harness.engines.tasks import pacing
+from harness.simulator.checkers import InvariantBroken
 
 MOST_CALLS = 3_000_000
 """Callbacks after which a run counts as going in circles."""
@@ -32,10 +33,6 @@ EPOCH_S = 1_800_000_000
 """The wall clock at the begin of a run."""
 SWITCH_S = 0.000_05
 """Time until a thread's result is seen in the loop."""
-
-
-class Endless(Exception):
-    """Callbacks follow one another without end, or nothing is left to wait for."""
 
 
 class Process:
@@ -238,7 +235,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle._run()
             self.watch()
         if self.calls > MOST_CALLS:
-            raise Endless(f"{self.calls} callbacks by {self.now:.3f} s")
+            raise InvariantBroken("endless", f"{self.calls} callbacks by {self.now:.3f} s")
 
     def _advance(self) -> None:
         """Go to the next instant at which something is due."""
@@ -246,7 +243,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while queue and queue[0][2]._cancelled:
             heapq.heappop(queue)
         if not queue:
-            raise Endless(f"nothing is left to wait for at {self.now:.3f} s")
+            raise InvariantBroken("endless", f"nothing is left to wait for at {self.now:.3f} s")
         self.now = max(self.now, queue[0][0])
         while queue and queue[0][0] <= self.now:
             ready.append(heapq.heappop(queue)[2])

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from harness.engines.tasks.virtual.loop import pay
 from harness.hosting.program import Twin, host
 from harness.protocol.planned import wiring_of
 from harness.protocol.wiring import Wiring
@@ -77,14 +78,20 @@ SHAPES: Mapping[str, Shape] = {
 }
 
 
-class SourceTask(DigestOperator):
+class Task(DigestOperator):
+    """Digests its inputs; a batch costs the process that runs it what `Process.slow_us` says."""
+
+    def process(self, state: Any, batch: int, inputs: Sequence[Any]) -> Any:
+        pay()
+        return super().process(state, batch, inputs)
+
+
+class SourceTask(Task):
     """Digests the records of its partition, with their offsets and times."""
 
     reads_times = True
 
-    def process(
-        self, state: Any, batch: int, inputs: Sequence[pa.Table | None]
-    ) -> tuple[Any, tuple[Any, ...]]:
+    def process(self, state: Any, batch: int, inputs: Sequence[pa.Table | None]) -> Any:
         (table,) = inputs
         return super().process(state, batch, (None if table is None else _digest(table),))
 
@@ -95,12 +102,6 @@ class SourceTask(DigestOperator):
 def _digest(table: pa.Table) -> tuple[int, int]:
     numbers = [int.from_bytes(value, "big") for value in table.column("value").to_pylist()]
     return len(table), mix(*numbers, *table.column("offset").to_pylist())
-
-
-class Paid:
-    """What a batch costs the process that runs it: nothing, unless somebody says so."""
-
-    pay: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
 
 
 def workload(*, shape: str, memory: int, batch_us: int) -> Workload:
@@ -122,18 +123,6 @@ def workload(*, shape: str, memory: int, batch_us: int) -> Workload:
     )
 
 
-class _Costly(DigestOperator):
-    def process(self, state: Any, batch: int, inputs: Sequence[Any]) -> Any:
-        Paid.pay()
-        return super().process(state, batch, inputs)
-
-
-class _CostlySource(SourceTask):
-    def process(self, state: Any, batch: int, inputs: Sequence[Any]) -> Any:
-        Paid.pay()
-        return super().process(state, batch, inputs)
-
-
 def tasks(*, shape: str, memory: int, timeline: Timeline, rate: float | None) -> TableProgram:
     """Return the tasks of a shape."""
     here = SHAPES[shape]
@@ -142,7 +131,7 @@ def tasks(*, shape: str, memory: int, timeline: Timeline, rate: float | None) ->
 
     def task(operator: str, index: int) -> Any:
         number = topology.task(operator, index)
-        kind: Any = _CostlySource if operator in sources else _Costly
+        kind: Any = SourceTask if operator in sources else Task
         fan_out = len(wiring.downstream[number])
         return kind(task=number, memory=wiring.memory[number], fan_out=fan_out)
 

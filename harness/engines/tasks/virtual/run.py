@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 from harness.engines.tasks.virtual.cluster import HostWorld
 from harness.engines.tasks.virtual.draw import HostOptions, draw_host
-from harness.engines.tasks.virtual.loop import Endless, virtual_time
+from harness.engines.tasks.virtual.loop import virtual_time
 from harness.engines.tasks.virtual.program import SHAPES, twin_of
-from harness.errors import ProtocolViolation
 from harness.simulator.campaign import Fidelity
-from harness.simulator.checkers import Bystander, InvariantBroken, Violation
-from harness.simulator.run import SimulatedRun, collector_at_rest
+from harness.simulator.checkers import Bystander, Violation
+from harness.simulator.run import SimulatedRun, collector_at_rest, violation_in
 
 SETTLE_S = 150.0
 """The bound of the liveness phase: waits of a minute that were begun may end first."""
@@ -65,19 +64,11 @@ def _violation(world: HostWorld) -> Violation | None:
         world.guard(world.bystander.at_end, options.batches)
         world.check()
 
-    def broken(invariant: str, what: str) -> Violation:
-        story = "\n".join(world.story)
-        return Violation(seed=options.seed, invariant=invariant, what=what, story=story)
-
-    try:
-        loop.run_until_complete(until_all_is_there())
-    except InvariantBroken as found:
-        return broken(found.invariant, found.what)
-    except ProtocolViolation as bug:
-        return broken("machine", str(bug))
-    except Endless as endless:
-        return broken("endless", str(endless))
-    return None
+    return violation_in(
+        options.seed,
+        lambda: loop.run_until_complete(until_all_is_there()),
+        lambda: "\n".join(world.story),
+    )
 
 
 HOST = Fidelity(draw=draw_host, run=simulate_host, topologies=tuple(SHAPES), option=" --host")

@@ -5,8 +5,9 @@ Tests: ``tests/engines/tasks/virtual/test_server.py``."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
@@ -15,9 +16,11 @@ from redis.exceptions import ConnectionError as Refused
 from redis.exceptions import TimeoutError as TimedOut
 
 from harness.cluster.endpoints import RedisEndpoint
-from harness.engines.tasks.store import Found, Store, StoreFull
+from harness.engines.tasks.store import Found, StoreFull
+from harness.engines.tasks.store import Store as LiveStore
 from harness.engines.tasks.virtual.loop import Process, current
 from harness.engines.tasks.virtual.streams import VirtualStreams, damaged
+from harness.simulator.store import Store
 
 HOST = "10.0.0.3"
 DELAY_S = (0.000_2, 0.002)
@@ -28,16 +31,13 @@ ANSWER_S, CONNECT_S = 5.0, 2.0
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Keys:
-    """What the server holds of one run."""
+class Keys(Store):
+    """What the server holds of one run: checkpoints and the registry as bytes, and more."""
 
-    terms: dict[int, int] = field(default_factory=dict)
-    states: dict[int, dict[int, bytes]] = field(default_factory=dict)
-    ends: dict[int, tuple[int, bytes]] = field(default_factory=dict)
-    coordinators: dict[int, int] = field(default_factory=dict)
-    registry: tuple[int, bytes] | None = None
-    boots: dict[int, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: dict[int, tuple[int, bytes]] = {}
+        self.boots: Counter[int] = Counter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,13 @@ class Server:
         """Change a bit of all that is held in bytes."""
         dice = self.loop.dice
         for keys in self._runs.values():
-            for states in keys.states.values():
-                for position, data in states.items():
-                    states[position] = damaged(data, dice)
+            for kept in keys.checkpoints.values():
+                for position, data in kept.items():
+                    kept[position] = damaged(data, dice)
             for sink, (offset, end) in keys.ends.items():
                 keys.ends[sink] = offset, damaged(end, dice)
             if keys.registry is not None:
-                keys.registry = keys.registry[0], damaged(keys.registry[1], dice)
+                keys.registry = damaged(keys.registry, dice)
 
     def end_of(self, sink: int, lost_s: float) -> int:
         """Return the stored end of a sink's partition that a failover would leave."""
@@ -129,7 +129,7 @@ def _carried_out(done: list[Done]) -> dict[str, Keys]:
     return runs
 
 
-class VirtualStore(Store):
+class VirtualStore(LiveStore):
     """A process's client."""
 
     def __init__(self, server: Server, run: str, replicas: int = 1) -> None:
@@ -142,37 +142,23 @@ class VirtualStore(Store):
         self, task: int, *, term: int, position: int, checkpoint: bytes, forget_below: int = 0
     ) -> bool:
         def script(keys: Keys) -> bool:
-            if term < keys.terms.get(task, -1):
-                return False
-            keys.terms[task] = term
-            states = keys.states.setdefault(task, {})
-            states[position] = checkpoint
-            for other in [other for other in states if other < forget_below]:
-                del states[other]
-            return True
+            kept = keys.keep(task, term, position, checkpoint)
+            if kept:
+                keys.forget(task, forget_below)
+            return kept
 
         return await self._ask(script, waits=True, takes_room=True)
 
     async def get(self, task: int, *, term: int | None, position: int | None) -> Found:
         def script(keys: Keys) -> Found:
-            if term is not None:
-                if term < keys.terms.get(task, -1):
-                    return Found(refused=True)
-                keys.terms[task] = term
-            states = keys.states.get(task, {})
-            wanted = position if position is not None else max(states, default=None)
-            return Found(checkpoint=None if wanted is None else states.get(wanted))
+            if not keys.fence(task, term):
+                return Found(refused=True)
+            return Found(checkpoint=keys.get(task, position))
 
         return await self._ask(script)
 
     async def forget(self, tasks: int, below: int) -> None:
-        def script(keys: Keys) -> None:
-            for task in range(tasks):
-                states = keys.states.get(task, {})
-                for position in [position for position in states if position < below]:
-                    del states[position]
-
-        await self._ask(script)
+        await self._ask(lambda keys: keys.forget(None, below))
 
     async def put_end(self, sink: int, offset: int, end: bytes) -> None:
         def script(keys: Keys) -> None:
@@ -188,26 +174,14 @@ class VirtualStore(Store):
         return await self._ask(script)
 
     async def take_registry(self, owner: int) -> tuple[int, bytes | None]:
-        def script(keys: Keys) -> tuple[int, bytes | None]:
-            term = keys.coordinators.setdefault(owner, len(keys.coordinators) + 1)
-            return term, keys.registry[1] if keys.registry else None
-
-        return await self._ask(script, waits=True)
+        return await self._ask(lambda keys: keys.take_registry(owner), waits=True)
 
     async def put_registry(self, term: int, version: int, registry: bytes) -> int | None:
-        def script(keys: Keys) -> int | None:
-            highest = len(keys.coordinators)
-            if term < highest:
-                return highest
-            if keys.registry is None or version > keys.registry[0]:
-                keys.registry = version, registry
-            return None
-
-        return await self._ask(script, waits=True)
+        return await self._ask(lambda keys: keys.put_registry(term, version, registry), waits=True)
 
     async def next_boot(self, node: int) -> int:
         def script(keys: Keys) -> int:
-            keys.boots[node] = keys.boots.get(node, 0) + 1
+            keys.boots[node] += 1
             return keys.boots[node]
 
         return await self._ask(script, waits=True)

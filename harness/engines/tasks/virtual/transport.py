@@ -4,43 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from harness.engines.tasks.virtual.loop import Process
-
-
-class Pipe(Protocol):
-    """One end of a connection, as its kernel has it (`streams.End`)."""
-
-    process: Process
-    name: tuple[str, int]
-    inbox: bytearray
-    patience_s: float
-    held: bool
-
-    @property
-    def peer(self) -> Any:
-        """The other end."""
-
-    @property
-    def room(self) -> int:
-        """Bytes that this kernel takes."""
-
-    def soon(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something in the process."""
-
-    def take(self, data: bytes) -> None:
-        """Take what the process writes."""
-
-    def finish(self) -> None:
-        """Send the end behind everything else."""
-
-    def readable(self) -> None:
-        """Let the process read."""
-
-    def released(self) -> None:
-        """Close it."""
+if TYPE_CHECKING:
+    from harness.engines.tasks.virtual.streams import End
 
 
 class Transport(asyncio.Transport):
@@ -48,7 +15,7 @@ class Transport(asyncio.Transport):
 
     max_size = 256 * 1024
 
-    def __init__(self, end: Pipe, protocol: Any) -> None:
+    def __init__(self, end: End, protocol: Any) -> None:
         super().__init__()
         self.end, self.protocol = end, protocol
         self.paused = self.lost = self.closing = self.saw_end = False
@@ -176,7 +143,7 @@ class Transport(asyncio.Transport):
 class Socket:
     """What code does with a connection's socket beside the transport."""
 
-    def __init__(self, end: Pipe) -> None:
+    def __init__(self, end: End) -> None:
         self._end = end
 
     def setsockopt(self, level: int, option: int, value: int) -> None:

@@ -11,12 +11,8 @@ from typing import Any
 import pytest
 
 from harness.engines.tasks.pacing import now_us
-from harness.engines.tasks.virtual.loop import (
-    Endless,
-    Process,
-    VirtualLoop,
-    virtual_time,
-)
+from harness.engines.tasks.virtual.loop import Process, VirtualLoop, virtual_time
+from harness.simulator.checkers import InvariantBroken
 
 
 def run(work: Callable[[VirtualLoop], Coroutine[Any, Any, None]]) -> VirtualLoop:
@@ -70,5 +66,5 @@ def test_a_loop_without_a_future_is_an_error() -> None:
     async def work(loop: VirtualLoop) -> None:
         await loop.create_future()
 
-    with pytest.raises(Endless, match="nothing is left"):
+    with pytest.raises(InvariantBroken, match="nothing is left"):
         run(work)
