@@ -32,7 +32,7 @@ BARE = 100_000
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_schedules_of_the_recovery_topology(benchmark: Any, scheme: str) -> None:
     """Thirty batches and three faults or more, `validate()` and every checker on."""
-    choice = Choice(first_seed=SEEDS[0], last_seed=SEEDS[-1], scheme=scheme, topology="recovery")
+    choice = Choice(seeds=SEEDS, scheme=scheme, topology="recovery")
     schedules = [choice.options(seed) for seed in SEEDS]
     assert all(options.batches >= 30 and len(options.faults) >= 3 for options in schedules)
     simulate(schedules[0])  # computes the twin, which all schedules share

@@ -31,6 +31,6 @@ def test_simulated_schedule(measure: Measure) -> None:
     from harness.simulator.campaign import Choice
     from harness.simulator.run import simulate
 
-    choice = Choice(first_seed=1, last_seed=1, scheme="ppa", topology="recovery")
+    choice = Choice(seeds=range(1, 2), scheme="ppa", topology="recovery")
     options = choice.options(1)
     measure(lambda: simulate(options))

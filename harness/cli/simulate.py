@@ -109,10 +109,8 @@ def command(
         fidelity = HOST
     _check_among("scheme", scheme, SCHEMES)
     _check_among("topology", topology, fidelity.topologies)
-    first, last = _seed_range(seeds) if draw_seed is None else (draw_seed, draw_seed)
     choice = Choice(
-        first_seed=first,
-        last_seed=last,
+        seeds=_seed_range(seeds) if draw_seed is None else range(draw_seed, draw_seed + 1),
         scheme=scheme,
         topology=topology,
         faults=_fault_numbers(faults),
@@ -141,7 +139,7 @@ def _check_among(kind: str, name: str | None, known: Collection[str]) -> None:
         raise UsageError(f"there is no {kind} {name!r}", remedy=did_you_mean(name, known))
 
 
-def _seed_range(text: str) -> tuple[int, int]:
+def _seed_range(text: str) -> range:
     match = re.fullmatch(r"(\d+)\.\.(\d+)", text.strip())
     if match is None:
         raise UsageError(f"--seeds {text!r} is not a range", remedy="write it as 0..999")
@@ -150,7 +148,7 @@ def _seed_range(text: str) -> tuple[int, int]:
         raise UsageError(
             f"--seeds {text} runs backwards", remedy=f"write the smaller one first: {last}..{first}"
         )
-    return first, last
+    return range(first, last + 1)
 
 
 def _fault_numbers(text: str | None) -> tuple[int, ...] | None:
@@ -255,7 +253,7 @@ def _print(tally: Tally, violations: list[dict[str, Any]]) -> None:
 def _draw(choice: Choice, picture: Path | None, as_json: bool) -> None:
     from harness.simulator.picture import draw_run
 
-    seed = choice.first_seed
+    (seed,) = choice.seeds
     path = picture or Path(f"simulate-{seed}.png")
     if not path.parent.is_dir():
         raise UsageError(

@@ -39,8 +39,7 @@ PROTOCOL = Fidelity(draw=draw, run=simulate, topologies=TOPOLOGIES, at_once=4)
 class Choice:
     """The schedules of a campaign: one per seed; None leaves an option to the seed."""
 
-    first_seed: int
-    last_seed: int
+    seeds: range
     scheme: str | None = None
     topology: str | None = None
     faults: tuple[int, ...] | None = None
@@ -64,11 +63,6 @@ class Choice:
                 remedy=f"name faults from 0 to {len(options.faults) - 1}, or leave --faults out",
             )
         return replace(options, faults=tuple(options.faults[n] for n in self.faults))
-
-    @property
-    def seeds(self) -> range:
-        """Every seed of the campaign."""
-        return range(self.first_seed, self.last_seed + 1)
 
 
 @dataclass(slots=True)

@@ -42,7 +42,11 @@ from harness.simulator.topologies import TOPOLOGIES, named
 from harness.simulator.transport import COORDINATOR
 
 INTERVAL_US = 1_000_000
-SLOWNESS = (3, 10, 40)
+AMOUNTS = {
+    FaultKind.BUSY: (3, 10, 40),
+    FaultKind.DRIFT: (-300, -50, 50, 300),
+    FaultKind.WEATHER: (2, 10, 30),
+}
 
 
 def draw(
@@ -415,15 +419,9 @@ _KINDS = [kind for kind, weight in OF_THE_PROTOCOL.items() for _ in range(weight
 
 def _fault(kind: FaultKind, at: int, options: Options, random: Random) -> Fault:
     nodes = len(options.nodes)
-    amount = 0
+    amount = random.choice(AMOUNTS[kind]) if kind in AMOUNTS else 0
     plan: tuple[int, ...] = ()
-    if kind is FaultKind.BUSY:
-        amount = random.choice(SLOWNESS)
-    elif kind is FaultKind.DRIFT:
-        amount = random.choice((-300, -50, 50, 300))
-    elif kind is FaultKind.WEATHER:
-        amount = random.choice((2, 10, 30))
-    elif kind is FaultKind.REPLAN and options.scheme.recovery is Recovery.LOCAL:
+    if kind is FaultKind.REPLAN and options.scheme.recovery is Recovery.LOCAL:
         inner = [t for t in options.wiring.tasks if options.wiring.upstream[t]]
         plan = tuple(sorted(random.sample(inner, random.randint(0, len(inner)))))
     if kind is FaultKind.REPLAN and options.scheme.name in ("replay", "checkpoint", "global"):

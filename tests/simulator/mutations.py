@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 from unittest.mock import patch
 
@@ -61,6 +62,7 @@ class Mutation:
     owner: Any
     attribute: str
     wrong: Any
+    """In its place; a first parameter ``right`` is the right method."""
     schemes: tuple[str, ...]
     seed: int
     """The first of 0..999 whose schedule betrayed it when this was written."""
@@ -68,11 +70,13 @@ class Mutation:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Replace the method, and its entries in the machines' tables."""
-        right = getattr(self.owner, self.attribute)
+        right, wrong = getattr(self.owner, self.attribute), self.wrong
+        if callable(wrong) and "right" in signature(wrong).parameters:
+            wrong = lambda *some, **more: self.wrong(right, *some, **more)  # noqa: E731
         with ExitStack() as stack:
-            stack.enter_context(patch.object(self.owner, self.attribute, self.wrong))
+            stack.enter_context(patch.object(self.owner, self.attribute, wrong))
             for table in TABLES:
-                entries = {key: self.wrong for key, value in table.items() if value is right}
+                entries = {key: wrong for key, value in table.items() if value is right}
                 stack.enter_context(patch.dict(table, entries))
             yield
 
@@ -81,40 +85,6 @@ def always(value: Any) -> Callable[..., Any]:
     """Return a method that does nothing and returns ``value``."""
     return lambda *_, **__: value
 
-
-# The right methods, which some of the wrong ones call.
-_accept = OutputReader.accept
-_advance_epoch = Epochs.advance
-_advance_tentative = Computation._advance_tentative
-_basis = Basis.__init__
-_cannot_replay = Lifecycle._cannot_replay
-_choose = Spread.choose
-_close = Losses.close
-_close_due = Losses._due
-_due_at = TentativeRun.due_at
-_delivered = TentativeRun.delivered
-_heartbeat = CoordinatorMachine._heartbeat
-_loaded = Lifecycle.loaded
-_membership = Membership.__init__
-_nodes_that_ended = CoordinatorMachine._nodes_that_ended
-_open = Publisher.open
-_place = Assignments.place
-_place_first = CoordinatorMachine._place_first
-_produced = Outlet.produced
-_promote = Assignments.promote
-_put_registry = Store.put_registry
-_put_tentative = Inbox.put_tentative
-_rebuilt = Computation.rebuilt
-_repeat = Outlet.repeat
-_replay_starts = placing.replay_starts
-_report_progress = Outlet.report_progress
-_request_missing = Inlet.request_missing
-_sender = Membership.sender
-_stable = Publisher.stable
-_store = Durability._store
-_sync = CoordinatorMachine._sync
-_take = Publisher.take
-_take_part = Inlet.take
 
 # -- input ---------------------------------------------------------------------------------
 
@@ -136,9 +106,9 @@ def never_asks_again(self: TaskMachine, *, cause: str, now: int) -> list[Any]:
     return effects
 
 
-def source_ignores_requests(self: Lifecycle, item: Any) -> None:
+def source_ignores_requests(right: Any, self: Lifecycle, item: Any) -> None:
     if not self._inlet.source:
-        _cannot_replay(self, item)
+        right(self, item)
 
 
 def takes_every_source_for_one_without_a_state(self: Wiring, task: int) -> bool:
@@ -148,40 +118,42 @@ def takes_every_source_for_one_without_a_state(self: Wiring, task: int) -> bool:
 # -- checkpoints and trimming --------------------------------------------------------------
 
 
-def acknowledges_before_it_is_stored(self: Any, checkpoint: Any) -> None:
-    _store(self, checkpoint)
+def acknowledges_before_it_is_stored(right: Any, self: Any, checkpoint: Any) -> None:
+    right(self, checkpoint)
     self._inlet.acknowledge(checkpoint.position)
 
 
-def forgets_output_buffer(self: Any, checkpoint: Any) -> None:
-    _store(self, replace(checkpoint, outputs=()))
+def forgets_output_buffer(right: Any, self: Any, checkpoint: Any) -> None:
+    right(self, replace(checkpoint, outputs=()))
 
 
-def skips_a_batch(self: Any, item: Any) -> None:
+def skips_a_batch(right: Any, self: Any, item: Any) -> None:
     if item.checkpoint is not None:
         item = replace(
             item, checkpoint=replace(item.checkpoint, position=item.checkpoint.position + 1)
         )
-    _loaded(self, item)
+    right(self, item)
 
 
-def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
-    right = _replay_starts(wiring, lost, positions, published)
-    return {task: (needed, needed) for task, (_, needed) in right.items()}
+def no_warm_up(right: Any, wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
+    starts = right(wiring, lost, positions, published)
+    return {task: (needed, needed) for task, (_, needed) in starts.items()}
 
 
-def completes_epochs_early(self: Any) -> bool:
+def completes_epochs_early(right: Any, self: Any) -> Any:
     if self._recovery is not Recovery.GLOBAL:
-        return _advance_epoch(self)
+        return right(self)
     before = self.complete
     stored = [r.stored for _, member in self._members for r in member.reports.values()]
     self.complete = max([before, *stored])
     return bool(self.complete > before)
 
 
-def keeps_what_comes_early(self: Any, index: int, batch: int, *args: Any, **options: Any) -> None:
+def keeps_what_comes_early(
+    right: Any, self: Any, index: int, batch: int, *args: Any, **options: Any
+) -> None:
     window, self.window = self.window, 1 << 60
-    _take_part(self, index, batch, *args, **options)
+    right(self, index, batch, *args, **options)
     self.window = window
 
 
@@ -203,14 +175,14 @@ def replica_trims_what_was_sent(self: Outlet, item: Any) -> None:
         self.outbox.trim_all(item.sent_below)
 
 
-def reports_what_is_not_published(self: Outlet, position: int) -> None:
+def reports_what_is_not_published(right: Any, self: Outlet, position: int) -> None:
     confirmed, self.publisher.confirmed = self.publisher.confirmed, position
-    _report_progress(self, position)
+    right(self, position)
     self.publisher.confirmed = confirmed
 
 
-def promotes_without_a_term(self: Assignments, task: int) -> Any:
-    replica = _promote(self, task)
+def promotes_without_a_term(right: Any, self: Assignments, task: int) -> Any:
+    replica = right(self, task)
     assignment = self.tasks[task]
     assert assignment.primary is not None
     promoted = replace(assignment.primary, term=1)
@@ -219,9 +191,9 @@ def promotes_without_a_term(self: Assignments, task: int) -> Any:
     return replica
 
 
-def reuses_numbers(self: Assignments, task: int, node: int, **options: Any) -> None:
+def reuses_numbers(right: Any, self: Assignments, task: int, node: int, **options: Any) -> None:
     before = self.tasks[task].used
-    _place(self, task, node, **options)
+    right(self, task, node, **options)
     assignment = self.tasks[task]
     if before > 2 and assignment.primary is not None and not options.get("replica"):
         copy = replace(assignment.primary, incarnation=before, term=before)
@@ -233,59 +205,59 @@ def reuses_numbers(self: Assignments, task: int, node: int, **options: Any) -> N
 # -- the coordinator -----------------------------------------------------------------------
 
 
-def orders_before_it_is_stored(self: Any, node: int) -> None:
+def orders_before_it_is_stored(right: Any, self: Any, node: int) -> None:
     stored, self.ledger.stored = self.ledger.stored, self.ledger.version
-    _sync(self, node)
+    right(self, node)
     self.ledger.stored = stored
 
 
-def keeps_copies_of_earlier_lives(self: Any) -> list[int]:
+def keeps_copies_of_earlier_lives(right: Any, self: Any) -> list[int]:
     """Keep them, as a new coordinator once did."""
-    _nodes_that_ended(self)
+    right(self)
     return []
 
 
-def overlooks_a_reboot(self: Any, item: Any) -> None:
+def overlooks_a_reboot(right: Any, self: Any, item: Any) -> None:
     member = self.members.sender(item)
     if member is not None:
         member.boot = item.boot
-    _heartbeat(self, item)
+    right(self, item)
 
 
-def takes_all_for_joined(self: Membership, nodes: Any) -> None:
+def takes_all_for_joined(right: Any, self: Membership, nodes: Any) -> None:
     """Count all nodes as alive in their first life, as was once done, started or not."""
-    _membership(self, nodes)
+    right(self, nodes)
     for _, member in self:
         member.boot, member.alive = 1, True
 
 
-def waits_for_every_node(self: Any) -> None:
+def waits_for_every_node(right: Any, self: Any) -> None:
     if not self.placer.awaits(self.replicated):
-        _place_first(self)
+        right(self)
 
 
 def takes_any_batch_for_being_back(run: Any, index: int, term: int, back_at: int) -> bool:
     return index in run._reached
 
 
-def ignores_new_machines(self: Membership, item: Any) -> Any:
-    return _sender(self, replace(item, info=None))
+def ignores_new_machines(right: Any, self: Membership, item: Any) -> Any:
+    return right(self, replace(item, info=None))
 
 
 # -- tentative output ----------------------------------------------------------------------
 
 
-def loses_the_undo(self: Publisher, batch: int, payload: Any) -> None:
+def loses_the_undo(right: Any, self: Publisher, batch: int, payload: Any) -> None:
     if batch >= self.next_stable:
         self.next_tentative = batch
-        _stable(self, batch, payload)
+        right(self, batch, payload)
 
 
-def never_corrects(self: Publisher, batch: int, payload: Any) -> None:
+def never_corrects(right: Any, self: Publisher, batch: int, payload: Any) -> None:
     if batch < self.next_tentative:
         self.next_stable = batch + 1
     else:
-        _stable(self, batch, payload)
+        right(self, batch, payload)
 
 
 def calls_it_stable(self: Outlet, batch: int, outputs: tuple[Any, ...]) -> None:
@@ -295,14 +267,14 @@ def calls_it_stable(self: Outlet, batch: int, outputs: tuple[Any, ...]) -> None:
         self.publisher.tentative(batch, outputs[0])
 
 
-def redoes_from_the_tentative_state(self: Computation, item: Any) -> None:
+def redoes_from_the_tentative_state(right: Any, self: Computation, item: Any) -> None:
     if self.tentative is not None and self.tentative.state is not None:
         item = replace(item, state=self.tentative.state)
-    _rebuilt(self, item)
+    right(self, item)
 
 
-def remembers_too_little(self: Basis, rules: Any, *, memory: int, initial: Any) -> None:
-    _basis(self, rules, memory=memory, initial=initial)
+def remembers_too_little(right: Any, self: Basis, rules: Any, *, memory: int, initial: Any) -> None:
+    right(self, rules, memory=memory, initial=initial)
     if rules.method is Method.UNDO and memory > 1:
         self._history = deque(maxlen=memory - 1)
 
@@ -311,48 +283,52 @@ def covers_what_an_empty_state_needs(self: Durability) -> int:
     return self.stored if self._local else 0
 
 
-def answers_before_its_state_is_full(self: Outlet, batch: int, outputs: tuple[Any, ...]) -> None:
+def answers_before_its_state_is_full(
+    right: Any, self: Outlet, batch: int, outputs: tuple[Any, ...]
+) -> None:
     filled_from, self.filled_from = self.filled_from, 0
-    _produced(self, batch, outputs)
+    right(self, batch, outputs)
     self.filled_from = filled_from
 
 
-def publishes_again(self: Outlet) -> None:
+def publishes_again(right: Any, self: Outlet) -> None:
     if self.sink and self._context.term is not None and self.publisher.in_flight:
         self.publisher.sequence += 1
-    _repeat(self)
+    right(self)
 
 
 def waits_longer_than_the_bound(
-    self: TentativeRun, slot: Any, policy: Any, now: int, *, redoes: bool
-) -> int:
-    due = _due_at(self, slot, policy, now, redoes=redoes)
+    right: Any, self: TentativeRun, slot: Any, policy: Any, now: int, *, redoes: bool
+) -> Any:
+    due = right(self, slot, policy, now, redoes=redoes)
     return due if due in (now, FOREVER) else due + 500_000
 
 
-def suspends_regardless(self: Any, run: Any, redoes: bool) -> None:
+def suspends_regardless(right: Any, self: Any, run: Any, redoes: bool) -> None:
     if run.active:
-        _advance_tentative(self, run, redoes)
+        right(self, run, redoes)
 
 
-def queues_tentative_output(self: Publisher) -> tuple[Any, ...]:
+def queues_tentative_output(right: Any, self: Publisher) -> Any:
     if all(record.kind is Kind.TENTATIVE for record in self.queue):
         return ()
-    return _take(self)
+    return right(self)
 
 
-def closes_late(self: Losses, loss: Any, primary: Any) -> int:
-    return _close_due(self, loss, primary) + 20_000_000
+def closes_late(right: Any, self: Losses, loss: Any, primary: Any) -> Any:
+    return right(self, loss, primary) + 20_000_000
 
 
-def closes_at_a_sweep(self: Losses, *, cause: str, now: int, again: bool = False) -> Any:
-    return _close(self, cause=cause, now=now, again=True) if again else ()
+def closes_at_a_sweep(
+    right: Any, self: Losses, *, cause: str, now: int, again: bool = False
+) -> Any:
+    return right(self, cause=cause, now=now, again=True) if again else ()
 
 
-def waits_for_a_replica_for_good(self: Losses, loss: Any, primary: Any) -> int:
+def waits_for_a_replica_for_good(right: Any, self: Losses, loss: Any, primary: Any) -> Any:
     if primary is not None and primary.term != primary.incarnation:
         return FOREVER
-    return _close_due(self, loss, primary)
+    return right(self, loss, primary)
 
 
 def takes_plans_for_copies(self: Losses, replica: Any) -> None:
@@ -361,23 +337,27 @@ def takes_plans_for_copies(self: Losses, replica: Any) -> None:
 
 
 def waits_for_nobody_farther_away(
-    self: TentativeRun, index: int, batch: int, term: int, position: int
+    right: Any, self: TentativeRun, index: int, batch: int, term: int, position: int
 ) -> None:
     """Repeat a mistake: a part that always comes last was never waited for again."""
     if batch >= position:
-        _delivered(self, index, batch, term, position)
+        right(self, index, batch, term, position)
 
 
-def does_not_delay(self: TentativeRun, slot: Any, policy: Policy, now: int, *, redoes: bool) -> int:
+def does_not_delay(
+    right: Any, self: TentativeRun, slot: Any, policy: Policy, now: int, *, redoes: bool
+) -> Any:
     if slot is not None and self.active:
         return now
-    return _due_at(self, slot, policy, now, redoes=redoes)
+    return right(self, slot, policy, now, redoes=redoes)
 
 
-def replaces_stable_parts(self: Inbox, index: int, batch: int, payload: Any, now: int) -> bool:
+def replaces_stable_parts(
+    right: Any, self: Inbox, index: int, batch: int, payload: Any, now: int
+) -> Any:
     slot = self._slot(batch, now)
     if slot.stable[index] is None:
-        return _put_tentative(self, index, batch, payload, now)
+        return right(self, index, batch, payload, now)
     slot.stable[index] = payload
     return True
 
@@ -386,8 +366,8 @@ def takes_over_silently(self: Any, item: Any) -> None:
     self._context.term = item.term
 
 
-def opens_too_far(self: Publisher, next_stable: int, next_tentative: int) -> None:
-    _open(self, next_stable + 1, max(next_tentative, next_stable + 1))
+def opens_too_far(right: Any, self: Publisher, next_stable: int, next_tentative: int) -> None:
+    right(self, next_stable + 1, max(next_tentative, next_stable + 1))
 
 
 def trims_beyond_the_epoch(self: Any, item: Any) -> None:
@@ -395,20 +375,20 @@ def trims_beyond_the_epoch(self: Any, item: Any) -> None:
         self.outbox.trim_all(item.position + 1)
 
 
-def any_node(self: Spread, need: Any, room: Any) -> int | None:
-    return room.least_loaded() if need.role is Role.REPLICA else _choose(self, need, room)
+def any_node(right: Any, self: Spread, need: Any, room: Any) -> Any:
+    return room.least_loaded() if need.role is Role.REPLICA else right(self, need, room)
 
 
-def tells_once_how_far_to_trim(self: Inlet, needs: Any) -> None:
+def tells_once_how_far_to_trim(right: Any, self: Inlet, needs: Any) -> None:
     """Never repeat a lost acknowledgement."""
-    _request_missing(self, needs._replace(acknowledged=0))
+    right(self, needs._replace(acknowledged=0))
 
 
 def lets_every_coordinator_store(
-    self: Store, _term: int, version: int, registry: object
-) -> int | None:
+    right: Any, self: Store, _term: int, version: int, registry: object
+) -> Any:
     """Drop older versions and confirm them as stored, as was once done."""
-    return _put_registry(self, len(self.registry_terms), version, registry)
+    return right(self, len(self.registry_terms), version, registry)
 
 
 def passes_on_everything(self: NodeMachine, item: Any, now: int) -> Any:
@@ -419,10 +399,10 @@ def counts_what_needs_an_undo(self: OutputReader, record: Any) -> bool:
     return bool(record.batch >= self.next_stable and self._note(record))
 
 
-def lets_everybody_append(self: OutputReader, entry: Any) -> Any:
+def lets_everybody_append(right: Any, self: OutputReader, entry: Any) -> Any:
     if isinstance(entry, OutputBatch) and entry.term != self.term:
         entry = OutputBatch(term=self.term, sequence=self.sequence + 1, records=entry.records)
-    return _accept(self, entry)
+    return right(self, entry)
 
 
 def ignores_the_order(_self: Any, tasks: Any) -> list[int]:

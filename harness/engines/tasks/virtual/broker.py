@@ -20,7 +20,7 @@ from harness.engines.tasks.virtual.loop import (
     Process,
     Strand,
     Thread,
-    current,
+    running,
     running_thread,
 )
 from harness.engines.tasks.virtual.streams import VirtualStreams, damaged
@@ -367,19 +367,13 @@ class VirtualLog:
         self._broker = broker
 
     def consumer(self, settings: Mapping[str, Any]) -> VirtualConsumer:
-        return VirtualConsumer(self._broker, _process(), settings)
+        return VirtualConsumer(self._broker, running(), settings)
 
     def producer(self, settings: Mapping[str, Any]) -> VirtualProducer:
-        return VirtualProducer(self._broker, _process(), settings)
+        return VirtualProducer(self._broker, running(), settings)
 
     def gate(self) -> Gate:
         return Gate()
 
     def start(self, run: Callable[[], None], name: str) -> None:
         Thread(self._broker.loop, run, name)
-
-
-def _process() -> Process:
-    process = current()
-    assert process is not None, "only a process has clients"
-    return process

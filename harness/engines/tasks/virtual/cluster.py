@@ -27,7 +27,7 @@ from harness.engines.tasks.virtual import broker as kafka
 from harness.engines.tasks.virtual import server as redis
 from harness.engines.tasks.virtual.breaking import COORDINATOR, FAULTS, address
 from harness.engines.tasks.virtual.draw import BATCH_US, HostOptions
-from harness.engines.tasks.virtual.loop import EPOCH_S, Process, Strand, current
+from harness.engines.tasks.virtual.loop import EPOCH_S, Process, Strand, running
 from harness.engines.tasks.virtual.program import PLACE, SHAPES
 from harness.engines.tasks.virtual.streams import VirtualStreams
 from harness.hosting.codec import Encoded, from_parts
@@ -182,10 +182,8 @@ class HostWorld:
 
     def _clock(self) -> Clock:
         """Return the clock of the running process's machine."""
-        process = current()
-        assert process is not None, "only a process looks at its clock"
         ahead_us = self.loop.wall_us() - self.loop.monotonic_us()
-        return Clock(machine=process.host, ahead_us=ahead_us)
+        return Clock(machine=running().host, ahead_us=ahead_us)
 
     def _hold(self, connection: Connection, words: Callable[[], bytes | None]) -> bool:
         """Keep a lifeline, and look at the heartbeat in a strand of its own."""

@@ -125,6 +125,13 @@ def current() -> Process | None:
     return strand.process if strand is not None else None
 
 
+def running() -> Process:
+    """Return the process that runs now, which must be one."""
+    process = current()
+    assert process is not None, "only a process computes, connects and has threads and clients"
+    return process
+
+
 class _Handle(asyncio.Handle):
     def _run(self) -> None:
         strand = self._context.get(STRAND)  # type: ignore[attr-defined]
@@ -268,8 +275,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, executor: Any, func: Any, *args: Any
     ) -> Any:
         """Run a function in the executor's strand, one after the other."""
-        process = current()
-        assert process is not None, "only a process has threads"
+        process = running()
         worker = process.workers.get(id(executor))
         if worker is None:
             worker = process.workers[id(executor)] = Strand(process, "worker")
@@ -312,8 +318,7 @@ class Thread:
     """A real thread that runs only while the loop waits for it."""
 
     def __init__(self, loop: VirtualLoop, run: Callable[[], None], name: str) -> None:
-        process = current()
-        assert process is not None, "only a process has threads"
+        process = running()
         self._loop, self._run = loop, run
         self.strand = Strand(process, name)
         self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)

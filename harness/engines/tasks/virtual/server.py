@@ -16,11 +16,10 @@ from redis.exceptions import ConnectionError as Refused
 from redis.exceptions import TimeoutError as TimedOut
 
 from harness.cluster.endpoints import RedisEndpoint
-from harness.engines.tasks.store import Found, StoreFull
-from harness.engines.tasks.store import Store as LiveStore
-from harness.engines.tasks.virtual.loop import Process, current
+from harness.engines.tasks.store import Found, Store, StoreFull
+from harness.engines.tasks.virtual.loop import running
 from harness.engines.tasks.virtual.streams import VirtualStreams, damaged
-from harness.simulator.store import Store
+from harness.simulator import store
 
 HOST = "10.0.0.3"
 DELAY_S = (0.000_2, 0.002)
@@ -31,7 +30,7 @@ ANSWER_S, CONNECT_S = 5.0, 2.0
 T = TypeVar("T")
 
 
-class Keys(Store):
+class Keys(store.Store):
     """What the server holds of one run: checkpoints and the registry as bytes, and more."""
 
     def __init__(self) -> None:
@@ -129,13 +128,11 @@ def _carried_out(done: list[Done]) -> dict[str, Keys]:
     return runs
 
 
-class VirtualStore(LiveStore):
+class VirtualStore(Store):
     """A process's client."""
 
     def __init__(self, server: Server, run: str, replicas: int = 1) -> None:
-        process = current()
-        assert process is not None, "only a process has a client"
-        self._server, self._process, self._name = server, process, run
+        self._server, self._process, self._name = server, running(), run
         self._replicas = replicas
 
     async def put(
@@ -260,6 +257,3 @@ def _damaged(answer: Any, dice: Random) -> Any:
 def client(server: Server) -> Callable[[RedisEndpoint, str], VirtualStore]:
     """Return the store of a port: an endpoint and a run to a client."""
     return lambda endpoint, run: VirtualStore(server, run, endpoint.replicas)
-
-
-__all__ = ["HOST", "Keys", "Process", "Server", "VirtualStore", "client"]

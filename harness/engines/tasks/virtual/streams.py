@@ -17,7 +17,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from harness.engines.tasks.virtual.loop import Process, VirtualLoop, current
+from harness.engines.tasks.virtual.loop import Process, VirtualLoop, running
 from harness.engines.tasks.virtual.transport import Transport
 
 KERNEL_BYTES = 1 << 17
@@ -377,8 +377,7 @@ class VirtualStreams(VirtualLoop):
         self, factory: Any, host: Any = None, port: Any = None, **_: Any
     ) -> Any:
         """As asyncio's."""
-        process = current()
-        assert process is not None, "only a process listens"
+        process = running()
         wanted = port or self.network.port()
         if (process.host, wanted) in self.network.listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -386,30 +385,24 @@ class VirtualStreams(VirtualLoop):
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
         """As asyncio's."""
-        process = current()
-        assert process is not None, "only a process connects"
-        if process.no_descriptors:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        self._dialed[sock] = await self._connect(process, address)
+        self._dialed[sock] = await self._connect(address)
 
     async def create_connection(  # type: ignore[override]
         self, factory: Any, host: Any = None, port: Any = None, *, sock: Any = None, **_: Any
     ) -> Any:
         """As asyncio's."""
-        process = current()
-        assert process is not None, "only a process connects"
         if sock is not None:
             end = self._dialed.pop(sock)
             sock.close()
-        elif process.no_descriptors:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         else:
-            end = await self._connect(process, (host, port))
+            end = await self._connect((host, port))
         protocol = factory()
         return end.open(protocol), protocol
 
-    async def _connect(self, process: Process, address: tuple[str, int]) -> End:
-        network, begun = self.network, self.now
+    async def _connect(self, address: tuple[str, int]) -> End:
+        network, begun, process = self.network, self.now, running()
+        if process.no_descriptors:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         wait = 0.0
         while True:
             await asyncio.sleep(network.delay() + wait)

@@ -78,8 +78,8 @@ def test_each_fault_alone_is_survived(kind: FaultKind) -> None:
 
 
 def test_a_choice_of_faults() -> None:
-    whole = Choice(first_seed=9, last_seed=9, fidelity=HOST).options(9)
-    choice = Choice(first_seed=9, last_seed=9, faults=(0,), fidelity=HOST)
+    whole = Choice(seeds=range(9, 10), fidelity=HOST).options(9)
+    choice = Choice(seeds=range(9, 10), faults=(0,), fidelity=HOST)
     assert choice.options(9).faults == whole.faults[:1]
 
 
