@@ -98,7 +98,7 @@ def command(
 
     A schedule that breaks an invariant is reduced to the faults that matter and printed with the
     events that led to it. The exit code is then 1."""
-    from harness.simulator.campaign import PROTOCOL, Choice, reports, tally_of
+    from harness.simulator.campaign import PROTOCOL, Choice, tally_of
 
     if host and draw_seed is not None:
         raise UsageError("--host does not go with --draw", remedy="leave one of them out")
@@ -119,13 +119,8 @@ def command(
     if draw_seed is not None:
         _draw(choice, picture, as_json)
         return
-    made = reports(choice, workers or os.cpu_count() or 1)
-    tally = tally_of(made, _progress(len(choice.seeds)))
-    _conclude(tally, [_violation(choice, report) for report in tally.failed[:10]], as_json)
-
-
-def _conclude(tally: Tally, violations: list[dict[str, Any]], as_json: bool) -> None:
-    """Show the result of a campaign; end with exit code 1 if an invariant was broken."""
+    tally = tally_of(choice, workers or os.cpu_count() or 1, _progress(len(choice.seeds)))
+    violations = [_violation(choice, report) for report in tally.failed[:10]]
     if as_json:
         emit_json(_document(tally, violations))
     else:

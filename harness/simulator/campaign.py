@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from time import perf_counter
@@ -112,11 +112,11 @@ def reports(choice: Choice, workers: int) -> Iterator[SimulatedRun]:
         yield from pool.imap(run_seed, tasks, chunksize=at_once)
 
 
-def tally_of(arriving: Iterable[SimulatedRun], watch: Callable[[Tally], None]) -> Tally:
-    """Count reports as they come, wherever they are made; ``watch`` is called after each."""
+def tally_of(choice: Choice, workers: int, watch: Callable[[Tally], None]) -> Tally:
+    """Run a campaign and count its reports as they come; ``watch`` is called after each."""
     tally = Tally()
     began = perf_counter()
-    for report in arriving:
+    for report in reports(choice, workers):
         tally.add(report)
         tally.elapsed_s = perf_counter() - began
         watch(tally)

@@ -22,7 +22,6 @@ from harness.simulator.checkers import InvariantBroken
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.lateness import NAME
 from harness.simulator.observing import Observer
-from harness.simulator.options import Options
 
 if TYPE_CHECKING:
     from harness.simulator.world import World
@@ -31,12 +30,12 @@ if TYPE_CHECKING:
 class Closings(Observer):
     """Raises `InvariantBroken` when the coordinator keeps tasks waiting for one that is lost."""
 
-    def __init__(self, options: Options, world: World) -> None:
+    def __init__(self, world: World) -> None:
+        options = self._options = world.options
         rules = options.scheme.tentative
         assert rules is not None, "no bound without tentative output"
         assert rules.closing is Closing.COORDINATOR, "tasks close what is late themselves"
         self._rules: Tentative = rules
-        self._options = options
         self._wiring = options.wiring
         self._world = world
         self._begun = False

@@ -51,7 +51,6 @@ from harness.protocol.task.lifecycle import FAILED, FENCED, LOADING, READY
 from harness.protocol.task.machine import TaskMachine
 from harness.simulator.checkers import InvariantBroken
 from harness.simulator.observing import Observer
-from harness.simulator.options import Options
 from harness.simulator.waiting import BY_ITSELF, Waiting
 
 if TYPE_CHECKING:
@@ -95,10 +94,10 @@ BEGINS = frozenset({do.ProcessBatch, do.RebuildState, do.PublishOutput})
 class Lateness(Observer):
     """The checker of delays; raises `InvariantBroken` when a copy keeps others waiting."""
 
-    def __init__(self, options: Options, world: World) -> None:
+    def __init__(self, world: World) -> None:
+        options = self._options = world.options
         assert options.scheme.tentative is not None, "no bound without tentative output"
         self._rules: Tentative = options.scheme.tentative
-        self._options = options
         self._wiring = options.wiring
         self._world = world
         self._waiting: dict[TaskMachine, Waiting] = {}

@@ -94,9 +94,9 @@ def _run(
     world = World(options, program, observers=(bystander,), kept=kept)
     rules = options.scheme.tentative
     if rules is not None:
-        world.watch.add(Lateness(options, world))
+        world.watch.add(Lateness(world))
         if rules.closing is Closing.COORDINATOR:
-            world.watch.add(Closings(options, world))
+            world.watch.add(Closings(world))
     if prepare is not None:
         prepare(world)
     violation = violation_in(
