@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from harness.hosting.answers import EFFECTS
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.machine import CoordinatorMachine
-from harness.simulator.kernel import ANSWER, MESSAGE, TIMER, Kernel
-from harness.simulator.observing import Observers
-from harness.simulator.options import Options
-from harness.simulator.servers import Servers
-from harness.simulator.transport import COORDINATOR, Transport
+from harness.simulator.kernel import ANSWER, MESSAGE, TIMER
+from harness.simulator.transport import COORDINATOR
+
+if TYPE_CHECKING:
+    from harness.simulator.world import World
 
 RESTART_US = 1_000_000
 """The time after which a supervisor replaces a coordinator that stepped down."""
@@ -23,24 +24,10 @@ NOBODY = (0,)
 class Coordinators:
     """Starts, crashes and hosts them; each one that is started gets a term of its own."""
 
-    def __init__(
-        self,
-        options: Options,
-        kernel: Kernel,
-        transport: Transport,
-        servers: Servers,
-        watch: Observers,
-        *,
-        record: Callable[[int, do.NoteCopy], None],
-        validate: bool,
-        kept: int,
-    ) -> None:
-        """Begin without a coordinator.
-
-        ``record`` receives their reports of copies; ``kept`` is the number of inputs in a story."""
-        self._options, self._kernel, self._transport = options, kernel, transport
-        self._servers, self._watch, self._record = servers, watch, record
-        self._validate, self._kept = validate, kept
+    def __init__(self, world: World) -> None:
+        """Begin without a coordinator."""
+        self._world, self._options, self._kernel = world, world.options, world.kernel
+        self._transport, self._watch = world.transport, world.watch
         self._machines: dict[int, CoordinatorMachine] = {}
         """By life, ascending."""
         self._lives = 0
@@ -67,7 +54,7 @@ class Coordinators:
             nodes=options.nodes[: len(options.nodes) - options.unknown_nodes],
             placement=options.strategy or options.placement,
             owner=self._lives,
-            kept=self._kept,
+            kept=self._world.kept,
         )
         self._machines[self._lives] = machine
         self._perform(machine.start(now=self._kernel.now), self._lives)
@@ -96,7 +83,7 @@ class Coordinators:
             newest, term = machine is self.newest, machine.ledger.term
             for decided in self._watch.decided:
                 decided(item, effects, newest=newest, term=term)
-        if self._validate:
+        if self._world.validate:
             machine.validate()
         self._perform(effects, life)
 
@@ -126,7 +113,7 @@ class Coordinators:
             elif isinstance(effect, do.Send):
                 self._transport.deliver(COORDINATOR, effect)
             elif isinstance(effect, do.NoteCopy):
-                self._record(COORDINATOR, effect)
+                self._world.record(COORDINATOR, effect)
             elif isinstance(effect, do.EndRun):
                 self.ended = effect.reason
                 self.crash()
@@ -139,11 +126,11 @@ class Coordinators:
 
     def _serve(self, effect: do.Effect, life: int) -> None:
         """At the store: the registry, or what is of no use any more."""
-        if self._servers.store_away:
+        if self._world.servers.store_away:
             return
         perform = EFFECTS[type(effect)].perform
         assert perform is not None, "the store is asked for what it can do"
-        answer = perform(effect, self._servers.store)
+        answer = perform(effect, self._world.store)
         if answer is not None:
             at = self._kernel.now + self._options.network.store_us
             self._kernel.at(at, ANSWER, self.tell, answer, life)

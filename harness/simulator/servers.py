@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.hosting.answers import EFFECTS
 from harness.hosting.program import Program
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
-from harness.simulator.computing import Computing
-from harness.simulator.kernel import ANSWER, Kernel
+from harness.simulator.kernel import ANSWER
 from harness.simulator.node import SimulatedNode
-from harness.simulator.observing import Observers
-from harness.simulator.options import Options
 from harness.simulator.store import Store
-from harness.simulator.transport import Tell
+
+if TYPE_CHECKING:
+    from harness.simulator.world import World
 
 
 class Servers:
     """Requests of nodes to the store, the output partitions and the source log."""
 
-    def __init__(
-        self,
-        options: Options,
-        kernel: Kernel,
-        nodes: Sequence[SimulatedNode],
-        program: Program,
-        *,
-        computing: Computing,
-        watch: Observers,
-        tell: Tell,
-    ) -> None:
-        self._options, self._kernel, self._nodes = options, kernel, nodes
-        self._program, self._computing = program, computing
-        self._watch, self._deliver = watch, tell
+    def __init__(self, world: World, program: Program) -> None:
+        options, kernel = world.options, world.kernel
+        self._options, self._kernel, self._nodes = options, kernel, world.nodes
+        self._program, self._computing = program, world.computing
+        self._watch, self._deliver = world.watch, world.deliver
         self.store = Store()
         self.partitions = {
             sink: OutputPartition(lambda: kernel.now) for sink in options.wiring.sinks

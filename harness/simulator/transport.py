@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.operators import TaskOperator
 from harness.seeds import derive_seed
-from harness.simulator.kernel import MESSAGE, Kernel
+from harness.simulator.kernel import MESSAGE
 from harness.simulator.node import SimulatedNode
 from harness.simulator.options import Options
 
+if TYPE_CHECKING:
+    from harness.simulator.world import World
+
 COORDINATOR = -1
 """Stands for the coordinator where a node is named."""
-Tell = Callable[[int, int, told.NodeInput], None]
-"""Hand something to a node, in the life that is meant."""
 
 
 class Transport:
     """Delivers messages to where the copies they are for have been noted to be."""
 
-    def __init__(
-        self,
-        options: Options,
-        kernel: Kernel,
-        nodes: Sequence[SimulatedNode],
-        operators: Sequence[TaskOperator],
-        tell: Tell,
-    ) -> None:
-        self._kernel, self._nodes, self._operators, self._deliver = kernel, nodes, operators, tell
+    def __init__(self, world: World) -> None:
+        options = world.options
+        self._kernel, self._nodes, self._deliver = world.kernel, world.nodes, world.deliver
+        self._operators = world.operators
         self._network = network = options.network
         self._random = Random(derive_seed(options.seed, "world"))
         self._links_us: Sequence[Sequence[int]] = network.pairs_us or _links_by_rack(options)

@@ -68,27 +68,10 @@ class World:
         self.nodes = [SimulatedNode(n, [0] * options.lanes) for n in range(len(options.nodes))]
         self.computing = Computing(options, self.operators)
         self.compute_us, self.copy_us = self.computing.compute_us, self.computing.copy_us
-        self.transport = Transport(options, self.kernel, self.nodes, self.operators, self._deliver)
-        self.servers = Servers(
-            options,
-            self.kernel,
-            self.nodes,
-            program,
-            computing=self.computing,
-            watch=self.watch,
-            tell=self._deliver,
-        )
+        self.transport = Transport(self)
+        self.servers = Servers(self, program)
         self.store, self.partitions = self.servers.store, self.servers.partitions
-        self.coordinators = Coordinators(
-            options,
-            self.kernel,
-            self.transport,
-            self.servers,
-            self.watch,
-            record=self.record,
-            validate=validate,
-            kept=kept,
-        )
+        self.coordinators = Coordinators(self)
         self.notes: list[Noted] = []
         """The reports of the machines about copies, in the order of time."""
         self.begun: Counter[str] = Counter()
@@ -128,13 +111,13 @@ class World:
 
     # -- machines --------------------------------------------------------------------------
 
-    def _deliver(self, number: int, boot: int, item: told.NodeInput) -> None:
+    def deliver(self, number: int, boot: int, item: told.NodeInput) -> None:
         """Hand ``item`` to a node, if it still lives the life it is meant for."""
         node = self.nodes[number]
         if not node.alive or node.boot != boot:
             return
         if node.paused:
-            node.deferred.append((self._deliver, (number, boot, item)))
+            node.deferred.append((self.deliver, (number, boot, item)))
             return
         machine, now = node.machine, self.kernel.now
         assert machine is not None
@@ -198,7 +181,7 @@ class World:
         begin, done = self.computing.occupy(node, self.kernel.now, cost, lane)
         for computed in self.watch.computed:
             computed(self, node.number, answer, begin, done)
-        self.kernel.at(done, ANSWER, self._deliver, node.number, node.boot, answer)
+        self.kernel.at(done, ANSWER, self.deliver, node.number, node.boot, answer)
 
     def _send(self, node: SimulatedNode, effect: do.Send) -> None:
         for sent in self.watch.sent:
@@ -224,7 +207,7 @@ class World:
         if node.alive and node.boot == boot and node.clock(self.kernel.now) < effect.at:
             self._set_timer(node, effect)
             return
-        self._deliver(number, boot, told.TimerFired(cause=effect.cause, key=effect.key))
+        self.deliver(number, boot, told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _note(self, node: SimulatedNode, effect: do.NoteCopy) -> None:
         self.transport.noted(node, effect)
