@@ -60,6 +60,7 @@ NOT_MEASURING = (
 MEASUREMENT, LIVE_MEASUREMENT = "MEASUREMENT", "LIVE_MEASUREMENT"
 """The names of the measuring half in an experiment's module, and of its live counterpart's."""
 _NAME = re.compile(rf"(?:{'|'.join(TOPS)})(?:\.\w+)+(?=:\w+$|$)")
+_distributions = functools.cache(packages_distributions)
 _NO_WORD = re.compile(r"[^\w-]+")
 _FILE_NAME = re.compile(r"[\w$-]+([./][\w$-]+)*")
 
@@ -86,6 +87,15 @@ def reached(roots: Iterable[str], names: Iterable[str] = ()) -> frozenset[str]:
     Of a module that is followed so these are definitions, as ``module:name``; of a table the rows
     that are chosen."""
     return frozenset(_follow(roots, names).code)
+
+
+def reached_files(roots: Iterable[str], names: Iterable[str] = ()) -> frozenset[str]:
+    """Return the path in the tree of every file of `code_fingerprint`'s."""
+    found = _follow(roots, names)
+    modules = [_file(name.partition(":")[0]) for name in found.code]
+    return frozenset(found.files).union(
+        path.relative_to(ROOT).as_posix() for path in modules if path is not None
+    )
 
 
 class _Reached:
@@ -124,11 +134,8 @@ def _follow(roots: Iterable[str], names: Iterable[str] = ()) -> _Reached:
 def _rows_of(reached: Collection[str], chosen: Container[str]) -> list[str]:
     """Return the rows that are chosen, of tables that are reached, and not reached themselves."""
     rows = [row for module in TABLES if module in reached for row in _rows(module) if row]
-    return [row for row in rows if row not in reached and _name_of(row) in chosen]
-
-
-def _name_of(row: str) -> str:
-    return row.partition("[")[2].removesuffix("]").lower()
+    names = {row: row.partition("[")[2].removesuffix("]").lower() for row in rows}
+    return [row for row, name in names.items() if row not in reached and name in chosen]
 
 
 def _data_files(module: str, texts: frozenset[str]) -> set[str]:
@@ -151,11 +158,13 @@ def _data_files(module: str, texts: frozenset[str]) -> set[str]:
 
 @functools.cache
 def _data_in(directory: Path, _changed_ns: int) -> frozenset[str]:
-    """Return the names of files and folders in a package that are no modules and hold none."""
+    """Return the names of files and folders in a package without modules and their byte code."""
     return frozenset(
         place.name
         for place in directory.iterdir()
-        if place.suffix not in (".py", ".pyc") and not any(place.rglob("*.py"))
+        if place.suffix not in (".py", ".pyc")
+        and place.name != "__pycache__"
+        and not any(place.rglob("*.py"))
     )
 
 
@@ -474,11 +483,6 @@ def _is_text(node: object) -> bool:
 def _locked(path: Path, _changed_ns: int) -> Mapping[str, str]:
     pinned = re.findall(r"^([\w.-]+)==(\S+)", path.read_text(), re.MULTILINE)
     return {_canonical(name): version for name, version in pinned}
-
-
-@functools.cache
-def _distributions() -> Mapping[str, list[str]]:
-    return packages_distributions()
 
 
 @functools.cache

@@ -299,6 +299,17 @@ def test_a_class_that_comes_or_goes_counts(
     assert {name for name in SOME if unchanged[name] != after[name]} == {FLINK, PEERS}
 
 
+def test_byte_code_does_not_count(checkout: Path, unchanged: Mapping[str, str]) -> None:
+    """A module reached by every run of word count has the word ``__pycache__`` as a string."""
+    cached = checkout / "datasets" / "__pycache__" / "text.cpython-311.pyc"
+    cached.parent.mkdir()
+    cached.write_bytes(b"any")
+    try:
+        assert {name: code_fingerprint(ROOTS[name]) for name in SOME} == unchanged
+    finally:
+        shutil.rmtree(cached.parent)
+
+
 WHOLE = {
     "harness.engines.tasks.engine": "a mapping, from which a scheme is taken by its name",
     "harness.simulator.draw": "a draw among all, unless the caller names a scheme as figures do",
