@@ -16,6 +16,9 @@ Examples:
   ./faultline impact HEAD~5 --from results --json
 """
 
+MOST_FILES = 3
+"""Changed files that are named with a measurement; ``--json`` has them all."""
+
 
 @click.command("impact", epilog=_EPILOG)
 @click.argument("revision", required=False)
@@ -31,10 +34,11 @@ def command(revision: str | None, roots: tuple[Path, ...], as_json: bool) -> Non
     """Show which records the changes since REVISION void.
 
     A record is void if the code that its measurement reaches has changed. Without REVISION these
-    are the changes that are not committed, or else those of the last commit."""
+    are the changes that are not committed, or else those of the last commit. Each measurement is
+    shown with the changed files that it reaches."""
     from harness.cache import to_stderr
     from harness.nightly.impact import impact
-    from harness.nightly.revisions import build, resolve
+    from harness.nightly.revisions import build, changed_code, resolve
     from harness.results import load
     from harness.results.provenance import describe_commit
     from harness.text import format_duration
@@ -43,7 +47,7 @@ def command(revision: str | None, roots: tuple[Path, ...], as_json: bool) -> Non
     library = load(*roots, warn=to_stderr)
     side = build(since, report=to_stderr, own_packages=False)
     to_stderr(f"comparing the code with {since}")
-    found = impact(side, library)
+    found = impact(side, library, changed_code(since))
     seconds = sum(each.seconds for each in found)
     if as_json:
         rows = [asdict(each) for each in found]
@@ -51,7 +55,10 @@ def command(revision: str | None, roots: tuple[Path, ...], as_json: bool) -> Non
         return
     for each in found:
         took = f", {format_duration(each.seconds)}" if each.records else ""
-        click.echo(f"{each.experiment:<34} {each.records} of {each.of} records{took}")
+        files = f": {', '.join(each.changed[:MOST_FILES])}" if each.changed else ""
+        more = len(each.changed) - MOST_FILES
+        files += f" and {more} more" if more > 0 else ""
+        click.echo(f"{each.experiment:<34} {each.records} of {each.of} records{took}{files}")
     click.echo(
         f"{sum(each.records for each in found)} of {len(library.found)} records are void since "
         f"{since.short}; measuring them again takes about {format_duration(seconds)}"

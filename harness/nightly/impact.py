@@ -7,14 +7,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.cluster.backends import recorded_backend
 from harness.errors import EnvironmentFailure
 from harness.nightly.sampling import Side
 from harness.results.library import Library
-from harness.running.code import code_of
+from harness.results.reach import reached_files
+from harness.running.code import code_of, names_of, roots_of
 from harness.running.discovery import all_experiments
 
 Measured = tuple[str, str]
@@ -45,12 +46,15 @@ class Impact:
     """Number of its records."""
     seconds: float
     """The time that the void records took to measure."""
+    changed: Sequence[str]
+    """The changed files that its code reaches."""
 
 
-def impact(before: Side, library: Library) -> Sequence[Impact]:
+def impact(before: Side, library: Library, changed: Collection[str]) -> Sequence[Impact]:
     """Return the measurements whose code differs from that of another tree, the longest first.
 
-    Raises `EnvironmentFailure` if that tree does not run."""
+    ``changed`` are the files that differ from it. Raises `EnvironmentFailure` if that tree does not
+    run."""
     runs = [each.record for each in library.found]
     known = {each.measurement.id: each.measurement for each in all_experiments()}
     recorded = {(run.experiment, run.backend) for run in runs}
@@ -67,7 +71,20 @@ def impact(before: Side, library: Library) -> Sequence[Impact]:
         own = [run for run in runs if run.experiment == experiment]
         lost = [run for run in own if (experiment, run.backend) in void]
         seconds = sum(run.seconds for run in lost)
-        found.append(Impact(experiment=experiment, records=len(lost), of=len(own), seconds=seconds))
+        files: set[str] = set()
+        for name, backend in void:
+            if name == experiment and name in known:
+                kind = recorded_backend(backend)
+                files |= reached_files(roots_of(known[name], kind), names_of(known[name]))
+        found.append(
+            Impact(
+                experiment=experiment,
+                records=len(lost),
+                of=len(own),
+                seconds=seconds,
+                changed=sorted(files.intersection(changed)),
+            )
+        )
     return sorted(found, key=lambda each: -each.seconds)
 
 

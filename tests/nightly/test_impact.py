@@ -36,10 +36,11 @@ def changed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_void_records_are_counted_with_their_time(changed: None) -> None:
     library = load()
-    found = impact(working_tree(), library)
+    found = impact(working_tree(), library, ["harness/seeds.py", "README.md"])
     assert {each.experiment for each in found} == set(FEW)
     for each in found:
         own = [run.record for run in library.found if run.record.experiment == each.experiment]
+        assert each.changed == ["harness/seeds.py"], "of the changed files those that it reaches"
         assert each.records == each.of == len(own)
         assert each.seconds == pytest.approx(sum(run.seconds for run in own))
     assert found[0].seconds >= found[1].seconds
