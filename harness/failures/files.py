@@ -13,6 +13,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.schedule import FailureEvent, Schedule
@@ -45,10 +47,8 @@ def read_schedule(path: Path) -> Schedule:
     file = decode(_File, document, name=name, remedy=remedy, hook=_read)
     if not file.failures:
         raise UsageError(f"{name} has no failures", remedy=remedy)
-    events = [
-        FailureEvent(at_s=float(each.at), action=each.action, target=each.target)
-        for each in file.failures
-    ]
+    written = [msgspec.structs.asdict(each) for each in file.failures]
+    events = [FailureEvent(at_s=float(each.pop("at")), **each) for each in written]
     return Schedule(events=events, origin=str(path))
 
 
