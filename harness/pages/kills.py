@@ -252,9 +252,15 @@ def _together(event: str, incidents: Sequence[Row]) -> Happening:
 
 
 def _facts(kill: table.Kill) -> list[tuple[str, str]]:
-    """Return the numbers of the record about a failure, those that it lacks as such."""
-    shown = ((about["shown"], getattr(kill, name)) for name, about in FIELDS.items())
-    return [(words, seconds(_number(value))) for words, value in shown if words]
+    """Return the numbers of the record about a failure, those that it lacks as such.
+
+    Only a field whose name ends in ``_s`` is a time."""
+
+    def text(name: str) -> str:
+        value = _number(getattr(kill, name))
+        return seconds(value) if value is None or name.endswith("_s") else f"{value:g}"
+
+    return [(about["shown"], text(name)) for name, about in FIELDS.items() if about["shown"]]
 
 
 def seconds(value: float | None) -> str:
