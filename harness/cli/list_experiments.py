@@ -39,7 +39,8 @@ def command(markdown: bool, as_json: bool) -> None:
     for each in listed():
         times = " / ".join(format_duration(seconds) for seconds in each.seconds.values())
         click.echo(f"{each.id:<34} {each.origin:<10} {times:<26} {each.paper}, {each.figure}")
-        takes = f"  (takes --{', --'.join(each.accepts)})" if each.accepts else ""
+        options = [name for name in each.accepts if not name.endswith("_files")]  # of commands
+        takes = f"  (takes --{', --'.join(options)})" if options else ""
         click.echo(f"    {each.title}{takes}")
         if each.needs is not None:
             click.echo(f"    {_needed(each.needs)}")

@@ -330,12 +330,10 @@ def _summarize(
             if claim.why not in (None, SMOKE_DECIDES):
                 word = f" ({claim.cause.value})" if claim.cause else ""
                 click.echo(f"    why{word}: {claim.why}")
-        if any(claim.why == SMOKE_DECIDES for claim in item.claims):
-            click.echo(f"  why not measured: {SMOKE_DECIDES}")
         if item.problem:
             click.echo(f"  its table or claims could not be made:\n{item.problem}")
     if any(claim.why == SMOKE_DECIDES for item in judged for claim in item.claims):
-        click.echo(f"\n{SMOKE_DECIDES}")
+        click.echo(f"\nwhy not measured: {SMOKE_DECIDES}")
     _name_failed(records)
     if found := answers(judged, QUESTIONS):
         click.echo("\nwhat was found:")
@@ -349,11 +347,14 @@ def _summarize(
 
 
 def _name_failed(records: Sequence[Record]) -> None:
+    """Name the runs without a result, those of one reason in one line."""
+    alike: dict[tuple[str, str, str | None], list[Record]] = {}
     for record in records:
         if record.status != OK:
-            click.echo(
-                f"\n{record.experiment} {dict(record.point)}: {record.status}: {record.reason}"
-            )
+            alike.setdefault((record.experiment, record.status, record.reason), []).append(record)
+    for (experiment, status, reason), some in alike.items():
+        points = str(dict(some[0].point)) if len(some) == 1 else f"({len(some)} runs)"
+        click.echo(f"\n{experiment} {points}: {status}: {reason}")
 
 
 def _run_document(record: Record) -> dict[str, Any]:

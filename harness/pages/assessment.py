@@ -177,8 +177,10 @@ def _marked(verdict: Verdict, broken: Mapping[str, Mapping[str, Any]]) -> Verdic
 
 def _undecided(verdict: Verdict) -> Verdict:
     """Return the verdict of two instances on one machine: invariants alone are decided there."""
-    if verdict.kind is ClaimKind.INVARIANT or verdict.held is None:
+    if verdict.kind is ClaimKind.INVARIANT:
         return verdict
+    if verdict.held is None:
+        return replace(verdict, why=verdict.why or SMOKE_DECIDES)
     return replace(verdict, held=None, why=SMOKE_DECIDES, sample=None, samples=None)
 
 
