@@ -70,6 +70,7 @@ def _query(spark, sources):
     lines = sources["lines"].withWatermark("timestamp", "1 second")
     window = F.window("timestamp", "1 second")
     counted = lines.groupBy(window, F.length("value").alias("length")).count()
+    counted = counted.where(F.col("length") > 0)  # a marker is empty
     return counted.select(F.col("window.start").alias("window_start"), "length", "count")
 
 

@@ -203,6 +203,13 @@ def recorded(kind: str) -> Mapping[str, str]:
     return {name: found for found, _, name in (line.partition(" ") for line in lines)}
 
 
+RENEW = (
+    "if this is meant, say why in the commit and renew the digests: "
+    ".venv/bin/python -m tests.golden.masters KIND --write"
+)
+"""The next step where a master differs; ``KIND`` stands before the colon of a difference."""
+
+
 def differing(kind: str, masters: Iterable[Master], *, whole: bool = True) -> list[str]:
     """Return what differs from the recorded digests: a line for each master.
 

@@ -13,12 +13,11 @@ from harness.pages.site import SHIPPED_SITE
 from harness.protocol.schemes import SCHEMES
 from harness.results.provenance import ROOT
 from tests.engines.tasks.virtual.trace_of_seed import trace as host_trace
-from tests.golden.masters import KINDS, SEEDS, differing, main, of_seed, shipped
+from tests.golden.masters import KINDS, RENEW, SEEDS, differing, main, of_seed, shipped
 from tests.levels import amount
 from tests.simulator.trace_of_seed import trace as protocol_trace
 
 TRACES = {"protocol": protocol_trace, "host": host_trace}
-RENEW = "if this is meant, say why in the commit and renew them (tests/golden/masters.py)"
 
 
 @pytest.mark.slow

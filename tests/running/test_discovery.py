@@ -27,7 +27,7 @@ from harness.running.discovery import (
 )
 from harness.running.execution import Runner
 from harness.running.plan import PlannedRun, once, seconds_left
-from tests.golden.masters import differing, of_run
+from tests.golden.masters import RENEW, differing, of_run
 from tests.levels import by_cost
 from tests.running.test_execution import SMOKE, no_cluster
 from tests.toys import Watcher
@@ -114,7 +114,7 @@ def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.Monke
     assert not broken
     mine = experiment.measurement.id
     masters = [of_run(mine, task, result) for task, result in here.made]
-    assert not differing("smoke", masters, whole=False)
+    assert not differing("smoke", masters, whole=False), RENEW
     pages = [page.read_text() for page in report.write_report(store).pages]
     assert any("data:image" in page for page in pages)
 
