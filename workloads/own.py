@@ -83,7 +83,11 @@ def _checked(path: Path, found: object) -> Workload:
 
 
 def _required_fields() -> list[str]:
-    return [item.name for item in fields(Workload) if item.default is MISSING]
+    return [
+        item.name
+        for item in fields(Workload)
+        if item.default is MISSING and item.default_factory is MISSING
+    ]
 
 
 def _check_source(path: Path, source: Source) -> None:
