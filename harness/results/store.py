@@ -152,7 +152,8 @@ class Campaign:
             {**r.values, **r.point, "repeat": r.repeat, "run": r.run, "seconds": r.seconds}
             for r in self.valid
         ]
-        return Results(pd.DataFrame(rows), self.directories)
+        cores = next((record.machine.get("cores") for record in self.valid), None)
+        return Results(pd.DataFrame(rows), self.directories, cores)
 
 
 def unreadable(path: Path, error: Exception) -> str:

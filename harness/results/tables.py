@@ -40,6 +40,8 @@ class Results:
     """A row per run: the point's parameters, ``repeat``, ``run`` (its id) and every value."""
     directories: Mapping[str, Path]
     """Run id to the directory with its series."""
+    cores: int | None = None
+    """Cores of the machine that made them, which is one: it is part of a campaign's question."""
 
     def series(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
         """Stack the series ``name`` of all runs that have it.

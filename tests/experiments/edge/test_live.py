@@ -118,3 +118,18 @@ def test_tuples_count_in_the_second_in_which_their_result_came() -> None:
     broken = found[found["failure"]].set_index("second")["tuples_per_s"]
     assert calm.to_dict() == {29: 3, 30: 0, 31: 0}
     assert broken.to_dict() == {29: 1, 30: 3, 31: 0}
+
+
+@pytest.mark.parametrize(("there", "why"), [(2, "this machine has too few cores: 2"), (32, None)])
+def test_the_printed_cores_are_not_measured_on_fewer(there: int, why: str | None) -> None:
+    (ranges,) = (each for each in edge_resources.LIVE_CLAIMS if each.id == "ranges")
+    used = pd.DataFrame(
+        [
+            {"mechanism": name, "rate": rate, "cores": 1.0, "machine_cores": there}
+            for name in MECHANISMS
+            for rate in (100, 200)
+        ]
+    )
+    found = ranges.decide({"used": used})
+    assert found.held is (None if why else False)
+    assert (found.why or "").startswith(why or "")
