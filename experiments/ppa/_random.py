@@ -14,8 +14,8 @@ from harness.claims.quantity import Quantity
 from harness.claims.rules import Comparison
 from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Scheduling
 from harness.figures.chart import Axes, Chart, Line, Panel
-from harness.figures.style import PLANNERS, not_measured
-from harness.planning.base import budget_of
+from harness.figures.style import PLANNERS, SKY, Look, not_measured
+from harness.planning.base import Planner, budget_of
 from harness.planning.planners import planner
 from harness.seeds import DEFAULT_SEED, generator
 from harness.topology.generate import FULL, STRUCTURED, Specification, random_topology
@@ -30,6 +30,8 @@ RATIOS: Mapping[Profile, Sequence[float]] = {
     Profile.PAPER: tuple(round(0.1 * step, 1) for step in range(1, 10)),
 }
 CONTESTANTS = ("sa", "greedy")
+BY_INCREASE = "sa-by-increase"
+"""SA as section 4.2 describes it: a full topology grows by the task with the largest δ."""
 
 PANELS: Mapping[str, tuple[str, Mapping[str, Specification]]] = {
     "a": (
@@ -101,20 +103,25 @@ def specification(point: Point) -> Specification:
     return PANELS[str(point["panel"])][1][str(point["variant"])]
 
 
-def run_contestants(spec: Specification, context: Context) -> Outcome:
-    """Plan with SA and greedy for every topology at every ratio; the value is the plan's OF."""
+def run_contestants(
+    spec: Specification, context: Context, more: Mapping[str, Planner] | None = None
+) -> Outcome:
+    """Plan with SA and greedy for every topology at every ratio; the value is the plan's OF.
+
+    ``more``: further planners by name."""
     rows = []
+    planners = {**{name: planner(name) for name in CONTESTANTS}, **(more or {})}
     for number, topology in in_turn(spec, context, TOPOLOGIES[context.profile]):
         for ratio in RATIOS[context.profile]:
             units = budget(topology, ratio)
             rows += [
-                (number, ratio, name, planner(name).plan(topology, units).value)
-                for name in CONTESTANTS
+                (number, ratio, name, each.plan(topology, units).value)
+                for name, each in planners.items()
             ]
     frame = pd.DataFrame(rows, columns=["topology", "ratio", "planner", "value"])
     means = frame.groupby("planner")["value"].mean()
     return Outcome(
-        values={f"mean_{name}": means[name] for name in CONTESTANTS}, series={"plans": frame}
+        values={f"mean_{name}": means[name] for name in planners}, series={"plans": frame}
     )
 
 
@@ -175,11 +182,14 @@ def summary(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return table.drop(columns="std")
 
 
+LOOKS = {**PLANNERS, BY_INCREASE: Look("SA by δ", SKY, "^")}
+
+
 def bands(**given: Any) -> Line:
     """Return a curve per planner with its interval; ``given``: the line's other fields."""
     mean, half = rows["mean"], rows["half_width"]
     return Line(
-        y="mean", by="planner", looks=PLANNERS, ends=(mean - half, mean + half), band=True, **given
+        y="mean", by="planner", looks=LOOKS, ends=(mean - half, mean + half), band=True, **given
     )
 
 
@@ -192,7 +202,7 @@ def four_panels(x_label: str) -> Chart:
                     bands(
                         x="x",
                         where=rows["variant"] == variant,
-                        label=lambda name, variant=variant: f"{PLANNERS[name].label}, {variant}",
+                        label=lambda name, variant=variant: f"{LOOKS[name].label}, {variant}",
                         style={"linestyle": line, "markersize": 3.5},
                     )
                     for variant, line in zip(variants, ("-", "--", ":"), strict=False)

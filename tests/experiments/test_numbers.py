@@ -169,7 +169,6 @@ def test_a_copied_result_is_found() -> None:
 
 SHOWN = {
     ("ppa/random-topologies", "degree"): "the bands of the figure, and ppa/regions",
-    ("ppa/random-topologies", "close-on-full"): "ppa/planner-readings",
     ("ppa/regions", "region"): "the shares that it measures",
     ("ppa/query-readings", "region"): "the shares that it measures",
     ("edge/resources", "full-range"): "the demands are declared",
