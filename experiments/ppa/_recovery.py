@@ -61,6 +61,7 @@ class Contender:
             checkpoint_every=0 if self.recovery is Recovery.REPLAY else self.checkpoint_s,
             replicated=self.replicated,
             trim_every_us=self.trim_s * 1_000_000,
+            sends_buffer=True,
             heartbeat_us=2_000_000,
             suspect_after_us=5_000_000,
         )

@@ -60,10 +60,6 @@ REPLACED = Rule(version=2, since="2026-11-23", seen_seeds=(DEFAULT_SEED,))
     "synchronization",
     "A shorter synchronization period makes active recovery faster (until all tasks go on)",
     rule=REPLACED,
-    cause=Cause.READING,
-    because="Presumably because a replica that takes over says that it is there, and its "
-    "neighbours ask for what they miss. The papers' replica sends what it has buffered, more the "
-    "longer the period is, and its neighbours drop what they have.",
     unmeasured_because="Only one synchronization period was run.",
 )
 def synchronization(table: pd.DataFrame) -> Finding:
@@ -143,8 +139,8 @@ EXPERIMENT = Experiment(
         "By the papers' definition a replica is back where its primary was as soon as it is "
         "promoted, whatever it must send again. The synchronization period is therefore judged by "
         "the time until every task has processed something new: what comes over a link waits for "
-        "what was sent before, and a duplicate takes 10 µs to recognize (chosen). Few come: a "
-        "neighbour asks for what it misses.",
+        "what was sent before, and a duplicate takes 10 µs to recognize (chosen). As in the papers "
+        "the replica sends all that its primary had not reported when it was last synchronized.",
         "The papers name no window for Storm against a checkpoint every 30 s; they say that the "
         "windows are relatively short. The shorter of the two is taken.",
     ),

@@ -128,6 +128,9 @@ class Scheme:
     output stops with it: choose more batches than come in the longest failure to be bridged."""
     trim_every_us: int = 5_000_000
     """s: the interval at which a primary reports the progress of its output to its replica."""
+    sends_buffer: bool = False
+    """True if a promoted replica sends what it has buffered since its primary's last report, as in
+    the PPA papers (section V-B of ICDE). False: its neighbours request what they miss."""
     tentative: Tentative | None = None
     """None: output is stable or does not come."""
     recovery_order: tuple[int, ...] = ()

@@ -31,6 +31,7 @@ class TaskUnderTest:
         replicated: tuple[int, ...] = (),
         window: int = 1000,
         start: told.Start = told.Start.EMPTY,
+        sends_buffer: bool = False,
     ) -> None:
         self.wiring = wiring or chain(3, memory=2)
         self.scheme = Scheme(
@@ -40,6 +41,7 @@ class TaskUnderTest:
             tentative=tentative,
             replicated=replicated,
             window=window,
+            sends_buffer=sends_buffer,
         )
         order = told.CopyOrdered(
             cause=CAUSE,

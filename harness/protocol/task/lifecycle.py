@@ -54,7 +54,7 @@ class Lifecycle:
 
     __slots__ = (
         "_anywhere", "_begun", "_computation", "_context", "_durability", "_initial", "_inlet",
-        "_local", "_order", "_outlet", "_pending", "failure", "phase",
+        "_local", "_order", "_outlet", "_pending", "_sends_buffer", "failure", "phase",
     )  # fmt: skip
 
     def __init__(
@@ -69,17 +69,19 @@ class Lifecycle:
         initial: State,
         anywhere: bool,
         local: bool,
+        sends_buffer: bool,
     ) -> None:
         """Begin in LOADING.
 
         ``anywhere``: a source without a state can begin at any batch. ``local``: tasks recover one
-        by one, so there may be replicas, and a copy may go on from a later checkpoint."""
+        by one, so there may be replicas, and a copy may go on from a later checkpoint.
+        ``sends_buffer``: `Scheme.sends_buffer`."""
         assert order.position >= 0, f"position {order.position}"
         self._order = order
         self._context, self._inlet, self._outlet = context, inlet, outlet
         self._computation, self._durability = computation, durability
         self._initial = initial
-        self._anywhere, self._local = anywhere, local
+        self._anywhere, self._local, self._sends_buffer = anywhere, local, sends_buffer
         self._pending: dict[int, told.ReplayRequested] = {}
         """Requests that came while the copy was loading, by downstream task."""
         self._begun = False
@@ -160,6 +162,8 @@ class Lifecycle:
         self._note(CopyEvent.PROMOTED)
         if self.phase is Phase.READY:
             self._take_office()
+            if self._sends_buffer:
+                self._outlet.send_buffer()
 
     def _take_office(self) -> None:
         assert self.phase is Phase.READY, f"a copy that is {self.phase} takes no office"

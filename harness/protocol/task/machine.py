@@ -125,6 +125,7 @@ class TaskMachine:
             initial=initial,
             anywhere=self.anywhere,
             local=scheme.recovery is Recovery.LOCAL,
+            sends_buffer=scheme.sends_buffer,
         )
         self._ticked_position = -1
         self._reported: told.CopyReport | None = None

@@ -195,7 +195,8 @@ class Outlet:
         self.lent = 0
         """The term of the primary for which this replica sends its output; 0: it holds it back."""
         self.reported_below = 0
-        """In a primary: the progress of its output when it was last reported to the replica."""
+        """The progress of the primary's output when it was last reported to the replica: known to
+        the primary and, except in a sink, to the replica."""
         self.reported_at = 0
         self.restart(send_from)
 
@@ -357,7 +358,7 @@ class Outlet:
         """Begin as the primary: fence the partition of a sink, notify the downstream tasks.
 
         What a promoted replica has held back is not sent: most of it was sent by its primary, and
-        the downstream tasks request the rest."""
+        the downstream tasks request the rest (but see `send_buffer`)."""
         context = self._context
         assert context.term is not None, "only a primary takes office"
         if self.sink and not self.publisher.owned:
@@ -370,13 +371,20 @@ class Outlet:
             )
             context.send(task, None, message)
 
+    def send_buffer(self) -> None:
+        """In a promoted replica: send what its primary had not reported (`Scheme.sends_buffer`)."""
+        if not self.sink:
+            self._deliver_since(self.reported_below)
+
     def progress_reported(self, item: told.ProgressReported) -> None:
-        """Trim in a sink's replica what its primary has published."""
+        """Note how far the primary has come; trim in a sink's replica what is published."""
         assert item.sent_below >= 0, f"batch {item.sent_below}"
         if self._context.term is not None:
             return
         if self.sink:
             self.outbox.trim_all(item.sent_below)
+        else:
+            self.reported_below = item.sent_below
 
     def report_progress(self, position: int) -> None:
         """Report progress to the replica, if there is one.

@@ -30,6 +30,17 @@ def test_what_a_fence_brings_has_a_limit_in_bytes() -> None:
     assert [one.batch for one in fence.records] == [0, 1]
 
 
+def test_a_promoted_replica_sends_its_buffer_if_the_scheme_says_so() -> None:
+    for sends_buffer, sent in ((False, []), (True, [2, 3])):
+        t = TaskUnderTest(term=None, replicated=(1,), sends_buffer=sends_buffer)
+        for number in range(4):
+            assert messages(t.compute(number), told.BatchArrived) == [], "a replica is silent"
+        t.give(told.ProgressReported, sent_below=2)
+        effects = t.give(told.CopyPromoted, term=4)
+        assert [one.batch for one in messages(effects, told.BatchArrived)] == sent
+        assert len(messages(effects, told.UpstreamResumed)) == 1
+
+
 def replicated_sink() -> TaskUnderTest:
     """Return a sink's replica that has processed three batches."""
     t = TaskUnderTest(3, term=None, replicated=(3,))
