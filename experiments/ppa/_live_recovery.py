@@ -130,7 +130,7 @@ def _active(claim: str, engine: str) -> Claim:
         def factors(measure: str) -> dict[str, Sample | None]:
             cells = _cells(tables, engine, measure)
             return {
-                _name(cell): ratio_of(by[first], by["Active-5s"])
+                f"{_name(cell)}, {first}": ratio_of(by[first], by["Active-5s"])
                 for cell, by in cells.items()
                 if by.get("Active-5s") and (first := _first_back(by)) is not None
             }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,11 @@ def measured(
     ]
 
 
+HELD_OUT = replace(SAMPLED, version=5, since="2026-11-27")
+"""The simulator gets the time that it lacks from passes that are not judged by it. Version 4 gave
+it none."""
+
+
 def simulated_near(kills: str, *cell: str) -> Claim:
     """Claim that simulated and measured latency are near, kill by kill.
 
@@ -99,36 +105,64 @@ def simulated_near(kills: str, *cell: str) -> Claim:
 
     @hypothesis(
         "simulated-near-measured",
-        f"Simulated and measured latency differ by at most a factor of {FAR:g} or {NEAR_S:g} s",
-        rule=SAMPLED,
+        f"Simulated and measured latency differ by at most a factor of {FAR:g} or {NEAR_S:g} s, "
+        "with the overhead of the case's other passes",
+        rule=HELD_OUT,
         because="Each simulated node has cores of its own. Here the cores of one machine presumably"
         " take back the memory of 15 killed processes while 15 tasks take over, or find, read and "
-        "open their checkpoints. The simulator does not have that time, and it weighs more where "
-        "all times are a part of the papers'.",
+        "open their checkpoints. The overhead of the other passes covers what all of them have "
+        "alike, not what differs from one to the next.",
+        unmeasured_because="The overhead comes from another pass of the same case, and there is "
+        "none.",
     )
     def claim(tables: Tables) -> Finding:
         rows = tables[kills]
-        both = rows[rows["engine"] == PACED].dropna(subset=["latency_s", "simulated_s"])
-        ratio = both["latency_s"] / both["simulated_s"].clip(lower=1e-6)
-        factor = ratio.where(ratio >= 1, 1 / ratio)
-        apart = (both["latency_s"] - both["simulated_s"]).abs()
+        both = calibrated(rows[rows["engine"] == PACED], cell)
+        factor = both["latency_s"] / both["calibrated_s"].clip(lower=1e-6)
+        factor = factor.where(factor >= 1, 1 / factor)
+        apart = (both["latency_s"] - both["calibrated_s"]).abs()
         off = (apart / NEAR_S).where(apart / NEAR_S < factor / FAR, factor / FAR)
-        by_run = off.groupby([both[name] for name in (*cell, "run")], sort=False).median()
+        by_pass = off.groupby([both[name] for name in (*cell, *PASS)], sort=False).median()
         cells = {
             ", ".join(map(str, names)): median_of(one)
-            for names, one in by_run.groupby(list(cell), sort=False)
+            for names, one in by_pass.groupby(list(cell), sort=False)
         }
+        ratio = both["latency_s"] / both["simulated_s"].clip(lower=1e-6)
         return worst_of(
             cells,
             1.0,
             least=False,
             median_measured_by_simulated=float(ratio.median()) if len(both) else None,
+            median_overhead_s=float(both["overhead_s"].median()) if len(both) else None,
             largest_difference_s=float(apart.max()) if len(both) else None,
             kills=len(both),
             tolerance=f"1: a factor of {FAR:g} or {NEAR_S} s",
         )
 
     return claim
+
+
+PASS = ("run", "sample")
+"""Columns that name a pass; without the second one a run has one pass of a case."""
+
+
+def calibrated(rows: pd.DataFrame, cell: Sequence[str]) -> pd.DataFrame:
+    """Return the rows with both latencies, with ``overhead_s`` and ``calibrated_s``.
+
+    The overhead is what the simulator does not have: the median over the case's other passes of
+    measured less simulated latency, not below 0. A case with one pass has no row."""
+    both = rows.dropna(subset=["latency_s", "simulated_s"])
+    both = both if "sample" in both else both.assign(sample=0)
+    found = [both.iloc[:0].assign(overhead_s=0.0)]
+    for _, case in both.groupby(list(cell), sort=False):
+        more_s = case["latency_s"] - case["simulated_s"]
+        by_pass = more_s.groupby([case[name] for name in PASS]).median()
+        for key, mine in case.groupby(list(PASS), sort=False):
+            others = by_pass.drop(index=[key])
+            if len(others):
+                found.append(mine.assign(overhead_s=max(0.0, float(others.median()))))
+    judged = pd.concat(found)
+    return judged.assign(calibrated_s=judged["simulated_s"] + judged["overhead_s"])
 
 
 def in_vain(rows: pd.DataFrame) -> pd.Series[float]:

@@ -17,7 +17,7 @@ from harness.planning.structure_aware import StructureAware
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Run both planners on every topology at every ratio, on full ones `_random.BY_INCREASE`, too."""
+    """Run both planners on every topology at every ratio, on full ones also SA by δ."""
     by_increase = StructureAware(replace(PRINTED, by_increase=True))
     more = {_random.BY_INCREASE: by_increase} if point["variant"] == "full" else {}
     return _random.run_contestants(_random.specification(point), context, more)

@@ -8,13 +8,15 @@ the failed tasks are back where they were. From outside it lasts from the first 
 is on time again. Each live failure is also simulated at the instant at which it really was.
 
 One live run is one (window, rate): a twin, and for each contender a pass with four single failures
-and a pass with the correlated one. Every pass's stable output is compared with the twin's and the
-truth. `Scale` has what a profile leaves out."""
+and one pass or more with the correlated one, in turns. A pass with the correlated one is a sample.
+Every pass's stable output is compared with the twin's and the truth. `Scale` has what a profile
+leaves out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 import pandas as pd
 
@@ -27,7 +29,9 @@ from experiments.ppa._recoveries import MEASURED, in_vain, summary_of, weighted
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
 from experiments.ppa._topology import LIVE, PACED, SIMULATED, Contender, Recoveries, Row, Shape
 from harness.claims import Cause, Finding, found, paper
+from harness.claims.samples import FEWEST
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.seeds import generator
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -67,6 +71,9 @@ class Scale:
     """Levels whose first task fails alone; without any there are correlated failures only."""
     after_s: float | None = None
     """Load after the last kill, where it is not `AFTER_S`."""
+    passes: Mapping[str, int] = field(default_factory=dict)
+    """Passes of a run in which all fail, by contender; one where it is left out. Their kills are at
+    places that divide the longest checkpoint interval evenly."""
     left_out: Sequence[tuple[str | float, str, str]] = ()
     """(engine, window or rate; contender; failure) without a live pass; an empty name is any."""
 
@@ -86,7 +93,12 @@ SCALES: Mapping[Profile, Scale] = {
         faster=10, first_warmup_s=2, contenders=("Active-5s", "CKP-30s"), levels=(1,)
     ),
     Profile.QUICK: Scale(
-        faster=1, first_warmup_s=10, levels=(), left_out=[(PACED, "", SINGLE)], after_s=45
+        faster=1,
+        first_warmup_s=10,
+        contenders=("Active-5s", "CKP-30s", "Storm"),
+        levels=(),
+        after_s=16,
+        passes={"Active-5s": FEWEST, "CKP-30s": FEWEST},
     ),
     Profile.PAPER: Scale(faster=1, first_warmup_s=10),
 }
@@ -110,8 +122,7 @@ def fail_at_s(window_s: float, scale: Scale, shift: float = 0.0) -> dict[str, di
     fail together `LATE` in it, at the last such instant that is not behind the last single one.
 
     A repetition has a ``shift`` (0 to 1) of its own: all single kills come by that part of the
-    distance of two phases later, and the correlated one by that part of an interval. Without
-    single failures it comes when the windows of every level are full."""
+    distance of two phases later, and the correlated one by that part of an interval."""
     firsts, every = _topology.one_of_each_level(), LONGEST_S
     step_s = every * (PHASES[1] - PHASES[0] + 1)
     later_s = shift * every / len(PHASES)
@@ -126,8 +137,6 @@ def fail_at_s(window_s: float, scale: Scale, shift: float = 0.0) -> dict[str, di
     late = (LATE + shift) % 1
     whole = at_s // every - (at_s % every < every * late)
     together_s = max(whole, 1) * every + every * late
-    if not single and together_s < len(LEVELS) * window_s:
-        together_s += every  # the windows of every level are full
     return {
         SINGLE: single,
         CORRELATED: dict.fromkeys(SYNTHETIC, together_s / scale.faster),
@@ -153,10 +162,10 @@ def run_live(point: Point, context: Context) -> Outcome:
         speed=point["engine"] != LIVE,
     )
     shift = context.seed("phase") % 1000 / 1000
-    passes = list(_passes(fail_at_s(shape.window_s, scale, shift), scale, point))
+    passes = list(_passes(scale, point, shift))
     cases = {
         each.name: _topology.Case(contender=CONTENDERS[each.contender], at_s=each.at_s)
-        for each in passes
+        for each in in_turns(passes, context.seed("order"))
     }
     outcomes: Mapping[str, Outcome] = {}
     if point["engine"] == SIMULATED:
@@ -170,7 +179,7 @@ def run_live(point: Point, context: Context) -> Outcome:
             shape, cases, context, load_s=max(ends_s), first_warmup_s=scale.first_warmup_s
         )
     rows = [row for each in passes for row in each.rows(found[each.name])]
-    cell = ["contender", "failure", "place", "phase"]
+    cell = ["contender", "failure", "sample", "place", "phase"]
     return outcome_of(
         outcomes, {"faster": scale.faster}, latencies=_topology.latencies_of(rows, cell)
     )
@@ -200,39 +209,47 @@ class PassKills:
                 tasks,
                 contender=self.contender,
                 failure=self.failure,
+                sample=self.part if together else 0,
                 place=ALL_PLACES if together else _topology.level_of(tasks[0]),
                 phase=None if kill is None else kill.at_s * self.faster / LONGEST_S % 1,
             )
 
 
-def _passes(
-    at_s: Mapping[str, Mapping[int, float]], scale: Scale, point: Point
-) -> Iterator[PassKills]:
+def _passes(scale: Scale, point: Point, shift: float) -> Iterator[PassKills]:
     """Return every contender's passes.
 
     Storm's single failures would run into one another: it has two passes, each with every other
     failure, and they are `STORM_APART_S` apart. Without checkpoints it has no phase either: all
     fail as soon as windows are full, so that output is watched for the longest time."""
-    for contender in CONTENDERS:
-        for failure in FAILURES:
-            if not scale.has(point, contender, failure):
-                continue
-            if not (kills := list(at_s[failure].items())):
-                continue
-            if contender == "Storm" and failure == CORRELATED:
-                kills = [(task, full_s(point) / scale.faster) for task, _ in kills]
-            apart = 2 if contender == "Storm" and failure == SINGLE else 1
-            for part in range(apart):
-                chosen = kills[part::apart]
-                if apart > 1:
-                    chosen = _moved_apart(chosen, STORM_APART_S / scale.faster)
+    for contender, failure in product(CONTENDERS, FAILURES):
+        if not scale.has(point, contender, failure):
+            continue
+        together, storm = failure == CORRELATED, contender == "Storm"
+        parts = scale.passes.get(contender, 1) if together else 1 + storm
+        for part in range(parts):
+            later = part / parts if together else 0.0
+            at_s = fail_at_s(float(str(point["window_s"])), scale, shift + later)[failure]
+            if storm and together:
+                at_s = dict.fromkeys(at_s, full_s(point) / scale.faster)
+            elif storm:
+                chosen = list(at_s.items())[part::parts]
+                at_s = dict(_moved_apart(chosen, STORM_APART_S / scale.faster))
+            if at_s:
                 yield PassKills(
                     contender=contender,
                     failure=failure,
                     part=part,
-                    at_s=dict(chosen),
+                    at_s=at_s,
                     faster=scale.faster,
                 )
+
+
+def in_turns(passes: Sequence[PassKills], seed: int) -> Sequence[PassKills]:
+    """Return passes in turns: one of each contender and failure, in a drawn order, then the next.
+
+    What changes while a run lasts then meets all contenders alike."""
+    drawn = generator(seed, "order").permutation(len(passes))
+    return sorted((passes[number] for number in drawn), key=lambda each: each.part)
 
 
 def _moved_apart(kills: Sequence[tuple[int, float]], least_s: float) -> list[tuple[int, float]]:
@@ -265,7 +282,7 @@ def live_grid() -> dict[Profile, Sequence[Point]]:
 LIVE_MEASUREMENT = live_measurement(
     "live/recovery",
     grid=live_grid(),
-    seconds=(60.0, 360.0, 1600.0),
+    seconds=(60.0, 650.0, 1600.0),
     run=run_live,
     keeps=_topology.kept,
 )
@@ -339,16 +356,16 @@ POINT = ["engine", "window_s", "rate"]
 def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
     """Return ``samples``, ``latencies`` and ``passes`` (`passes_of`); times are those of the run.
 
-    A sample is a cell of one run, with both measures of the recovery: ``latency_s``, the engine's,
-    and ``outside_s``. A single failure's is the mean over the tasks that may fail; ``in_vain`` is
-    the part of these whose time from outside is a lower bound. ``latencies`` has their medians and
-    intervals, a row per cell (`summary_of`)."""
+    A sample is a cell of one pass, with both measures of the recovery: ``latency_s``, the engine's,
+    and ``outside_s``. A single failure's is the mean over the tasks that may fail, of a run's one
+    or two passes; ``in_vain`` is the part of these whose time from outside is a lower bound.
+    ``latencies`` has their medians and intervals, a row per cell (`summary_of`)."""
     by = [*POINT, "faster", "contender", "failure"]
     rows = results.series("latencies", (*POINT, "faster"))
-    rows = rows.reindex(columns=["run", *by, "place", *MEASURES])
+    rows = rows.reindex(columns=["run", *by, "sample", "place", *MEASURES]).fillna({"sample": 0})
     weight = rows["place"].map({ALL_PLACES: 1, **LEVELS})  # the tasks of a level behave alike
     rows["in_vain"] = in_vain(rows)
-    found = weighted(rows, weight.astype(float), ["run", *by], [*MEASURED, "in_vain"])
+    found = weighted(rows, weight.astype(float), ["run", "sample", *by], [*MEASURED, "in_vain"])
     return {
         "samples": found,
         "latencies": summary_of(found, by),
@@ -382,7 +399,8 @@ LIVE_EXPERIMENT = replace(
     notes=(
         _topology.NOTE,
         "Windows, checkpoints and synchronization have the papers' times in quick and paper. Quick "
-        "has windows of 10 s at the lower rate and the failure of all 15 nodes alone. Smoke: all "
+        "has windows of 10 s at the lower rate and the failure of all 15 nodes alone: six passes "
+        "of active replication and of checkpoints every 30 s, and one of Storm. Smoke: all "
         "times are a tenth of the papers', a window of 10 s is 1 s; rates are the papers' and the "
         "speed stays, so a latency is a tenth, too. The simulator runs the same.",
         "A killed process is found by its closed connection, so that those that die together are "
@@ -395,8 +413,10 @@ LIVE_EXPERIMENT = replace(
         *_topology.TWO_MEASURES,
         "Below, a mark without a bar has too few samples for an interval: where a twin fell behind "
         "its load, nothing is known from outside.",
-        "A run is one sample, with an input and phases of its own: error bars are 95 % intervals "
-        "of medians, from six samples on (--repeats 6).",
+        "A pass is one sample. Those of a run share its twin and its input, are made in turns, and "
+        "are killed at places that divide the longest checkpoint interval evenly; each run has an "
+        "input and a beginning of its own. Error bars are 95 % intervals of medians, from six "
+        "samples on (--repeats 6 for what has one pass a run).",
     ),
     figure_size_in=(10.0, 7.2),
     smoke_covered_by="stock/worker-kill",

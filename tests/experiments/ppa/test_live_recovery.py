@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,9 +14,11 @@ from experiments.live._runs import nodes_cpu_s
 from experiments.ppa import _topology, checkpoint_cost, partial_replication
 from experiments.ppa import recovery_single as recovery
 from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
+from experiments.ppa._recoveries import calibrated
 from experiments.ppa._topology import PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa.partial_replication import LIVE_EXPERIMENT
 from experiments.ppa.recovery_single import SCALES
+from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
 from harness.measurement import Context
 from harness.protocol.schemes import make_scheme
@@ -110,7 +114,7 @@ def test_a_single_failure_is_the_mean_over_the_tasks_that_may_fail(tmp_path: Pat
 def test_storms_single_failures_are_far_apart() -> None:
     scale = SCALES[Profile.PAPER]
     point: Point = {"engine": _topology.PACED, "window_s": 10, "rate": 2_000}
-    passes = list(recovery._passes(recovery.fail_at_s(10, scale), scale, point))
+    passes = list(recovery._passes(scale, point, 0.0))
     storm = [each for each in passes if each.contender == "Storm" and each.failure == SINGLE]
     assert len({each.name for each in passes}) == len(passes)
     assert sorted(task for each in storm for task in each.at_s) == list(
@@ -121,16 +125,45 @@ def test_storms_single_failures_are_far_apart() -> None:
         assert second - first > 29
 
 
-def test_quick_has_every_contender_at_the_papers_times_when_all_nodes_fail() -> None:
+def test_quick_decides_active_against_checkpoints_at_the_papers_times() -> None:
     scale = SCALES[Profile.QUICK]
     assert scale.faster == 1
     for point in recovery.LIVE_MEASUREMENT.grid[Profile.QUICK]:
         for shift in (0.0, 0.3, 0.99):
-            at_s = recovery.fail_at_s(float(str(point["window_s"])), scale, shift)
-            passes = list(recovery._passes(at_s, scale, point))
-            made = {(each.contender, each.failure) for each in passes}
-            assert made == {(contender, CORRELATED) for contender in LATENCY_S}
-            assert all(40 <= min(each.at_s.values()) < 75 for each in passes), "windows are full"
+            passes = recovery.in_turns(list(recovery._passes(scale, point, shift)), 7)
+            assert {each.failure for each in passes} == {CORRELATED}
+            made = Counter(each.contender for each in passes)
+            assert made == {"Active-5s": FEWEST, "CKP-30s": FEWEST, "Storm": 1}
+            assert all(30 <= min(each.at_s.values()) < 60 for each in passes), "windows are full"
+            assert [each.part for each in passes] == sorted(each.part for each in passes)
+            kills_s = sorted(each.at_s[16] for each in passes if each.contender == "CKP-30s")
+            assert np.diff(kills_s) == pytest.approx(recovery.LONGEST_S / FEWEST), "evenly spread"
+
+
+def test_a_pass_is_a_sample(tmp_path: Path) -> None:
+    rows = [("CKP-30s", CORRELATED, "all", part, float(part)) for part in range(FEWEST)]
+    names = ["contender", "failure", "place", "sample", "latency_s"]
+    pd.DataFrame(rows, columns=names).to_parquet(tmp_path / "latencies.parquet")
+    runs = pd.DataFrame([{"engine": PACED, "window_s": 10, "rate": 1_000, "faster": 1.0}])
+    found = recovery.tabulate_live(Results(runs.assign(run="one"), {"one": tmp_path}))
+    (latency,) = found["latencies"].to_dict("records")
+    assert (latency["n"], latency["latency_s_low"], latency["latency_s_high"]) == (FEWEST, 0.0, 5.0)
+
+
+def test_no_pass_is_judged_by_its_own_overhead() -> None:
+    rows = pd.DataFrame(
+        {
+            "case": ["a"] * 4 + ["b"],
+            "run": "one",
+            "sample": [0, 1, 1, 2, 0],
+            "latency_s": [1.5, 2.25, 2.75, 9.0, 4.0],
+            "simulated_s": [1.0, 2.0, 2.0, 3.0, 1.0],
+        }
+    )
+    found = calibrated(rows, ["case"])
+    assert list(found["case"]) == ["a"] * 4, "of a single pass nothing is known from others"
+    overhead_s = dict(zip(found["sample"], found["overhead_s"], strict=True))
+    assert overhead_s == {0: (0.5 + 6.0) / 2, 1: (0.5 + 6.0) / 2, 2: 0.5}
 
 
 def test_the_simulated_half_recovers() -> None:
