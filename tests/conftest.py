@@ -66,16 +66,10 @@ def spark() -> Iterator[SparkSession]:
     """Start a Spark session inside this process, without a cluster."""
     from pyspark.sql import SparkSession
 
+    from harness.engines.structured.session import settings_of
     from harness.environment.java import find_java
 
-    building = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.streaming.metricsEnabled", "false")
-    )
+    building = SparkSession.builder.master("local[1]").config(map=settings_of({}))
     with pytest.MonkeyPatch.context() as patch:  # other tests of this process find Java themselves
         patch.setenv("JAVA_HOME", str(find_java().home))
         patch.setenv("PYSPARK_PYTHON", sys.executable)

@@ -221,6 +221,10 @@ class Source:
 
 QUERY, BATCH, TASKS = "query", "batch", "tasks"
 """Keys of `Workload.forms`: a query of Spark, its form as a batch, a topology of tasks."""
+SINK, READER = "sink", "reader"
+"""Keys of `Workload.forms`: a sink of the query's own, and the reader of what it wrote."""
+SINK_FORMATS = ("parquet", "orc", "json", "csv")
+"""Formats of Spark's file sink."""
 
 Query = Callable[["SparkSession", Mapping[str, "DataFrame"]], "DataFrame"]
 
@@ -242,6 +246,9 @@ class Workload:
     * `QUERY`: a `Query`, ``query(spark, sources)`` with a DataFrame of `SOURCE_COLUMNS` for each
       source name;
     * `BATCH`: the same results as a batch, where the query uses what Spark has for streams alone;
+    * `SINK`, with a query: a function ``sink(batch, batch_id, path)`` for ``foreachBatch``, or one
+      of `SINK_FORMATS` for Spark's file sink; and `READER`: ``reader(spark, path)``, a batch query
+      that returns the results below that path. Without them results go to a Kafka topic;
     * `TASKS`: the `Reference` of a topology of tasks (`workloads.toolkit.operators.program_of`), a
       function of a ``timeline``, a ``rate`` and these parameters;
     * any other key, such as ``"sql"`` or ``"command"``, with the value that its engine expects."""
@@ -366,6 +373,14 @@ class Workload:
             f"workload {self.name!r}: the form for the batch is a "
             f"{type(self.forms.get(BATCH)).__name__}, or has no query beside it",
             f"give forms={{{QUERY!r}: query, {BATCH!r}: batch}}, two functions of (spark, sources)",
+        )
+        sink, reader = self.forms.get(SINK), self.forms.get(READER)
+        _require(
+            (sink is None and reader is None)
+            or ((callable(sink) or sink in SINK_FORMATS) and callable(reader)),
+            f"workload {self.name!r}: sink is {sink!r:.60}, and its reader is {reader!r:.60}",
+            "give both: sink(batch, batch_id, path) or one of "
+            f"{', '.join(map(repr, SINK_FORMATS))}, and reader(spark, path)",
         )
         _require(
             TASKS not in self.forms or isinstance(tasks, Reference),

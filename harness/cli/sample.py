@@ -62,6 +62,11 @@ def _show(workload: Workload, found: Sampled) -> None:
         tolerance = f"{workload.tolerance:g} for floating point"
         said += f"equal, within a relative tolerance of {tolerance}"
     click.echo(said)
+    if found.again:
+        click.echo(
+            "a batch that is written a second time, as after a failure between its write and its "
+            f"commit, {found.again}"
+        )
 
 
 def _printable(value: object) -> object:

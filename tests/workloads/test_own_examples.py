@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs/examples"
-FILES = ("sessions", "conversions", "temperatures", "packaged", "visits", "late")
+FILES = ("sessions", "conversions", "temperatures", "packaged", "visits", "late", "table")
 WINDOW = "window_start"
 SOURCE = Source(name="in", records=Reference(target=f"{__file__}:None", parameters={}))
 
@@ -85,6 +85,7 @@ def test_an_example_runs_over_a_sample(spark: SparkSession, here: Path, name: st
 NO_REAL_TIME = {
     "sessions": "session window streaming aggregations on streaming DataFrames/DataSets",
     "conversions": "not supported in Update output mode, only in Append output mode",
+    "table": "its sink is written batch by batch",
     "visits": "real-time mode runs in the JVM alone",
 }
 """The end of Spark's own reason against real-time mode."""
@@ -147,7 +148,13 @@ def _late(found: pd.DataFrame, workload: Workload) -> None:
     assert found["readings"].sum() == sample.RECORDS
 
 
+def _table(found: pd.DataFrame, workload: Workload) -> None:
+    assert found["sales"].sum() == sample.RECORDS
+    assert set(found["shop"]) == set(range(50))
+
+
 EXPECTED = {
+    "table": _table,
     "visits": _visits,
     "late": _late,
     "sessions": _sessions,

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.child import DIED, Emit, orders, speaker
 from harness.engines.deliveries import BEHIND, NEWEST, UNREAD
-from harness.engines.structured import frames, sample
+from harness.engines.structured import frames, sample, sinks
 from harness.engines.structured.applications import SHUFFLE_PARTITIONS
 from harness.engines.structured.parameters import Mode
 from harness.errors import UsageError
 from harness.measure.versions import Stability
-from workloads.base import QUERY, Reference, Workload
+from workloads.base import QUERY, SINK, Reference, Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -230,6 +230,7 @@ class Driver:
             "end": self.end,
             "settings": self.settings,
             "truth": self.truth,
+            "results": self.results,
             "score": self.score,
         }
         commands[command](**parameters)
@@ -267,12 +268,13 @@ class Driver:
             kafka = {**self._kafka, **source}
             sources = frames.read_stream(self._spark, kafka, topics, begun, partitions)
             result = begun.form(QUERY)(self._spark, sources)
+            if SINK in begun.forms:
+                writer = sinks.writing(result.writeStream, begun, sinks.place(checkpoint))
+            else:
+                sent = frames.encode(result, begun, copy, stability).writeStream
+                writer = sent.format("kafka").options(**self._kafka).option("topic", out_topic)
             query: StreamingQuery = (
-                frames.encode(result, begun, copy, stability)
-                .writeStream.format("kafka")
-                .options(**self._kafka)
-                .option("topic", out_topic)
-                .option("checkpointLocation", checkpoint)
+                writer.option("checkpointLocation", checkpoint)
                 .outputMode(output)
                 .trigger(**{trigger: f"{round(trigger_s * 1000)} milliseconds"})
                 .start()
@@ -319,6 +321,16 @@ class Driver:
         table = result.select(*frames.plain_columns(result, self._workload)).toArrow()
         pyarrow.parquet.write_table(table, Path(path))
         self._emit({"event": "truth", "rows": len(table)})
+
+    def results(self, *, checkpoints: Sequence[str], path: str) -> None:
+        """Write what is in the sinks of the queries with these checkpoints to a Parquet file."""
+        import pyarrow.parquet
+
+        assert self._workload is not None, "nothing was begun"
+        places = [sinks.place(checkpoint) for checkpoint in checkpoints]
+        table = sinks.rows_of(self._spark, self._workload, places)
+        pyarrow.parquet.write_table(table, Path(path))
+        self._emit({"event": "results", "rows": len(table)})
 
     def score(self, **files: str) -> None:
         """Score one file of results against another (`frames.score_files`)."""

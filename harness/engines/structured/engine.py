@@ -27,7 +27,7 @@ from harness.engines.base import (
 )
 from harness.engines.deliveries import deliveries
 from harness.engines.settings import Setting, demand_reported
-from harness.engines.structured import parts, real_time, standby
+from harness.engines.structured import parts, real_time, sinks, standby
 from harness.engines.structured.applications import (
     SHUFFLE_PARTITIONS,
     Application,
@@ -40,7 +40,7 @@ from harness.engines.structured.parameters import StockParameters
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
 from harness.measure.values import from_arrow
-from workloads.base import QUERY, Workload
+from workloads.base import QUERY, SINK, Workload
 
 NAME = "structured"
 READY_S = 180.0
@@ -233,7 +233,11 @@ class StructuredEngine:
         self._ending = False
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
-        """Every result; of a second query over a part of the input what a reader shows."""
+        """Every result; of a second query over a part of the input what a reader shows.
+
+        A workload with a sink of its own has none in the out topic."""
+        if SINK in work.workload.forms:
+            messages = self._in_sinks(work)
         origin_unix_s = work.load.event.origin(start_unix_s)
         found = deliveries(messages, work.workload, start_unix_s, origin_unix_s)
         if self._partitions is None:
@@ -241,6 +245,27 @@ class StructuredEngine:
         spans = standby.away(self.events())
         spans_s = [(begin - start_unix_s, end - start_unix_s) for begin, end in spans]
         return standby.shown(found, spans_s, work.workload.identity_in_run)
+
+    def _in_sinks(self, work: Work) -> list[Message]:
+        """Return the rows of the queries' own sinks, in the order in which they were readable.
+
+        None if the driver that reads them is gone: then the pass has died anyway."""
+        if self._gone(0):
+            return []
+        path = work.directory / "results.parquet"
+        checkpoints = [order["checkpoint"] for order in self._orders]
+        self._ask("results", "results", "the results", checkpoints=checkpoints, path=str(path))
+        rows = pyarrow.parquet.read_table(path).sort_by(sinks.ARRIVAL).to_pylist()
+        return [
+            Message(
+                append_ms=row[sinks.ARRIVAL],
+                partition=0,
+                offset=offset,
+                value=row[sinks.VALUE].encode(),
+                copy=row[sinks.COPY],
+            )
+            for offset, row in enumerate(rows)
+        ]
 
     def events(self) -> Sequence[Event]:
         """Return the reports of the applications since `begin`, and the executors they lost."""

@@ -97,9 +97,16 @@ _JSON = {
 
 
 def encode(
-    result: DataFrame, workload: Workload, copy: int, stability: Stability = Stability.STABLE
+    result: DataFrame,
+    workload: Workload,
+    copy: int,
+    stability: Stability = Stability.STABLE,
+    *,
+    more: Sequence[Column] = (),
 ) -> DataFrame:
     """Return the rows for Spark's Kafka sink; stable ones carry no stability.
+
+    ``more``: columns beside those of the sink.
 
     The key is a result's identity, so that all of its revisions are in one partition, in order:
     without it the last value to arrive need not be the last one that was computed."""
@@ -118,7 +125,7 @@ def encode(
         chosen = F.struct(*(columns[name] for name in names))
         return F.to_json(chosen, _JSON)
 
-    row = [as_json(workload.columns).alias("value"), F.array(*headers).alias("headers")]
+    row = [as_json(workload.columns).alias("value"), F.array(*headers).alias("headers"), *more]
     if stability is Stability.REVISION:
         row.append(as_json(workload.identity).alias("key"))
     return result.select(*row)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.engines.structured import sample, sample_stream
+from harness.engines.structured import real_time, sample, sample_stream
 from harness.engines.structured.refusals import explained, said
 from harness.engines.structured.sample_stream import Streamed
 from harness.engines.structured.session import local_session, with_settings
 from harness.errors import UsageError
-from harness.measure.versions import Comparison, compare
+from harness.measure.versions import Comparison, compare, first_of_each
 from workloads.base import Workload
 from workloads.toolkit.records import UNSEEN_REMEDY
 
@@ -39,6 +39,8 @@ class Sampled:
     late_by_s: float = 0.0
     difference: str = ""
     """What their loss changes, in a sentence."""
+    again: str = ""
+    """What a second write of one batch does to the workload's own sink, in a sentence."""
     no_real_time: str | None = None
     """Why Spark's real-time mode cannot run the query; None if nothing is known against it."""
 
@@ -72,18 +74,12 @@ def sampled(
         batch_s, began = time.monotonic() - began, time.monotonic()
         stream = explained(workload, lambda: sample_stream.run_stream(spark, workload, place))
         stream_s = time.monotonic() - began
-        found = compare(
-            stream.results,
-            batch,
-            list(workload.identity),
-            workload.values,
-            tolerance=workload.tolerance,
-        )
+        found = _compared(workload, stream.results, batch)
         if not found.equal and not (workload.late_data and stream.late):
             plan = sample_stream.analyzed(spark, workload, place)
             bare = sample_stream.without_watermark(plan, workload)
             raise _unequal(found, stream, workload, bare)
-        no_real_time = workload.no_real_time or _no_real_time(spark, workload, place)
+        no_real_time = real_time.unable(workload) or _no_real_time(spark, workload, place)
     return Sampled(
         results=batch,
         batch_s=batch_s,
@@ -91,8 +87,37 @@ def sampled(
         late=stream.late,
         late_by_s=stream.late_by_s,
         difference="" if found.equal else found.describe(),
+        again="" if stream.again is None else _again(workload, stream.again, stream.results),
         no_real_time=no_real_time,
     )
+
+
+def _compared(workload: Workload, stream: pd.DataFrame, batch: pd.DataFrame) -> Comparison:
+    """Compare the two; raise `UsageError` if the stream gives a result twice."""
+    first = first_of_each(stream, workload.identity)
+    if len(first) < len(stream):
+        once = stream.index.difference(first.index)
+        raise UsageError(
+            f"workload {workload.name!r}: as a stream it gives {len(once)} of {len(first)} results "
+            f"twice, without a failure, such as {stream.loc[once[0]].to_dict()}",
+            remedy="send a result once, when its window has closed: a sink in foreachBatch adds "
+            "each batch to what is there, or replaces that batch alone",
+        )
+    return compare(
+        first, batch, list(workload.identity), workload.values, tolerance=workload.tolerance
+    )
+
+
+def _again(workload: Workload, again: pd.DataFrame, before: pd.DataFrame) -> str:
+    """Return what the second write of a batch changed in a sink."""
+    first = first_of_each(again, workload.identity)
+    found = compare(
+        first, before, list(workload.identity), workload.values, tolerance=workload.tolerance
+    )
+    if not found.equal:
+        return f"makes its results wrong: {found.describe()}"
+    repeated = len(again) - len(first)
+    return f"gives {repeated} results twice" if repeated else "changes nothing"
 
 
 def _no_real_time(spark: SparkSession, workload: Workload, directory: Path) -> str | None:

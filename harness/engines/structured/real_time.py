@@ -12,7 +12,7 @@ from typing import Any
 from harness.cluster.base import ClusterSpec
 from harness.engines.deliveries import BEHIND, NEWEST, UNREAD
 from harness.engines.structured.parameters import LEAST_CHECKPOINT_S, StockParameters
-from workloads.base import Workload
+from workloads.base import SINK, Workload
 
 SCHEMES = ("checkpoint", "active")
 
@@ -21,11 +21,8 @@ def lacking(
     parameters: StockParameters, workload: Workload, spec: ClusterSpec, scheme: str
 ) -> str | None:
     """Return why a workload cannot run in real-time mode on such a cluster; None if it can."""
-    if workload.no_real_time is not None:
-        return (
-            f"workload {workload.name!r} cannot run in Spark's real-time mode: "
-            f"{workload.no_real_time}"
-        )
+    if (why := unable(workload)) is not None:
+        return f"workload {workload.name!r} cannot run in Spark's real-time mode: {why}"
     if scheme not in SCHEMES:
         return f"scheme {scheme!r} needs append mode, and real-time mode delivers updates"
     slots = slots_of(spec, scheme)
@@ -36,6 +33,13 @@ def lacking(
             f"spare ones, and each application has {slots}"
         )
     return None
+
+
+def unable(workload: Workload) -> str | None:
+    """Return what the workload itself says against real-time mode; None if nothing."""
+    if SINK in workload.forms:
+        return "its sink is written batch by batch"
+    return workload.no_real_time
 
 
 def slots_of(spec: ClusterSpec, scheme: str) -> int:

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from harness.engines.structured import sinks
 from harness.engines.structured.sample import (
     PLACE,
     START_MS,
@@ -24,11 +25,12 @@ from harness.engines.structured.sample import (
     table_of,
 )
 from harness.errors import UsageError
-from workloads.base import QUERY, Workload
+from workloads.base import QUERY, SINK, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 LATER_MS = 1000
 """Time between the two markers of a stream."""
@@ -45,6 +47,8 @@ class Streamed:
     """Rows that the watermark dropped, as Spark counts them."""
     late_by_s: float
     """How far the latest of them was behind the watermark, at least."""
+    again: pd.DataFrame | None = None
+    """What a sink of the workload's own has after one batch was written a second time."""
 
 
 def places(workload: Workload, directory: Path) -> dict[str, Path]:
@@ -148,29 +152,59 @@ def python_part(plan: Any) -> str | None:
 
 
 def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> Streamed:
-    """Run the query over the sample as a stream in append mode."""
+    """Run the query over the sample as a stream in append mode.
+
+    Into a sink of its own, if it has one; then the last batch is written there a second time, as
+    after a failure between its write and its commit."""
     write_stream(workload, directory)
     result = workload.form(QUERY)(spark, as_stream(spark, workload, directory))
-    sink = f"sample_{workload.name.replace('-', '_')}"
-    query = (
-        result.writeStream.outputMode("append")
-        .format("memory")
-        .queryName(sink)
-        .option("checkpointLocation", str(directory / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        query.awaitTermination()
-        reports = [json.loads(report.json) for report in query.recentProgress]
-    finally:
-        query.stop()
+    checkpoint = directory / "checkpoint"
+    own, table = SINK in workload.forms, f"sample_{workload.name.replace('-', '_')}"
+    out = sinks.place(str(checkpoint))
+
+    def run() -> list[dict[str, Any]]:
+        writer = result.writeStream.outputMode("append").trigger(availableNow=True)
+        if own:
+            writer = sinks.writing(writer, workload, out)
+        else:
+            writer = writer.format("memory").queryName(table)
+        return _reports(writer.option("checkpointLocation", str(checkpoint)).start())
+
+    def read() -> pd.DataFrame:
+        found = sinks.read(spark, workload, out) if own else spark.table(table)
+        return results_of(found, workload)
+
+    reports = run()
     late, late_by_s = late_of(reports)
     if not late or workload.late_data:
         _check_delay(reports, workload)
-    results = results_of(spark.table(sink), workload)
-    spark.catalog.dropTempView(sink)
-    return Streamed(results=results, late=late, late_by_s=late_by_s)
+    results, again = read(), None
+    if own:
+        _forget_commit(checkpoint, reports)
+        run()
+        again = read()
+    else:
+        spark.catalog.dropTempView(table)
+    return Streamed(results=results, late=late, late_by_s=late_by_s, again=again)
+
+
+def _reports(query: StreamingQuery) -> list[dict[str, Any]]:
+    """Return the reports of a query that ends by itself."""
+    try:
+        query.awaitTermination()
+        return [json.loads(report.json) for report in query.recentProgress]
+    finally:
+        query.stop()
+
+
+def _forget_commit(checkpoint: Path, reports: Sequence[Mapping[str, Any]]) -> None:
+    """Remove the commit of the last batch with records, so that the query runs it again."""
+    last = max(report["batchId"] for report in reports if report["numInputRows"])
+    for log, first in (("commits", last), ("offsets", last + 1)):
+        for path in (checkpoint / log).iterdir():
+            number = path.name.strip(".").removesuffix(".crc")
+            if number.isdecimal() and int(number) >= first:
+                path.unlink()
 
 
 def late_of(reports: Sequence[Mapping[str, Any]]) -> tuple[int, float]:

@@ -17,7 +17,7 @@ import pandas as pd
 from harness.engines.base import Event, EventKind
 from harness.measure.values import identities
 from harness.measure.versions import STABILITY, Stability
-from workloads.base import Workload
+from workloads.base import SINK, Workload
 
 SCHEME = "ppa"
 FIRST, SECOND = 0, 1
@@ -31,6 +31,8 @@ def unreadable(partitions: Partitions, workload: Workload) -> str | None:
     """Return why the second query of a workload could give nothing; None if it could.
 
     Each source takes part in every MC-tree, because a query is one connected piece."""
+    if SINK in workload.forms:
+        return f"workload {workload.name!r} has a sink of its own, which marks no tentative results"
     for source in workload.sources:
         numbers = partitions.get(source.name, ())
         if not numbers:
