@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.nightly.history import History, Night
+    from harness.nightly.metrics import Metric
     from harness.nightly.revisions import Revision
 
 ALARM = 1
@@ -25,7 +26,8 @@ Examples:
   ./faultline nightly
   ./faultline nightly --baseline HEAD~20 --json
   ./faultline nightly --no-live --baseline main --metric codec --metric output_fidelity
-  ./faultline nightly --metric live_cpu --metric live_latency
+  ./faultline nightly --metric live_cpu --metric kill_tasks_outage
+  ./faultline nightly --dry-run
   ./faultline nightly --summary night.md
 """
 
@@ -43,14 +45,19 @@ Examples:
 @click.option(
     "--pairs",
     type=click.IntRange(min=8),
-    default=None,
-    help="Samples of each metric and side.  [default: 15]",
+    default=15,
+    show_default=True,
+    help="Samples of each loop and side, and as many again of one that seems to have changed.",
 )
 @click.option(
     "--live/--no-live",
     default=True,
     show_default=True,
-    help="Also compare the live engines, which starts two local clusters (8 to 11 minutes).",
+    help="Also compare the live engines and their recoveries after kills, which starts two local "
+    "clusters.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show the metrics and about how long they take, and end."
 )
 @click.option(
     "--anyway",
@@ -68,8 +75,9 @@ Examples:
 def command(
     baseline: str | None,
     metrics: tuple[str, ...],
-    pairs: int | None,
+    pairs: int,
     live: bool,
+    dry_run: bool,
     anyway: bool,
     summary: Path | None,
     out: Path,
@@ -78,7 +86,8 @@ def command(
     """Measure this checkout and an earlier revision (the baseline) in turns, and compare them.
 
     The loops that cost most are measured in processor time. On real servers, the cost of the task
-    engine is measured as a share of stock Spark's in micro-batches (docs/nightly.md).
+    engine is measured as a share of stock Spark's in micro-batches, and a worker is killed under
+    each of the two, for outages and for results that are lost, repeated or wrong (docs/nightly.md).
 
     Where nothing that is measured has changed since the baseline, it ends at once. A level that
     moved over the nights is an alarm, with the commits between which it did.
@@ -94,44 +103,44 @@ def command(
     from harness.cluster.ownership import warn_of_neighbours
     from harness.nightly import revisions
     from harness.nightly.claims import claims_tonight
-    from harness.nightly.gate import PAIRS, measure_night
+    from harness.nightly.gate import measure_night
     from harness.nightly.history import History
-    from harness.nightly.metrics import chosen_with_live
+    from harness.nightly.metrics import chosen
     from harness.nightly.trends import write_trends
     from harness.results.provenance import machine_name
     from harness.results.store import RecordStore
     from harness.seeds import DEFAULT_SEED, derive_seed
 
-    loops, ratios = chosen_with_live(metrics)
+    measured = chosen(metrics, live=live)
     history = History(out, warn=to_stderr)
     nights = history.read(machine_name())
     revision = revisions.resolve(baseline) if baseline else _default_baseline(nights)
     if not (anyway or revisions.changed_code(revision)):
         _unchanged(revision, as_json)
         return
-    if live and ratios:
+    about = _duration(measured, pairs)
+    if dry_run:
+        _plan(measured, about, as_json)
+        return
+    to_stderr(about)
+    if any(metric.turns for metric in measured):
         warn_of_neighbours(to_stderr)
     side = revisions.build(revision, report=to_stderr)
     to_stderr(f"comparing with {revision}")
     night = measure_night(
-        loops,
+        measured,
         side,
         revisions.working_tree(),
         claims=claims_tonight(RecordStore(out, warn=to_stderr)),
         last=nights[-1] if nights else None,
-        pairs=pairs or PAIRS,
+        pairs=pairs,
         seed=derive_seed(DEFAULT_SEED, "night", len(nights)),
         report=to_stderr,
-        live=ratios if live else (),
     )
     night = _with_moves(nights, night)
-    path = history.append(night)
-    trends = write_trends(history)
+    history.append(night)
     _add(night, summary)
-    if as_json:
-        emit_json({**asdict(night), "history": str(path), "trends": str(trends)})
-    else:
-        _print(night, history, trends)
+    _print(night, history, write_trends(history), as_json)
     sys.exit(ALARM if night.alarms else 0)
 
 
@@ -142,6 +151,26 @@ def _unchanged(revision: Revision, as_json: bool) -> None:
         click.echo(
             f"nothing that is measured changed since {revision}; --anyway measures all the same"
         )
+
+
+def _plan(measured: Sequence[Metric], about: str, as_json: bool) -> None:
+    names = [metric.name for metric in measured]
+    if as_json:
+        emit_json({"metrics": names, "about": about})
+        return
+    for metric in measured:
+        click.echo(f"  {metric.name:<26} {metric.title}")
+    click.echo(about)
+
+
+def _duration(measured: Sequence[Metric], pairs: int) -> str:
+    """Return how long a night takes, in words."""
+    from harness.nightly.metrics import planned_s
+    from harness.text import format_duration
+
+    once = format_duration(planned_s(measured, pairs))
+    again = format_duration(planned_s(measured, pairs, fresh_of=len(measured)))
+    return f"about {once} on two idle cores, and up to {again} more if all seems to have changed"
 
 
 def _add(night: Night, page: Path | None) -> None:
@@ -182,15 +211,14 @@ def _default_baseline(nights: Any) -> Revision:
         ) from error
 
 
-def _print(night: Night, history: History, trends: Path | None) -> None:
+def _print(night: Night, history: History, trends: Path | None, as_json: bool) -> None:
+    path = history.path(night.machine_name)
+    if as_json:
+        emit_json({**asdict(night), "history": str(path), "trends": str(trends)})
+        return
     click.echo(f"{night.commit} against {night.baseline}, {night.pairs} pairs each")
     for name, metric in night.metrics.items():
-        numbers = (
-            f"{metric.ratio:6.3f}  ({metric.low:.3f} to {metric.high:.3f})"
-            if metric.ratio is not None
-            else f"     –  {metric.reason or ''}"
-        )
-        click.echo(f"  {name:<26} {metric.verdict:<13} {numbers}")
+        click.echo(f"  {name:<26} {metric.verdict:<13} {metric.numbers}")
     decided = sum(claim.held is not None for claim in night.claims)
     click.echo(f"{decided} of {len(night.claims)} claims are measured")
     for note in night.notes:
@@ -199,6 +227,6 @@ def _print(night: Night, history: History, trends: Path | None) -> None:
         click.echo(f"ALARM {alarm}")
     if not night.alarms:
         click.echo("nothing is worse")
-    click.echo(f"history: {history.path(night.machine_name)}")
+    click.echo(f"history: {path}")
     if trends:
         click.echo(f"trends: {trends}")

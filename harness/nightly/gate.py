@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.nightly.history import ClaimNight, MetricNight, Night
 from harness.nightly.live import gather_live
-from harness.nightly.metrics import HotLoop, LiveRatio
+from harness.nightly.metrics import Metric
 from harness.nightly.sampling import Gathered, Side, gather
 from harness.nightly.statistics import (
     ALARMS,
@@ -27,16 +27,9 @@ from harness.results.provenance import (
 from harness.seeds import derive_seed
 from harness.text import Notify
 
-PAIRS = 15
-"""Pairs of samples of each metric; as many again for a metric that seems to have changed."""
-LIVE_PAIRS = FEWEST_PAIRS
-"""Pairs of passes of each engine: a pass takes half a minute."""
-
-Metric = HotLoop | LiveRatio
-
 
 def measure_night(
-    loops: Sequence[HotLoop],
+    measured: Sequence[Metric],
     baseline: Side,
     tonight: Side,
     *,
@@ -45,26 +38,27 @@ def measure_night(
     pairs: int,
     seed: int,
     report: Notify,
-    live: Sequence[LiveRatio] = (),
 ) -> Night:
     """Run the gate.
 
-    ``last`` is the night before on this class of machine, if there was one. ``live`` are the
-    ratios to measure on real servers."""
+    ``last`` is the night before on this class of machine, if there was one. ``pairs`` are those of
+    a loop."""
     assert pairs >= FEWEST_PAIRS, pairs
     began, clock, load = time.time(), time.monotonic(), [os.getloadavg()[0]]
-    metrics, alarms = {}, []
-    for chosen, count, what in (
-        (loops, pairs, "processor time"),
-        (live, LIVE_PAIRS, "ratio to stock Spark (micro-batches)"),
-    ):
-        gathered, decided = compare_sides(
-            chosen, baseline, tonight, last=last, pairs=count, seed=seed, report=report
-        )
-        for name, decision in decided.items():
-            metrics[name] = _metric_night(name, gathered, decision)
-            if decision.verdict in ALARMS:
-                alarms.append(_sentence(name, what, metrics[name], baseline.name))
+    gathered, decided = compare_sides(
+        measured, baseline, tonight, last=last, pairs=pairs, seed=seed, report=report
+    )
+    metrics = {name: _metric_night(name, gathered, found) for name, found in decided.items()}
+    alarms = [
+        _sentence(metric, metrics[metric.name], baseline.name)
+        for metric in measured
+        if decided[metric.name].verdict in ALARMS
+    ]
+    few = [
+        note
+        for metric in measured
+        if metric.counts_errors and (note := _too_few(metric, metrics[metric.name]))
+    ]
     notes, claim_alarms = claim_changes(last.claims if last else (), claims)
     return Night(
         started_unix_s=began,
@@ -79,7 +73,7 @@ def measure_night(
         metrics=metrics,
         claims=claims,
         alarms=[*alarms, *claim_alarms],
-        notes=notes,
+        notes=[*few, *notes],
     )
 
 
@@ -93,12 +87,10 @@ def compare_sides(
     seed: int,
     report: Notify,
 ) -> tuple[Gathered, Mapping[str, Decision]]:
-    """Measure metrics of one kind, and those that seem to have changed a second time."""
-    if not metrics:
-        return Gathered({}, {}), {}
+    """Measure metrics, and those that seem to have changed a second time."""
 
-    def look(chosen: Sequence[Metric], seed: int) -> Gathered:
-        return _gather(chosen, baseline, tonight, pairs, seed, report, precisely=True)
+    def look(chosen: Sequence[Metric], seed: int, fresh_of: int | None = None) -> Gathered:
+        return _gather(chosen, baseline, tonight, pairs, fresh_of, seed, report)
 
     first = look(metrics, seed)
     suspects = [
@@ -109,12 +101,12 @@ def compare_sides(
     fresh = Gathered({}, {})
     if suspects:
         report(f"a second look at {', '.join(metric.name for metric in suspects)}")
-        fresh = look(suspects, derive_seed(seed, "second look"))
+        fresh = look(suspects, derive_seed(seed, "second look"), len(metrics))
     return first, {
         metric.name: decide(
             first.pairs[metric.name],
             fresh.pairs.get(metric.name),
-            measured_last_night=_was_measured(last, metric.name),
+            measured_last_night=_was_measured(last, metric.name, first.pairs[metric.name].fewest),
         )
         for metric in metrics
     }
@@ -125,24 +117,27 @@ def _gather(
     baseline: Side,
     tonight: Side,
     pairs: int,
+    fresh_of: int | None,
     seed: int,
     report: Notify,
-    *,
-    precisely: bool = False,
 ) -> Gathered:
-    """Take ``pairs`` pairs of metrics of one kind.
+    """Take ``pairs`` pairs of the loops, and those of what needs real servers (`turns_of`).
 
-    ``precisely``: as many again, once, of those hot loops that are still uncertain."""
-    if ratios := [each for each in metrics if isinstance(each, LiveRatio)]:
-        return gather_live(ratios, baseline, tonight, pairs=pairs, seed=seed, report=report)
-    loops = [each for each in metrics if isinstance(each, HotLoop)]
-    found = gather(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
+    Of those loops that are still uncertain as many again, once."""
+    loops = [each for each in metrics if not each.turns]
+    live = [each for each in metrics if each.turns]
+    found = Gathered({}, {})
+    if live:
+        found = gather_live(live, baseline, tonight, seed=seed, report=report, fresh_of=fresh_of)
+    if not loops:
+        return found
+    found += gather(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
     uncertain = [
         loop
         for loop in loops
         if (comparison := found.pairs[loop.name].compare()) and comparison.wide
     ]
-    if precisely and uncertain:
+    if uncertain:
         report(f"more pairs of {', '.join(loop.name for loop in uncertain)}")
         seed = derive_seed(seed, "more")
         more = gather(uncertain, baseline, tonight, pairs=pairs, seed=seed, report=report)
@@ -152,10 +147,10 @@ def _gather(
     return found
 
 
-def _was_measured(last: Night | None, name: str) -> bool:
+def _was_measured(last: Night | None, name: str, fewest: int) -> bool:
     if last is None or name not in last.metrics:
         return False
-    return sum(value is not None for value in last.metrics[name].seconds) >= FEWEST_PAIRS
+    return sum(value is not None for value in last.metrics[name].seconds) >= fewest
 
 
 def _metric_night(name: str, gathered: Gathered, judged: Decision) -> MetricNight:
@@ -165,6 +160,7 @@ def _metric_night(name: str, gathered: Gathered, judged: Decision) -> MetricNigh
         verdict=judged.verdict.value,
         seconds=list(pairs.tonight),
         baseline_seconds=list(pairs.baseline),
+        unit=pairs.scale.unit,
         ratio=comparison.ratio if comparison else None,
         low=comparison.low if comparison else None,
         high=comparison.high if comparison else None,
@@ -172,14 +168,27 @@ def _metric_night(name: str, gathered: Gathered, judged: Decision) -> MetricNigh
     )
 
 
-def _sentence(name: str, what: str, metric: MetricNight, baseline: str) -> str:
-    if metric.ratio is None or metric.verdict == Change.LOST:
-        return f"{name}: was measured before and has no number tonight ({metric.reason or '?'})"
+def _sentence(metric: Metric, night: MetricNight, baseline: str) -> str:
+    if night.ratio is None or night.verdict == Change.LOST:
+        return (
+            f"{metric.name}: was measured before and has no number tonight ({night.reason or '?'})"
+        )
+    if night.unit:
+        return f"{metric.name}: {night.numbers} against {baseline}, with a 99 % interval"
     return (
-        f"{name}: {metric.ratio:.3f} times the {what} of {baseline} "
-        f"(99 % interval {metric.low:.3f} to {metric.high:.3f}, minimal effect "
+        f"{metric.name}: {night.ratio:.3f} times the {metric.what} of {baseline} "
+        f"(99 % interval {night.low:.3f} to {night.high:.3f}, minimal effect "
         f"{MINIMUM_EFFECT:.0%})"
     )
+
+
+def _too_few(metric: Metric, night: MetricNight) -> str | None:
+    """Return a note about errors that few kills of tonight alone have, and too few to decide."""
+    tonight = [value for value in night.seconds if value]
+    if night.verdict == Change.WORSE or not tonight or any(night.baseline_seconds):
+        return None
+    count = f"{len(tonight)} of {len(night.seconds)} kills"
+    return f"{metric.title}: up to {max(tonight):g} in {count}, and none at the baseline"
 
 
 def claim_changes(

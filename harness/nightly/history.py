@@ -26,14 +26,26 @@ class MetricNight:
 
     verdict: str
     seconds: Sequence[float | None]
-    """Tonight's samples: processor time of one call, in seconds; of a live ratio, the ratio."""
+    """Tonight's samples: processor time of one call, in seconds; of a live ratio, the ratio; of a
+    recovery, its number in `unit`."""
     baseline_seconds: Sequence[float | None]
+    unit: str = ""
+    """The unit of a difference; empty where costs are compared by their ratio."""
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    """Tonight over baseline, and the ends of its interval."""
+    """Tonight over baseline, or minus it if there is a unit, and the ends of its interval."""
     reason: str | None = None
     """The reason why there is no number."""
+
+    @property
+    def numbers(self) -> str:
+        """The change with its interval, in words; the reason where there is none."""
+        if self.ratio is None or self.low is None or self.high is None:
+            return f"–  {self.reason or ''}".strip()
+        if self.unit:
+            return f"{self.ratio:+.3g} {self.unit} ({self.low:+.3g} to {self.high:+.3g})"
+        return f"{self.ratio:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,10 @@
-"""Live ratios: the task engine's cost over that of stock Spark in micro-batches, on both sides.
+"""Live metrics: costs of passes of both engines, and recoveries after kills, on both sides.
 
-Each side has a cluster of its own, both alive at the same time, so passes of the two can take turns
-within the same minutes. First all passes of the one engine, then of the other, because an engine
-takes half a minute to open; both sides open it at the same time. A pair's ratio is that of the
-passes with the same number.
-
-It takes eight to eleven minutes."""
+Each side has a cluster of its own, both alive at the same time, so the two can take turns within
+the same minutes. First everything of the one engine, then of the other, because an engine
+takes half a minute to open; both sides open it at the same time. A ratio is that of an engine's
+pass to the other engine's pass with the same number. The two kills of a pair are of the same
+worker at the same instant of the load, and each is a run of its own (`harness.judging.run`)."""
 
 from __future__ import annotations
 
@@ -18,19 +17,22 @@ from typing import Any
 
 from harness.child import Child
 from harness.errors import EnvironmentFailure
-from harness.nightly.metrics import LIVE_RATE_PER_S, LiveRatio
+from harness.measure.windows import LATER_S
+from harness.nightly.metrics import ENGINES, LIVE_RATE_PER_S, Metric, Turn, turns_of
 from harness.nightly.sampling import BENCHMARKS, Gathered, Side
 from harness.nightly.statistics import Pairs
-from harness.seeds import generator
+from harness.seeds import derive_seed, generator
 from harness.text import Notify
 
 PROGRAM = BENCHMARKS / "live_side.py"
-ENGINES = ("tasks", "structured")
-"""The engine of the ratio's numerator, and that of its denominator."""
-_READY_S, _OPEN_S, _PASS_S, _STOP_S = 180.0, 300.0, 150.0, 60.0
-"""Longest time for a cluster, an engine with its warm-up, a pass and the end."""
+_WHICH = ("baseline", "tonight")
+_READY_S, _STOP_S = 180.0, 60.0
+"""Longest time for a cluster, and for its end."""
+_WITHIN_S = {"open": 300.0, "pass": 150.0, "kill": 1200.0}
+"""Longest time for an engine with its warm-up, a pass, and the attempts at a kill."""
 
-Numbers = Mapping[str, float]
+Numbers = Mapping[str, Any]
+"""The numbers of a pass or a kill. ``why`` is the reason for those that are missing."""
 
 
 class LiveSide:
@@ -49,75 +51,67 @@ class LiveSide:
         tree = Path(ready["tree"])
         assert tree == self._side.root.resolve(), f"{self.name} imported the code of {tree}"
 
-    def begin_open(self, engine: str) -> int:
-        """Request that the engine is opened and warmed up, instead of the one that is open."""
-        return self._order("open", engine)
-
-    def wait_open(self, number: int, engine: str) -> None:
-        """Wait until that request is answered."""
-        self._answer(number, f"the start of {engine}", within_s=_OPEN_S)
-
-    def run(self, engine: str) -> Numbers:
-        """Make one pass. Raises `EnvironmentFailure` with the program's reason if it failed."""
-        said = self._answer(self._order("pass", engine), f"a pass of {engine}", within_s=_PASS_S)
-        return {name: value for name, value in said.items() if name not in ("event", "order")}
-
-    def _order(self, what: str, engine: str) -> int:
+    def order(self, what: str, engine: str, **more: float) -> int:
+        """Order to open an engine, a pass or a kill, and return the number of the order."""
         self._orders += 1
-        order = {what: engine, "order": self._orders, "rate_per_s": LIVE_RATE_PER_S}
-        self._child.send(order)
+        order = {what: engine, "order": self._orders, "rate_per_s": LIVE_RATE_PER_S, **more}
+        try:
+            self._child.send(order)
+        except EnvironmentFailure as failure:
+            self._silent = self._silent or failure
         return self._orders
 
-    def _answer(self, number: int, what: str, *, within_s: float) -> Mapping[str, Any]:
+    def answer(self, number: int, what: str, engine: str) -> Numbers:
         """Return the answer to that order alone: a late one must not be taken for the next.
 
-        A side that left an order unanswered gets no further one."""
-        if self._silent is not None:
-            raise self._silent
-        try:
-            said = self._child.wait_for(
-                what, lambda event: event.get("order") == number, within_s=within_s
-            )
-        except EnvironmentFailure as failure:
-            self._silent = failure
-            raise
-        if said["event"] == "failed":
-            raise EnvironmentFailure(
-                f"{what} at {self.name} failed: {said['why']}",
-                remedy="run ./faultline run live/engines to see it by itself",
-            )
-        return said
+        A side that left an order unanswered is not waited for again."""
+        if self._silent is None:
+            try:
+                said = self._child.wait_for(
+                    f"the {what} of {engine}",
+                    lambda event: event.get("order") == number,
+                    within_s=_WITHIN_S[what],
+                )
+            except EnvironmentFailure as failure:
+                self._silent = failure
+            else:
+                failed = f"the {what} of {engine} at {self.name} failed: {said.get('why')}"
+                return {"why": failed} if said["event"] == "failed" else said
+        return {"why": _short(self._silent)}
 
 
 def gather_live(
-    ratios: Sequence[LiveRatio],
+    metrics: Sequence[Metric],
     baseline: Side,
     tonight: Side,
     *,
-    pairs: int,
     seed: int,
     report: Notify,
+    fresh_of: int | None = None,
 ) -> Gathered:
-    """Measure ``pairs`` ratios of each side. A failure leaves no number but a reason."""
-    why: dict[str, str] = {}
-    found: dict[str, dict[str, list[Numbers | None]]] = {}
+    """Measure pairs of each metric, as many as `turns_of`. A failure leaves a reason."""
+    turns = turns_of(metrics, fresh_of)
+    found: dict[tuple[str, Turn], list[Numbers]] = {}
     with tempfile.TemporaryDirectory(prefix="faultline-nightly-") as logs:
         try:
             with _sides(baseline, tonight, Path(logs), report) as sides:
-                found = _passes(sides, pairs=pairs, seed=seed, report=report, why=why)
+                for engine in ENGINES:
+                    found |= _measure(engine, turns, sides, seed, report)
         except EnvironmentFailure as failure:
-            why = dict.fromkeys(("baseline", "tonight"), _short(failure))
-    empty: dict[str, list[Numbers | None]] = {engine: [None] * pairs for engine in ENGINES}
-    return Gathered(
-        pairs={
-            ratio.name: Pairs(
-                baseline=ratio_of(found.get("baseline", empty), ratio.value),
-                tonight=ratio_of(found.get("tonight", empty), ratio.value),
-            )
-            for ratio in ratios
-        },
-        reasons={f"{ratio.name} ({which})": why[which] for ratio in ratios for which in why},
-    )
+            nothing: Numbers = {"why": _short(failure)}
+            missing = {(which, turn): [nothing] * turns[turn] for which in _WHICH for turn in turns}
+            found = missing | found
+    gathered = Gathered({}, {})
+    for metric in metrics:
+        samples = {}
+        for which in _WHICH:
+            numbers = [found[which, turn] for turn in metric.turns]
+            samples[which] = _samples(metric, numbers)
+            reasons = [one["why"] for each in numbers for one in each if one.get("why")]
+            if None in samples[which] and reasons:
+                gathered.reasons[f"{metric.name} ({which})"] = reasons[-1]
+        gathered.pairs[metric.name] = Pairs(**samples, scale=metric.scale, fewest=metric.fewest)
+    return gathered
 
 
 def _short(failure: EnvironmentFailure) -> str:
@@ -126,55 +120,43 @@ def _short(failure: EnvironmentFailure) -> str:
     return f"{first} … {log[-1].strip()}" if log else first
 
 
-def ratio_of(passes: Mapping[str, Sequence[Numbers | None]], value: str) -> list[float | None]:
-    """Return one engine's number over the other's, pass by pass.
+def _samples(metric: Metric, numbers: Sequence[Sequence[Numbers]]) -> list[float | None]:
+    """Return a side's samples of a metric; None where a number is missing.
 
-    None where a number is missing or not above zero."""
-    ours, theirs = (passes[engine] for engine in ENGINES)
-    return [
-        mine[value] / other[value]
-        if mine and other and mine[value] > 0 and other[value] > 0
-        else None
-        for mine, other in zip(ours, theirs, strict=True)
-    ]
+    A ratio is one engine's number over the other's, pass by pass, if both are above zero."""
+    costs = [[one.get(metric.value) for one in each] for each in numbers]
+    if len(costs) == 1:
+        return costs[0]
+    pairs = zip(*costs, strict=True)
+    return [over / under if over and under and over > 0 < under else None for over, under in pairs]
 
 
-def _passes(
-    sides: Mapping[str, LiveSide], *, pairs: int, seed: int, report: Notify, why: dict[str, str]
-) -> dict[str, dict[str, list[Numbers | None]]]:
-    """Make every side's passes by engine, the sides in an order drawn for each pair."""
-    found: dict[str, dict[str, list[Numbers | None]]] = {
-        which: {engine: [] for engine in ENGINES} for which in sides
-    }
-    for engine in ENGINES:
+def _measure(
+    engine: str,
+    turns: Mapping[Turn, int],
+    sides: Mapping[str, LiveSide],
+    seed: int,
+    report: Notify,
+) -> dict[tuple[str, Turn], list[Numbers]]:
+    """Make an engine's passes and kills, the sides in an order that is drawn for each pair."""
+    own = {turn: count for turn, count in turns.items() if turn[0] == engine}
+    found: dict[tuple[str, Turn], list[Numbers]] = {(w, turn): [] for w in sides for turn in own}
+    if own:
         report(f"starting {engine} on both sides")
-        _open(engine, sides, why)
-        swaps = generator(seed, "nightly", "live", engine).random(pairs) < 0.5
-        for number in range(pairs):
-            report(f"live pass {number + 1} of {pairs}, engine {engine}")
+        opening = [(side, side.order("open", engine)) for side in sides.values()]
+        for side, number in opening:  # after a failure the next turn tries it again
+            side.answer(number, "open", engine)
+    for turn, count in own.items():
+        what = turn[1]
+        swaps = generator(seed, "nightly", "live", what, engine).random(count) < 0.5
+        for number in range(count):
+            report(f"live {what} {number + 1} of {count}, engine {engine}")
+            more = {"seed": derive_seed(seed, what, engine, number), "later_s": LATER_S}
             order = list(sides.items())
             for which, side in reversed(order) if swaps[number] else order:
-                try:
-                    found[which][engine].append(side.run(engine))
-                except EnvironmentFailure as failure:
-                    found[which][engine].append(None)
-                    why[which] = _short(failure)
+                ordered = side.order(what, engine, **more)
+                found[which, turn].append(side.answer(ordered, what, engine))
     return found
-
-
-def _open(engine: str, sides: Mapping[str, LiveSide], why: dict[str, str]) -> None:
-    """Open an engine on all sides at once. After a failure the next pass tries it again."""
-    numbers = {}
-    for which, side in sides.items():
-        try:
-            numbers[which] = side.begin_open(engine)
-        except EnvironmentFailure as failure:
-            why[which] = _short(failure)
-    for which, number in numbers.items():
-        try:
-            sides[which].wait_open(number, engine)
-        except EnvironmentFailure as failure:
-            why[which] = _short(failure)
 
 
 @contextmanager
@@ -184,7 +166,7 @@ def _sides(
     children = []
     try:
         sides = {}
-        for which, side in (("baseline", baseline), ("tonight", tonight)):
+        for which, side in zip(_WHICH, (baseline, tonight), strict=True):
             report(f"starting a cluster of {side.name}")
             child = Child(
                 PROGRAM,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.nightly.metrics import HotLoop
+from harness.nightly.metrics import Metric
 from harness.nightly.statistics import Pairs
 from harness.results.provenance import ROOT
 from harness.seeds import derive_seed, generator
@@ -44,9 +44,15 @@ class Gathered:
     reasons: dict[str, str]
     """The reason why a metric has no number, in pytest's words, for each side that failed."""
 
+    def __iadd__(self, others: Gathered) -> Gathered:
+        """Add the result for other metrics."""
+        self.pairs.update(others.pairs)
+        self.reasons.update(others.reasons)
+        return self
+
 
 def gather(
-    loops: Sequence[HotLoop],
+    loops: Sequence[Metric],
     baseline: Side,
     tonight: Side,
     *,
@@ -81,7 +87,7 @@ def gather(
 
 
 def sample(
-    side: Side, loops: Sequence[HotLoop], *, hash_seed: int
+    side: Side, loops: Sequence[Metric], *, hash_seed: int
 ) -> tuple[Mapping[str, float], Mapping[str, str]]:
     """Run one process of ``side``.
 
@@ -107,7 +113,7 @@ def sample(
     return values, {name: _why(name, said) for name in missing}
 
 
-def _command(side: Side, loops: Sequence[HotLoop], document: Path) -> list[str]:
+def _command(side: Side, loops: Sequence[Metric], document: Path) -> list[str]:
     return [
         str(side.python),
         "-P",
@@ -118,7 +124,7 @@ def _command(side: Side, loops: Sequence[HotLoop], document: Path) -> list[str]:
         "--benchmark-timer=time.process_time",
         "--benchmark-disable-gc",
         f"--benchmark-json={document}",
-        *(str(BENCHMARKS / loop.node) for loop in loops),
+        *(f"{BENCHMARKS / loop.file}::test_{loop.name}" for loop in loops),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.nightly.history import MetricNight, Night
+from harness.nightly.history import Night
 
 MOST_LINES = 20
 """Alarms, or notes, that the page lists; the rest are counted."""
@@ -14,11 +14,11 @@ MOST_LINES = 20
 def markdown(night: Night) -> str:
     """Return the page: alarms, then every metric, then notes."""
     rows = [
-        f"| {_cell(name)} | {metric.verdict} | {_numbers(metric)} |"
+        f"| {_cell(name)} | {metric.verdict} | {_cell(metric.numbers)} |"
         for name, metric in night.metrics.items()
     ]
     table = [
-        "| metric | verdict | cost over the baseline's (99 % interval) |",
+        "| metric | verdict | cost over the baseline's, or minus it (99 % interval) |",
         "|---|---|---|",
         *rows,
     ]
@@ -41,12 +41,6 @@ def headline(night: Night) -> str:
     """Return the result in a few words."""
     count = len(night.alarms)
     return f"{count} alarm{'s' * (count > 1)}" if count else "nothing is worse"
-
-
-def _numbers(metric: MetricNight) -> str:
-    if metric.ratio is None:
-        return _cell(metric.reason or "–")
-    return f"{metric.ratio:.3f} ({metric.low:.3f} to {metric.high:.3f})"
 
 
 def _cell(text: str) -> str:

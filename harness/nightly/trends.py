@@ -17,8 +17,8 @@ import jinja2
 
 from harness.figures.style import BLACK, BLUE, GREY, VERMILION, new_figure, styled
 from harness.nightly.history import History, Night
-from harness.nightly.metrics import HOT_LOOPS, LIVE_RATIOS
-from harness.nightly.moves import change_points, medians, steps
+from harness.nightly.metrics import METRICS
+from harness.nightly.moves import change_points, medians, step_in_words, steps, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ _TEMPLATE = "trends.html.j2"
 def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
     """Draw a metric's samples and median of every night, with the change points."""
     axes = figure.subplots()
-    scale, label = _unit(name)
+    scale, label = _axis(name)
     for index, night in enumerate(nights):
         metric = night.metrics.get(name)
         samples = [
@@ -41,12 +41,13 @@ def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
         axes.plot([index] * len(samples), samples, ".", color=GREY, alpha=0.35, markersize=3)
     at, values = medians(nights, name)
     axes.plot(at, scale * values, "-o", color=BLUE)
-    points = change_points(values.tolist())
-    for point, step in zip(points, steps(values, points), strict=True):
+    unit = unit_of(nights, name)
+    points = change_points(values.tolist(), unit)
+    for point, step in zip(points, steps(values, points, unit), strict=True):
         where = (at[point - 1] + at[point]) / 2
         axes.axvline(where, color=VERMILION, linestyle="--", linewidth=1.2)
         axes.annotate(
-            f"level moves {step:+.0%}",
+            f"level moves {step_in_words(step, unit)}",
             xy=(where, 1.0), xycoords=("data", "axes fraction"),
             xytext=(3, -3), textcoords="offset points", va="top", fontsize=7, color=VERMILION,
         )  # fmt: skip
@@ -55,10 +56,14 @@ def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
     _nights_axis(axes, nights)
 
 
-def _unit(name: str) -> tuple[float, str]:
+_KNOWN = {metric.name: metric for metric in METRICS}
+
+
+def _axis(name: str) -> tuple[float, str]:
     """Return the factor for a metric's values, and the label of its axis."""
-    if name in {ratio.name for ratio in LIVE_RATIOS}:
-        return 1.0, "share of stock Spark's (micro-batches)"
+    metric = _KNOWN.get(name, METRICS[0])  # one that is no longer measured was a loop
+    if metric.turns:
+        return 1.0, f"{metric.what} ({metric.scale.unit})" if metric.scale.unit else metric.what
     return 1e3, "processor time of a call (ms)"
 
 
@@ -132,14 +137,13 @@ def write_trends(history: History) -> Path | None:
 
 def _machine(name: str, nights: Sequence[Night]) -> dict[str, Any]:
     newest = nights[-1]
-    titles = {loop.name: loop.title for loop in HOT_LOOPS}
-    titles |= {ratio.name: ratio.title for ratio in LIVE_RATIOS}
+    titles = {name: metric.title for name, metric in _KNOWN.items()}
     names = list(titles)
     names += sorted({each for night in nights for each in night.metrics} - set(names))
     charts = [
         {
             "title": titles.get(each, each),
-            "about": _unit(each)[1],
+            "about": _axis(each)[1],
             "source": _picture(partial(draw, nights, each)),
         }
         for each in names

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.errors import EnvironmentFailure, UsageError
-from harness.nightly import revisions
-from harness.nightly.gate import claim_changes
-from harness.nightly.history import ClaimNight
-from harness.nightly.metrics import HOT_LOOPS, chosen
-from harness.nightly.sampling import BENCHMARKS
+from harness.nightly import gate, revisions
+from harness.nightly.gate import claim_changes, measure_night
+from harness.nightly.history import ClaimNight, Night
+from harness.nightly.metrics import HOT_LOOPS, METRICS, RECOVERIES, Metric, chosen, turns_of
+from harness.nightly.sampling import BENCHMARKS, Gathered
+from harness.nightly.statistics import Change, Pairs
 
 
 def claim(held: bool | None, text: str = "y rises", experiment: str = "a/b") -> ClaimNight:
@@ -55,6 +57,54 @@ def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(UsageError, match="no nightly metric 'codek'") as error:
         chosen(("codek",))
     assert "codec" in error.value.remedy
+
+
+def test_metrics_are_chosen_by_name() -> None:
+    assert chosen(()) == METRICS
+    assert chosen((), live=False) == HOT_LOOPS
+    names = ("kill_tasks_lost", "codec", "live_cpu")
+    assert tuple(metric.name for metric in chosen(names)) == names
+    assert [metric.name for metric in chosen(names, live=False)] == ["codec"]
+
+
+def night_of(monkeypatch: pytest.MonkeyPatch, looks: Sequence[dict[str, Sequence[float]]]) -> Night:
+    """Return a night in which the kills of each look cost these, and nothing at the baseline."""
+    left = iter(looks)
+
+    def gathered(
+        metrics: Sequence[Metric], *_: object, fresh_of: int | None, **__: object
+    ) -> Gathered:
+        look, found = next(left), Gathered({}, {})
+        for metric in metrics:
+            (count,) = turns_of([metric], fresh_of).values()
+            costs = look.get(metric.name, [0.0] * count)
+            assert len(costs) == count
+            found.pairs[metric.name] = Pairs(
+                baseline=[0.0] * count, tonight=costs, scale=metric.scale, fewest=metric.fewest
+            )
+        return found
+
+    monkeypatch.setattr(gate, "gather_live", gathered)
+    side = revisions.working_tree()
+    return measure_night(
+        RECOVERIES, side, side, claims=(), last=None, pairs=8, seed=1, report=lambda text: None
+    )
+
+
+def test_a_longer_outage_is_an_alarm_after_fresh_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    longer: dict[str, Sequence[float]] = {"kill_structured_outage": [2.0, 9.0, 3.0]}
+    night = night_of(monkeypatch, [longer, {"kill_structured_outage": [1.5, 2.5] * 4}])
+    (alarm,) = night.alarms
+    assert "kill_structured_outage: +2 s (+1.5 to +2.5)" in alarm
+    assert night.metrics["kill_structured_outage"].verdict == Change.WORSE
+    night = night_of(monkeypatch, [longer, {"kill_structured_outage": [0.0, *[2.5] * 7]}])
+    assert not night.alarms, "one of the fresh kills costs no more than at the baseline"
+
+
+def test_results_lost_by_one_kill_alone_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    night = night_of(monkeypatch, [{"kill_tasks_lost": [0, 0, 7, 0, 0]}])
+    assert not night.alarms
+    assert [note for note in night.notes if "up to 7 in 1 of 5 kills" in note]
 
 
 @pytest.fixture

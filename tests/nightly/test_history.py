@@ -104,6 +104,14 @@ def test_a_level_that_moves_is_marked_where_it_moves() -> None:
     assert abs(found - 15) <= 1
 
 
+def test_a_level_that_may_be_zero_moves_by_its_unit() -> None:
+    nights = np.repeat([0.0, 3.0], 10)
+    points = change_points(nights.tolist(), "s")
+    assert points == [10]
+    assert steps(nights, points, "s") == [3.0]
+    assert change_points([0.0] * 20, "results") == []
+
+
 def test_a_level_is_that_of_its_own_nights() -> None:
     """Levels of 1, 2 and 1 were said to move by 49 % up and 33 % down."""
     nights = np.repeat([1.0, 2.0, 1.0], 20)
@@ -149,6 +157,18 @@ def test_a_move_is_found_once_with_the_commits_on_both_of_its_sides() -> None:
     assert move.worse
     assert move.step == pytest.approx(0.3, abs=0.03)
     assert (move.before, move.after) == (nights[9].commit, nights[10].commit)
+
+
+def test_an_outage_that_grew_is_a_move_in_seconds() -> None:
+    outages = [0.0] * 10 + [4.0] * 8
+    nights = [
+        replace(night(number), metrics={"kill_tasks_outage": replace(
+            night().metrics["codec"], seconds=[value] * 5, unit="s")})
+        for number, value in enumerate(outages)
+    ]  # fmt: skip
+    (move,) = [move for number in range(1, 19) for move in moves(nights[:number])]
+    assert move.worse
+    assert "moved by +4 s with the commit a (subject)" in move.sentence(lambda *_: ["a (subject)"])
 
 
 def test_a_move_with_the_same_code_is_the_machines() -> None:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
+from benchmarks.nightly.live_side import Passes, numbers_of
+from harness.judging.outcome import judge
+from harness.measure.windows import LATER_S
 from harness.nightly import live
-from harness.nightly.metrics import LIVE_RATIOS
+from harness.nightly.metrics import ENGINES, LIVE_RATIOS, RECOVERIES, Metric
 from harness.nightly.sampling import Gathered, Side
+from tests.judging import constructed
+from tests.judging.constructed import SCHEDULE, WORKLOAD, record, truth
+from tests.judging.test_again import lost, twice, wrong
 
 TOY = """
 import json, os, sys
@@ -31,9 +40,13 @@ for line in sys.stdin:
         say(event="opened", order=number)
         continue
     passes += 1
-    with open(side["log"], "a") as log: log.write(f"{side['name']} {order['pass']}\\n")
+    what = "kill" if "kill" in order else "pass"
+    with open(side["log"], "a") as log: log.write(f"{side['name']} {what} {order[what]}\\n")
     if passes in side.get("fails", []):
         say(event="failed", order=number, why="RuntimeError: the broker is gone")
+        continue
+    if what == "kill":
+        say(event="done", order=number, lost=0, repeated=0, wrong=0, **side["kill"])
         continue
     cost = side[order["pass"]]
     if side.get("answers_late") and passes:
@@ -61,25 +74,27 @@ def side(log: Path, name: str, **settings: object) -> Side:
     return Side(name=name, root=root, python=Path(sys.executable))
 
 
-def gathered(old: Side, new: Side) -> Gathered:
-    return live.gather_live(LIVE_RATIOS, old, new, pairs=5, seed=1, report=lambda text: None)
+def gathered(old: Side, new: Side, metrics: Sequence[Metric] = LIVE_RATIOS) -> Gathered:
+    return live.gather_live(metrics, old, new, seed=1, report=lambda text: None)
 
 
 def test_the_sides_take_turns_and_a_ratio_is_of_equal_numbers(log: Path) -> None:
     found = gathered(side(log, "old"), side(log, "new", tasks=2.0))
     pairs = found.pairs["live_latency"]
-    assert pairs.baseline == pytest.approx([0.1] * 5)
-    assert pairs.tonight == pytest.approx([0.2] * 5)
+    assert pairs.baseline == pytest.approx([0.1] * 8)
+    assert pairs.tonight == pytest.approx([0.2] * 8)
     lines = log.read_text().splitlines()
     turns = [{lines[at], lines[at + 1]} for at in range(0, len(lines), 2)]
-    assert turns == [{"old tasks", "new tasks"}] * 5 + [{"old structured", "new structured"}] * 5
+    assert turns == [
+        {f"{name} pass {engine}" for name in ("old", "new")} for engine in ENGINES for _ in range(8)
+    ]
     assert not found.reasons
 
 
 def test_a_pass_that_failed_has_no_number_and_a_reason(log: Path) -> None:
     found = gathered(side(log, "old"), side(log, "new", fails=[1]))
     tonight = found.pairs["live_cpu"].tonight
-    assert [value is None for value in tonight] == [False, True, False, False, False]
+    assert [value is None for value in tonight] == [number == 1 for number in range(8)]
     assert "the broker is gone" in found.reasons["live_cpu (tonight)"]
     assert "live_cpu (baseline)" not in found.reasons
 
@@ -92,13 +107,74 @@ def test_a_side_that_cannot_start_is_no_number_for_anything(log: Path) -> None:
 
 def test_an_answer_that_came_too_late_is_not_taken_for_the_next_one(log: Path) -> None:
     found = gathered(side(log, "old", answers_late=True), side(log, "new"))
-    assert found.pairs["live_latency"].baseline == pytest.approx([0.1] * 5)
+    assert found.pairs["live_latency"].baseline == pytest.approx([0.1] * 8)
 
 
 def test_a_side_that_leaves_an_order_unanswered_is_asked_no_more(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_OPEN_S", 0.2)
+    monkeypatch.setitem(live._WITHIN_S, "open", 0.2)
     found = gathered(side(log, "old", deaf=True), side(log, "new"))
     assert set(found.pairs["live_cpu"].baseline) == {None}
     assert "nothing came" in found.reasons["live_cpu (baseline)"]
+
+
+def test_kills_are_pairs_of_their_own_and_need_no_passes(log: Path) -> None:
+    found = gathered(
+        side(log, "old", kill={"outage_s": 2.0}),
+        side(log, "new", kill={"outage_s": None, "why": "the twin fell behind"}),
+        [metric for metric in RECOVERIES if ("structured", "kill") in metric.turns],
+    )
+    assert found.pairs["kill_structured_outage"].baseline == [2.0] * 3
+    assert found.pairs["kill_structured_outage"].tonight == [None] * 3
+    assert found.pairs["kill_structured_lost"].tonight == [0] * 3
+    assert found.reasons == {"kill_structured_outage (tonight)": "the twin fell behind"}
+    lines = log.read_text().splitlines()
+    assert sorted(lines) == ["new kill structured"] * 3 + ["old kill structured"] * 3
+
+
+HIT_NOTHING = SimpleNamespace(invalid="failures: the kill of r1 at 6 s hit nothing", again=None)
+
+
+def order(**more: float) -> dict[str, float]:
+    return {"seed": 1, "later_s": LATER_S, **more}
+
+
+def test_a_kill_that_hit_nothing_is_made_again_and_then_no_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seeds: list[int] = []
+
+    def killed(self: Passes, engine: str, seed: int) -> object:
+        seeds.append(seed)
+        return HIT_NOTHING
+
+    monkeypatch.setattr(Passes, "_killed", killed)
+    with pytest.raises(RuntimeError, match="hit nothing"):
+        Passes(None, None, 1.0).kill("tasks", order())
+    assert len(set(seeds)) == 2, "the second attempt is another kill"
+
+
+def test_another_yardstick_is_no_comparison() -> None:
+    with pytest.raises(
+        RuntimeError, match=r"counts results from 1 s .* and the other one from 2 s"
+    ):
+        Passes(None, None, 1.0).kill("tasks", order(later_s=2.0))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "errors"), [(lost, {"lost": 1}), (twice, {"repeated": 1}), (wrong, {"wrong": 1})]
+)
+def test_the_numbers_of_a_kill_are_the_judges(
+    spoil: Callable[[pd.DataFrame], pd.DataFrame], errors: Mapping[str, int]
+) -> None:
+    outcome = judge(
+        record(name="twin"),
+        record(spoil(constructed.deliveries()), failures=constructed.injected()),
+        truth(), workload=WORKLOAD, schedule=SCHEDULE, trigger_s=1.0, settle_s=0.0,
+    )  # fmt: skip
+    found = numbers_of(outcome, WORKLOAD)
+    assert {name: found[name] for name in ("lost", "repeated", "wrong")} == {
+        "lost": 0, "repeated": 0, "wrong": 0, **errors
+    }  # fmt: skip
+    assert found["outage_s"] == outcome.values["outage_s"]

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from harness.nightly.statistics import (
+    FALSE_ALARMS,
     FEWEST_PAIRS,
     Change,
     Decision,
     Pairs,
+    Scale,
     compare,
+    confirming_pairs,
     decide,
 )
 from harness.seeds import generator
@@ -65,6 +68,36 @@ def test_a_change_that_a_second_look_does_not_see_is_none() -> None:
     assert found.verdict is Change.NO_CHANGE
     assert found.screened is not None
     assert found.screened.verdict is Change.WORSE
+
+
+@pytest.mark.parametrize(("first", "fresh"), [(3, 10), (5, 8), (8, 8)])
+def test_few_first_pairs_ask_for_more_fresh_ones(first: int, fresh: int) -> None:
+    """Tolerance: two standard deviations of the number of false alarms in 2,000 comparisons."""
+    assert confirming_pairs(first, 22) == fresh
+    draw = generator(first, "equal costs")
+    alarms = 0
+    for _ in range(2_000):
+        sides = draw.normal(0.0, 10.0, first + fresh)
+        alarms += decide(
+            outages(sides[:first]), outages(sides[first:]), measured_last_night=True
+        ).verdict in (Change.WORSE, Change.BETTER)
+    expected = 2_000 * FALSE_ALARMS / 22
+    assert alarms <= expected + 2 * np.sqrt(expected)
+
+
+def outages(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Pairs:
+    return Pairs(
+        baseline=[20.0] * len(differences),
+        tonight=(20.0 + differences).tolist(),
+        scale=Scale("s"),
+        fewest=3,
+    )
+
+
+def test_a_change_that_too_few_fresh_pairs_could_confirm_is_none() -> None:
+    few = Pairs(baseline=[1.0] * PAIRS, tonight=[2.0] * 3 + [None] * (PAIRS - 3))
+    found = decide(noisy(1.5, seed=1), few, measured_last_night=True)
+    assert found.verdict is Change.NO_CHANGE
 
 
 NONE: list[float | None] = [None] * PAIRS
