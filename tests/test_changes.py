@@ -69,8 +69,9 @@ def _query(spark, sources):
 
     lines = sources["lines"].withWatermark("timestamp", "1 second")
     window = F.window("timestamp", "1 second")
-    counted = lines.groupBy(window, F.length("value").alias("length")).count()
-    counted = counted.where(F.col("length") > 0)  # a marker is empty
+    kept = F.count(F.when(F.length("value") > 0, 1))  # a marker is empty
+    counted = lines.groupBy(window, F.length("value").alias("length")).agg(kept.alias("count"))
+    counted = counted.where(F.col("count") > 0)
     return counted.select(F.col("window.start").alias("window_start"), "length", "count")
 
 
