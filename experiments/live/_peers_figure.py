@@ -24,6 +24,7 @@ from harness.figures.style import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RELAPSE, NOT_SPLIT = "relapse_s", "not_split_s"
@@ -77,16 +78,44 @@ PUBLISHED: Sequence[Published] = (
 
 def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     """Draw a bar per system and kind of kill, a cross per kill, and below what was published."""
-    kills = tables["outages"]
-    if not len(kills):
+    rows = _rows(tables["outages"])
+    if not len(tables["outages"]):
         not_measured(figure.subplots())
         return
-    known = kills[kills["outage_s"].notna()]
-    rows = {
-        _named(*map(str, names)): mine
-        for names, mine in known.groupby(["engine", "tuning", "workload", "kill"], sort=False)
-    }
     above, below = figure.subplots(2, 1, height_ratios=[max(len(rows), 1), len(PUBLISHED)])
+    _draw_rows(rows, above)
+    above.set_title("measured here: crosses outages, bars medians of their parts", loc="left")
+    for place, one in enumerate(PUBLISHED):
+        below.barh([place], [one.timeout_s], color=VERMILION, alpha=0.4)
+        below.plot([one.least_s, one.most_s], [place, place], color=BLACK, marker="|", linewidth=3)
+    below.set_yticks(range(len(PUBLISHED)), [f"{one.system}: {one.timeout}" for one in PUBLISHED])
+    below.set_title("published by OSPBench, 2021 (another machine, another job)", loc="left")
+    below.set_xlabel("seconds; below light: the timeout of its time")
+    below.invert_yaxis()
+    stamp(figure, STAMP)
+
+
+def draw_some(kills: pd.DataFrame, figure: Figure) -> None:
+    """Draw the same bars and crosses of some systems alone."""
+    axes = figure.subplots()
+    if not len(kills):
+        not_measured(axes)
+        return
+    _draw_rows(_rows(kills), axes)
+    stamp(figure, STAMP)
+
+
+STAMP = "parts count from the kill; >: not over when the load ended"
+
+
+def _rows(kills: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
+    """Return the kills with an outage of each system and kind of kill, by the name of the row."""
+    known = kills[kills["outage_s"].notna()] if len(kills) else kills
+    by = ["engine", "tuning", "workload", "kill"]
+    return {_named(*map(str, names)): mine for names, mine in known.groupby(by, sort=False)}
+
+
+def _draw_rows(rows: Mapping[str, pd.DataFrame], above: Axes) -> None:
     medians = pd.DataFrame([_medians(mine) for mine in rows.values()])
     stacked(above, list(rows), medians, LOOKS)
     for place, mine in enumerate(rows.values()):
@@ -102,19 +131,11 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
             f"median {median_s:.3g} s", (longest_s, place), (7, 9), textcoords="offset points",
             va="center", fontweight="bold",
         )  # fmt: skip
-    above.set_xlim(0, 1.3 * max(1.0, float(known["outage_s"].max())))
-    above.set_title("measured here: crosses outages, bars medians of their parts", loc="left")
+    longest_s = max((float(mine["outage_s"].max()) for mine in rows.values()), default=0.0)
+    above.set_xlim(0, 1.3 * max(1.0, longest_s))
     above.set_ylabel("system, and what is killed")
     above.set_xlabel("seconds from the kill until output is on time again")
-    for place, one in enumerate(PUBLISHED):
-        below.barh([place], [one.timeout_s], color=VERMILION, alpha=0.4)
-        below.plot([one.least_s, one.most_s], [place, place], color=BLACK, marker="|", linewidth=3)
-    below.set_yticks(range(len(PUBLISHED)), [f"{one.system}: {one.timeout}" for one in PUBLISHED])
-    below.set_title("published by OSPBench, 2021 (another machine, another job)", loc="left")
-    below.set_xlabel("seconds; below light: the timeout of its time")
-    for axes in (above, below):
-        axes.invert_yaxis()
-    stamp(figure, "parts count from the kill; >: not over when the load ended")
+    above.invert_yaxis()
 
 
 def _named(engine: str, tuning: str, workload: str, kind: str) -> str:

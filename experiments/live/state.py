@@ -111,7 +111,7 @@ MEASUREMENT = Measurement(
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 16, Profile.PAPER: 180},
     run=run,
-    scheduling=Scheduling(keeps=kept),
+    scheduling=Scheduling(keeps=kept, early=True),
     chooses=["harness.engines.tasks.engine"],
 )
 

@@ -14,7 +14,7 @@ from harness.pages.site import Set, WrittenSite, write_site
 from harness.results.archive import readable
 from harness.results.library import SHIPPED
 
-SHOWN = ("stock/worker-kill", "live/state", "live/same-kill", "dpc/properties")
+SHOWN = ("stock/worker-kill", "live/state", "live/peers", "dpc/properties")
 
 
 @pytest.fixture(scope="session")

@@ -41,10 +41,10 @@ def test_every_picture_is_there_in_words(pages: dict[Path, Page]) -> None:
 
 def test_there_is_a_page_for_every_kill(site: WrittenSite, pages: dict[Path, Page]) -> None:
     drawn = [page for path, page in pages.items() if path.parent.name == "kills"]
-    assert site.kills == len(drawn) == 50  # 20 under stock Spark, 15 of states, 15 of the same kill
+    assert site.kills == len(drawn) == 60  # 20 under stock Spark, 15 of states, 25 of the peers
     assert all(page.drawings == 1 for page in drawn)
     listed = pages[(site.index.parent / "kills.html").resolve()]
-    assert sum(link.startswith("kills/") for link in listed.links) == 50
+    assert sum(link.startswith("kills/") for link in listed.links) == 60
 
 
 def test_an_attempt_that_was_made_again_has_no_pages_of_its_kills(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_an_attempt_that_was_made_again_has_no_pages_of_its_kills(tmp_path: Path
 
 
 def test_old_records_lack_parts_and_say_so(pages: dict[Path, Page]) -> None:
-    (old, *_) = (page for path, page in sorted(pages.items()) if "same-kill" in path.name)
+    (old, *_) = (page for path, page in sorted(pages.items()) if "live-peers" in path.name)
     assert "not recorded" in old.text
     assert "this record has no twin’s windows" in old.text
     (new, *_) = (page for path, page in sorted(pages.items()) if "worker-kill" in path.name)

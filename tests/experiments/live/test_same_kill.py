@@ -10,13 +10,10 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from experiments.live import _outage, same_kill
+from experiments.live import _outage, peers, same_kill
 from experiments.live._kills import measure_kills, outside
 from experiments.live._outage import pause_and_work_s, reports_of
-from experiments.live._six_nodes import SPEC
-from experiments.live.same_kill import CHECKPOINT_S, REAL_TIME, ROWS, TIMES
-from harness.cluster.base import Action
-from harness.engines.structured.parameters import StockParameters
+from experiments.live._peers_rows import FLINK, RACK, STOCK, TASKS, TUNED, WORDS, WORKER
 from harness.judging import trust
 from harness.judging.passes import PassPlan
 from harness.judging.runner import Made
@@ -35,9 +32,20 @@ from tests.judging.constructed import (
 
 
 def test_a_recovery_that_was_watched_in_vain_never_helps_us() -> None:
-    kills = pd.DataFrame({"row": ["stock", "active"], "outside_s": None, "outside_at_least_s": 6.0})
-    assert same_kill.samples({"kills": kills}, "stock", "outside_s") == [6.0]
-    assert same_kill.samples({"kills": kills}, "active", "outside_s") == [float("inf")]
+    systems = {"engine": [STOCK, TASKS], "tuning": TUNED}
+    kills = pd.DataFrame({**systems, "outage_s": 6.0, "caught_up": False})
+    assert same_kill.samples({"kills": kills}, (STOCK, TUNED), "outage_s") == [6.0]
+    assert same_kill.samples({"kills": kills}, (TASKS, TUNED), "outage_s") == [float("inf")]
+
+
+@pytest.mark.parametrize(("ours_s", "held"), [(0.3, True), (0.9, False)])
+def test_a_tenth_of_spark_s_outage_is_held_or_not(ours_s: float, held: bool) -> None:
+    runs = pd.DataFrame([{"engine": one, "tuning": TUNED} for one in (STOCK, TASKS)])
+    kills = pd.concat([runs] * 6, ignore_index=True).assign(caught_up=True, engine_s=1.0)
+    kills["outage_s"] = kills["engine"].map({STOCK: 8.0, TASKS: ours_s})
+    (claim,) = (one for one in same_kill.CLAIMS if one.id.endswith("replicas-as-tuned"))
+    assert claim.decide({"runs": runs, "kills": kills}).held is held
+    assert claim.decide({"runs": runs[:1], "kills": kills}).held is None
 
 
 def task(number: int, began_s: float, ended_s: float | None) -> list[dict[str, Any]]:
@@ -102,41 +110,41 @@ def test_a_pass_with_a_late_kill_is_invalid_by_the_rule_of_all_others() -> None:
     assert "could not be done: gone" in str(trust.late_pass(failed, 2.0, timed=False))
 
 
-@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
-def test_each_kill_is_in_another_part_of_a_checkpoint_interval(profile: Profile) -> None:
-    times = TIMES[profile]
-    for row in map(times.longer_than, ROWS.values()):
-        planned = [times.schedule(row, number, 0.5) for number in range(times.passes)]
-        (kills, restarts) = zip(*(one.events for one, _ in planned), strict=True)
-        assert {one.action for one in kills} == {Action.KILL}
-        phases = {round(one.at_s % CHECKPOINT_S, 3) for one in kills}
-        assert len(phases) == times.passes >= 5
-        assert min(one.at_s for one in kills) > row.first_s
-        assert max(one.at_s for one in restarts) < planned[0][1]
+def results(directory: Path, *kills: dict[str, Any], **run: Any) -> Results:
+    """Return a run of a system of `live/peers`, with these kills."""
+    pd.DataFrame(kills).to_parquet(directory / "outages.parquet")
+    row = {"repeat": 0, "run": "one", "dropped": 0, "workload": WORDS, **run}
+    return Results(pd.DataFrame([row]), {"one": directory})
 
 
-def test_rows_of_one_mode_each_and_real_time_mode_can_start_without_a_worker() -> None:
-    for row in ROWS.values():
-        if row.stock:
-            assert StockParameters(**row.more).real_time == row.real_time
-    assert ROWS[REAL_TIME].more["spare_slots"] == SPEC.cores_per_worker
-    assert ROWS[REAL_TIME].more["conf"] == ROWS["stock tuned"].more["conf"], "one application"
+def test_the_kills_of_workers_under_spark_and_the_task_engine_are_shown(tmp_path: Path) -> None:
+    parts = {"restart_s": 1.0, "restore_s": 0.5, "caught_up": True}
+    kills = (
+        {"kill": WORKER, "outage_s": 4.0, **parts},
+        {"kill": WORKER, "outage_s": 6.0, "caught_up": False},
+        {"kill": WORKER, "outage_s": None, "caught_up": False},
+        {"kill": RACK, "outage_s": 9.0, **parts},
+    )
+    spark, flink = (results(tmp_path, *kills, engine=one, tuning=TUNED) for one in (STOCK, FLINK))
+    tables = same_kill.tabulate(spark)
+    assert same_kill.samples(tables, (STOCK, TUNED), "outage_s") == [4.0, 6.0]
+    assert same_kill.samples(tables, (STOCK, TUNED), "engine_s") == [1.5]
+    assert not any(len(table) for table in same_kill.tabulate(flink).values())
+    other = results(tmp_path, *kills, engine=STOCK, tuning=TUNED, workload="top 100")
+    assert not len(same_kill.tabulate(other)["runs"])
 
 
-def test_a_kill_in_the_form_of_the_peers_is_shown_as_older_ones_are(tmp_path: Path) -> None:
-    kills = pd.DataFrame(
-        [
-            {"pass": 1, "at_s": 9.0, "outage_s": 4.0, "caught_up": True, "usual_s": 0.2,
-             "detection_s": 0.5, "restart_s": 1.0, "restore_s": 0.5},
-            {"pass": 2, "at_s": 9.5, "outage_s": 6.0, "caught_up": False, "usual_s": 0.3,
-             "detection_s": None, "restart_s": None, "restore_s": None},
-        ]
-    )  # fmt: skip
-    kills.to_parquet(tmp_path / "outages.parquet")
-    runs = pd.DataFrame([{"row": "stock", "repeat": 0, "run": "one", "dropped": 0}])
-    tables = same_kill.tabulate(Results(runs, {"one": tmp_path}))
-    assert same_kill.samples(tables, "stock", "outside_s") == [4.0, 6.0]
-    assert same_kill.samples(tables, "stock", "engine_s") == [1.5]
+def test_all_systems_are_measured_by_the_peers() -> None:
+    measured = [(one["engine"], one["tuning"]) for one in peers.MEASUREMENT.grid[Profile.PAPER]]
+    assert set(same_kill.SYSTEMS) <= set(measured)
+    assert {claim.id for claim in same_kill.CLAIMS} == {
+        "right-output",
+        *(
+            f"late-a-tenth-as-long-with-{way}{against}"
+            for way in ("replicas", "checkpoints")
+            for against in ("", "-as-tuned", "-as-real-time")
+        ),
+    }
 
 
 @pytest.mark.parametrize("lateness_s", [0.002, 0.3])
